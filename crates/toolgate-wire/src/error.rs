@@ -1,0 +1,124 @@
+//! Why a text was refused, in words that never quote the payload.
+
+use std::fmt;
+
+/// What is wrong with a text, and where.
+///
+/// Its message names envelope keys and byte offsets only: a payload may hold secrets and error
+/// messages end up in logs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct WireError {
+    position: usize,
+    reason: Reason,
+}
+
+/// The class of a [`WireError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WireErrorKind {
+    /// Not JSON (RFC 8259).
+    Syntax,
+    /// Not UTF-8.
+    Utf8,
+    /// Longer than [`Limits::max_bytes`](crate::Limits::max_bytes), or a batch of too many.
+    TooLarge,
+    /// Nested deeper than [`Limits::max_depth`](crate::Limits::max_depth).
+    TooDeep,
+    /// A key that decides something stands there twice.
+    DuplicateKey,
+    /// A key that decides something is written in another case or with escapes.
+    KeySpelling,
+    /// A member has the wrong type or cannot stand where it stands.
+    WrongType,
+    /// A member that must be there is not.
+    Missing,
+    /// There is nothing in it.
+    Empty,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Syntax(&'static str),
+    Utf8,
+    TooLarge {
+        limit: usize,
+    },
+    TooMany {
+        limit: usize,
+    },
+    TooDeep {
+        limit: usize,
+    },
+    Duplicate(&'static str),
+    Spelling {
+        found: Box<str>,
+        want: &'static str,
+    },
+    WrongType {
+        key: &'static str,
+        want: &'static str,
+    },
+    Conflict {
+        key: &'static str,
+        with: &'static str,
+    },
+    NotAnObject,
+    Missing(&'static str),
+    Empty,
+}
+
+impl WireError {
+    pub(crate) fn new(position: usize, reason: Reason) -> Self {
+        Self { position, reason }
+    }
+
+    /// The class of the fault.
+    #[must_use]
+    pub fn kind(&self) -> WireErrorKind {
+        match self.reason {
+            Reason::Syntax(_) => WireErrorKind::Syntax,
+            Reason::Utf8 => WireErrorKind::Utf8,
+            Reason::TooLarge { .. } | Reason::TooMany { .. } => WireErrorKind::TooLarge,
+            Reason::TooDeep { .. } => WireErrorKind::TooDeep,
+            Reason::Duplicate(_) => WireErrorKind::DuplicateKey,
+            Reason::Spelling { .. } => WireErrorKind::KeySpelling,
+            Reason::WrongType { .. } | Reason::Conflict { .. } | Reason::NotAnObject => {
+                WireErrorKind::WrongType
+            }
+            Reason::Missing(_) => WireErrorKind::Missing,
+            Reason::Empty => WireErrorKind::Empty,
+        }
+    }
+
+    /// The byte offset in the text as it was given.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.position
+    }
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.position;
+        match &self.reason {
+            Reason::Syntax(want) => write!(f, "invalid JSON at byte {at}: {want}"),
+            Reason::Utf8 => write!(f, "invalid UTF-8 at byte {at}"),
+            Reason::TooLarge { limit } => write!(f, "longer than the limit of {limit} bytes"),
+            Reason::TooMany { limit } => write!(f, "batch of more than {limit} messages"),
+            Reason::TooDeep { limit } => {
+                write!(f, "nested deeper than {limit} levels at byte {at}")
+            }
+            Reason::Duplicate(key) => write!(f, "duplicate key `{key}` at byte {at}"),
+            Reason::Spelling { found, want } => {
+                write!(f, "key `{found}` at byte {at}: write it `{want}`")
+            }
+            Reason::WrongType { key, want } => write!(f, "`{key}` at byte {at} must be {want}"),
+            Reason::Conflict { key, with } => {
+                write!(f, "`{key}` at byte {at} cannot stand beside `{with}`")
+            }
+            Reason::NotAnObject => write!(f, "a message must be an object, at byte {at}"),
+            Reason::Missing(key) => write!(f, "`{key}` is missing"),
+            Reason::Empty => write!(f, "empty message"),
+        }
+    }
+}

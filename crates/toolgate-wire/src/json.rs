@@ -1,0 +1,284 @@
+//! One valid JSON value, kept as the text that came in.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Reason, WireError};
+use crate::limits::Limits;
+use crate::number::Number;
+use crate::object::Object;
+use crate::scan::{Scanner, Span, inside_quotes, trimmed};
+use crate::{keys, text};
+
+/// One valid JSON value as refcounted text. A clone or a slice of it copies no text.
+///
+/// `Debug` shows kind and length only: what tools are given and answer is nobody's log entry.
+/// Equality is that of the text: `1` and `1.0` differ.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Json(
+    // INVARIANT: one JSON value in valid UTF-8 with no whitespace around it.
+    Bytes,
+);
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `{…}`
+    Object,
+    /// `[…]`
+    Array,
+    /// `"…"`
+    String,
+    /// `-1.5e3`
+    Number,
+    /// `true` or `false`
+    Bool,
+    /// `null`
+    Null,
+}
+
+impl Kind {
+    /// The kind of a valid value: its first byte tells.
+    pub(crate) fn of(text: &[u8]) -> Self {
+        match text.first() {
+            Some(b'{') => Self::Object,
+            Some(b'[') => Self::Array,
+            Some(b'"') => Self::String,
+            Some(b't' | b'f') => Self::Bool,
+            Some(b'n') | None => Self::Null,
+            Some(_) => Self::Number,
+        }
+    }
+}
+
+impl Json {
+    /// Reads one value, strictly by RFC 8259; whitespace around it is dropped.
+    pub fn parse(text: impl Into<Bytes>, limits: &Limits) -> Result<Self, WireError> {
+        let text = text.into();
+        let span = check_text(&text, limits)?;
+        let inner = text.get(..span.end).unwrap_or_default();
+        let mut scanner = Scanner::new(inner, span.start, limits.max_depth);
+        scanner.value(0)?;
+        scanner.end()?;
+        Ok(Self(span.slice(&text)))
+    }
+
+    /// Writes any value that serde can write.
+    pub fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        Ok(Self(serde_json::to_vec(value)?.into()))
+    }
+
+    /// Writes a [`serde_json::Value`].
+    #[must_use]
+    pub fn value(value: &serde_json::Value) -> Self {
+        Self(value.to_string().into())
+    }
+
+    /// Writes text as a string.
+    #[must_use]
+    pub fn string(text: &str) -> Self {
+        let mut out = Vec::with_capacity(text.len() + 2);
+        text::write_string(&mut out, text);
+        Self(out.into())
+    }
+
+    /// `null`
+    #[must_use]
+    pub fn null() -> Self {
+        Self(Bytes::from_static(b"null"))
+    }
+
+    /// `{}`
+    #[must_use]
+    pub fn empty_object() -> Self {
+        Self(Bytes::from_static(b"{}"))
+    }
+
+    /// Puts values together as an array, each with its exact text.
+    #[must_use]
+    pub fn list<'a>(elements: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut text = vec![b'['];
+        for (at, element) in elements.into_iter().enumerate() {
+            if at > 0 {
+                text.push(b',');
+            }
+            text.extend_from_slice(&element.0);
+        }
+        text.push(b']');
+        Self(text.into())
+    }
+
+    /// A range of text that a scanner has gone over.
+    pub(crate) fn scanned(text: &Bytes, span: Span) -> Self {
+        Self(span.slice(text))
+    }
+
+    /// Text that was put together from valid pieces.
+    pub(crate) fn composed(text: Vec<u8>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text. Checks its UTF-8 once more on each call (`unsafe` is forbidden here), so prefer
+    /// [`Self::as_bytes`] for large values.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// The text, without a copy.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        self.0
+    }
+
+    /// Length of the text in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Always false: the shortest value has one byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What the value is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        Kind::of(&self.0)
+    }
+
+    /// The members of an object, one level, without a look into their values.
+    #[must_use]
+    pub fn object(&self) -> Option<Object> {
+        (self.kind() == Kind::Object).then(|| Object::scan(self.0.clone()))?
+    }
+
+    /// The elements of an array.
+    #[must_use]
+    pub fn array(&self) -> Option<Vec<Self>> {
+        if self.kind() != Kind::Array {
+            return None;
+        }
+        let mut scanner = Scanner::new(&self.0, 1, usize::MAX);
+        let mut elements = Vec::new();
+        let mut first = true;
+        while let Some(span) = scanner.next_element(&mut first, 1).ok()? {
+            elements.push(Self::scanned(&self.0, span));
+        }
+        Some(elements)
+    }
+
+    /// The first member of an object that has this key, whatever the key's spelling.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Self> {
+        if self.kind() != Kind::Object {
+            return None;
+        }
+        let mut scanner = Scanner::new(&self.0, 1, usize::MAX);
+        let mut first = true;
+        while let Some(found) = scanner.next_key(&mut first).ok()? {
+            let value = scanner.value(1).ok()?;
+            if keys::says(inside_quotes(found.of(&self.0)), key) {
+                return Some(Self::scanned(&self.0, value));
+            }
+        }
+        None
+    }
+
+    /// What a string says; borrowed if it has no escapes. `None` for other kinds and for strings
+    /// with a lone surrogate, which no text can hold.
+    #[must_use]
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        if self.kind() != Kind::String {
+            return None;
+        }
+        match text::unescape(inside_quotes(&self.0)) {
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
+        }
+    }
+
+    /// The value of `true` or `false`.
+    #[must_use]
+    pub fn bool(&self) -> Option<bool> {
+        match &*self.0 {
+            b"true" => Some(true),
+            b"false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The value of an integral number (`5`, also `5.0`) that fits.
+    #[must_use]
+    pub fn u64(&self) -> Option<u64> {
+        self.integer().and_then(|value| value.try_into().ok())
+    }
+
+    /// The value of an integral number (`-5`, also `-5.0`) that fits.
+    #[must_use]
+    pub fn i64(&self) -> Option<i64> {
+        self.integer().and_then(|value| value.try_into().ok())
+    }
+
+    fn integer(&self) -> Option<i128> {
+        if self.kind() != Kind::Number {
+            return None;
+        }
+        match Number::of(&self.0) {
+            Number::Integer(value) => Some(value),
+            Number::Other(_) => None,
+        }
+    }
+
+    /// Reads the value into any type that serde can read.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.0)
+    }
+
+    /// Reads the value into a [`serde_json::Value`]; fails on what that cannot hold (`1e400`, lone
+    /// surrogates).
+    pub fn to_value(&self) -> Result<serde_json::Value, serde_json::Error> {
+        self.decode()
+    }
+}
+
+/// The checks that come before the grammar: length and UTF-8. Gives the text without whitespace
+/// around it.
+pub(crate) fn check_text(text: &[u8], limits: &Limits) -> Result<Span, WireError> {
+    let span = trimmed(text);
+    if span.start == span.end {
+        return Err(WireError::new(0, Reason::Empty));
+    }
+    let limit = limits.max_bytes;
+    if span.end - span.start > limit {
+        return Err(WireError::new(
+            span.start + limit,
+            Reason::TooLarge { limit },
+        ));
+    }
+    match std::str::from_utf8(text) {
+        Ok(_) => Ok(span),
+        Err(error) => Err(WireError::new(error.valid_up_to(), Reason::Utf8)),
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Json({:?}, {} bytes)", self.kind(), self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+#![doc = include_str!("../README.md")]
+
+mod batch;
+mod compose;
+mod envelope;
+pub mod era;
+mod error;
+mod id;
+mod json;
+mod keys;
+mod limits;
+pub mod lines;
+mod message;
+mod number;
+mod object;
+mod refused;
+mod salvage;
+mod scan;
+mod shape;
+mod splice;
+mod text;
+
+pub use batch::{MAX_BATCH, split_batch};
+pub use compose::{error_response, notification, request, response};
+pub use error::{WireError, WireErrorKind};
+pub use id::Id;
+pub use json::{Json, Kind};
+pub use limits::Limits;
+pub use message::Message;
+pub use object::Object;
+pub use refused::Refused;
+pub use salvage::{salvage_id, salvage_shape};
+pub use shape::Shape;

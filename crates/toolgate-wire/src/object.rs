@@ -1,0 +1,240 @@
+//! One level of an object: read as slices of the source, changed by splices.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::json::Json;
+use crate::keys;
+use crate::scan::{Member, Scanner, Span, inside_quotes};
+use crate::text::unescape;
+
+/// The members of one object, in order. Members that nobody touches keep their exact bytes.
+///
+/// Keys are compared by what they say, so `"a"` and `"\u0061"` are one key. Where a key stands
+/// there twice, [`get`](Object::get) sees the first; [`set`](Object::set) and
+/// [`remove`](Object::remove) leave none of the others behind, so that no reader can find one.
+#[derive(Clone)]
+pub struct Object {
+    source: Bytes,
+    /// The object within `source`, braces included.
+    span: Span,
+    slots: Vec<Slot>,
+    changed: bool,
+}
+
+#[derive(Clone)]
+enum Slot {
+    Original(Member),
+    Replaced(Member, Json),
+    Added(Json, Json),
+}
+
+impl Object {
+    /// An empty object.
+    #[must_use]
+    pub fn new() -> Self {
+        let source = Bytes::from_static(b"{}");
+        let span = Span { start: 0, end: 2 };
+        Self::recorded(source, span, &[])
+    }
+
+    /// Members that a scanner has already found in `source`.
+    pub(crate) fn recorded(source: Bytes, span: Span, members: &[Member]) -> Self {
+        Self {
+            source,
+            span,
+            slots: members.iter().copied().map(Slot::Original).collect(),
+            changed: false,
+        }
+    }
+
+    /// Finds the members of a text that is an object.
+    pub(crate) fn scan(source: Bytes) -> Option<Self> {
+        let span = Span {
+            start: 0,
+            end: source.len(),
+        };
+        let mut slots = Vec::new();
+        let mut scanner = Scanner::new(&source, 0, usize::MAX);
+        scanner.open_object(0).ok()?;
+        let mut first = true;
+        while let Some(key) = scanner.next_key(&mut first).ok()? {
+            let value = scanner.value(1).ok()?;
+            slots.push(Slot::Original(Member { key, value }));
+        }
+        Some(Self {
+            source,
+            span,
+            slots,
+            changed: false,
+        })
+    }
+
+    /// The first member with this key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Json> {
+        let slot = self.slots.get(self.position(key)?)?;
+        Some(slot.value(&self.source))
+    }
+
+    /// Whether there is a member with this key.
+    #[must_use]
+    pub fn contains(&self, key: &str) -> bool {
+        self.position(key).is_some()
+    }
+
+    /// Keys and values in order. A lone surrogate in a key shows as U+FFFD.
+    pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, Json)> {
+        let values = self.slots.iter().map(|slot| slot.value(&self.source));
+        self.keys().zip(values)
+    }
+
+    /// Keys in order. A lone surrogate shows as U+FFFD.
+    pub fn keys(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let slots = self.slots.iter();
+        slots.map(|slot| match unescape(slot.spelling(&self.source)) {
+            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+            Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+        })
+    }
+
+    /// Number of members.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there is no member.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Replaces the value of a key where it stands, or appends the member.
+    pub fn set(&mut self, key: &str, value: Json) {
+        self.changed = true;
+        let Some(at) = self.position(key) else {
+            self.slots.push(Slot::Added(Json::string(key), value));
+            return;
+        };
+        self.drop_after(at, key);
+        if let Some(slot) = self.slots.get_mut(at) {
+            match slot {
+                Slot::Original(member) => *slot = Slot::Replaced(*member, value),
+                Slot::Replaced(_, old) | Slot::Added(_, old) => *old = value,
+            }
+        }
+    }
+
+    /// Takes a key out and gives back the value that [`get`](Object::get) would have given.
+    pub fn remove(&mut self, key: &str) -> Option<Json> {
+        let at = self.position(key)?;
+        self.changed = true;
+        self.drop_after(at, key);
+        let slot = self.slots.remove(at);
+        Some(slot.value(&self.source))
+    }
+
+    /// Whether anything was set or removed.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// The object as text: the very bytes that came in if nothing was changed. After a change,
+    /// whitespace between members is gone.
+    #[must_use]
+    pub fn finish(self) -> Json {
+        if !self.changed {
+            return Json::scanned(&self.source, self.span);
+        }
+        let added: usize = self.slots.iter().map(Slot::added_bytes).sum();
+        let mut out = Vec::with_capacity(self.span.end - self.span.start + added);
+        out.push(b'{');
+        for (index, slot) in self.slots.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            slot.write(&mut out, &self.source);
+        }
+        out.push(b'}');
+        Json::composed(out)
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        self.slots
+            .iter()
+            .position(|slot| slot.is(&self.source, key))
+    }
+
+    /// Drops every later member with the key of the one at `at`.
+    fn drop_after(&mut self, at: usize, key: &str) {
+        let mut index = 0;
+        self.slots.retain(|slot| {
+            index += 1;
+            index <= at + 1 || !slot.is(&self.source, key)
+        });
+    }
+}
+
+impl Slot {
+    fn is(&self, source: &[u8], key: &str) -> bool {
+        keys::says(self.spelling(source), key)
+    }
+
+    /// The key without its quotes.
+    fn spelling<'a>(&'a self, source: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::Original(member) | Self::Replaced(member, _) => member.key_text(source),
+            Self::Added(key, _) => inside_quotes(key.as_bytes()),
+        }
+    }
+
+    fn value(&self, source: &Bytes) -> Json {
+        match self {
+            Self::Original(member) => Json::scanned(source, member.value),
+            Self::Replaced(_, value) | Self::Added(_, value) => value.clone(),
+        }
+    }
+
+    /// Writes the member, with the whitespace inside of it.
+    fn write(&self, out: &mut Vec<u8>, source: &[u8]) {
+        let (head, value) = match self {
+            Self::Original(member) => (member.key.start..member.value.end, None),
+            Self::Replaced(member, value) => (member.key.start..member.value.start, Some(value)),
+            Self::Added(key, value) => {
+                out.extend_from_slice(key.as_bytes());
+                out.push(b':');
+                (0..0, Some(value))
+            }
+        };
+        out.extend_from_slice(source.get(head).unwrap_or_default());
+        out.extend_from_slice(value.map_or(&[], Json::as_bytes));
+    }
+
+    /// How much longer the text can get by this one.
+    fn added_bytes(&self) -> usize {
+        match self {
+            Self::Original(_) => 0,
+            Self::Replaced(_, value) => value.len(),
+            Self::Added(key, value) => key.len() + value.len() + 2,
+        }
+    }
+}
+
+impl Default for Object {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Object({} members)", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! The id of a line that is too long or too broken to be read, so that its sender gets an answer.
+
+use crate::envelope::{Envelope, Part};
+use crate::id::Id;
+use crate::json::{Json, Kind};
+use crate::limits::Limits;
+use crate::scan::{Scanner, Span, trimmed};
+use crate::shape::Shape;
+
+/// The id of a line of which only the two ends are at hand (they may overlap, or both be the whole
+/// line).
+///
+/// It is read where it is certain to be that of the envelope: among the members at the start of
+/// the head that are there in full, or as the last member before the closing brace of the tail.
+/// Where the two disagree, or `id` stands there twice or misspelled, there is none.
+#[must_use]
+pub fn salvage_id(head: &[u8], tail: &[u8]) -> Option<Id> {
+    let start = envelope_of(head);
+    if start.unclear_id {
+        return None;
+    }
+    let Some(span) = start.span(Part::Id) else {
+        return tail_id(tail);
+    };
+    let first = scalar(span.of(head))?;
+    match tail_id(tail) {
+        Some(last) if last != first => None,
+        _ => Some(first),
+    }
+}
+
+/// What a line was going to be, as far as the keys at its start tell: whether it wants an answer
+/// or is one. `None` for a `method` that may or may not have an `id` further on.
+#[must_use]
+pub fn salvage_shape(head: &[u8]) -> Option<Shape> {
+    shape_hint(&envelope_of(head), false)
+}
+
+fn envelope_of(head: &[u8]) -> Envelope {
+    let start = trimmed(head).start;
+    let end = head.len();
+    Envelope::read(head, Span { start, end }, &Limits::default())
+}
+
+/// What the keys that were seen tell.
+pub(crate) fn shape_hint(found: &Envelope, id_known: bool) -> Option<Shape> {
+    match [Part::Method, Part::Result, Part::Error].map(|part| found.has(part)) {
+        [true, false, false] if id_known || found.has(Part::Id) => Some(Shape::Request),
+        [true, false, false] if found.complete => Some(Shape::Notification),
+        [false, true, false] => Some(Shape::Response),
+        [false, false, true] => Some(Shape::Error),
+        _ => None,
+    }
+}
+
+/// The id at the very end of a line: `,"id":7}`.
+///
+/// In a line that is valid but for its length, the last brace closes the envelope, and a string
+/// cannot end in `"id":7}`: what stands there is a member of the envelope.
+pub(crate) fn tail_id(tail: &[u8]) -> Option<Id> {
+    let text = trim_end(trim_end(tail).strip_suffix(b"}")?);
+    let (before, id) = text.split_at(last_scalar(text)?);
+    let before = trim_end(trim_end(before).strip_suffix(b":")?);
+    let before = trim_end(before.strip_suffix(b"\"id\"")?);
+    before.strip_suffix(b",")?;
+    scalar(id)
+}
+
+fn trim_end(text: &[u8]) -> &[u8] {
+    text.get(..trimmed(text).end).unwrap_or_default()
+}
+
+/// Where the string or number starts that the text ends with.
+fn last_scalar(text: &[u8]) -> Option<usize> {
+    let Some(inner) = text.strip_suffix(b"\"") else {
+        let part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+        return Some(text.iter().rposition(|byte| !part(byte))? + 1);
+    };
+    let mut rest = inner;
+    loop {
+        let quote = memchr::memrchr(b'"', rest)?;
+        rest = rest.get(..quote)?;
+        let escapes = rest.iter().rev().take_while(|byte| **byte == b'\\').count();
+        if escapes.is_multiple_of(2) {
+            return Some(quote);
+        }
+    }
+}
+
+/// The id that this text is, all of it.
+fn scalar(text: &[u8]) -> Option<Id> {
+    std::str::from_utf8(text).ok()?;
+    let mut scanner = Scanner::new(text, 0, 0);
+    scanner.value(0).ok()?;
+    scanner.end().ok()?;
+    let is_id = matches!(Kind::of(text), Kind::Number | Kind::String);
+    let id = is_id.then(|| Json::composed(text.to_vec()))?;
+    Id::from_json(id)
+}
+
+#[cfg(test)]
+mod tests {}

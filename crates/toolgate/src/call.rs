@@ -1,0 +1,159 @@
+//! What travels down the chain: a call, a listing, any other request.
+
+use std::sync::Arc;
+
+use toolgate_wire::{Json, Object};
+
+use crate::{identity::ToolId, selector::Selector, tier::Tier, tool::Tool};
+
+/// One `tools/call` on its way to its tool.
+///
+/// Arguments are JSON text that nobody parsed yet; cloning a call copies no payload.
+#[derive(Clone, Debug)]
+pub struct Call {
+    tool: Arc<Tool>,
+    arguments: Option<Json>,
+    changed: bool,
+}
+
+impl Call {
+    /// A call of `tool`.
+    #[must_use]
+    pub fn new(tool: Arc<Tool>, arguments: Option<Json>) -> Self {
+        Self { tool, arguments, changed: false }
+    }
+
+    /// The tool that is called.
+    #[must_use]
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    /// The identity of the tool that is called.
+    #[must_use]
+    pub fn id(&self) -> &ToolId {
+        self.tool.id()
+    }
+
+    /// The arguments, as they came in.
+    #[must_use]
+    pub fn arguments(&self) -> Option<&Json> {
+        self.arguments.as_ref()
+    }
+
+    /// Replaces the arguments; from here on the call no longer leaves as the bytes that came in.
+    pub fn set_arguments(&mut self, arguments: Json) {
+        self.arguments = Some(arguments);
+        self.changed = true;
+    }
+
+    /// Whether some layer changed the arguments.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Whether running it twice does no more than running it once: only readonly tools.
+    #[must_use]
+    pub fn is_replayable(&self) -> bool {
+        self.tool.tier() == Some(Tier::Readonly)
+    }
+
+    /// Whether a selector covers the tool.
+    #[must_use]
+    pub fn is_covered_by(&self, selector: &Selector) -> bool {
+        selector.covers(self.id())
+    }
+}
+
+/// One `tools/list` on its way.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// Where to go on, opaque to everyone but its maker.
+    pub cursor: Option<String>,
+}
+
+/// The answer to a [`Listing`]: the tools of one page.
+#[derive(Clone, Debug)]
+pub struct ToolList {
+    tools: Vec<Arc<Tool>>,
+    result: Object,
+    origin: Option<bytes::Bytes>,
+    changed: bool,
+}
+
+impl ToolList {
+    /// A page made of these tools and nothing else.
+    #[must_use]
+    pub fn new(tools: Vec<Arc<Tool>>) -> Self {
+        Self { tools, result: Object::new(), origin: None, changed: true }
+    }
+
+    /// A page as it came over the wire: its tools, the members of its result and the whole line.
+    #[must_use]
+    pub fn from_wire(tools: Vec<Arc<Tool>>, result: Object, origin: Option<bytes::Bytes>) -> Self {
+        Self { tools, result, origin, changed: false }
+    }
+
+    /// The tools of the page.
+    #[must_use]
+    pub fn tools(&self) -> &[Arc<Tool>] {
+        &self.tools
+    }
+
+    /// Keeps the tools for which `keep` holds.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Tool) -> bool) {
+        let before = self.tools.len();
+        self.tools.retain(|tool| keep(tool));
+        self.changed |= self.tools.len() != before;
+    }
+
+    /// Replaces the tools.
+    pub fn set_tools(&mut self, tools: Vec<Arc<Tool>>) {
+        self.tools = tools;
+        self.changed = true;
+    }
+
+    /// The line it came in, if nobody changed it.
+    #[must_use]
+    pub fn origin(&self) -> Option<&bytes::Bytes> {
+        if self.changed { None } else { self.origin.as_ref() }
+    }
+
+    /// The result object: the very bytes that came in if nobody changed the tools, else the same
+    /// object with only its `tools` replaced.
+    #[must_use]
+    pub fn into_result(mut self) -> Json {
+        if self.changed {
+            let tools = Json::list(self.tools.iter().filter_map(|tool| tool.definition()));
+            self.result.set("tools", tools);
+        }
+        self.result.finish()
+    }
+}
+
+/// Any request that is neither a call nor a listing.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The JSON-RPC method.
+    pub method: Arc<str>,
+    /// Its params, as they came in.
+    pub params: Option<Json>,
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The result, or the error object, as JSON text.
+    pub body: Result<Json, Json>,
+    /// The line it came in, if nobody changed it.
+    pub origin: Option<bytes::Bytes>,
+}
+
+impl Answer {
+    /// Replaces the result; from here on it no longer leaves as the bytes that came in.
+    pub fn set_result(&mut self, result: Json) {
+        self.body = Ok(result);
+        self.origin = None;
+    }
+}

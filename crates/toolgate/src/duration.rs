@@ -1,0 +1,63 @@
+//! Durations as people write them: `250ms`, `60s`, `5m`, `1h`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+/// A text that is no duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a duration: write a number and a unit, as `250ms`, `60s`, `5m` or `1h`")]
+pub struct BadDuration(String);
+
+/// Reads `250ms`, `60s`, `5m`, `1h`. Zero is refused: it would mean "never" to some, "at once" to others.
+pub fn parse(text: &str) -> Result<Duration, BadDuration> {
+    let bad = || BadDuration(text.to_owned());
+    let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+    let (number, unit) = text.split_at(split);
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let millis = match unit {
+        "ms" => Some(number),
+        "s" => number.checked_mul(1000),
+        "m" => number.checked_mul(60 * 1000),
+        "h" => number.checked_mul(60 * 60 * 1000),
+        _ => None,
+    };
+    match millis {
+        Some(millis) if millis > 0 => Ok(Duration::from_millis(millis)),
+        _ => Err(bad()),
+    }
+}
+
+/// Writes a duration in the largest unit that keeps it whole.
+#[must_use]
+pub fn format(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    for (unit, size) in [("h", 3_600_000), ("m", 60_000), ("s", 1000)] {
+        if millis >= size && millis % size == 0 {
+            return format!("{}{unit}", millis / size);
+        }
+    }
+    format!("{millis}ms")
+}
+
+/// For `#[serde(deserialize_with)]` on a `Duration`.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_writes() {
+        for text in ["250ms", "60s", "5m", "1h", "90s"] {
+            let written = format(parse(text).unwrap());
+            assert_eq!(parse(&written), parse(text));
+        }
+        assert_eq!(format(Duration::from_secs(60)), "1m");
+        for wrong in ["", "5", "s", "-1s", "0s", "1 s", "1d", "99999999999999999999h"] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

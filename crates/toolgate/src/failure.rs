@@ -1,0 +1,272 @@
+//! Why a call did not end well: the one error type inside the chain.
+
+use std::{borrow::Cow, fmt};
+
+use toolgate_wire::Json;
+
+use crate::registry::{Code, Retry};
+
+/// Whether the tool ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// It ran.
+    Yes,
+    /// It did not.
+    No,
+    /// Nobody can say.
+    Maybe,
+}
+
+impl Ran {
+    /// The name in records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Maybe => "maybe",
+        }
+    }
+}
+
+/// A failure on its way to the client.
+#[derive(Clone, Debug)]
+pub struct Failure(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    code: Code,
+    error_type: Cow<'static, str>,
+    message: String,
+    suggestion: Option<String>,
+    expected: bool,
+    by: Option<&'static str>,
+    rule: Option<String>,
+    ran: Ran,
+    retry: Retry,
+    rpc: Option<RpcError>,
+}
+
+/// A JSON-RPC error object.
+#[derive(Clone, Debug)]
+pub struct RpcError {
+    /// `error.code`
+    pub code: i64,
+    /// `error.message`
+    pub message: String,
+    /// `error.data`
+    pub data: Option<Json>,
+}
+
+impl Failure {
+    /// A failure of this code. Its message is told exactly as given.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        let entry = code.entry();
+        let ran = match entry.class {
+            crate::registry::Class::Denied => Ran::No,
+            crate::registry::Class::ToolError => Ran::Yes,
+            _ if entry.retry == Retry::Safe => Ran::No,
+            _ => Ran::Maybe,
+        };
+        Self(Box::new(Inner {
+            code,
+            error_type: Cow::Borrowed(type_name(code)),
+            message: message.into(),
+            suggestion: None,
+            expected: entry.expected,
+            by: None,
+            rule: None,
+            ran,
+            retry: entry.retry,
+            rpc: None,
+        }))
+    }
+
+    /// An error that a tool raised, with the name of its type, as `PaneNotFound`. Expected: the
+    /// caller can put it right.
+    pub fn tool(error_type: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        let mut failure = Self::new(Code::ToolFailed, message);
+        failure.0.error_type = error_type.into();
+        failure
+    }
+
+    /// A fault of toolgate's own, or of a custom middleware.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Code::Internal, message)
+    }
+
+    /// The server answered with a JSON-RPC error.
+    #[must_use]
+    pub fn rejected(rpc: RpcError) -> Self {
+        let (code, error_type) = match rpc.code {
+            -32602 => (Code::InvalidArguments, "InvalidParams"),
+            -32601 => (Code::ServerRejected, "MethodNotFound"),
+            -32600 => (Code::ServerRejected, "InvalidRequest"),
+            -32603 => (Code::ServerRejected, "InternalError"),
+            -32021 => (Code::ServerRejected, "MissingRequiredClientCapability"),
+            -32022 => (Code::ServerRejected, "UnsupportedProtocolVersion"),
+            _ => (Code::ServerRejected, "McpError"),
+        };
+        let mut failure = Self::new(code, rpc.message.clone());
+        failure.0.error_type = Cow::Borrowed(error_type);
+        failure.0.rpc = Some(rpc);
+        failure
+    }
+
+    /// With a hint for the caller on how to recover.
+    #[must_use]
+    pub fn suggest(mut self, suggestion: impl Into<String>) -> Self {
+        self.0.suggestion = Some(suggestion.into());
+        self
+    }
+
+    /// Marks whether the caller can put it right.
+    #[must_use]
+    pub fn expected(mut self, expected: bool) -> Self {
+        self.0.expected = expected;
+        self
+    }
+
+    /// Names the layer and the rule that decided.
+    #[must_use]
+    pub fn by(mut self, middleware: &'static str, rule: impl Into<String>) -> Self {
+        self.0.by = Some(middleware);
+        self.0.rule = Some(rule.into());
+        self
+    }
+
+    /// Says whether the tool ran.
+    #[must_use]
+    pub fn ran(mut self, ran: Ran) -> Self {
+        self.0.ran = ran;
+        self
+    }
+
+    /// Marks an error of a tool as passing by itself, so that a readonly call may be retried.
+    #[must_use]
+    pub fn transient(mut self) -> Self {
+        self.0.retry = Retry::OnlyReadonly;
+        self
+    }
+
+    /// Replaces the message.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
+    /// The code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// The name of the error's type, as the original raised it.
+    #[must_use]
+    pub fn error_type(&self) -> &str {
+        &self.0.error_type
+    }
+
+    /// The message, exactly as raised.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// How to recover, if the failure says.
+    #[must_use]
+    pub fn suggestion(&self) -> Option<&str> {
+        self.0.suggestion.as_deref()
+    }
+
+    /// Whether the caller can put it right.
+    #[must_use]
+    pub fn is_expected(&self) -> bool {
+        self.0.expected
+    }
+
+    /// The layer that decided, if one did.
+    #[must_use]
+    pub fn decided_by(&self) -> Option<&'static str> {
+        self.0.by
+    }
+
+    /// The rule that decided, if one did.
+    #[must_use]
+    pub fn rule(&self) -> Option<&str> {
+        self.0.rule.as_deref()
+    }
+
+    /// Whether the tool ran.
+    #[must_use]
+    pub fn has_run(&self) -> Ran {
+        self.0.ran
+    }
+
+    /// Whether to send the same call again.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        self.0.retry
+    }
+
+    /// The error of the server that it came from.
+    #[must_use]
+    pub fn rpc(&self) -> Option<&RpcError> {
+        self.0.rpc.as_ref()
+    }
+
+    /// As a JSON-RPC error: the server's own if it came from one, else ours with the details in `data`.
+    #[must_use]
+    pub fn to_rpc(&self) -> RpcError {
+        if let Some(rpc) = &self.0.rpc {
+            return rpc.clone();
+        }
+        let mut data = serde_json::json!({
+            "code": self.0.code.name(),
+            "error_type": self.0.error_type,
+            "expected": self.0.expected,
+            "suggestion": self.suggestion().unwrap_or(self.0.code.entry().hint),
+        });
+        if let (Some(rule), Some(data)) = (&self.0.rule, data.as_object_mut()) {
+            data.insert("rule".to_owned(), rule.as_str().into());
+        }
+        RpcError {
+            code: self.0.code.entry().rpc,
+            message: self.0.message.clone(),
+            data: Some(Json::value(&data)),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The name of the error's type where nobody gives a better one.
+const fn type_name(code: Code) -> &'static str {
+    match code {
+        Code::ParseError => "ParseError",
+        Code::InvalidRequest => "InvalidRequest",
+        Code::MessageTooLarge => "MessageTooLarge",
+        Code::UnknownTool => "UnknownTool",
+        Code::InvalidArguments => "ValidationError",
+        Code::TierDenied => "TierDenied",
+        Code::TierUnknown => "TierUnknown",
+        Code::ToolFailed => "ToolError",
+        Code::Cancelled => "Cancelled",
+        Code::TimedOut => "TimedOut",
+        Code::ServerRejected => "McpError",
+        Code::ServerCrashed => "ServerCrashed",
+        Code::ServerUnavailable => "ServerUnavailable",
+        Code::ServerStartTimeout => "ServerStartTimeout",
+        Code::ServerProtocol => "ServerProtocol",
+        Code::Overloaded => "Overloaded",
+        Code::ResponseTooLarge => "ResponseTooLarge",
+        Code::Internal => "Internal",
+    }
+}

@@ -1,0 +1,69 @@
+//! Who a tool is, apart from what it is called on the wire.
+
+use std::{fmt, sync::Arc};
+
+/// A tool's identity: the configured id of its server and the server's own name for it.
+///
+/// Resolved once, at the door. Middleware decides on identity; aliases and prefixes are names on
+/// the wire and never decide anything.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ToolId {
+    server: Arc<str>,
+    name: Arc<str>,
+}
+
+impl ToolId {
+    /// The tool `name` of the server configured as `server`.
+    pub fn new(server: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
+        Self { server: server.into(), name: name.into() }
+    }
+
+    /// The configured id of the server.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The server's own name for the tool.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for ToolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.server, self.name)
+    }
+}
+
+impl fmt::Debug for ToolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ToolId({self})")
+    }
+}
+
+/// Who calls. Bound at the door; never taken from a message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Principal {
+    /// The user that started toolgate, over stdio.
+    Local(Arc<str>),
+    /// The holder of an API key, by the key's id.
+    Key(Arc<str>),
+    /// The subject of a verified token.
+    Subject(Arc<str>),
+    /// Nobody that we know.
+    Anonymous,
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(name) => write!(f, "local:{name}"),
+            Self::Key(id) => write!(f, "key:{id}"),
+            Self::Subject(subject) => write!(f, "subject:{subject}"),
+            Self::Anonymous => f.write_str("anonymous"),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+#![doc = include_str!("../README.md")]
+
+mod call;
+mod chain;
+mod context;
+pub mod duration;
+mod failure;
+mod identity;
+pub mod middleware;
+mod next;
+mod outcome;
+mod registry;
+mod selector;
+pub mod settings;
+pub mod stack;
+mod tier;
+mod tool;
+mod transform;
+
+pub use call::{Answer, Call, Listing, Request, ToolList};
+pub use chain::{BadChain, Builder, Chain};
+pub use context::{Bag, CallId, ClientInfo, Context, Session};
+pub use failure::{Failure, Ran, RpcError};
+pub use identity::{Principal, ToolId};
+pub use middleware::{Boxed, Hooks, Info, Middleware, Order};
+pub use next::{Endpoint, Next, Replay};
+pub use outcome::{Outcome, Reply, ToolResult};
+pub use registry::{Class, Code, Delivery, Entry, Retry};
+pub use selector::{BadSelector, Selector};
+pub use tier::{Hints, Tier, UnknownTier};
+pub use tool::{TierRules, Tool, ToolSettings};
+pub use transform::{
+    TransformList, TransformRequest, TransformResponse, transform_list, transform_request,
+    transform_response,
+};

@@ -1,0 +1,197 @@
+//! What a middleware is, and a folder for each one that comes with toolgate.
+
+pub mod audit;
+pub mod error_results;
+pub mod response_limit;
+pub mod retry;
+pub mod safety;
+pub mod timeout;
+
+use std::{fmt, future::Future, pin::Pin};
+
+use crate::{
+    call::{Answer, Call, Listing, Request, ToolList},
+    context::Context,
+    failure::Failure,
+    next::Next,
+    outcome::Outcome,
+};
+
+/// A future on the heap: the one allocation that a layer costs.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One layer of the chain: sees listings and calls, and any other request if it wants to.
+///
+/// Each hook gets [`Next`], the rest of the chain, by value: run it once, or do not run it. Hooks
+/// that are left out pass everything on.
+///
+/// ```
+/// use toolgate::{Call, Code, Context, Failure, Middleware, Next, Outcome};
+///
+/// struct OfficeHours(fn() -> bool);
+///
+/// impl Middleware for OfficeHours {
+///     fn name(&self) -> &'static str { "office-hours" }
+///
+///     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+///         if !(self.0)() {
+///             return Failure::new(Code::ToolFailed, "the office is closed").into();
+///         }
+///         next.call(cx, call).await
+///     }
+/// }
+/// ```
+pub trait Middleware: Send + Sync + 'static {
+    /// The name in config, records and refusals. Each name stands in a chain once.
+    fn name(&self) -> &'static str;
+
+    /// What it is set to, in a few words, for people who print the chain.
+    fn describe(&self) -> String {
+        String::new()
+    }
+
+    /// Which pipelines it takes part in. Staying out of one costs nothing there.
+    fn hooks(&self) -> Hooks {
+        Hooks::ALL
+    }
+
+    /// What must stand outside or inside of it.
+    fn order(&self) -> &'static [Order] {
+        &[]
+    }
+
+    /// Whether it decides on facts about the tool (its tier, its schema), so that the door has to
+    /// know the server's tools before the first call.
+    fn needs_tools(&self) -> bool {
+        false
+    }
+
+    /// A tool is called.
+    fn call(
+        &self,
+        cx: &mut Context,
+        call: Call,
+        next: Next<'_>,
+    ) -> impl Future<Output = Outcome> + Send {
+        async move { next.call(cx, call).await }
+    }
+
+    /// The tools are listed.
+    fn list(
+        &self,
+        cx: &mut Context,
+        listing: Listing,
+        next: Next<'_>,
+    ) -> impl Future<Output = Result<ToolList, Failure>> + Send {
+        async move { next.list(cx, listing).await }
+    }
+
+    /// Any other request passes.
+    fn request(
+        &self,
+        cx: &mut Context,
+        request: Request,
+        next: Next<'_>,
+    ) -> impl Future<Output = Answer> + Send {
+        async move { next.request(cx, request).await }
+    }
+}
+
+/// Which pipelines a middleware takes part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hooks {
+    /// `tools/call`
+    pub call: bool,
+    /// `tools/list`
+    pub list: bool,
+    /// Any other request.
+    pub request: bool,
+}
+
+impl Hooks {
+    /// All three.
+    pub const ALL: Self = Self { call: true, list: true, request: true };
+    /// Calls only.
+    pub const CALL: Self = Self { call: true, list: false, request: false };
+    /// Calls and listings: for whatever permits, so that both show the same.
+    pub const TOOLS: Self = Self { call: true, list: true, request: false };
+}
+
+/// What must hold between two layers when both stand in a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// This layer stands outside the other (nearer to the client), because of the reason.
+    Outside(&'static str, &'static str),
+    /// This layer stands inside the other (nearer to the tool), because of the reason.
+    Inside(&'static str, &'static str),
+}
+
+/// [`Middleware`] as an object: boxes each hook's future once.
+pub(crate) trait Layer: Send + Sync {
+    fn as_info(&self) -> Info;
+    fn call<'a>(&'a self, cx: &'a mut Context, call: Call, next: Next<'a>) -> Boxed<'a, Outcome>;
+    fn list<'a>(
+        &'a self,
+        cx: &'a mut Context,
+        listing: Listing,
+        next: Next<'a>,
+    ) -> Boxed<'a, Result<ToolList, Failure>>;
+    fn request<'a>(
+        &'a self,
+        cx: &'a mut Context,
+        request: Request,
+        next: Next<'a>,
+    ) -> Boxed<'a, Answer>;
+}
+
+/// What a chain knows of one of its layers.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Info {
+    /// The layer's name.
+    pub name: &'static str,
+    /// What it is set to.
+    pub describe: String,
+    pub(crate) hooks: Hooks,
+    pub(crate) order: &'static [Order],
+    pub(crate) needs_tools: bool,
+}
+
+impl fmt::Debug for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.describe)
+    }
+}
+
+impl<M: Middleware> Layer for M {
+    fn as_info(&self) -> Info {
+        Info {
+            name: self.name(),
+            describe: self.describe(),
+            hooks: self.hooks(),
+            order: self.order(),
+            needs_tools: self.needs_tools(),
+        }
+    }
+
+    fn call<'a>(&'a self, cx: &'a mut Context, call: Call, next: Next<'a>) -> Boxed<'a, Outcome> {
+        Box::pin(Middleware::call(self, cx, call, next))
+    }
+
+    fn list<'a>(
+        &'a self,
+        cx: &'a mut Context,
+        listing: Listing,
+        next: Next<'a>,
+    ) -> Boxed<'a, Result<ToolList, Failure>> {
+        Box::pin(Middleware::list(self, cx, listing, next))
+    }
+
+    fn request<'a>(
+        &'a self,
+        cx: &'a mut Context,
+        request: Request,
+        next: Next<'a>,
+    ) -> Boxed<'a, Answer> {
+        Box::pin(Middleware::request(self, cx, request, next))
+    }
+}

@@ -1,0 +1,111 @@
+//! Settings of audit: the tables `[audit]` and `[redact]`.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// `[audit]`: where the records go.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuditConfig {
+    /// The file that records are appended to, one JSON object a line; `stderr`; or `off`.
+    pub file: Target,
+    /// The size at which the file is moved aside, in bytes.
+    pub rotate_bytes: u64,
+    /// How many files that were moved aside are kept.
+    pub keep_files: u32,
+    /// How many records wait for the writer at most.
+    pub queue: usize,
+    /// What happens to a record that finds the queue full.
+    pub on_full: OnFull,
+}
+
+impl Default for AuditConfig {
+    fn default() -> Self {
+        Self {
+            file: Target::Off,
+            rotate_bytes: 64 * 1024 * 1024,
+            keep_files: 5,
+            queue: 4096,
+            on_full: OnFull::Wait,
+        }
+    }
+}
+
+/// Where records go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// Nowhere: there is no audit.
+    #[default]
+    Off,
+    /// Standard error, among the log.
+    Stderr,
+    /// A file.
+    File(PathBuf),
+}
+
+impl From<&str> for Target {
+    fn from(text: &str) -> Self {
+        match text {
+            "off" => Self::Off,
+            "stderr" => Self::Stderr,
+            path => Self::File(PathBuf::from(path)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Target {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.is_empty() {
+            return Err(serde::de::Error::custom(
+                "an empty audit file: write a path, `stderr` or `off`",
+            ));
+        }
+        Ok(Self::from(text.as_str()))
+    }
+}
+
+/// What happens to a record that finds the queue full.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum OnFull {
+    /// The call waits for room: nothing is lost, and a slow disk slows calls down.
+    #[default]
+    Wait,
+    /// The record is dropped and counted.
+    Drop,
+}
+
+/// `[redact]`: what never reaches a record in clear.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub struct RedactConfig {
+    /// Further names of arguments whose values are replaced by a digest.
+    pub keys: Vec<String>,
+    /// Whether the built-in names apply: payloads (`keys`, `text`, `command`, `value`, `content`,
+    /// `shell`, `environment`) and whatever sounds like a secret (`password`, `token`, …).
+    pub defaults: bool,
+    /// `sha256`: the same value has the same digest everywhere. `hmac`: digests are keyed, because
+    /// short secrets can be guessed from a plain one.
+    pub digest: Digest,
+    /// The file with the key for `hmac`. Without one, each run has its own random key.
+    pub key_file: Option<PathBuf>,
+}
+
+impl Default for RedactConfig {
+    fn default() -> Self {
+        Self { keys: Vec::new(), defaults: true, digest: Digest::Sha256, key_file: None }
+    }
+}
+
+/// How a redacted value is summed up.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Digest {
+    /// Plain SHA-256.
+    #[default]
+    Sha256,
+    /// HMAC-SHA-256 with a key.
+    Hmac,
+}

@@ -1,0 +1,147 @@
+//! What is recorded of one call, and how it is written.
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use serde::Serialize;
+use toolgate_wire::{Id, Json};
+
+use super::Redactor;
+use crate::{
+    call::Call,
+    context::{CallId, ClientInfo, Context, Session},
+    failure::Ran,
+    outcome::Outcome,
+    registry::Class,
+    tool::Tool,
+};
+
+/// One call, gathered on its way and written by the sink's own thread.
+///
+/// Holds the arguments as they came in (shared, not copied); only the writer parses and redacts
+/// them, so a call does not wait for that.
+#[derive(Debug)]
+pub struct Event {
+    at: jiff::Timestamp,
+    call_id: CallId,
+    parent: Option<Arc<str>>,
+    session: Arc<Session>,
+    client: Option<Arc<ClientInfo>>,
+    request_id: Option<Id>,
+    tool: Arc<Tool>,
+    arguments: Option<Json>,
+    end: End,
+}
+
+#[derive(Debug, Default)]
+struct End {
+    class: Option<Class>,
+    ran: Option<Ran>,
+    code: Option<&'static str>,
+    error_type: Option<String>,
+    rule: Option<String>,
+    result_bytes: Option<usize>,
+    duration: Duration,
+}
+
+impl Event {
+    pub(super) fn begin(cx: &Context, call: &Call) -> Self {
+        Self {
+            at: jiff::Timestamp::now(),
+            call_id: cx.call_id(),
+            parent: cx.parent().cloned(),
+            session: cx.session_shared(),
+            client: cx.client_shared(),
+            request_id: cx.request_id().cloned(),
+            tool: Arc::clone(call.tool()),
+            arguments: call.arguments().cloned(),
+            end: End::default(),
+        }
+    }
+
+    pub(super) fn end(&mut self, outcome: &Outcome, duration: Duration) {
+        let failure = outcome.failure();
+        self.end = End {
+            class: Some(outcome.class()),
+            ran: Some(outcome.ran()),
+            code: failure.map(|failure| failure.code().name()),
+            error_type: failure.map(|failure| failure.error_type().to_owned()),
+            rule: failure.and_then(|failure| failure.rule()).map(str::to_owned),
+            result_bytes: outcome.result().map(|result| result.json().len()),
+            duration,
+        };
+    }
+
+    pub(super) fn abandon(&mut self, class: Class, ran: Ran, duration: Duration) {
+        self.end.class = Some(class);
+        self.end.ran = Some(ran);
+        self.end.duration = duration;
+    }
+
+    /// Appends the record as one line of JSON.
+    pub(super) fn write(&self, redactor: &Redactor, line: &mut Vec<u8>) {
+        let record = Record {
+            ts: format!("{:.6}", self.at),
+            event: "call",
+            call_id: self.call_id.to_string(),
+            parent_call_uuid: self.parent.as_deref(),
+            session: &self.session.id,
+            namespace: &self.session.namespace,
+            principal: self.session.principal.to_string(),
+            client: self.client.as_ref().map(ToString::to_string),
+            request_id: self.request_id.as_ref().and_then(|id| raw(id.as_json())),
+            server: self.tool.id().server(),
+            tool: self.tool.id().name(),
+            tier: self.tool.tier().map(crate::tier::Tier::name),
+            outcome: self.end.class.unwrap_or(Class::Internal).name(),
+            ran: self.end.ran.unwrap_or(Ran::Maybe).name(),
+            error_type: self.end.error_type.as_deref(),
+            code: self.end.code,
+            rule: self.end.rule.as_deref(),
+            // To the microsecond: finer digits are noise.
+            duration_ms: (self.end.duration.as_secs_f64() * 1e6).round() / 1e3,
+            result_bytes: self.end.result_bytes,
+            args: self.arguments.as_ref().map(|arguments| redactor.summary(arguments)),
+        };
+        // Writing to memory cannot fail, and every field is plain data.
+        if serde_json::to_writer(&mut *line, &record).is_ok() {
+            line.push(b'\n');
+        }
+    }
+}
+
+fn raw(json: &Json) -> Option<Cow<'_, serde_json::value::RawValue>> {
+    serde_json::from_str::<&serde_json::value::RawValue>(json.as_str()).ok().map(Cow::Borrowed)
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    ts: String,
+    event: &'static str,
+    call_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_call_uuid: Option<&'a str>,
+    session: &'a str,
+    namespace: &'a str,
+    principal: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<Cow<'a, serde_json::value::RawValue>>,
+    server: &'a str,
+    tool: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<&'static str>,
+    outcome: &'static str,
+    ran: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'a str>,
+    duration_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<serde_json::Value>,
+}

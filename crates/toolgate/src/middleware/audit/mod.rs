@@ -1,0 +1,103 @@
+//! Audit: one structured record for each call, with its arguments redacted.
+#![doc = include_str!("README.md")]
+
+mod config;
+mod event;
+mod file;
+mod redact;
+mod sink;
+#[cfg(test)]
+mod tests;
+
+use std::time::Instant;
+
+pub use config::{AuditConfig, Digest, OnFull, RedactConfig, Target};
+pub use event::Event;
+pub use redact::Redactor;
+pub use sink::{AuditCounts, AuditSink, OpenError};
+
+use crate::{
+    call::Call,
+    context::Context,
+    failure::Ran,
+    middleware::{Hooks, Middleware, Order},
+    next::Next,
+    outcome::Outcome,
+    registry::Class,
+};
+
+/// The layer's name.
+pub const NAME: &str = "audit";
+
+/// Records each call.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    sink: AuditSink,
+}
+
+impl Audit {
+    /// Records into this sink.
+    #[must_use]
+    pub fn new(sink: AuditSink) -> Self {
+        Self { sink }
+    }
+}
+
+impl Middleware for Audit {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        format!("one record per call to {}, arguments redacted", self.sink.describe())
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::CALL
+    }
+
+    fn order(&self) -> &'static [Order] {
+        &[
+            Order::Outside(super::safety::NAME, "denials are recorded too"),
+            Order::Outside(super::timeout::NAME, "calls that took too long are recorded too"),
+        ]
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        let guard = Unfinished {
+            event: Some(Event::begin(cx, &call)),
+            started: Instant::now(),
+            sink: &self.sink,
+        };
+        let outcome = next.call(cx, call).await;
+        guard.finish(&outcome).await;
+        outcome
+    }
+}
+
+/// A call whose end is not recorded yet. Dropped on the way (the client is gone, the door gives up)
+/// it is recorded as cancelled: no call leaves without a trace.
+struct Unfinished<'a> {
+    event: Option<Event>,
+    started: Instant,
+    sink: &'a AuditSink,
+}
+
+impl Unfinished<'_> {
+    async fn finish(mut self, outcome: &Outcome) {
+        if let Some(mut event) = self.event.take() {
+            event.end(outcome, self.started.elapsed());
+            // A sink that fails or is full never changes an outcome; it counts and reports.
+            self.sink.record(event).await;
+        }
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(mut event) = self.event.take() {
+            event.abandon(Class::Cancelled, Ran::Maybe, self.started.elapsed());
+            self.sink.try_record(event);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Errors to results: a failed call answers with a result that a model can read and act on.
+#![doc = include_str!("README.md")]
+
+mod arguments;
+#[cfg(test)]
+mod tests;
+
+use toolgate_wire::Json;
+
+use crate::{
+    call::Call,
+    context::Context,
+    failure::Failure,
+    middleware::{Hooks, Middleware, Order},
+    next::Next,
+    outcome::{Outcome, ToolResult},
+    registry::{Code, Delivery},
+};
+
+/// The layer's name.
+pub const NAME: &str = "errors-to-results";
+
+/// Renders failures of calls as results with `isError`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ErrorResults;
+
+impl Middleware for ErrorResults {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        "a failed call answers with isError, the message and _meta".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::CALL
+    }
+
+    fn order(&self) -> &'static [Order] {
+        const RENDERED: &str = "it renders whatever failed inside of it";
+        &[
+            Order::Outside(super::audit::NAME, RENDERED),
+            Order::Outside(super::safety::NAME, RENDERED),
+            Order::Outside(super::retry::NAME, RENDERED),
+            Order::Outside(super::timeout::NAME, RENDERED),
+        ]
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        let mut outcome = next.call(cx, call.clone()).await;
+        let Some(failure) = outcome.failure() else { return outcome };
+        if outcome.result().is_some() || failure.code().entry().delivery != Delivery::Result {
+            return outcome;
+        }
+        let told = explain(failure, &call, cx);
+        log(failure, &told, &call);
+        outcome.set_result(render(failure, &told));
+        outcome
+    }
+}
+
+/// What the client is told: the message, and how to recover.
+struct Told {
+    message: String,
+    suggestion: Option<String>,
+}
+
+fn explain(failure: &Failure, call: &Call, cx: &Context) -> Told {
+    let mut message = failure.message().to_owned();
+    let mut suggestion = failure.suggestion().map(str::to_owned);
+    if failure.code() == Code::InvalidArguments {
+        if let Some(arguments) = call.arguments() {
+            message = arguments::without_values(&message, arguments);
+            suggestion = suggestion.or_else(|| {
+                arguments::suggestion(&arguments::unexpected(call.tool(), arguments), cx.client())
+            });
+        }
+    }
+    Told { message, suggestion }
+}
+
+/// The result for a failure that needs no further explanation.
+pub(crate) fn rendered(failure: &Failure) -> ToolResult {
+    let told = Told {
+        message: failure.message().to_owned(),
+        suggestion: failure.suggestion().map(str::to_owned),
+    };
+    render(failure, &told)
+}
+
+fn render(failure: &Failure, told: &Told) -> ToolResult {
+    let mut text = told.message.clone();
+    let mut meta = serde_json::json!({
+        "error_type": failure.error_type(),
+        "expected": failure.is_expected(),
+        "code": failure.code().name(),
+    });
+    if let Some(meta) = meta.as_object_mut() {
+        if let Some(suggestion) = &told.suggestion {
+            text.push('\n');
+            text.push_str(suggestion);
+            meta.insert("suggestion".to_owned(), suggestion.as_str().into());
+        }
+        if let Some(rule) = failure.rule() {
+            meta.insert("rule".to_owned(), rule.into());
+        }
+    }
+    let result = serde_json::json!({
+        "content": [{"type": "text", "text": text}],
+        "isError": true,
+        "_meta": meta,
+    });
+    ToolResult::known(Json::value(&result), true, None)
+}
+
+/// What the caller can put right is a warning; the rest is an error.
+fn log(failure: &Failure, told: &Told, call: &Call) {
+    let (tool, code) = (call.id(), failure.code().name());
+    if failure.is_expected() {
+        tracing::warn!(%tool, code, "{}", told.message);
+    } else {
+        tracing::error!(%tool, code, "{}", told.message);
+    }
+}

@@ -1,0 +1,36 @@
+//! Settings of the response limit: `limits.response_bytes`, `limits.keep`, and the same for one tool.
+
+use serde::Deserialize;
+
+use crate::selector::Selector;
+
+/// Which end of an oversized text is kept.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Keep {
+    /// The end, where a terminal has its prompt and a build its error.
+    #[default]
+    Tail,
+    /// The start.
+    Head,
+}
+
+/// What the layer is set to, gathered from `[limits]` and the settings of single tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseLimitConfig {
+    /// The most bytes of one result, as JSON.
+    pub bytes: usize,
+    /// Which end of an oversized text is kept.
+    pub keep: Keep,
+    /// Other limits for the tools that a selector covers.
+    pub tools: Vec<(Selector, Option<usize>, Option<Keep>)>,
+}
+
+impl Default for ResponseLimitConfig {
+    fn default() -> Self {
+        Self { bytes: super::DEFAULT_BYTES, keep: Keep::Tail, tools: Vec::new() }
+    }
+}
+
+/// Below this a result could not even say that it was shortened.
+pub(crate) const SMALLEST: usize = 1000;

@@ -1,0 +1,112 @@
+//! Cutting one text: by its size as JSON, on a character, at a line where one is near.
+
+use super::Keep;
+
+/// Room for the header line and its number, as JSON.
+pub(super) const HEADER_ROOM: usize = 64;
+
+/// The line that says how much is missing.
+pub(super) fn header(dropped: usize) -> String {
+    format!("[... truncated {dropped} bytes ...]")
+}
+
+/// What one character costs in JSON text.
+fn cost(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        c if c < ' ' => 6,
+        c => c.len_utf8(),
+    }
+}
+
+/// The part of `text` that fits `budget` bytes of JSON: its end or its start.
+pub(super) fn part(text: &str, budget: usize, keep: Keep) -> &str {
+    match keep {
+        Keep::Tail => {
+            let from = boundary(text.char_indices().rev(), budget).unwrap_or(0);
+            let kept = text.get(from..).unwrap_or_default();
+            if from == 0 { kept } else { at_line_start(kept) }
+        }
+        Keep::Head => {
+            let indices = text.char_indices().map(|(at, c)| (at + c.len_utf8(), c));
+            let to = boundary(indices, budget).unwrap_or(text.len());
+            text.get(..to).unwrap_or_default()
+        }
+    }
+}
+
+/// Where the budget ends, or `None` when all of it fits.
+fn boundary(chars: impl Iterator<Item = (usize, char)>, budget: usize) -> Option<usize> {
+    let mut spent = 0;
+    let mut last = None;
+    for (at, c) in chars {
+        spent += cost(c);
+        if spent > budget {
+            return Some(last.unwrap_or(at));
+        }
+        last = Some(at);
+    }
+    None
+}
+
+/// Drops the rest of a line that was cut in two, unless that would cost much of what is kept.
+fn at_line_start(kept: &str) -> &str {
+    match kept.find('\n') {
+        Some(at) if at < kept.len() / 10 => kept.get(at + 1..).unwrap_or(kept),
+        _ => kept,
+    }
+}
+
+/// `text` cut to `budget` bytes of JSON with the header line at the end that is missing, and how
+/// many bytes went.
+pub(super) fn shorten(text: &str, budget: usize, keep: Keep) -> (String, usize) {
+    let kept = part(text, budget.saturating_sub(HEADER_ROOM), keep);
+    let dropped = text.len() - kept.len();
+    let header = header(dropped);
+    let short = match keep {
+        Keep::Tail => format!("{header}\n{kept}"),
+        Keep::Head => format!("{kept}\n{header}"),
+    };
+    (short, dropped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_boundary_is_on_a_character_and_within_the_budget() {
+        let text = "aé漢😀\n\"\u{1}".repeat(50);
+        for keep in [Keep::Tail, Keep::Head] {
+            for budget in 0..300 {
+                let kept = part(&text, budget, keep);
+                let cost = serde_json::to_string(kept).unwrap().len() - 2;
+                assert!(cost <= budget, "{cost} > {budget}");
+                match keep {
+                    Keep::Tail => assert!(text.ends_with(kept)),
+                    Keep::Head => assert!(text.starts_with(kept)),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_is_dropped_when_that_is_cheap() {
+        let text = "0123456789\n".repeat(100);
+        let kept = part(&text, 500, Keep::Tail);
+        assert!(kept.starts_with("0123456789\n"), "{kept:?}");
+        let long = "x".repeat(1000);
+        assert_eq!(part(&long, 500, Keep::Tail).len(), 500);
+    }
+
+    #[test]
+    fn dropped_and_kept_add_up() {
+        let text = "line of text\n".repeat(1000);
+        let (short, dropped) = shorten(&text, 1000, Keep::Tail);
+        let (header, kept) = short.split_once('\n').unwrap();
+        assert_eq!(header, format!("[... truncated {dropped} bytes ...]"));
+        assert_eq!(kept.len() + dropped, text.len());
+        let (short, dropped) = shorten(&text, 1000, Keep::Head);
+        assert!(short.ends_with(&format!("\n[... truncated {dropped} bytes ...]")));
+    }
+}

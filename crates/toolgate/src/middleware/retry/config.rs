@@ -1,0 +1,31 @@
+//! Settings of retry: the table `[retry]`.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::duration;
+
+/// `[retry]`: readonly calls are tried again after a failure that passes by itself.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetryConfig {
+    /// How often a call is tried again, at most.
+    pub times: u32,
+    /// The wait before the first repetition; each further one waits twice as long.
+    #[serde(deserialize_with = "duration::deserialize")]
+    pub base_delay: Duration,
+    /// The longest wait.
+    #[serde(deserialize_with = "duration::deserialize")]
+    pub max_delay: Duration,
+}
+
+impl Default for RetryConfig {
+    fn default() -> Self {
+        Self {
+            times: 1,
+            base_delay: Duration::from_millis(100),
+            max_delay: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Retry: readonly calls are tried again when the failure passes by itself.
+#![doc = include_str!("README.md")]
+
+mod config;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use config::RetryConfig;
+
+use crate::{
+    call::Call,
+    context::Context,
+    duration,
+    middleware::{Hooks, Middleware, Order},
+    next::Next,
+    outcome::Outcome,
+    registry,
+};
+
+/// The layer's name.
+pub const NAME: &str = "retry";
+
+/// Tries readonly calls again.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    config: RetryConfig,
+}
+
+impl Retry {
+    /// With these settings.
+    #[must_use]
+    pub fn new(config: RetryConfig) -> Self {
+        Self { config }
+    }
+
+    fn delay(&self, attempt: u32) -> Duration {
+        let factor = 2_u32.saturating_pow(attempt);
+        self.config.base_delay.saturating_mul(factor).min(self.config.max_delay)
+    }
+}
+
+fn is_transient(outcome: &Outcome) -> bool {
+    let retry = outcome.failure().map(crate::failure::Failure::retry);
+    retry.is_some_and(|retry| retry != registry::Retry::Useless)
+        && !matches!(outcome.class(), registry::Class::Cancelled | registry::Class::TimedOut)
+}
+
+impl Middleware for Retry {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        format!(
+            "readonly calls, up to {} more after a passing failure, first after {}",
+            self.config.times,
+            duration::format(self.config.base_delay)
+        )
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::CALL
+    }
+
+    fn order(&self) -> &'static [Order] {
+        &[Order::Inside(super::audit::NAME, "a call is audited once, however often it is tried")]
+    }
+
+    fn needs_tools(&self) -> bool {
+        true
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        let replay = match next.replayable(&call) {
+            Ok(replay) => replay,
+            Err(next) => return next.call(cx, call).await,
+        };
+        let cancel = cx.cancel().clone();
+        for attempt in 0..self.config.times {
+            let outcome = replay.attempt(cx, call.clone()).await;
+            if !is_transient(&outcome) {
+                return outcome;
+            }
+            let delay = self.delay(attempt);
+            tracing::debug!(tool = %call.id(), attempt, ?delay, "a readonly call is tried again");
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = cancel.cancelled() => return outcome,
+            }
+        }
+        replay.attempt(cx, call).await
+    }
+}

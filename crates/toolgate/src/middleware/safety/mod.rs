@@ -1,0 +1,106 @@
+//! Safety: tools above the allowed tier are hidden from listings and refused when called.
+#![doc = include_str!("README.md")]
+
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    call::{Call, Listing, ToolList},
+    context::Context,
+    failure::Failure,
+    middleware::{Hooks, Middleware, Order},
+    next::Next,
+    outcome::Outcome,
+    registry::Code,
+    tier::Tier,
+    tool::Tool,
+};
+
+/// The layer's name.
+pub const NAME: &str = "safety";
+
+/// Lets pass what is at or below one tier.
+#[derive(Clone, Copy, Debug)]
+pub struct Safety {
+    allowed: Tier,
+}
+
+impl Safety {
+    /// Allows tools up to and including this tier.
+    #[must_use]
+    pub fn new(allowed: Tier) -> Self {
+        Self { allowed }
+    }
+
+    /// The one decision, for listings and calls alike.
+    fn decide(&self, tool: &Tool) -> Result<(), Failure> {
+        let allowed = self.allowed;
+        match tool.tier() {
+            Some(tier) if tier <= allowed => Ok(()),
+            Some(tier) => {
+                let message = format!(
+                    "Tool '{}' is not available at the current safety level: it is {tier}, and the \
+                     level is {allowed}.",
+                    tool.id().name()
+                );
+                Err(Failure::new(Code::TierDenied, message)
+                    .suggest(format!("Set safety = \"{tier}\" (or --safety {tier}) to enable it."))
+                    .by(NAME, format!("{tier} > {allowed}")))
+            }
+            None => {
+                let message = format!(
+                    "Tool '{}' is not available at the current safety level: nobody says which \
+                     tier it has, and the level is {allowed}.",
+                    tool.id().name()
+                );
+                Err(Failure::new(Code::TierUnknown, message)
+                    .suggest(format!(
+                        "Give it one in the config: [namespaces.default.tools.\"{}\"] tier = \
+                         \"readonly\", \"mutating\" or \"destructive\".",
+                        tool.id()
+                    ))
+                    .by(NAME, "tier unknown"))
+            }
+        }
+    }
+}
+
+impl Middleware for Safety {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        format!("up to {}; a tool without a tier is denied", self.allowed)
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::TOOLS
+    }
+
+    fn order(&self) -> &'static [Order] {
+        &[Order::Outside(super::retry::NAME, "a denied call must never be tried again")]
+    }
+
+    fn needs_tools(&self) -> bool {
+        true
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        match self.decide(call.tool()) {
+            Ok(()) => next.call(cx, call).await,
+            Err(denial) => denial.into(),
+        }
+    }
+
+    async fn list(
+        &self,
+        cx: &mut Context,
+        listing: Listing,
+        next: Next<'_>,
+    ) -> Result<ToolList, Failure> {
+        let mut list = next.list(cx, listing).await?;
+        list.retain(|tool| self.decide(tool).is_ok());
+        Ok(list)
+    }
+}

@@ -1,0 +1,68 @@
+//! Timeout: a call that takes too long is given up, and its server is told so.
+#![doc = include_str!("README.md")]
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use crate::{
+    call::Call,
+    context::Context,
+    duration,
+    failure::Failure,
+    middleware::{Hooks, Middleware, Order},
+    next::Next,
+    outcome::Outcome,
+    registry::Code,
+};
+
+/// The layer's name.
+pub const NAME: &str = "timeout";
+
+/// How long a call may take where nobody sets it. Long, because builds and test runs are calls too.
+pub const DEFAULT: Duration = Duration::from_secs(300);
+
+/// Gives a call up after a while.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeout {
+    after: Duration,
+}
+
+impl Timeout {
+    /// Gives calls up after this long.
+    #[must_use]
+    pub fn new(after: Duration) -> Self {
+        Self { after }
+    }
+}
+
+impl Middleware for Timeout {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        format!("a call is cancelled after {}", duration::format(self.after))
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::CALL
+    }
+
+    fn order(&self) -> &'static [Order] {
+        &[Order::Inside(super::retry::NAME, "each attempt has its own time")]
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        // Dropping the rest of the chain is what cancels: the endpoint tells the server.
+        let Ok(outcome) = tokio::time::timeout(self.after, next.call(cx, call)).await else {
+            let after = duration::format(self.after);
+            return Failure::new(Code::TimedOut, format!("Tool execution timed out after {after}"))
+                .suggest("Ask for less at once, or raise limits.timeout; the call may have run in part.")
+                .by(NAME, format!("limits.timeout = {after}"))
+                .into();
+        };
+        outcome
+    }
+}

@@ -1,0 +1,169 @@
+//! How a call ended: the one result type inside the chain.
+
+use bytes::Bytes;
+use toolgate_wire::Json;
+
+use crate::{
+    failure::{Failure, Ran, RpcError},
+    registry::{Class, Code, Delivery},
+};
+
+/// The result of a tool, as JSON text that nobody parsed further than needed.
+#[derive(Clone, Debug)]
+pub struct ToolResult {
+    json: Json,
+    is_error: bool,
+    input_required: bool,
+}
+
+impl ToolResult {
+    /// A result object as it came in; looks at `isError` and `resultType` only.
+    #[must_use]
+    pub fn new(json: Json) -> Self {
+        let is_error = json.get("isError").and_then(|json| json.bool()) == Some(true);
+        let result_type = json.get("resultType");
+        Self::known(json, is_error, result_type.as_ref())
+    }
+
+    /// A result of which the caller already knows `isError` and `resultType`.
+    #[must_use]
+    pub fn known(json: Json, is_error: bool, result_type: Option<&Json>) -> Self {
+        let input_required = result_type.is_some_and(|json| json.as_str() == "\"input_required\"");
+        Self { json, is_error, input_required }
+    }
+
+    /// A result with one text.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        let value = serde_json::json!({"content": [{"type": "text", "text": text}]});
+        Self { json: Json::value(&value), is_error: false, input_required: false }
+    }
+
+    /// The result object.
+    #[must_use]
+    pub fn json(&self) -> &Json {
+        &self.json
+    }
+
+    /// `isError`
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.is_error
+    }
+}
+
+/// How a call ended, with what the client will read.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    class: Class,
+    result: Option<ToolResult>,
+    failure: Option<Failure>,
+    origin: Option<Bytes>,
+}
+
+/// What goes to the client.
+#[derive(Debug)]
+pub enum Reply {
+    /// The very line that the server sent: nobody changed anything.
+    Verbatim(Bytes),
+    /// A result object.
+    Result(Json),
+    /// A JSON-RPC error.
+    Error(RpcError),
+    /// Nothing: the client gave the call up.
+    Nothing,
+}
+
+impl Outcome {
+    /// The tool answered. `isError` and `resultType` of the result decide the class.
+    #[must_use]
+    pub fn answered(result: ToolResult) -> Self {
+        let class = match (result.is_error, result.input_required) {
+            (true, _) => Class::ToolError,
+            (_, true) => Class::InputRequired,
+            _ => Class::Ok,
+        };
+        Self { class, result: Some(result), failure: None, origin: None }
+    }
+
+    /// The call did not end well.
+    #[must_use]
+    pub fn failed(failure: Failure) -> Self {
+        let class = failure.code().entry().class;
+        Self { class, result: None, failure: Some(failure), origin: None }
+    }
+
+    /// With the line that it came in, to be forwarded as it is unless a layer changes the outcome.
+    #[must_use]
+    pub fn with_origin(mut self, line: Bytes) -> Self {
+        self.origin = Some(line);
+        self
+    }
+
+    /// How it ended.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Why it failed, also after the failure was rendered as a result.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// The code of the failure.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        self.failure.as_ref().map(Failure::code)
+    }
+
+    /// The result that the client will read, if it reads one.
+    #[must_use]
+    pub fn result(&self) -> Option<&ToolResult> {
+        self.result.as_ref()
+    }
+
+    /// Replaces what the client reads. The class and the failure stay what they are.
+    pub fn set_result(&mut self, result: ToolResult) {
+        self.result = Some(result);
+        self.origin = None;
+    }
+
+    /// Whether the tool ran.
+    #[must_use]
+    pub fn ran(&self) -> Ran {
+        match (&self.failure, self.class) {
+            (Some(failure), _) => failure.has_run(),
+            (None, Class::Preview) => Ran::No,
+            (None, _) => Ran::Yes,
+        }
+    }
+
+    /// What goes to the client.
+    #[must_use]
+    pub fn into_reply(self) -> Reply {
+        let silent = |f: &Failure| f.code().entry().delivery == Delivery::Silence;
+        match (self.origin, self.result, self.failure) {
+            (Some(line), ..) => Reply::Verbatim(line),
+            (None, Some(result), _) => Reply::Result(result.json),
+            (None, None, Some(failure)) if silent(&failure) => Reply::Nothing,
+            (None, None, Some(failure)) => Reply::Error(failure.to_rpc()),
+            (None, None, None) => {
+                Reply::Error(Failure::internal("a layer made an outcome without an answer").to_rpc())
+            }
+        }
+    }
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        Self::failed(failure)
+    }
+}
+
+impl From<ToolResult> for Outcome {
+    fn from(result: ToolResult) -> Self {
+        Self::answered(result)
+    }
+}

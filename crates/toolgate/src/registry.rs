@@ -1,0 +1,230 @@
+//! Every error code of toolgate, in one table: what it means, whether to retry, how it is told.
+
+use std::fmt;
+
+/// How a call ended. What the client reads, what is counted and what is recorded derive from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Class {
+    /// The tool ran and answered.
+    Ok,
+    /// The tool ran and said that it failed.
+    ToolError,
+    /// A layer, or the server itself, refused the call before it ran.
+    Denied,
+    /// Nothing ran: the caller was shown what would.
+    Preview,
+    /// The tool asks for more input before it goes on.
+    InputRequired,
+    /// The client gave the call up.
+    Cancelled,
+    /// The call took longer than it may.
+    TimedOut,
+    /// The server could not be reached, died or answered nonsense.
+    UpstreamFailed,
+    /// A fault of toolgate's own.
+    Internal,
+}
+
+impl Class {
+    /// The name in records and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ToolError => "tool_error",
+            Self::Denied => "denied",
+            Self::Preview => "preview",
+            Self::InputRequired => "input_required",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut => "timed_out",
+            Self::UpstreamFailed => "upstream_failed",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whether the same call may simply be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Nothing ran, and the cause passes by itself.
+    Safe,
+    /// It may have run: only a readonly call may be sent again.
+    OnlyReadonly,
+    /// Sending the same again gives the same answer.
+    Useless,
+}
+
+/// How a failure reaches the client of a `tools/call`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// A result with `isError`, so that the model reads it (where errors-to-results is in the chain).
+    Result,
+    /// Always a JSON-RPC error: there is no call that a result could answer.
+    Error,
+    /// Not at all: the protocol forbids an answer to a cancelled call.
+    Silence,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The name that the client reads in `_meta.code` or `error.data.code`.
+    pub name: &'static str,
+    /// The class of the outcome.
+    pub class: Class,
+    /// Whether to send the same call again.
+    pub retry: Retry,
+    /// How it reaches the client.
+    pub delivery: Delivery,
+    /// The code of the JSON-RPC error, where it is one.
+    pub rpc: i64,
+    /// Whether the caller can put it right (logged as a warning, not as an error).
+    pub expected: bool,
+    /// What to do next, where the failure does not say it better.
+    pub hint: &'static str,
+}
+
+macro_rules! registry {
+    ($($(#[$doc:meta])* $code:ident = $name:literal, $class:ident, $retry:ident, $delivery:ident($rpc:literal), $expected:ident, $hint:literal;)*) => {
+        /// An error code. The table is in the source of this module, one row per code.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Code { $($(#[$doc])* $code,)* }
+
+        impl Code {
+            /// Every code there is.
+            pub const ALL: &[Self] = &[$(Self::$code,)*];
+
+            /// The code's row.
+            #[must_use]
+            pub const fn entry(self) -> Entry {
+                match self {
+                    $(Self::$code => Entry {
+                        name: $name,
+                        class: Class::$class,
+                        retry: Retry::$retry,
+                        delivery: Delivery::$delivery,
+                        rpc: $rpc,
+                        expected: registry!(@expected $expected),
+                        hint: $hint,
+                    },)*
+                }
+            }
+        }
+    };
+    (@expected expected) => { true };
+    (@expected unexpected) => { false };
+}
+
+// JSON-RPC codes of our own are HTTP's numbers: the range from -32768 to -32000 is the protocol's.
+registry! {
+    /// The client sent something that is not JSON.
+    ParseError = "PARSE_ERROR", Denied, Useless, Error(-32700), expected,
+        "send one JSON-RPC message per line, as UTF-8 JSON";
+    /// The client sent JSON that is not one JSON-RPC message, or not an unambiguous one.
+    InvalidRequest = "INVALID_REQUEST", Denied, Useless, Error(-32600), expected,
+        "send each envelope key once, spelt exactly, with the type that JSON-RPC 2.0 gives it";
+    /// The client's message is larger or deeper than allowed.
+    MessageTooLarge = "MESSAGE_TOO_LARGE", Denied, Useless, Error(-32600), expected,
+        "send less at once, or raise `limits.message_bytes`";
+    /// There is no tool of this name.
+    UnknownTool = "UNKNOWN_TOOL", Denied, Useless, Result(-32602), expected,
+        "call tools/list for the names of the tools";
+    /// The arguments do not fit the tool's schema.
+    InvalidArguments = "INVALID_ARGUMENTS", Denied, Useless, Result(-32602), expected,
+        "correct the arguments to fit the tool's inputSchema";
+    /// The tool's tier is above the tier that is allowed.
+    TierDenied = "TIER_DENIED", Denied, Useless, Result(403), expected,
+        "ask the operator to raise the safety tier";
+    /// A tier is set and nobody says which one the tool has.
+    TierUnknown = "TIER_UNKNOWN", Denied, Useless, Result(403), expected,
+        "ask the operator to give the tool a tier";
+    /// The tool raised an error.
+    ToolFailed = "TOOL_FAILED", ToolError, Useless, Result(-32603), expected,
+        "read the message and correct the call";
+    /// The client gave the call up.
+    Cancelled = "CANCELLED", Cancelled, OnlyReadonly, Silence(-32603), expected,
+        "call again if the answer is still wanted";
+    /// The call took longer than allowed.
+    TimedOut = "TIMED_OUT", TimedOut, OnlyReadonly, Result(408), unexpected,
+        "ask for less at once, or raise `limits.timeout`";
+    /// The server answered the call with a JSON-RPC error.
+    ServerRejected = "SERVER_REJECTED", UpstreamFailed, Useless, Result(-32603), unexpected,
+        "read the server's message";
+    /// The server ended while the call was under way.
+    ServerCrashed = "SERVER_CRASHED", UpstreamFailed, OnlyReadonly, Result(502), unexpected,
+        "check what the call did before you repeat it";
+    /// The server is not running.
+    ServerUnavailable = "SERVER_UNAVAILABLE", UpstreamFailed, Safe, Result(503), unexpected,
+        "try again in a moment";
+    /// The server did not answer `initialize` in time.
+    ServerStartTimeout = "SERVER_START_TIMEOUT", UpstreamFailed, Safe, Error(504), unexpected,
+        "start the server by hand to see why it hangs, or raise `--start-timeout`";
+    /// The server's answer could not be read.
+    ServerProtocol = "SERVER_PROTOCOL", UpstreamFailed, OnlyReadonly, Result(502), unexpected,
+        "report it to the server's authors";
+    /// More calls are in flight than allowed.
+    Overloaded = "OVERLOADED", UpstreamFailed, Safe, Result(429), expected,
+        "wait for calls in flight to end, then call again";
+    /// The result is over the limit and cannot be shortened without breaking it.
+    ResponseTooLarge = "RESPONSE_TOO_LARGE", ToolError, Useless, Result(413), expected,
+        "ask for less at once, or raise `limits.response_bytes`";
+    /// A fault of toolgate's own.
+    Internal = "INTERNAL", Internal, OnlyReadonly, Result(-32603), unexpected,
+        "look at toolgate's log on stderr";
+}
+
+impl Code {
+    /// The name that the client reads.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// The code of this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_rows_complete() {
+        let names: HashSet<_> = Code::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        for code in Code::ALL {
+            let row = code.entry();
+            assert!(!row.hint.is_empty() && !row.hint.ends_with('.'), "{code:?}");
+            assert_eq!(Code::by_name(row.name), Some(*code));
+        }
+    }
+
+    #[test]
+    fn no_code_is_invented_in_the_range_of_the_protocol() {
+        for code in Code::ALL {
+            let rpc = code.entry().rpc;
+            let standard = [-32700, -32600, -32602, -32603].contains(&rpc);
+            assert!(standard || !(-32768..=-32000).contains(&rpc), "{code:?} uses {rpc}");
+        }
+    }
+
+    #[test]
+    fn what_was_denied_is_never_worth_a_retry() {
+        let denied = Code::ALL.iter().filter(|code| code.entry().class == Class::Denied);
+        assert!(denied.clone().count() > 0);
+        assert!(denied.clone().all(|code| code.entry().retry == Retry::Useless));
+    }
+}

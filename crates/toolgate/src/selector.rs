@@ -1,0 +1,119 @@
+//! Selecting tools by identity: `server/tool` globs.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer};
+
+use crate::identity::ToolId;
+
+/// A `server/tool` glob over identities.
+///
+/// Both halves are matched on their own: `*` stands for any run of characters (also none), `?` for
+/// exactly one, everything else for itself, case included. The first `/` parts the halves, so a
+/// tool's name may contain more of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    server: String,
+    tool: String,
+}
+
+/// Why a text is not a selector.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` does not select tools: write `server/tool`, for example `main/*` or `*/delete_*`")]
+pub struct BadSelector(String);
+
+impl Selector {
+    /// Whether the selector covers this tool.
+    #[must_use]
+    pub fn covers(&self, tool: &ToolId) -> bool {
+        glob(&self.server, tool.server()) && glob(&self.tool, tool.name())
+    }
+
+    /// Whether it names exactly one tool.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        !self.server.contains(['*', '?']) && !self.tool.contains(['*', '?'])
+    }
+}
+
+impl FromStr for Selector {
+    type Err = BadSelector;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('/') {
+            Some((server, tool)) if !server.is_empty() && !tool.is_empty() => {
+                Ok(Self { server: server.to_owned(), tool: tool.to_owned() })
+            }
+            _ => Err(BadSelector(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.server, self.tool)
+    }
+}
+
+impl<'de> Deserialize<'de> for Selector {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Linear in practice and never exponential: only the last `*` is ever retried.
+fn glob(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                retry = Some((p + 1, t));
+                p += 1;
+            }
+            Some(c) if *c == '?' || text.get(t) == Some(c) => {
+                p += 1;
+                t += 1;
+            }
+            _ => match retry {
+                Some((after_star, from)) => {
+                    retry = Some((after_star, from + 1));
+                    p = after_star;
+                    t = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.get(p..).is_none_or(|rest| rest.iter().all(|c| *c == '*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        let hit = |selector: &str, server: &str, name: &str| {
+            selector.parse::<Selector>().unwrap().covers(&ToolId::new(server, name))
+        };
+        assert!(hit("main/*", "main", "anything"));
+        assert!(hit("*/delete*", "files", "delete_all"));
+        assert!(!hit("*/delete*", "files", "undelete"));
+        assert!(hit("main/a?c", "main", "abc"));
+        assert!(!hit("main/a?c", "main", "ac"));
+        assert!(hit("main/*_*_x", "main", "a_b_c_x"));
+        assert!(!hit("main/Echo", "main", "echo"));
+        assert!(hit("main/a/b", "main", "a/b"));
+        assert!(!hit("main/**********b", "main", &"a".repeat(5000)));
+    }
+
+    #[test]
+    fn a_text_without_both_halves_is_refused() {
+        for wrong in ["echo", "/echo", "main/", ""] {
+            assert!(wrong.parse::<Selector>().is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What a chain is set to: the settings of every layer, gathered in one place.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::{
+    duration,
+    middleware::{
+        audit::{AuditConfig, RedactConfig},
+        response_limit::{self, Keep, ResponseLimitConfig},
+        retry::RetryConfig,
+        timeout,
+    },
+    selector::Selector,
+    tier::Tier,
+    tool::{TierRules, ToolSettings},
+};
+
+/// Everything that a chain is built from. [`Default`] is what `toolgate wrap` does when nothing is said,
+/// less the audit, whose place the program chooses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Which layers, in which order.
+    pub chain: ChainOrder,
+    /// The highest tier that is allowed; all tools pass when it is not set.
+    pub safety: Option<Tier>,
+    /// Whether a tool's own annotations give it a tier where the config does not.
+    pub annotations: Annotations,
+    /// Settings of single tools.
+    pub tools: Vec<(Selector, ToolSettings)>,
+    /// `[audit]`
+    pub audit: AuditConfig,
+    /// `[redact]`
+    pub redact: RedactConfig,
+    /// `[limits]`
+    pub limits: LimitsConfig,
+    /// `[retry]`; nothing is retried when it is not set.
+    pub retry: Option<RetryConfig>,
+}
+
+/// `chain = "default"`, or the names of the layers, outermost first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum ChainOrder {
+    /// The order of [`stack`](crate::stack).
+    #[default]
+    #[serde(deserialize_with = "default_order")]
+    Default,
+    /// These layers, in this order.
+    Listed(Vec<String>),
+}
+
+fn default_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "default" => Ok(()),
+        other => Err(serde::de::Error::custom(format!(
+            "unknown chain `{other}`: write `default` or a list of layers"
+        ))),
+    }
+}
+
+/// `annotations = "trust" | "ignore"`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Annotations {
+    /// A tool's hints give it its tier where no rule does.
+    #[default]
+    Trust,
+    /// Only the config gives tiers: for servers that nobody vouches for.
+    Ignore,
+}
+
+/// `[limits]`
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// The most bytes of one result, or `"off"`.
+    pub response_bytes: Switch<usize>,
+    /// Which end of an oversized text is kept: `tail` or `head`.
+    pub keep: Keep,
+    /// How long a call may take, as `60s`, or `"off"`.
+    pub timeout: Switch<Duration>,
+    /// The most bytes of one message, either way.
+    pub message_bytes: usize,
+    /// How many requests may be in flight at once.
+    pub in_flight: usize,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            response_bytes: Switch::On(response_limit::DEFAULT_BYTES),
+            keep: Keep::Tail,
+            timeout: Switch::On(timeout::DEFAULT),
+            message_bytes: 64 * 1024 * 1024,
+            in_flight: 10_000,
+        }
+    }
+}
+
+/// A value, or `"off"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch<T> {
+    /// Nothing is limited.
+    Off,
+    /// Limited to this.
+    On(T),
+}
+
+impl<T: Copy> Switch<T> {
+    /// The value, unless it is off.
+    #[must_use]
+    pub fn get(&self) -> Option<T> {
+        match self {
+            Self::Off => None,
+            Self::On(value) => Some(*value),
+        }
+    }
+}
+
+impl std::str::FromStr for Switch<usize> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.replace('_', "").as_str() {
+            "off" => Ok(Self::Off),
+            digits => match digits.parse() {
+                Ok(bytes) if bytes >= response_limit::SMALLEST => Ok(Self::On(bytes)),
+                Ok(_) => Err(format!("`{text}` is too small: at least {} bytes", response_limit::SMALLEST)),
+                Err(_) => Err(format!("`{text}` is not a number of bytes: write digits, as `1_000_000`, or `off`")),
+            },
+        }
+    }
+}
+
+impl std::str::FromStr for Switch<Duration> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            text => duration::parse(text).map(Self::On).map_err(|error| format!("{error}, or `off`")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Switch<Duration> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Switch<usize> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a number of bytes or `off`")]
+        enum Either {
+            Number(usize),
+            Text(String),
+        }
+        let text = match Either::deserialize(deserializer)? {
+            Either::Number(number) => number.to_string(),
+            Either::Text(text) => text,
+        };
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Settings {
+    /// The rules by which tools get their tiers.
+    #[must_use]
+    pub fn tier_rules(&self) -> TierRules {
+        let rules = self.tools.iter();
+        let rules = rules.filter_map(|(s, tool)| tool.tier.map(|tier| (s.clone(), tier)));
+        TierRules::new(rules.collect(), self.annotations == Annotations::Trust)
+    }
+
+    pub(crate) fn response_limit(&self, bytes: usize) -> ResponseLimitConfig {
+        let tools = self.tools.iter();
+        let tools = tools.filter(|(_, tool)| tool.response_bytes.is_some() || tool.keep.is_some());
+        let tools = tools.map(|(s, tool)| (s.clone(), tool.response_bytes, tool.keep)).collect();
+        ResponseLimitConfig { bytes, keep: self.limits.keep, tools }
+    }
+}

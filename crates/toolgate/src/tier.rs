@@ -1,0 +1,112 @@
+//! The three safety tiers, and how a tool comes by its own.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// How much harm a tool can do. Ordered: `readonly < mutating < destructive`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// Observes and changes nothing.
+    Readonly,
+    /// Changes things in a way that can be undone or is bounded.
+    Mutating,
+    /// May lose what cannot be brought back.
+    Destructive,
+}
+
+impl Tier {
+    /// All tiers, from the mildest.
+    pub const ALL: [Self; 3] = [Self::Readonly, Self::Mutating, Self::Destructive];
+
+    /// The tier's name as it is written in config.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Readonly => "readonly",
+            Self::Mutating => "mutating",
+            Self::Destructive => "destructive",
+        }
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A tier that is none of the three. Unknown values refuse to start: guessing would open doors.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown safety tier `{0}`: write one of `readonly`, `mutating`, `destructive`")]
+pub struct UnknownTier(String);
+
+impl FromStr for Tier {
+    type Err = UnknownTier;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|tier| tier.name() == text)
+            .ok_or_else(|| UnknownTier(text.to_owned()))
+    }
+}
+
+/// A tool's hints about itself (MCP `annotations`), as far as they decide something.
+///
+/// A hint of the wrong type counts as absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// `readOnlyHint`
+    pub read_only: Option<bool>,
+    /// `destructiveHint`
+    pub destructive: Option<bool>,
+    /// `idempotentHint`
+    pub idempotent: Option<bool>,
+    /// `openWorldHint`
+    pub open_world: Option<bool>,
+}
+
+impl Hints {
+    /// The tier that the hints speak for, or `None` when they say too little.
+    ///
+    /// The protocol's default for a tool that is not read-only is `destructiveHint: true`. Hints that
+    /// contradict each other are read as the worse of the two.
+    #[must_use]
+    pub fn tier(self) -> Option<Tier> {
+        match (self.read_only, self.destructive) {
+            (_, Some(true)) | (Some(false), None) => Some(Tier::Destructive),
+            (Some(true), _) => Some(Tier::Readonly),
+            (_, Some(false)) => Some(Tier::Mutating),
+            (None, None) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_are_ordered_and_parse_exactly() {
+        assert!(Tier::Readonly < Tier::Mutating && Tier::Mutating < Tier::Destructive);
+        assert_eq!("mutating".parse(), Ok(Tier::Mutating));
+        for wrong in ["Readonly", "all", "", " readonly"] {
+            assert!(wrong.parse::<Tier>().is_err(), "{wrong:?} must not parse");
+        }
+    }
+
+    #[test]
+    fn hints_speak_for_the_worse_tier() {
+        let hints = |read_only, destructive| Hints { read_only, destructive, ..Hints::default() };
+        assert_eq!(hints(None, None).tier(), None);
+        assert_eq!(hints(Some(true), None).tier(), Some(Tier::Readonly));
+        assert_eq!(hints(Some(true), Some(false)).tier(), Some(Tier::Readonly));
+        assert_eq!(hints(Some(true), Some(true)).tier(), Some(Tier::Destructive));
+        assert_eq!(hints(Some(false), None).tier(), Some(Tier::Destructive));
+        assert_eq!(hints(Some(false), Some(false)).tier(), Some(Tier::Mutating));
+        assert_eq!(hints(None, Some(false)).tier(), Some(Tier::Mutating));
+        assert_eq!(hints(None, Some(true)).tier(), Some(Tier::Destructive));
+    }
+}

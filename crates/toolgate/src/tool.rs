@@ -1,0 +1,175 @@
+//! A tool as middleware sees it: identity, definition, facts.
+
+use std::{fmt, sync::Arc};
+
+use serde::Deserialize;
+use toolgate_wire::Json;
+
+use crate::{
+    identity::ToolId,
+    selector::Selector,
+    tier::{Hints, Tier},
+};
+
+/// One tool. Built when a listing is learnt, shared by every call.
+#[derive(Clone)]
+pub struct Tool {
+    id: ToolId,
+    definition: Option<Json>,
+    hints: Hints,
+    tier: Option<Tier>,
+}
+
+impl Tool {
+    /// A tool of which only the identity is known.
+    #[must_use]
+    pub fn unlisted(id: ToolId, rules: &TierRules) -> Self {
+        let tier = rules.tier(&id, Hints::default());
+        Self { id, definition: None, hints: Hints::default(), tier }
+    }
+
+    /// A tool with the definition that its server published.
+    #[must_use]
+    pub fn listed(id: ToolId, definition: Json, rules: &TierRules) -> Self {
+        let hints = hints(&definition);
+        let tier = rules.tier(&id, hints);
+        Self { id, definition: Some(definition), hints, tier }
+    }
+
+    /// Who the tool is.
+    #[must_use]
+    pub fn id(&self) -> &ToolId {
+        &self.id
+    }
+
+    /// The definition as published, or `None` when the tool was never listed.
+    #[must_use]
+    pub fn definition(&self) -> Option<&Json> {
+        self.definition.as_ref()
+    }
+
+    /// The hints that the tool gave about itself.
+    #[must_use]
+    pub fn hints(&self) -> Hints {
+        self.hints
+    }
+
+    /// The tier: by config, else by the tool's own annotations, else unknown.
+    #[must_use]
+    pub fn tier(&self) -> Option<Tier> {
+        self.tier
+    }
+
+    /// The names of the arguments, if the published schema is closed
+    /// (`additionalProperties: false`) and so makes every other name an error.
+    #[must_use]
+    pub fn closed_argument_names(&self) -> Option<Vec<String>> {
+        let schema = self.definition.as_ref()?.get("inputSchema")?;
+        if schema.get("additionalProperties").and_then(|json| json.bool()) != Some(false) {
+            return None;
+        }
+        let properties = schema.get("properties").and_then(|json| json.object());
+        Some(properties.map_or_else(Vec::new, |object| {
+            object.iter().map(|(name, _)| name.into_owned()).collect()
+        }))
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("id", &self.id).field("tier", &self.tier).finish_non_exhaustive()
+    }
+}
+
+fn hints(definition: &Json) -> Hints {
+    let Some(annotations) = definition.get("annotations") else { return Hints::default() };
+    let hint = |name| annotations.get(name).and_then(|json| json.bool());
+    Hints {
+        read_only: hint("readOnlyHint"),
+        destructive: hint("destructiveHint"),
+        idempotent: hint("idempotentHint"),
+        open_world: hint("openWorldHint"),
+    }
+}
+
+/// What the operator says about tiers, before the tools' own annotations are asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierRules {
+    rules: Arc<[(Selector, Tier)]>,
+    trust_annotations: bool,
+}
+
+impl TierRules {
+    /// Rules by selector; `trust_annotations` lets a tool's own hints speak where no rule does.
+    #[must_use]
+    pub fn new(rules: Vec<(Selector, Tier)>, trust_annotations: bool) -> Self {
+        Self { rules: rules.into(), trust_annotations }
+    }
+
+    /// A rule that names the tool exactly wins; of several globs the worst tier does.
+    fn tier(&self, id: &ToolId, hints: Hints) -> Option<Tier> {
+        let covering = || self.rules.iter().filter(|(selector, _)| selector.covers(id));
+        let exact = covering().find(|(selector, _)| selector.is_exact());
+        let ruled = exact.map(|(_, tier)| *tier).or_else(|| covering().map(|(_, t)| *t).max());
+        ruled.or_else(|| if self.trust_annotations { hints.tier() } else { None })
+    }
+}
+
+impl Default for TierRules {
+    fn default() -> Self {
+        Self::new(Vec::new(), true)
+    }
+}
+
+/// Settings of one tool, or of all that a selector covers: `[namespaces.N.tools."server/tool"]`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToolSettings {
+    /// The tool's safety tier, over its own annotations.
+    pub tier: Option<Tier>,
+    /// The most bytes of one result of this tool, over `limits.response_bytes`.
+    pub response_bytes: Option<usize>,
+    /// Which end of an oversized text is kept.
+    pub keep: Option<crate::middleware::response_limit::Keep>,
+}
+
+#[cfg(test)]
+mod tests {
+    use toolgate_wire::Limits;
+
+    use super::*;
+
+    fn tool(definition: &'static str, rules: &TierRules) -> Tool {
+        let json = Json::parse(definition, &Limits::default()).unwrap();
+        Tool::listed(ToolId::new("main", "t"), json, rules)
+    }
+
+    #[test]
+    fn rules_come_before_annotations_and_exact_before_globs() {
+        let annotated = r#"{"name":"t","annotations":{"readOnlyHint":true}}"#;
+        let rule = |selector: &str, tier| (selector.parse().unwrap(), tier);
+        assert_eq!(tool(annotated, &TierRules::default()).tier(), Some(Tier::Readonly));
+        let globs = vec![rule("main/*", Tier::Readonly), rule("*/t", Tier::Destructive)];
+        assert_eq!(tool(annotated, &TierRules::new(globs.clone(), true)).tier(), Some(Tier::Destructive));
+        let exact = [globs, vec![rule("main/t", Tier::Mutating)]].concat();
+        assert_eq!(tool(annotated, &TierRules::new(exact, true)).tier(), Some(Tier::Mutating));
+        assert_eq!(tool(annotated, &TierRules::new(vec![], false)).tier(), None);
+    }
+
+    #[test]
+    fn hints_of_the_wrong_type_say_nothing() {
+        let odd = r#"{"name":"t","annotations":{"readOnlyHint":"yes"}}"#;
+        assert_eq!(tool(odd, &TierRules::default()).tier(), None);
+        let none = r#"{"name":"t","annotations":[]}"#;
+        assert_eq!(tool(none, &TierRules::default()).tier(), None);
+    }
+
+    #[test]
+    fn only_a_closed_schema_names_its_arguments() {
+        let closed = r#"{"name":"t","inputSchema":{"properties":{"a":{},"b":{}},"additionalProperties":false}}"#;
+        let rules = TierRules::default();
+        assert_eq!(tool(closed, &rules).closed_argument_names(), Some(vec!["a".into(), "b".into()]));
+        let open = r#"{"name":"t","inputSchema":{"properties":{"a":{}}}}"#;
+        assert_eq!(tool(open, &rules).closed_argument_names(), None);
+    }
+}
