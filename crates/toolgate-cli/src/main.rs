@@ -1,2 +1,28 @@
-//! The binary.
-fn main() {}
+//! The program `toolgate`: one file per command.
+
+mod arguments;
+mod commands;
+mod log;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    // Before anything else: a keeper is a small process that must start fast.
+    if let Some(code) = commands::keep_server::run_if_asked() {
+        return code;
+    }
+    let arguments = arguments::Arguments::parse();
+    if let Err(error) = log::start() {
+        log::fail(&error);
+        return ExitCode::from(2);
+    }
+    match commands::run(arguments.command) {
+        Ok(code) => code,
+        Err(error) => {
+            log::fail(&error);
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,1 +1,13 @@
-//! placeholder
+#![doc = include_str!("../README.md")]
+
+mod call;
+mod facts;
+mod governed;
+mod handler;
+mod kept;
+mod list;
+mod request;
+mod unwind;
+mod wire;
+
+pub use governed::Governed;

@@ -25,10 +25,10 @@ fn elements(line: &Bytes, limits: &Limits) -> Result<Vec<Bytes>, WireError> {
     let text = check_text(line, limits)?;
     let inner = line.get(..text.end).unwrap_or_default();
     let mut scanner = Scanner::new(inner, text.start, limits.max_depth);
-    scanner.open_array(0)?;
+    scanner.open_array()?;
     let mut elements = Vec::new();
     let mut first = true;
-    while let Some(span) = scanner.next_element(&mut first, 1)? {
+    while let Some(span) = scanner.next_element(&mut first)? {
         if elements.len() == MAX_BATCH {
             let limit = MAX_BATCH;
             return Err(WireError::new(span.start, Reason::TooMany { limit }));

@@ -100,11 +100,11 @@ impl Envelope {
         let mut scanner = Scanner::new(inner, text.start, limits.max_depth);
         if scanner.token() != b'{' {
             let mut whole = Scanner::new(inner, text.start, limits.max_depth);
-            whole.value(0)?;
+            whole.value()?;
             whole.end()?;
             return Err(WireError::new(text.start, Reason::NotAnObject));
         }
-        scanner.open_object(0)?;
+        scanner.open_object()?;
         let mut first = true;
         while let Some(key) = scanner.next_key(&mut first)? {
             let part = self.part(line, key);
@@ -112,12 +112,10 @@ impl Envelope {
                 Some(watched) if scanner.token() == b'{' => {
                     self.body(&mut scanner, line, watched)?
                 }
-                _ => scanner.value(1)?,
+                _ => scanner.value()?,
             };
             // Where the text breaks off behind a number, more digits may have followed.
-            if !matches!(scanner.token(), b',' | b'}') {
-                return Err(scanner.syntax("expected `,` or `}`"));
-            }
+            scanner.member_ends()?;
             if let Some(slot) = part.and_then(|part| self.spans.get_mut(part as usize)) {
                 *slot = Some(value);
             }
@@ -147,13 +145,13 @@ impl Envelope {
         watched: &Watched,
     ) -> Result<Span, WireError> {
         let start = scanner.at();
-        scanner.open_object(1)?;
+        scanner.open_object()?;
         self.members.clear();
         self.recorded = true;
         let mut seen = Seen::default();
         let mut first = true;
         while let Some(key) = scanner.next_key(&mut first)? {
-            let value = scanner.value(2)?;
+            let value = scanner.value()?;
             if let Err(reason) = seen.check(inside_quotes(key.of(line)), watched) {
                 self.blame(key.start, reason);
             }

@@ -62,7 +62,7 @@ impl Json {
         let span = check_text(&text, limits)?;
         let inner = text.get(..span.end).unwrap_or_default();
         let mut scanner = Scanner::new(inner, span.start, limits.max_depth);
-        scanner.value(0)?;
+        scanner.value()?;
         scanner.end()?;
         Ok(Self(span.slice(&text)))
     }
@@ -162,19 +162,17 @@ impl Json {
     /// The members of an object, one level, without a look into their values.
     #[must_use]
     pub fn object(&self) -> Option<Object> {
-        (self.kind() == Kind::Object).then(|| Object::scan(self.0.clone()))?
+        Object::scan(&self.0)
     }
 
     /// The elements of an array.
     #[must_use]
     pub fn array(&self) -> Option<Vec<Self>> {
-        if self.kind() != Kind::Array {
-            return None;
-        }
-        let mut scanner = Scanner::new(&self.0, 1, usize::MAX);
+        let mut scanner = Scanner::new(&self.0, 0, usize::MAX);
+        scanner.open_array().ok()?;
         let mut elements = Vec::new();
         let mut first = true;
-        while let Some(span) = scanner.next_element(&mut first, 1).ok()? {
+        while let Some(span) = scanner.next_element(&mut first).ok()? {
             elements.push(Self::scanned(&self.0, span));
         }
         Some(elements)
@@ -183,13 +181,11 @@ impl Json {
     /// The first member of an object that has this key, whatever the key's spelling.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Self> {
-        if self.kind() != Kind::Object {
-            return None;
-        }
-        let mut scanner = Scanner::new(&self.0, 1, usize::MAX);
+        let mut scanner = Scanner::new(&self.0, 0, usize::MAX);
+        scanner.open_object().ok()?;
         let mut first = true;
         while let Some(found) = scanner.next_key(&mut first).ok()? {
-            let value = scanner.value(1).ok()?;
+            let value = scanner.value().ok()?;
             if keys::says(inside_quotes(found.of(&self.0)), key) {
                 return Some(Self::scanned(&self.0, value));
             }

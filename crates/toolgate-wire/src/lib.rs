@@ -13,6 +13,8 @@ pub mod lines;
 mod message;
 mod number;
 mod object;
+#[doc(hidden)]
+pub mod properties;
 mod refused;
 mod salvage;
 mod scan;

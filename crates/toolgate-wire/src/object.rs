@@ -50,22 +50,22 @@ impl Object {
         }
     }
 
-    /// Finds the members of a text that is an object.
-    pub(crate) fn scan(source: Bytes) -> Option<Self> {
+    /// Finds the members of a value; `None` if it is no object.
+    pub(crate) fn scan(source: &Bytes) -> Option<Self> {
         let span = Span {
             start: 0,
             end: source.len(),
         };
         let mut slots = Vec::new();
-        let mut scanner = Scanner::new(&source, 0, usize::MAX);
-        scanner.open_object(0).ok()?;
+        let mut scanner = Scanner::new(source, 0, usize::MAX);
+        scanner.open_object().ok()?;
         let mut first = true;
         while let Some(key) = scanner.next_key(&mut first).ok()? {
-            let value = scanner.value(1).ok()?;
+            let value = scanner.value().ok()?;
             slots.push(Slot::Original(Member { key, value }));
         }
         Some(Self {
-            source,
+            source: source.clone(),
             span,
             slots,
             changed: false,

@@ -91,7 +91,7 @@ fn last_scalar(text: &[u8]) -> Option<usize> {
 fn scalar(text: &[u8]) -> Option<Id> {
     std::str::from_utf8(text).ok()?;
     let mut scanner = Scanner::new(text, 0, 0);
-    scanner.value(0).ok()?;
+    scanner.value().ok()?;
     scanner.end().ok()?;
     let is_id = matches!(Kind::of(text), Kind::Number | Kind::String);
     let id = is_id.then(|| Json::composed(text.to_vec()))?;

@@ -3,17 +3,18 @@
 //! Nothing here recurses, so no input can exhaust the stack. Positions are offsets into the text
 //! that the scanner was given.
 
+mod cursor;
+mod fault;
 mod nesting;
 mod strings;
 
 use bytes::Bytes;
 
-use crate::error::{Reason, WireError};
+use crate::error::WireError;
+use cursor::Cursor;
+use fault::Fault;
 use nesting::{Container, Nesting};
-pub(crate) use strings::plain_run;
-
-/// Stands for the end of the text. No token starts with a NUL, so the two need no telling apart.
-const END: u8 = 0;
+pub(crate) use strings::plain_prefix;
 
 /// A range of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +72,7 @@ pub(crate) struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
     max_depth: usize,
+    open: Nesting,
 }
 
 impl<'a> Scanner<'a> {
@@ -79,6 +81,7 @@ impl<'a> Scanner<'a> {
             text,
             at,
             max_depth,
+            open: Nesting::default(),
         }
     }
 
@@ -89,106 +92,83 @@ impl<'a> Scanner<'a> {
     /// Skips whitespace and shows the byte after it without taking it.
     #[inline]
     pub(crate) fn token(&mut self) -> u8 {
-        while let Some(&byte) = self.text.get(self.at) {
-            if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
-                return byte;
-            }
-            self.at += 1;
-        }
-        END
+        let mut cursor = Cursor::new(self.text, self.at);
+        let token = cursor.token();
+        self.at = cursor.at();
+        token
     }
 
-    /// Takes a `{`; `outer` containers are open around it.
-    pub(crate) fn open_object(&mut self, outer: usize) -> Result<(), WireError> {
-        if self.token() != b'{' {
-            return Err(self.syntax("expected `{`"));
-        }
-        self.open(outer)
+    /// Enters an object; its members follow by [`Self::next_key`].
+    pub(crate) fn open_object(&mut self) -> Result<(), WireError> {
+        let opened = match self.token() {
+            b'{' => self.open(Container::Object),
+            _ => Err(Fault::Object),
+        };
+        opened.map_err(|fault| self.error(fault))
     }
 
-    /// Takes a `[`; `outer` containers are open around it.
-    pub(crate) fn open_array(&mut self, outer: usize) -> Result<(), WireError> {
-        if self.token() != b'[' {
-            return Err(self.syntax("expected `[`"));
-        }
-        self.open(outer)
+    /// Enters an array; its elements follow by [`Self::next_element`].
+    pub(crate) fn open_array(&mut self) -> Result<(), WireError> {
+        let opened = match self.token() {
+            b'[' => self.open(Container::Array),
+            _ => Err(Fault::Array),
+        };
+        opened.map_err(|fault| self.error(fault))
     }
 
     /// The key of the next member, or `None` when the object closes. The value comes next.
+    #[inline]
     pub(crate) fn next_key(&mut self, first: &mut bool) -> Result<Option<Span>, WireError> {
-        let token = self.token();
-        if token == b'}' {
-            self.at += 1;
-            return Ok(None);
-        }
-        if !std::mem::take(first) {
-            if token != b',' {
-                return Err(self.syntax("expected `,` or `}`"));
+        let first = std::mem::take(first);
+        match self.token() {
+            b'}' => {
+                self.close();
+                return Ok(None);
             }
-            self.at += 1;
+            b',' if !first => self.at += 1,
+            _ if first => {}
+            _ => return Err(self.error(Fault::MemberEnd)),
         }
         self.key().map(Some)
     }
 
     /// The next element of an array, or `None` when the array closes.
-    pub(crate) fn next_element(
-        &mut self,
-        first: &mut bool,
-        outer: usize,
-    ) -> Result<Option<Span>, WireError> {
-        let token = self.token();
+    pub(crate) fn next_element(&mut self, first: &mut bool) -> Result<Option<Span>, WireError> {
         let first = std::mem::take(first);
-        if token == b']' {
-            self.at += 1;
-            return Ok(None);
-        }
-        if !first {
-            if token != b',' {
-                return Err(self.syntax("expected `,` or `]`"));
+        match self.token() {
+            b']' => {
+                self.close();
+                return Ok(None);
             }
-            self.at += 1;
+            b',' if !first => self.at += 1,
+            _ if first => {}
+            _ => return Err(self.error(Fault::ElementEnd)),
         }
-        self.value(outer).map(Some)
+        self.value().map(Some)
     }
 
-    /// One whole value with everything in it; `outer` containers are open around it.
-    pub(crate) fn value(&mut self, outer: usize) -> Result<Span, WireError> {
-        let mut token = self.token();
+    /// The member whose value was read last must end here, by a comma or a brace.
+    #[inline]
+    pub(crate) fn member_ends(&mut self) -> Result<(), WireError> {
+        match self.token() {
+            b',' | b'}' => Ok(()),
+            _ => Err(self.error(Fault::MemberEnd)),
+        }
+    }
+
+    /// One whole value with everything in it.
+    #[inline]
+    pub(crate) fn value(&mut self) -> Result<Span, WireError> {
+        self.token();
         let start = self.at;
-        let mut open = Nesting::default();
-        loop {
-            match token {
-                b'"' => self.string()?,
-                b'{' => {
-                    self.open(outer + open.depth())?;
-                    open.push(Container::Object);
-                    if self.token() != b'}' {
-                        self.key()?;
-                        token = self.token();
-                        continue;
-                    }
-                }
-                b'[' => {
-                    self.open(outer + open.depth())?;
-                    open.push(Container::Array);
-                    token = self.token();
-                    if token != b']' {
-                        continue;
-                    }
-                }
-                b'-' | b'0'..=b'9' => self.number()?,
-                b't' => self.literal(b"true")?,
-                b'f' => self.literal(b"false")?,
-                b'n' => self.literal(b"null")?,
-                _ => return Err(self.syntax("expected a value")),
-            }
-            if !self.goes_on(&mut open)? {
-                return Ok(Span {
-                    start,
-                    end: self.at,
-                });
-            }
-            token = self.token();
+        let room = self.max_depth.saturating_sub(self.open.depth());
+        let mut cursor = Cursor::new(self.text, start);
+        let skipped = cursor.value(room);
+        let end = cursor.at();
+        self.at = end;
+        match skipped {
+            Ok(()) => Ok(Span { start, end }),
+            Err(fault) => Err(self.error(fault)),
         }
     }
 
@@ -196,103 +176,37 @@ impl<'a> Scanner<'a> {
     pub(crate) fn end(&mut self) -> Result<(), WireError> {
         self.token();
         if self.at < self.text.len() {
-            return Err(self.syntax("expected the end of the text"));
+            return Err(self.error(Fault::TextEnd));
         }
         Ok(())
     }
 
-    pub(crate) fn syntax(&self, want: &'static str) -> WireError {
-        WireError::new(self.at, Reason::Syntax(want))
+    #[cold]
+    fn error(&self, fault: Fault) -> WireError {
+        fault.at(self.at, self.max_depth)
     }
 
-    /// After a value: closes what closes here. True when another value follows.
     #[inline]
-    fn goes_on(&mut self, open: &mut Nesting) -> Result<bool, WireError> {
-        while let Some(container) = open.innermost() {
-            match (self.token(), container) {
-                (b',', Container::Array) => {
-                    self.at += 1;
-                    return Ok(true);
-                }
-                (b',', Container::Object) => {
-                    self.at += 1;
-                    self.key()?;
-                    return Ok(true);
-                }
-                (b'}', Container::Object) | (b']', Container::Array) => {
-                    self.at += 1;
-                    open.pop();
-                }
-                (_, Container::Array) => return Err(self.syntax("expected `,` or `]`")),
-                (_, Container::Object) => return Err(self.syntax("expected `,` or `}`")),
-            }
-        }
-        Ok(false)
-    }
-
-    fn open(&mut self, outer: usize) -> Result<(), WireError> {
-        if outer >= self.max_depth {
-            let limit = self.max_depth;
-            return Err(WireError::new(self.at, Reason::TooDeep { limit }));
+    fn open(&mut self, container: Container) -> Result<(), Fault> {
+        if self.open.depth() >= self.max_depth {
+            return Err(Fault::Depth);
         }
         self.at += 1;
+        self.open.push(container);
         Ok(())
     }
 
+    #[inline]
+    fn close(&mut self) {
+        self.at += 1;
+        self.open.pop();
+    }
+
+    #[inline]
     fn key(&mut self) -> Result<Span, WireError> {
-        if self.token() != b'"' {
-            return Err(self.syntax("expected a key"));
-        }
-        let start = self.at;
-        self.string()?;
-        let end = self.at;
-        if self.token() != b':' {
-            return Err(self.syntax("expected `:`"));
-        }
-        self.at += 1;
-        Ok(Span { start, end })
-    }
-
-    fn literal(&mut self, word: &'static [u8]) -> Result<(), WireError> {
-        let rest = self.text.get(self.at..).unwrap_or_default();
-        if !rest.starts_with(word) {
-            return Err(self.syntax("expected a value"));
-        }
-        self.at += word.len();
-        Ok(())
-    }
-
-    fn number(&mut self) -> Result<(), WireError> {
-        self.take(b"-");
-        if !self.take(b"0") {
-            self.digits()?;
-        }
-        if self.take(b".") {
-            self.digits()?;
-        }
-        if self.take(b"eE") {
-            self.take(b"+-");
-            self.digits()?;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn take(&mut self, any_of: &[u8]) -> bool {
-        let found = self.text.get(self.at).is_some_and(|b| any_of.contains(b));
-        self.at += usize::from(found);
-        found
-    }
-
-    #[inline]
-    fn digits(&mut self) -> Result<(), WireError> {
-        let start = self.at;
-        while self.text.get(self.at).is_some_and(u8::is_ascii_digit) {
-            self.at += 1;
-        }
-        if self.at == start {
-            return Err(self.syntax("expected a digit"));
-        }
-        Ok(())
+        let mut cursor = Cursor::new(self.text, self.at);
+        let key = cursor.key();
+        self.at = cursor.at();
+        key.map_err(|fault| self.error(fault))
     }
 }

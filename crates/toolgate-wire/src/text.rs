@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::scan::plain_run;
+use crate::scan::plain_prefix;
 
 /// What a string says, as bytes, given its spelling without quotes.
 ///
@@ -79,7 +79,7 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
     loop {
-        let (plain, special) = rest.split_at(plain_run(rest, 0));
+        let (plain, special) = rest.split_at(plain_prefix(rest));
         out.extend_from_slice(plain);
         let Some((&byte, after)) = special.split_first() else {
             break;

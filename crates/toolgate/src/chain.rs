@@ -28,7 +28,9 @@ struct Layers {
 #[non_exhaustive]
 pub enum BadChain {
     /// Two layers stand in the wrong order.
-    #[error("`{outer}` must stand outside `{inner}`: {why}; move `{outer}` before `{inner}` in the chain")]
+    #[error(
+        "`{outer}` must stand outside `{inner}`: {why}; move `{outer}` before `{inner}` in the chain"
+    )]
     WrongOrder {
         /// The layer that must be nearer to the client.
         outer: &'static str,
@@ -60,7 +62,9 @@ impl Builder {
         check(&infos)?;
         let taking_part = |wanted: fn(&Info) -> bool| {
             let both = self.0.iter().zip(&infos);
-            both.filter(|(_, info)| wanted(info)).map(|(layer, _)| Arc::clone(layer)).collect()
+            both.filter(|(_, info)| wanted(info))
+                .map(|(layer, _)| Arc::clone(layer))
+                .collect()
         };
         Ok(Chain(Arc::new(Layers {
             calls: taking_part(|info| info.hooks.call),
@@ -74,7 +78,9 @@ impl Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|layer| layer.as_info())).finish()
+        f.debug_list()
+            .entries(self.0.iter().map(|layer| layer.as_info()))
+            .finish()
     }
 }
 
@@ -89,9 +95,15 @@ fn check(infos: &[Info]) -> Result<(), BadChain> {
                 Order::Outside(other, why) => (other, why, true),
                 Order::Inside(other, why) => (other, why, false),
             };
-            let Some(other_at) = place(other) else { continue };
+            let Some(other_at) = place(other) else {
+                continue;
+            };
             if (at < other_at) != outside {
-                let (outer, inner) = if outside { (info.name, other) } else { (other, info.name) };
+                let (outer, inner) = if outside {
+                    (info.name, other)
+                } else {
+                    (other, info.name)
+                };
                 return Err(BadChain::WrongOrder { outer, inner, why });
             }
         }
@@ -112,7 +124,11 @@ impl Chain {
         call: Call,
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Outcome> {
-        Next { layers: &self.0.calls, end }.call(cx, call)
+        Next {
+            layers: &self.0.calls,
+            end,
+        }
+        .call(cx, call)
     }
 
     /// Runs a listing through the chain to `end`.
@@ -122,7 +138,11 @@ impl Chain {
         listing: Listing,
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Result<ToolList, Failure>> {
-        Next { layers: &self.0.lists, end }.list(cx, listing)
+        Next {
+            layers: &self.0.lists,
+            end,
+        }
+        .list(cx, listing)
     }
 
     /// Runs any other request through the chain to `end`.
@@ -132,7 +152,11 @@ impl Chain {
         request: Request,
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Answer> {
-        Next { layers: &self.0.requests, end }.request(cx, request)
+        Next {
+            layers: &self.0.requests,
+            end,
+        }
+        .request(cx, request)
     }
 
     /// Whether any layer looks at listings. If none does, a door may pass them by.
@@ -163,7 +187,13 @@ impl Chain {
 /// The chain in order, a line for each layer, outermost first.
 impl fmt::Display for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = self.0.infos.iter().map(|info| info.name.len()).max().unwrap_or(0);
+        let width = self
+            .0
+            .infos
+            .iter()
+            .map(|info| info.name.len())
+            .max()
+            .unwrap_or(0);
         writeln!(f, " client")?;
         for (at, info) in self.0.infos.iter().enumerate() {
             writeln!(f, "{:>3}  {:width$}  {}", at + 1, info.name, info.describe)?;

@@ -113,6 +113,14 @@ impl Failure {
         failure
     }
 
+    /// With the error that the server answered with: what a client reads where no layer renders a
+    /// result. The code stays what it is.
+    #[must_use]
+    pub fn with_rpc(mut self, rpc: RpcError) -> Self {
+        self.0.rpc = Some(rpc);
+        self
+    }
+
     /// With a hint for the caller on how to recover.
     #[must_use]
     pub fn suggest(mut self, suggestion: impl Into<String>) -> Self {

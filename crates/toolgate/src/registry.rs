@@ -217,14 +217,23 @@ mod tests {
         for code in Code::ALL {
             let rpc = code.entry().rpc;
             let standard = [-32700, -32600, -32602, -32603].contains(&rpc);
-            assert!(standard || !(-32768..=-32000).contains(&rpc), "{code:?} uses {rpc}");
+            assert!(
+                standard || !(-32768..=-32000).contains(&rpc),
+                "{code:?} uses {rpc}"
+            );
         }
     }
 
     #[test]
     fn what_was_denied_is_never_worth_a_retry() {
-        let denied = Code::ALL.iter().filter(|code| code.entry().class == Class::Denied);
+        let denied = Code::ALL
+            .iter()
+            .filter(|code| code.entry().class == Class::Denied);
         assert!(denied.clone().count() > 0);
-        assert!(denied.clone().all(|code| code.entry().retry == Retry::Useless));
+        assert!(
+            denied
+                .clone()
+                .all(|code| code.entry().retry == Retry::Useless)
+        );
     }
 }

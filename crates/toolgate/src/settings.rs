@@ -127,8 +127,13 @@ impl std::str::FromStr for Switch<usize> {
             "off" => Ok(Self::Off),
             digits => match digits.parse() {
                 Ok(bytes) if bytes >= response_limit::SMALLEST => Ok(Self::On(bytes)),
-                Ok(_) => Err(format!("`{text}` is too small: at least {} bytes", response_limit::SMALLEST)),
-                Err(_) => Err(format!("`{text}` is not a number of bytes: write digits, as `1_000_000`, or `off`")),
+                Ok(_) => Err(format!(
+                    "`{text}` is too small: at least {} bytes",
+                    response_limit::SMALLEST
+                )),
+                Err(_) => Err(format!(
+                    "`{text}` is not a number of bytes: write digits, as `1_000_000`, or `off`"
+                )),
             },
         }
     }
@@ -140,14 +145,18 @@ impl std::str::FromStr for Switch<Duration> {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(Self::Off),
-            text => duration::parse(text).map(Self::On).map_err(|error| format!("{error}, or `off`")),
+            text => duration::parse(text)
+                .map(Self::On)
+                .map_err(|error| format!("{error}, or `off`")),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Switch<Duration> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -179,7 +188,13 @@ impl Settings {
     pub(crate) fn response_limit(&self, bytes: usize) -> ResponseLimitConfig {
         let tools = self.tools.iter();
         let tools = tools.filter(|(_, tool)| tool.response_bytes.is_some() || tool.keep.is_some());
-        let tools = tools.map(|(s, tool)| (s.clone(), tool.response_bytes, tool.keep)).collect();
-        ResponseLimitConfig { bytes, keep: self.limits.keep, tools }
+        let tools = tools
+            .map(|(s, tool)| (s.clone(), tool.response_bytes, tool.keep))
+            .collect();
+        ResponseLimitConfig {
+            bytes,
+            keep: self.limits.keep,
+            tools,
+        }
     }
 }

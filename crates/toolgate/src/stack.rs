@@ -15,9 +15,15 @@ use crate::{
 
 /// The default order, outermost first, with the reason for each place.
 pub const DEFAULT_ORDER: &[(&str, &str)] = &[
-    (response_limit::NAME, "bounds whatever leaves, error results too"),
+    (
+        response_limit::NAME,
+        "bounds whatever leaves, error results too",
+    ),
     (error_results::NAME, "renders whatever failed inside of it"),
-    (audit::NAME, "sees denials and runs; the outcome tells which it was"),
+    (
+        audit::NAME,
+        "sees denials and runs; the outcome tells which it was",
+    ),
     (safety::NAME, "what is denied here costs nothing further in"),
     (retry::NAME, "only what was permitted is tried again"),
     (timeout::NAME, "each attempt has its own time"),
@@ -54,7 +60,9 @@ pub enum StackError {
         missing: &'static str,
     },
     /// A setting has no layer that would heed it.
-    #[error("{setting} is set, but the chain does not name `{layer}`: add it, or remove the setting")]
+    #[error(
+        "{setting} is set, but the chain does not name `{layer}`: add it, or remove the setting"
+    )]
     Unheeded {
         /// The layer.
         layer: &'static str,
@@ -64,7 +72,10 @@ pub enum StackError {
 }
 
 fn names() -> String {
-    let names: Vec<String> = DEFAULT_ORDER.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let names: Vec<String> = DEFAULT_ORDER
+        .iter()
+        .map(|(name, _)| format!("`{name}`"))
+        .collect();
     names.join(", ")
 }
 
@@ -82,13 +93,21 @@ pub fn build(settings: &Settings) -> Result<Stack, StackError> {
             for listed in layers {
                 let known = DEFAULT_ORDER.iter().find(|(name, _)| name == listed);
                 let (name, _) = known.ok_or_else(|| StackError::Unknown(listed.clone()))?;
-                builder = add(builder, name, settings, audit.as_ref())
-                    .map_err(|(_, missing)| StackError::NotSet { layer: name, missing })?;
+                builder =
+                    add(builder, name, settings, audit.as_ref()).map_err(|(_, missing)| {
+                        StackError::NotSet {
+                            layer: name,
+                            missing,
+                        }
+                    })?;
             }
             heeded(settings, layers)?;
         }
     }
-    Ok(Stack { chain: builder.build()?, audit })
+    Ok(Stack {
+        chain: builder.build()?,
+        audit,
+    })
 }
 
 /// Adds the layer of this name if it is switched on; else says what is missing.
@@ -129,7 +148,11 @@ fn add(
 fn heeded(settings: &Settings, layers: &[String]) -> Result<(), StackError> {
     let asked = [
         (safety::NAME, "`safety`", settings.safety.is_some()),
-        (audit::NAME, "`audit.file`", settings.audit.file != audit::Target::Off),
+        (
+            audit::NAME,
+            "`audit.file`",
+            settings.audit.file != audit::Target::Off,
+        ),
         (retry::NAME, "`[retry]`", settings.retry.is_some()),
     ];
     for (layer, setting, is_set) in asked {

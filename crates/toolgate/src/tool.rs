@@ -25,7 +25,12 @@ impl Tool {
     #[must_use]
     pub fn unlisted(id: ToolId, rules: &TierRules) -> Self {
         let tier = rules.tier(&id, Hints::default());
-        Self { id, definition: None, hints: Hints::default(), tier }
+        Self {
+            id,
+            definition: None,
+            hints: Hints::default(),
+            tier,
+        }
     }
 
     /// A tool with the definition that its server published.
@@ -33,7 +38,12 @@ impl Tool {
     pub fn listed(id: ToolId, definition: Json, rules: &TierRules) -> Self {
         let hints = hints(&definition);
         let tier = rules.tier(&id, hints);
-        Self { id, definition: Some(definition), hints, tier }
+        Self {
+            id,
+            definition: Some(definition),
+            hints,
+            tier,
+        }
     }
 
     /// Who the tool is.
@@ -65,7 +75,11 @@ impl Tool {
     #[must_use]
     pub fn closed_argument_names(&self) -> Option<Vec<String>> {
         let schema = self.definition.as_ref()?.get("inputSchema")?;
-        if schema.get("additionalProperties").and_then(|json| json.bool()) != Some(false) {
+        if schema
+            .get("additionalProperties")
+            .and_then(|json| json.bool())
+            != Some(false)
+        {
             return None;
         }
         let properties = schema.get("properties").and_then(|json| json.object());
@@ -77,12 +91,17 @@ impl Tool {
 
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tool").field("id", &self.id).field("tier", &self.tier).finish_non_exhaustive()
+        f.debug_struct("Tool")
+            .field("id", &self.id)
+            .field("tier", &self.tier)
+            .finish_non_exhaustive()
     }
 }
 
 fn hints(definition: &Json) -> Hints {
-    let Some(annotations) = definition.get("annotations") else { return Hints::default() };
+    let Some(annotations) = definition.get("annotations") else {
+        return Hints::default();
+    };
     let hint = |name| annotations.get(name).and_then(|json| json.bool());
     Hints {
         read_only: hint("readOnlyHint"),
@@ -103,15 +122,30 @@ impl TierRules {
     /// Rules by selector; `trust_annotations` lets a tool's own hints speak where no rule does.
     #[must_use]
     pub fn new(rules: Vec<(Selector, Tier)>, trust_annotations: bool) -> Self {
-        Self { rules: rules.into(), trust_annotations }
+        Self {
+            rules: rules.into(),
+            trust_annotations,
+        }
     }
 
     /// A rule that names the tool exactly wins; of several globs the worst tier does.
     fn tier(&self, id: &ToolId, hints: Hints) -> Option<Tier> {
-        let covering = || self.rules.iter().filter(|(selector, _)| selector.covers(id));
+        let covering = || {
+            self.rules
+                .iter()
+                .filter(|(selector, _)| selector.covers(id))
+        };
         let exact = covering().find(|(selector, _)| selector.is_exact());
-        let ruled = exact.map(|(_, tier)| *tier).or_else(|| covering().map(|(_, t)| *t).max());
-        ruled.or_else(|| if self.trust_annotations { hints.tier() } else { None })
+        let ruled = exact
+            .map(|(_, tier)| *tier)
+            .or_else(|| covering().map(|(_, t)| *t).max());
+        ruled.or_else(|| {
+            if self.trust_annotations {
+                hints.tier()
+            } else {
+                None
+            }
+        })
     }
 }
 
@@ -148,11 +182,23 @@ mod tests {
     fn rules_come_before_annotations_and_exact_before_globs() {
         let annotated = r#"{"name":"t","annotations":{"readOnlyHint":true}}"#;
         let rule = |selector: &str, tier| (selector.parse().unwrap(), tier);
-        assert_eq!(tool(annotated, &TierRules::default()).tier(), Some(Tier::Readonly));
-        let globs = vec![rule("main/*", Tier::Readonly), rule("*/t", Tier::Destructive)];
-        assert_eq!(tool(annotated, &TierRules::new(globs.clone(), true)).tier(), Some(Tier::Destructive));
+        assert_eq!(
+            tool(annotated, &TierRules::default()).tier(),
+            Some(Tier::Readonly)
+        );
+        let globs = vec![
+            rule("main/*", Tier::Readonly),
+            rule("*/t", Tier::Destructive),
+        ];
+        assert_eq!(
+            tool(annotated, &TierRules::new(globs.clone(), true)).tier(),
+            Some(Tier::Destructive)
+        );
         let exact = [globs, vec![rule("main/t", Tier::Mutating)]].concat();
-        assert_eq!(tool(annotated, &TierRules::new(exact, true)).tier(), Some(Tier::Mutating));
+        assert_eq!(
+            tool(annotated, &TierRules::new(exact, true)).tier(),
+            Some(Tier::Mutating)
+        );
         assert_eq!(tool(annotated, &TierRules::new(vec![], false)).tier(), None);
     }
 
@@ -168,7 +214,10 @@ mod tests {
     fn only_a_closed_schema_names_its_arguments() {
         let closed = r#"{"name":"t","inputSchema":{"properties":{"a":{},"b":{}},"additionalProperties":false}}"#;
         let rules = TierRules::default();
-        assert_eq!(tool(closed, &rules).closed_argument_names(), Some(vec!["a".into(), "b".into()]));
+        assert_eq!(
+            tool(closed, &rules).closed_argument_names(),
+            Some(vec!["a".into(), "b".into()])
+        );
         let open = r#"{"name":"t","inputSchema":{"properties":{"a":{}}}}"#;
         assert_eq!(tool(open, &rules).closed_argument_names(), None);
     }

@@ -110,7 +110,11 @@ where
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks { call: false, list: true, request: false }
+        Hooks {
+            call: false,
+            list: true,
+            request: false,
+        }
     }
 
     async fn list(

@@ -42,12 +42,12 @@ impl Nesting {
         }
     }
 
+    /// The innermost one; an array, if none is open.
     #[inline]
-    pub(super) fn innermost(&self) -> Option<Container> {
-        match (self.depth, self.bits & 1) {
-            (0, _) => None,
-            (_, 0) => Some(Container::Array),
-            _ => Some(Container::Object),
+    pub(super) fn innermost(&self) -> Container {
+        match self.bits & 1 {
+            0 => Container::Array,
+            _ => Container::Object,
         }
     }
 }
@@ -68,9 +68,9 @@ mod tests {
         }
         for level in (0..200).rev() {
             assert_eq!(open.depth(), level + 1);
-            assert_eq!(open.innermost(), Some(kind(level)), "level {level}");
+            assert_eq!(open.innermost(), kind(level), "level {level}");
             open.pop();
         }
-        assert_eq!(open.innermost(), None);
+        assert_eq!(open.depth(), 0);
     }
 }

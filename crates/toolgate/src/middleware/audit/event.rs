@@ -1,11 +1,12 @@
 //! What is recorded of one call, and how it is written.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use toolgate_wire::{Id, Json};
 
-use super::Redactor;
+use super::{Redactor, redact::cut};
 use crate::{
     call::Call,
     context::{CallId, ClientInfo, Context, Session},
@@ -65,7 +66,9 @@ impl Event {
             ran: Some(outcome.ran()),
             code: failure.map(|failure| failure.code().name()),
             error_type: failure.map(|failure| failure.error_type().to_owned()),
-            rule: failure.and_then(|failure| failure.rule()).map(str::to_owned),
+            rule: failure
+                .and_then(|failure| failure.rule())
+                .map(str::to_owned),
             result_bytes: outcome.result().map(|result| result.json().len()),
             duration,
         };
@@ -77,20 +80,26 @@ impl Event {
         self.end.duration = duration;
     }
 
-    /// Appends the record as one line of JSON.
+    /// Whether it is known how the call ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.class.is_some()
+    }
+
+    /// Appends the record as one line of JSON. What a client chose is cut like its arguments, so
+    /// that no name of a megabyte is repeated in every record.
     pub(super) fn write(&self, redactor: &Redactor, line: &mut Vec<u8>) {
         let record = Record {
             ts: format!("{:.6}", self.at),
             event: "call",
             call_id: self.call_id.to_string(),
-            parent_call_uuid: self.parent.as_deref(),
+            parent_call_uuid: self.parent.as_deref().map(cut),
             session: &self.session.id,
             namespace: &self.session.namespace,
             principal: self.session.principal.to_string(),
-            client: self.client.as_ref().map(ToString::to_string),
-            request_id: self.request_id.as_ref().and_then(|id| raw(id.as_json())),
+            client: self.client.as_ref().map(|client| cut(&client.to_string())),
+            request_id: self.request_id.as_ref().map(|id| told(id.as_json())),
             server: self.tool.id().server(),
-            tool: self.tool.id().name(),
+            tool: cut(self.tool.id().name()),
             tier: self.tool.tier().map(crate::tier::Tier::name),
             outcome: self.end.class.unwrap_or(Class::Internal).name(),
             ran: self.end.ran.unwrap_or(Ran::Maybe).name(),
@@ -100,7 +109,10 @@ impl Event {
             // To the microsecond: finer digits are noise.
             duration_ms: (self.end.duration.as_secs_f64() * 1e6).round() / 1e3,
             result_bytes: self.end.result_bytes,
-            args: self.arguments.as_ref().map(|arguments| redactor.summary(arguments)),
+            args: self
+                .arguments
+                .as_ref()
+                .map(|arguments| redactor.summary(arguments)),
         };
         // Writing to memory cannot fail, and every field is plain data.
         if serde_json::to_writer(&mut *line, &record).is_ok() {
@@ -109,8 +121,13 @@ impl Event {
     }
 }
 
-fn raw(json: &Json) -> Option<Cow<'_, serde_json::value::RawValue>> {
-    serde_json::from_str::<&serde_json::value::RawValue>(json.as_str()).ok().map(Cow::Borrowed)
+/// The id as it was spelt, or what can be told of it.
+fn told(id: &Json) -> Box<RawValue> {
+    let text = id.as_str();
+    let short = cut(text);
+    let raw = (short.len() == text.len()).then(|| RawValue::from_string(short.clone()).ok());
+    let quoted = || RawValue::from_string(Json::string(&short).as_str().to_owned()).ok();
+    raw.flatten().or_else(quoted).unwrap_or_default()
 }
 
 #[derive(Serialize)]
@@ -119,16 +136,16 @@ struct Record<'a> {
     event: &'static str,
     call_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    parent_call_uuid: Option<&'a str>,
+    parent_call_uuid: Option<String>,
     session: &'a str,
     namespace: &'a str,
     principal: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<Cow<'a, serde_json::value::RawValue>>,
+    request_id: Option<Box<RawValue>>,
     server: &'a str,
-    tool: &'a str,
+    tool: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     tier: Option<&'static str>,
     outcome: &'static str,

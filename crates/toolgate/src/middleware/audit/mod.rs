@@ -49,7 +49,10 @@ impl Middleware for Audit {
     }
 
     fn describe(&self) -> String {
-        format!("one record per call to {}, arguments redacted", self.sink.describe())
+        format!(
+            "one record per call to {}, arguments redacted",
+            self.sink.describe()
+        )
     }
 
     fn hooks(&self) -> Hooks {
@@ -59,12 +62,15 @@ impl Middleware for Audit {
     fn order(&self) -> &'static [Order] {
         &[
             Order::Outside(super::safety::NAME, "denials are recorded too"),
-            Order::Outside(super::timeout::NAME, "calls that took too long are recorded too"),
+            Order::Outside(
+                super::timeout::NAME,
+                "calls that took too long are recorded too",
+            ),
         ]
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let guard = Unfinished {
+        let mut guard = Unfinished {
             event: Some(Event::begin(cx, &call)),
             started: Instant::now(),
             sink: &self.sink,
@@ -84,19 +90,21 @@ struct Unfinished<'a> {
 }
 
 impl Unfinished<'_> {
-    async fn finish(mut self, outcome: &Outcome) {
-        if let Some(mut event) = self.event.take() {
+    async fn finish(&mut self, outcome: &Outcome) {
+        if let Some(event) = &mut self.event {
             event.end(outcome, self.started.elapsed());
-            // A sink that fails or is full never changes an outcome; it counts and reports.
-            self.sink.record(event).await;
         }
+        // A sink that fails or is full never changes an outcome; it counts and reports.
+        self.sink.record(&mut self.event).await;
     }
 }
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(mut event) = self.event.take() {
-            event.abandon(Class::Cancelled, Ran::Maybe, self.started.elapsed());
+            if !event.has_ended() {
+                event.abandon(Class::Cancelled, Ran::Maybe, self.started.elapsed());
+            }
             self.sink.try_record(event);
         }
     }

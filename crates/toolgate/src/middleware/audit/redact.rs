@@ -1,21 +1,44 @@
 //! Summing up arguments for the record: secrets become digests, long texts are cut.
 
+use std::{fmt, io};
+
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use toolgate_wire::{Json, Kind};
+use toolgate_wire::{Json, Kind, Limits};
 
 use super::{Digest, RedactConfig};
 
 /// Payloads of terminal and file tools, by their exact names.
-const PAYLOADS: [&str; 7] =
-    ["keys", "text", "command", "value", "content", "shell", "environment"];
-
-/// Words that make a name sound like a secret, wherever they stand in it, in any case.
-const SECRETS: [&str; 13] = [
-    "password", "passwd", "passphrase", "secret", "token", "api_key", "apikey", "api-key",
-    "authorization", "credential", "private_key", "privatekey", "cookie",
+const PAYLOADS: [&str; 7] = [
+    "keys",
+    "text",
+    "command",
+    "value",
+    "content",
+    "shell",
+    "environment",
 ];
+
+/// Words that make a name sound like a secret, wherever they stand in it, in any case, with or
+/// without `_`, `-` and spaces.
+const SECRETS: [&str; 12] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "authorization",
+    "bearer",
+    "credential",
+    "cookie",
+];
+
+/// Lists of calls within a call. What stands there and is no call is told by its shape only.
+const BATCHES: [&str; 1] = ["operations"];
 
 /// Texts that are no secret are cut after this many characters.
 const LONGEST_TEXT: usize = 200;
@@ -23,6 +46,10 @@ const LONGEST_TEXT: usize = 200;
 const DEEPEST: usize = 12;
 /// Of longer lists and maps only the first entries are told.
 const MOST_ENTRIES: usize = 100;
+/// So many values are told of one call; the rest is told by its shape only.
+const MOST_VALUES: usize = 1000;
+/// A key for `hmac` that is shorter could be guessed like the secrets that it protects.
+const SHORTEST_KEY: usize = 16;
 
 /// Sums up arguments so that no secret stays in them.
 pub struct Redactor {
@@ -31,93 +58,89 @@ pub struct Redactor {
     hmac: Option<Vec<u8>>,
 }
 
-impl std::fmt::Debug for Redactor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Redactor").field("keys", &self.keys).finish_non_exhaustive()
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor")
+            .field("keys", &self.keys)
+            .finish_non_exhaustive()
     }
 }
 
 impl Redactor {
     /// With these settings; reads the key for `hmac` if a file is given.
-    pub fn new(config: &RedactConfig) -> std::io::Result<Self> {
+    pub fn new(config: &RedactConfig) -> io::Result<Self> {
         let hmac = match (config.digest, &config.key_file) {
-            (Digest::Sha256, _) => None,
+            (Digest::Sha256, None) => None,
+            (Digest::Sha256, Some(_)) => {
+                let why = "a key needs `redact.digest = \"hmac\"`";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+            }
             (Digest::Hmac, Some(path)) => Some(std::fs::read(path)?),
             (Digest::Hmac, None) => Some(random_key()),
         };
-        Ok(Self { keys: config.keys.clone(), defaults: config.defaults, hmac })
+        if hmac.as_ref().is_some_and(|key| key.len() < SHORTEST_KEY) {
+            let why = format!("a key has at least {SHORTEST_KEY} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Ok(Self {
+            keys: config.keys.iter().map(|key| key.to_lowercase()).collect(),
+            defaults: config.defaults,
+            hmac,
+        })
     }
 
     /// The arguments as they may be recorded.
     #[must_use]
     pub fn summary(&self, arguments: &Json) -> Value {
-        self.walk(arguments, 0)
-    }
-
-    fn walk(&self, json: &Json, depth: usize) -> Value {
-        if depth >= DEEPEST && matches!(json.kind(), Kind::Object | Kind::Array) {
-            return shape(json);
-        }
-        match json.kind() {
-            Kind::Object => self.members(json, |key, value| {
-                if self.is_sensitive(key) {
-                    self.hide(value, depth + 1)
-                } else {
-                    self.walk(value, depth + 1)
-                }
-            }),
-            Kind::Array => {
-                let elements = json.array().unwrap_or_default();
-                let told = elements.iter().take(MOST_ENTRIES);
-                let mut list: Vec<Value> = told.map(|e| self.walk(e, depth + 1)).collect();
-                if elements.len() > MOST_ENTRIES {
-                    list.push(json!(format!("...<{} more>", elements.len() - MOST_ENTRIES)));
-                }
-                Value::Array(list)
-            }
-            Kind::String => json.text().map_or_else(|| shape(json), |text| cut(&text)),
-            Kind::Number | Kind::Bool | Kind::Null => {
-                json.to_value().unwrap_or_else(|_| cut(json.as_str()))
-            }
-        }
-    }
-
-    /// A sensitive value: texts become digests, maps keep their keys, the rest tells its shape only.
-    fn hide(&self, json: &Json, depth: usize) -> Value {
-        match json.kind() {
-            Kind::String => json.text().map_or_else(|| shape(json), |text| self.digest(&text)),
-            Kind::Object if depth < DEEPEST => {
-                self.members(json, |_, value| self.hide(value, depth + 1))
-            }
-            // `null` hides nothing, and says that nothing was given.
-            Kind::Null => Value::Null,
-            _ => shape(json),
-        }
-    }
-
-    fn members(&self, json: &Json, mut each: impl FnMut(&str, &Json) -> Value) -> Value {
-        let object = json.object().unwrap_or_default();
-        let mut map = Map::new();
-        for (key, value) in object.iter().take(MOST_ENTRIES) {
-            // A key may be as long as any text.
-            let name = if key.chars().count() > LONGEST_TEXT {
-                key.chars().take(LONGEST_TEXT).collect()
-            } else {
-                key.to_string()
-            };
-            map.insert(name, each(&key, &value));
-        }
-        if object.len() > MOST_ENTRIES {
-            map.insert(format!("...<{} more>", object.len() - MOST_ENTRIES), Value::Null);
-        }
-        Value::Object(map)
+        let mut walk = Walk {
+            redactor: self,
+            left: MOST_VALUES,
+        };
+        walk.tell(arguments, 0)
     }
 
     fn is_sensitive(&self, key: &str) -> bool {
         let lower = key.to_lowercase();
-        self.keys.iter().any(|name| name.to_lowercase() == lower)
-            || (self.defaults
-                && (PAYLOADS.contains(&key) || SECRETS.iter().any(|word| lower.contains(word))))
+        self.keys.contains(&lower)
+            || self.defaults && PAYLOADS.contains(&key)
+            || self.has_secret_word(&lower)
+    }
+
+    /// Whether a text is JSON with a sensitive key in it, as from clients that write nested
+    /// arguments as text. What only looks like JSON is searched for the words.
+    fn is_sensitive_json(&self, text: &str) -> bool {
+        if !text.trim_start().starts_with(['{', '[']) {
+            return false;
+        }
+        let limits = Limits {
+            max_depth: 128,
+            ..Limits::default()
+        };
+        let Ok(json) = Json::parse(text.to_owned(), &limits) else {
+            return self.sounds_sensitive(text);
+        };
+        self.has_sensitive_key(&json)
+    }
+
+    fn sounds_sensitive(&self, text: &str) -> bool {
+        let quoted = |key: &str| ['"', '\''].iter().any(|q| text.contains(&format!("{q}{key}{q}")));
+        let mut exact = self.keys.iter().map(String::as_str).chain(PAYLOADS);
+        self.has_secret_word(&text.to_lowercase()) || exact.any(quoted)
+    }
+
+    fn has_secret_word(&self, lower: &str) -> bool {
+        let plain: String = lower.chars().filter(|c| !"_- ".contains(*c)).collect();
+        self.defaults && SECRETS.iter().any(|word| plain.contains(word))
+    }
+
+    fn has_sensitive_key(&self, json: &Json) -> bool {
+        let members = json.object().unwrap_or_default();
+        let mut members = members.iter();
+        let elements = json.array().unwrap_or_default();
+        let in_text = || json.text().is_some_and(|text| self.is_sensitive_json(&text));
+        members.any(|(key, value)| self.is_sensitive(&key) || self.has_sensitive_key(&value))
+            || elements.iter().any(|json| self.has_sensitive_key(json))
+            || in_text()
     }
 
     /// Length and the first twelve digits of a digest: enough to see that two values are the same.
@@ -133,6 +156,104 @@ impl Redactor {
                 json!({"len": len, "hmac_sha256_prefix": prefix(&mac.finalize().into_bytes())})
             }
         }
+    }
+}
+
+/// One walk over the arguments of one call.
+struct Walk<'a> {
+    redactor: &'a Redactor,
+    left: usize,
+}
+
+impl Walk<'_> {
+    /// A value that nothing speaks against.
+    fn tell(&mut self, json: &Json, depth: usize) -> Value {
+        match json.kind() {
+            _ if !self.has_room(depth) => shape(json),
+            Kind::Object => self.members(json, |walk, key, value| {
+                if walk.redactor.is_sensitive(key) {
+                    walk.hide(value, depth + 1)
+                } else if BATCHES.contains(&key) {
+                    walk.batch(value, depth + 1)
+                } else {
+                    walk.tell(value, depth + 1)
+                }
+            }),
+            Kind::Array => self.elements(json, |walk, element| walk.tell(element, depth + 1)),
+            Kind::String => match json.text() {
+                Some(text) if self.redactor.is_sensitive_json(&text) => self.redactor.digest(&text),
+                Some(text) => json!(cut(&text)),
+                None => shape(json),
+            },
+            Kind::Number | Kind::Bool | Kind::Null => {
+                json.to_value().unwrap_or_else(|_| json!(cut(json.as_str())))
+            }
+        }
+    }
+
+    /// A list of calls: each is walked like a call of its own.
+    fn batch(&mut self, json: &Json, depth: usize) -> Value {
+        match json.kind() {
+            Kind::Array if self.has_room(depth) => self.elements(json, |walk, element| {
+                if element.kind() == Kind::Object {
+                    walk.tell(element, depth + 1)
+                } else {
+                    shape(element)
+                }
+            }),
+            Kind::String => self.hide(json, depth),
+            Kind::Null => Value::Null,
+            _ => shape(json),
+        }
+    }
+
+    /// A sensitive value: texts become digests, maps keep their keys, the rest tells its shape only.
+    fn hide(&mut self, json: &Json, depth: usize) -> Value {
+        match json.kind() {
+            _ if !self.has_room(depth) => shape(json),
+            Kind::String => match json.text() {
+                Some(text) => self.redactor.digest(&text),
+                None => shape(json),
+            },
+            Kind::Object => self.members(json, |walk, _, value| walk.hide(value, depth + 1)),
+            // `null` hides nothing, and says that nothing was given.
+            Kind::Null => Value::Null,
+            _ => shape(json),
+        }
+    }
+
+    fn has_room(&mut self, depth: usize) -> bool {
+        let has_room = self.left > 0 && depth < DEEPEST;
+        self.left = self.left.saturating_sub(1);
+        has_room
+    }
+
+    fn members(
+        &mut self,
+        json: &Json,
+        mut each: impl FnMut(&mut Self, &str, &Json) -> Value,
+    ) -> Value {
+        let object = json.object().unwrap_or_default();
+        let mut map = Map::new();
+        for (key, value) in object.iter().take(MOST_ENTRIES) {
+            // A key may be as long as any text.
+            map.insert(cut(&key), each(self, &key, &value));
+        }
+        if object.len() > MOST_ENTRIES {
+            let more = object.len() - MOST_ENTRIES;
+            map.insert(format!("...<{more} more>"), Value::Null);
+        }
+        Value::Object(map)
+    }
+
+    fn elements(&mut self, json: &Json, mut each: impl FnMut(&mut Self, &Json) -> Value) -> Value {
+        let elements = json.array().unwrap_or_default();
+        let told = elements.iter().take(MOST_ENTRIES);
+        let mut list: Vec<Value> = told.map(|element| each(self, element)).collect();
+        if elements.len() > MOST_ENTRIES {
+            list.push(json!(format!("...<{} more>", elements.len() - MOST_ENTRIES)));
+        }
+        Value::Array(list)
     }
 }
 
@@ -152,18 +273,19 @@ fn shape(json: &Json) -> Value {
     json!({"type": kind, "redacted": true})
 }
 
-fn cut(text: &str) -> Value {
+/// A text as it may be recorded: not longer than records should be.
+pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(LONGEST_TEXT) {
-        Some((end, _)) => {
-            json!(format!("{}...<truncated>", text.get(..end).unwrap_or_default()))
-        }
-        None => json!(text),
+        Some((end, _)) => format!("{}...<truncated>", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
     }
 }
 
-/// 256 bits from the standard library's per-instance random hash keys: no further crate needed for a
-/// key that only has to be unguessable from the digests of one run.
+/// From the standard library's random hash keys (128 bits from the system): no further crate needed
+/// for a key that only has to be unguessable from the digests of one run.
 fn random_key() -> Vec<u8> {
     use std::hash::{BuildHasher, RandomState};
-    (0..4_u64).flat_map(|i| RandomState::new().hash_one(i).to_le_bytes()).collect()
+    (0..4_u64)
+        .flat_map(|i| RandomState::new().hash_one(i).to_le_bytes())
+        .collect()
 }

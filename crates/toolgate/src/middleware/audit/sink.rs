@@ -16,7 +16,9 @@ use super::{AuditConfig, Event, OnFull, RedactConfig, Redactor, Target, file::Au
 
 /// Why a sink could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open the audit {what} `{path}`: {source}; check the path and its permissions, or choose another with `--audit`")]
+#[error(
+    "cannot open the audit {what} `{path}`: {source}; check the path and its permissions, or choose another with `--audit`"
+)]
 pub struct OpenError {
     what: &'static str,
     path: String,
@@ -63,7 +65,11 @@ impl AuditSink {
     pub fn open(config: &AuditConfig, redact: &RedactConfig) -> Result<Option<Self>, OpenError> {
         let redactor = Redactor::new(redact).map_err(|source| OpenError {
             what: "key file",
-            path: redact.key_file.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
+            path: redact
+                .key_file
+                .as_ref()
+                .map(|p| p.display().to_string())
+                .unwrap_or_default(),
             source,
         })?;
         let (output, describe) = match &config.file {
@@ -74,14 +80,25 @@ impl AuditSink {
                 let path = path.display().to_string();
                 match file {
                     Ok(file) => (Output::File(file), path),
-                    Err(source) => return Err(OpenError { what: "file", path, source }),
+                    Err(source) => {
+                        return Err(OpenError {
+                            what: "file",
+                            path,
+                            source,
+                        });
+                    }
                 }
             }
         };
-        Ok(Some(Self::start(config, redactor, output, describe)))
+        Self::start(config, redactor, output, describe).map(Some)
     }
 
-    fn start(config: &AuditConfig, redactor: Redactor, output: Output, describe: String) -> Self {
+    fn start(
+        config: &AuditConfig,
+        redactor: Redactor,
+        output: Output,
+        describe: String,
+    ) -> Result<Self, OpenError> {
         let (sender, receiver) = mpsc::channel(config.queue.max(1));
         let counts = Arc::new(AuditCounts::default());
         let reopen = Arc::new(AtomicBool::new(false));
@@ -94,8 +111,14 @@ impl AuditSink {
             reported_lost: 0,
         };
         let thread = std::thread::Builder::new().name("audit".to_owned());
-        let handle = thread.spawn(move || writer.run()).ok();
-        Self(Arc::new(Inner {
+        let handle = match thread.spawn(move || writer.run()) {
+            Ok(handle) => Some(handle),
+            Err(source) => {
+                let (what, path) = ("thread for", describe);
+                return Err(OpenError { what, path, source });
+            }
+        };
+        Ok(Self(Arc::new(Inner {
             sender: sender.downgrade(),
             queue: Mutex::new(Some(sender)),
             on_full: config.on_full,
@@ -103,16 +126,23 @@ impl AuditSink {
             reopen,
             writer: Mutex::new(handle),
             describe,
-        }))
+        })))
     }
 
-    pub(super) async fn record(&self, event: Event) {
-        let Some(sender) = self.0.sender.upgrade() else { return self.lose() };
-        match sender.try_send(event) {
+    /// Takes the event over. Given up while it waits for room, it leaves the event where it is.
+    pub(super) async fn record(&self, event: &mut Option<Event>) {
+        let Some(ready) = event.take() else { return };
+        let Some(sender) = self.0.sender.upgrade() else {
+            return self.lose();
+        };
+        match sender.try_send(ready) {
             Ok(()) => {}
-            Err(TrySendError::Full(event)) if self.0.on_full == OnFull::Wait => {
-                if sender.send(event).await.is_err() {
-                    self.lose();
+            Err(TrySendError::Full(back)) if self.0.on_full == OnFull::Wait => {
+                *event = Some(back);
+                let permit = sender.reserve().await;
+                match (permit, event.take()) {
+                    (Ok(permit), Some(event)) => permit.send(event),
+                    _ => self.lose(),
                 }
             }
             Err(_) => self.lose(),
@@ -152,14 +182,22 @@ impl AuditSink {
     /// for the end of a program.
     pub fn close(&self, patience: Duration) {
         drop(self.0.queue.lock().ok().and_then(|mut queue| queue.take()));
-        let handle = self.0.writer.lock().ok().and_then(|mut writer| writer.take());
+        let handle = self
+            .0
+            .writer
+            .lock()
+            .ok()
+            .and_then(|mut writer| writer.take());
         let Some(handle) = handle else { return };
         let deadline = std::time::Instant::now() + patience;
         while !handle.is_finished() && std::time::Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }
         if !handle.is_finished() {
-            tracing::error!(sink = self.0.describe, "the audit sink did not finish in time");
+            tracing::error!(
+                sink = self.0.describe,
+                "the audit sink did not finish in time"
+            );
         }
     }
 }
@@ -170,11 +208,11 @@ impl fmt::Debug for AuditSink {
     }
 }
 
-pub(super) enum Output {
+enum Output {
     Stderr,
     File(AuditFile),
     #[cfg(test)]
-    Broken,
+    Probe(Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>),
 }
 
 impl Output {
@@ -183,7 +221,7 @@ impl Output {
             Self::Stderr => io::Write::write_all(&mut io::stderr().lock(), lines),
             Self::File(file) => file.append(lines),
             #[cfg(test)]
-            Self::Broken => Err(io::Error::other("broken on purpose")),
+            Self::Probe(write) => write(lines),
         }
     }
 }
@@ -206,20 +244,26 @@ impl Writer {
         let mut lines = Vec::new();
         while self.receiver.blocking_recv_many(&mut events, BATCH) > 0 {
             lines.clear();
-            self.note_lost(&mut lines);
+            let lost = self.note_lost(&mut lines);
             let count = events.len() as u64;
             for event in events.drain(..) {
                 event.write(&self.redactor, &mut lines);
             }
-            self.put(&lines, count);
+            self.put(&lines, count, lost);
             if lines.capacity() > 1 << 20 {
                 lines = Vec::new();
             }
         }
+        lines.clear();
+        let lost = self.note_lost(&mut lines);
+        if !lines.is_empty() {
+            self.put(&lines, 0, lost);
+        }
     }
 
-    /// The records after a gap begin with one that tells how many are missing.
-    fn note_lost(&mut self, lines: &mut Vec<u8>) {
+    /// The records after a gap begin with one that tells how many are missing. Says how many were
+    /// missing then: more may go while this is written.
+    fn note_lost(&mut self, lines: &mut Vec<u8>) -> u64 {
         let lost = self.counts.lost();
         if lost > self.reported_lost {
             let note = serde_json::json!({
@@ -230,18 +274,21 @@ impl Writer {
             lines.extend_from_slice(note.to_string().as_bytes());
             lines.push(b'\n');
         }
+        lost
     }
 
-    fn put(&mut self, lines: &[u8], count: u64) {
+    fn put(&mut self, lines: &[u8], count: u64, reported: u64) {
         if self.reopen.swap(false, Ordering::Relaxed)
             && let Output::File(file) = &mut self.output
             && let Err(error) = file.reopen()
         {
+            // The old file is still open and takes the records until the new one can be opened.
+            self.reopen.store(true, Ordering::Relaxed);
             tracing::error!(%error, "cannot open the audit file anew");
         }
         match self.output.write(lines) {
             Ok(()) => {
-                self.reported_lost = self.counts.lost();
+                self.reported_lost = reported;
                 self.counts.written.fetch_add(count, Ordering::Relaxed);
             }
             Err(error) => {
@@ -254,8 +301,13 @@ impl Writer {
 
 #[cfg(test)]
 impl AuditSink {
-    pub(super) fn broken() -> Self {
+    /// A sink that hands its lines to `write`, on its own thread.
+    pub(super) fn probe(
+        config: &AuditConfig,
+        write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
+    ) -> Self {
         let redactor = Redactor::new(&RedactConfig::default()).unwrap();
-        Self::start(&AuditConfig::default(), redactor, Output::Broken, "broken".to_owned())
+        let output = Output::Probe(Box::new(write));
+        Self::start(config, redactor, output, "probe".to_owned()).unwrap()
     }
 }

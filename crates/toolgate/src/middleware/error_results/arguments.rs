@@ -4,19 +4,30 @@ use std::fmt::Write as _;
 
 use toolgate_wire::{Json, Kind};
 
+use super::mask::Mask;
 use crate::{context::ClientInfo, tool::Tool};
 
 /// A flag that some clients leak into the arguments when they batch calls. It is named so that the
 /// model can drop it; it is never stripped, so that misspelt arguments stay loud.
 const SCHEDULING_FLAG: &str = "wait_for_previous";
 
-/// Shorter values are too common in prose to be masked: `on`, `5`, `id`.
-const SHORTEST_MASKED: usize = 4;
+/// More names than these are counted, not told.
+const MOST_NAMES: usize = 10;
+/// Longer names are cut: whoever sends them knows how they go on.
+const LONGEST_NAME: usize = 64;
+
+/// Values times bytes of the message that are compared at most. Beyond it nobody reads the message.
+const MOST_WORK: usize = 64 << 20;
+/// What is told instead.
+const WITHHELD: &str =
+    "The arguments do not fit the tool's schema (the server's message is withheld: it is too long to be cleaned of values)";
 
 /// The names among the arguments that the tool does not know.
 pub(super) fn unexpected(tool: &Tool, arguments: &Json) -> Vec<String> {
-    let Some(object) = arguments.object() else { return Vec::new() };
-    let names = object.iter().map(|(name, _)| name.into_owned());
+    let Some(object) = arguments.object() else {
+        return Vec::new();
+    };
+    let names = object.keys().map(std::borrow::Cow::into_owned);
     match tool.closed_argument_names() {
         Some(known) => names.filter(|name| !known.contains(name)).collect(),
         None => names.filter(|name| name == SCHEDULING_FLAG).collect(),
@@ -28,12 +39,22 @@ pub(super) fn suggestion(unexpected: &[String], client: Option<&ClientInfo>) -> 
     if unexpected.is_empty() {
         return None;
     }
-    let mut text =
-        format!("Remove or correct the unrecognized argument(s): {}.", unexpected.join(", "));
+    let told = unexpected.iter().take(MOST_NAMES);
+    let told: Vec<String> = told.map(|name| cut(name)).collect();
+    let mut text = format!(
+        "Remove or correct the unrecognized argument(s): {}",
+        told.join(", ")
+    );
+    match unexpected.len().saturating_sub(MOST_NAMES) {
+        0 => text.push('.'),
+        more => {
+            let _ = write!(text, " and {more} more.");
+        }
+    }
     if unexpected.iter().any(|name| name == SCHEDULING_FLAG) {
         let who = client.map_or_else(
             || "some clients (e.g. Gemini CLI)".to_owned(),
-            |client| format!("your client ({client})"),
+            |client| format!("your client ({})", cut(&client.to_string())),
         );
         let _ = write!(
             text,
@@ -44,27 +65,33 @@ pub(super) fn suggestion(unexpected: &[String], client: Option<&ClientInfo>) -> 
     Some(text)
 }
 
+fn cut(name: &str) -> String {
+    match name.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
+        None => name.to_owned(),
+    }
+}
+
 /// The message with every value of the arguments masked, wherever a server quoted it.
 pub(super) fn without_values(message: &str, arguments: &Json) -> String {
     let mut values = Vec::new();
     collect(arguments, &mut values, 0);
-    // Longest first: a value may contain another.
-    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-    let mut clean = message.to_owned();
-    for value in values {
-        if clean.contains(&value) {
-            clean = clean.replace(&value, "[value]");
-        }
+    values.sort_unstable();
+    values.dedup();
+    if values.len().saturating_mul(message.len()) > MOST_WORK {
+        return WITHHELD.to_owned();
     }
-    clean
+    let mut mask = Mask::new(message);
+    for value in &values {
+        mask.hide(value);
+    }
+    mask.finish()
 }
 
 fn collect(json: &Json, values: &mut Vec<String>, depth: usize) {
-    // As deep as servers quote; deeper values are part of a longer one that is collected whole.
-    if depth > 16 {
-        return;
-    }
     match json.kind() {
+        // Deeper than the wire lets anything pass: told apart no further, and so masked by its ends.
+        Kind::Object | Kind::Array if depth > 128 => values.push(json.as_str().to_owned()),
         Kind::Object => {
             for (_, member) in json.object().iter().flat_map(|object| object.iter()) {
                 collect(&member, values, depth + 1);
@@ -76,24 +103,20 @@ fn collect(json: &Json, values: &mut Vec<String>, depth: usize) {
             }
         }
         Kind::String => {
-            // Servers quote a value decoded, or as the JSON it came in.
+            // Servers quote a value decoded, or as JSON: as it came in, or as they would write it.
+            values.push(inside_quotes(json));
             if let Some(text) = json.text() {
-                keep(&text, values);
-                if text.len() > 40 {
-                    // Validators cut long values in the middle: mask both ends too.
-                    keep(text.get(..20).unwrap_or_default(), values);
-                    keep(text.get(text.len() - 20..).unwrap_or_default(), values);
-                }
+                values.push(inside_quotes(&Json::string(&text)));
+                values.push(text.into_owned());
             }
-            keep(json.as_str().trim_matches('"'), values);
         }
-        Kind::Number => keep(json.as_str(), values),
+        Kind::Number => values.push(json.as_str().to_owned()),
         Kind::Bool | Kind::Null => {}
     }
 }
 
-fn keep(value: &str, values: &mut Vec<String>) {
-    if value.chars().count() >= SHORTEST_MASKED {
-        values.push(value.to_owned());
-    }
+fn inside_quotes(json: &Json) -> String {
+    let text = json.as_str();
+    let inner = text.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
+    inner.unwrap_or(text).to_owned()
 }

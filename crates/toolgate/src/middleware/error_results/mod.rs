@@ -2,6 +2,7 @@
 #![doc = include_str!("README.md")]
 
 mod arguments;
+mod mask;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +11,7 @@ use toolgate_wire::Json;
 use crate::{
     call::Call,
     context::Context,
-    failure::Failure,
+    failure::{Failure, RpcError},
     middleware::{Hooks, Middleware, Order},
     next::Next,
     outcome::{Outcome, ToolResult},
@@ -49,8 +50,12 @@ impl Middleware for ErrorResults {
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         let mut outcome = next.call(cx, call.clone()).await;
-        let Some(failure) = outcome.failure() else { return outcome };
-        if outcome.result().is_some() || failure.code().entry().delivery != Delivery::Result {
+        let Some(failure) = outcome.failure() else {
+            return outcome;
+        };
+        let told_otherwise = failure.code().entry().delivery != Delivery::Result
+            || failure.rpc().is_some_and(is_for_the_client);
+        if outcome.result().is_some() || told_otherwise {
             return outcome;
         }
         let told = explain(failure, &call, cx);
@@ -58,6 +63,13 @@ impl Middleware for ErrorResults {
         outcome.set_result(render(failure, &told));
         outcome
     }
+}
+
+/// Whether an error of the server is one of the protocol's own (`-32042`: open this page first;
+/// `-32021`: declare this capability). Those speak to the client, with data that it acts on; a result
+/// would hide them from it.
+fn is_for_the_client(rpc: &RpcError) -> bool {
+    (-32099..=-32020).contains(&rpc.code)
 }
 
 /// What the client is told: the message, and how to recover.
@@ -70,14 +82,17 @@ fn explain(failure: &Failure, call: &Call, cx: &Context) -> Told {
     let mut message = failure.message().to_owned();
     let mut suggestion = failure.suggestion().map(str::to_owned);
     if failure.code() == Code::InvalidArguments {
-        if let Some(arguments) = call.arguments() {
-            message = arguments::without_values(&message, arguments);
-            suggestion = suggestion.or_else(|| {
-                arguments::suggestion(&arguments::unexpected(call.tool(), arguments), cx.client())
-            });
-        }
+        let none = Json::empty_object();
+        let given = call.arguments().unwrap_or(&none);
+        message = arguments::without_values(&message, given);
+        suggestion = suggestion.or_else(|| {
+            arguments::suggestion(&arguments::unexpected(call.tool(), given), cx.client())
+        });
     }
-    Told { message, suggestion }
+    Told {
+        message,
+        suggestion,
+    }
 }
 
 /// The result for a failure that needs no further explanation.

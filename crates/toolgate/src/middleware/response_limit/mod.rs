@@ -45,10 +45,20 @@ impl ResponseLimit {
     /// The limit and the end to keep for this call: a selector that names the tool exactly wins,
     /// else the first that covers it.
     fn of(&self, call: &Call) -> (usize, Keep) {
-        let covering = || self.config.tools.iter().filter(|(s, ..)| call.is_covered_by(s));
-        let rule = covering().find(|(s, ..)| Selector::is_exact(s)).or_else(|| covering().next());
+        let covering = || {
+            self.config
+                .tools
+                .iter()
+                .filter(|(s, ..)| call.is_covered_by(s))
+        };
+        let rule = covering()
+            .find(|(s, ..)| Selector::is_exact(s))
+            .or_else(|| covering().next());
         rule.map_or((self.config.bytes, self.config.keep), |(_, bytes, keep)| {
-            (bytes.unwrap_or(self.config.bytes), keep.unwrap_or(self.config.keep))
+            (
+                bytes.unwrap_or(self.config.bytes),
+                keep.unwrap_or(self.config.keep),
+            )
         })
     }
 }
@@ -63,32 +73,49 @@ impl Middleware for ResponseLimit {
             Keep::Tail => "tail",
             Keep::Head => "head",
         };
-        let mut text = format!("at most {} bytes a result, keeps the {keep}", self.config.bytes);
+        let mut text = format!(
+            "at most {} bytes a result, keeps the {keep}",
+            self.config.bytes
+        );
         if !self.config.tools.is_empty() {
-            text.push_str(&format!("; {} rules for single tools", self.config.tools.len()));
+            text.push_str(&format!(
+                "; {} rules for single tools",
+                self.config.tools.len()
+            ));
         }
         text
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks { call: true, list: false, request: true }
+        Hooks {
+            call: true,
+            list: false,
+            request: true,
+        }
     }
 
     fn order(&self) -> &'static [Order] {
-        &[Order::Outside(super::error_results::NAME, "error results are bounded too")]
+        &[Order::Outside(
+            super::error_results::NAME,
+            "error results are bounded too",
+        )]
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         let (limit, keep) = self.of(&call);
         let tool = std::sync::Arc::clone(call.tool());
         let mut outcome = next.call(cx, call).await;
-        let Some(result) = outcome.result() else { return outcome };
+        let Some(result) = outcome.result() else {
+            return outcome;
+        };
         if result.json().len() <= limit {
             return outcome;
         }
         let (size, is_error) = (result.json().len(), result.is_error());
         // A tool that is known to declare no output schema may lose its structured content.
-        let optional = tool.definition().is_some_and(|json| json.get("outputSchema").is_none());
+        let optional = tool
+            .definition()
+            .is_some_and(|json| json.get("outputSchema").is_none());
         match shrink(result.json(), &CONTENT, limit, keep, optional) {
             Ok(json) => {
                 let result_type = json.get("resultType");
@@ -114,7 +141,9 @@ impl Middleware for ResponseLimit {
     async fn request(&self, cx: &mut Context, request: Request, next: Next<'_>) -> Answer {
         let is_read = &*request.method == "resources/read";
         let mut answer = next.request(cx, request).await;
-        let Ok(result) = &answer.body else { return answer };
+        let Ok(result) = &answer.body else {
+            return answer;
+        };
         if is_read && result.len() > self.config.bytes {
             if let Ok(json) = shrink(result, &CONTENTS, self.config.bytes, self.config.keep, true) {
                 answer.set_result(json);

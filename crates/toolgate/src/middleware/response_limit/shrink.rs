@@ -15,9 +15,15 @@ pub(super) struct Blocks {
 }
 
 /// `content` of a `tools/call`.
-pub(super) const CONTENT: Blocks = Blocks { member: "content", note: text_block };
+pub(super) const CONTENT: Blocks = Blocks {
+    member: "content",
+    note: text_block,
+};
 /// `contents` of a `resources/read`.
-pub(super) const CONTENTS: Blocks = Blocks { member: "contents", note: text_resource };
+pub(super) const CONTENTS: Blocks = Blocks {
+    member: "contents",
+    note: text_resource,
+};
 
 /// The member of `_meta` that says that something is missing.
 pub(super) const FLAG: &str = "toolgate/truncated";
@@ -45,7 +51,10 @@ pub(super) fn shrink(
     optional: bool,
 ) -> Result<Json, Rigid> {
     let mut object = result.object().ok_or(Rigid)?;
-    let content = object.get(blocks.member).and_then(|json| json.array()).unwrap_or_default();
+    let content = object
+        .get(blocks.member)
+        .and_then(|json| json.array())
+        .unwrap_or_default();
     let structured = object.get("structuredContent");
     let elastic = content.iter().map(Json::len).sum::<usize>() + content.len();
     let structure = structured.as_ref().map_or(0, Json::len);
@@ -75,11 +84,18 @@ pub(super) fn shrink(
     object.set(blocks.member, Json::list(&kept));
     flag(&mut object, dropped);
     let shrunk = object.finish();
-    if shrunk.len() <= limit { Ok(shrunk) } else { Err(Rigid) }
+    if shrunk.len() <= limit {
+        Ok(shrunk)
+    } else {
+        Err(Rigid)
+    }
 }
 
 fn flag(object: &mut Object, dropped: usize) {
-    let mut meta = object.get("_meta").and_then(|json| json.object()).unwrap_or_default();
+    let mut meta = object
+        .get("_meta")
+        .and_then(|json| json.object())
+        .unwrap_or_default();
     meta.set(FLAG, Json::value(&serde_json::json!({"bytes": dropped})));
     object.set("_meta", meta.finish());
 }
@@ -96,7 +112,9 @@ fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Jso
     let mut dropped = 0;
     let mut full = false;
     for at in order {
-        let Some(block) = content.get(at) else { continue };
+        let Some(block) = content.get(at) else {
+            continue;
+        };
         if !full && block.len() < left {
             left -= block.len() + 1;
             kept.push((at, block.clone()));
@@ -156,9 +174,14 @@ fn encoded(text: &str) -> usize {
 
 /// The text of a block: its own, or that of the resource embedded in it.
 fn text_of(block: &Json) -> Option<String> {
-    let direct = block.get("text").and_then(|json| json.text().map(|text| text.into_owned()));
+    let direct = block
+        .get("text")
+        .and_then(|json| json.text().map(|text| text.into_owned()));
     direct.or_else(|| {
-        block.get("resource")?.get("text").and_then(|json| json.text().map(|text| text.into_owned()))
+        block
+            .get("resource")?
+            .get("text")
+            .and_then(|json| json.text().map(|text| text.into_owned()))
     })
 }
 

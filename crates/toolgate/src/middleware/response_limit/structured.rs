@@ -1,18 +1,33 @@
 //! Shrinking structured content so that its shape stays: long strings first, then long arrays.
 
-use toolgate_wire::{Json, Kind, Object};
+use std::ops::Range;
+
+use toolgate_wire::{Json, Kind, Limits};
 
 use super::{Keep, cut, shrink::Rigid};
 
-/// Strings are never cut below this: short ones are ids, enums and dates that a schema may pin down.
+/// Strings and arrays are never cut below this many bytes: short ones are ids, enums, dates and
+/// coordinates that a schema may pin down.
 const SHORTEST_CUT: usize = 256;
 
-/// A value as a tree whose leaves keep their exact text.
+/// Where strings alone cannot save enough they keep this much, as long as dropping elements of
+/// arrays saves the rest.
+const MODEST_CUT: usize = 4096;
+
+/// A value as a tree whose leaves keep their exact text. The numbers are lengths as JSON.
 enum Node {
     Leaf(Json),
     Text(Json),
-    Array(Vec<Node>),
-    Object(Vec<(String, Node)>),
+    Array(Vec<Node>, usize),
+    Object(Vec<(Json, Node)>, usize),
+}
+
+/// How much may stay: of each string, of each array.
+#[derive(Clone, Copy)]
+struct Plan {
+    text: usize,
+    array: usize,
+    keep: Keep,
 }
 
 /// The value, not longer than `budget`, and how many bytes went; or [`Rigid`].
@@ -20,18 +35,15 @@ pub(super) fn shrink(value: &Json, budget: usize, keep: Keep) -> Result<(Json, u
     if value.len() <= budget {
         return Ok((value.clone(), 0));
     }
-    let mut tree = grow(value);
-    let mut lengths = Vec::new();
-    long_texts(&tree, &mut lengths);
-    let excess = tree.len().saturating_sub(budget);
-    let cap = cap(&mut lengths, excess).unwrap_or(SHORTEST_CUT);
-    cut_texts(&mut tree, cap, keep);
-    while tree.len() > budget {
-        let excess = tree.len() - budget;
-        let Some(longest) = longest_array(&mut tree) else { return Err(Rigid) };
-        drop_elements(longest, excess, keep);
-    }
-    let json = tree.write();
+    let tree = grow(value);
+    let plan = plan(&tree, budget, keep).ok_or(Rigid)?;
+    let mut text = Vec::with_capacity(budget);
+    tree.write(plan, &mut text);
+    let limits = Limits {
+        max_bytes: usize::MAX,
+        max_depth: usize::MAX,
+    };
+    let json = Json::parse(text, &limits).map_err(|_| Rigid)?;
     let dropped = value.len().saturating_sub(json.len());
     Ok((json, dropped))
 }
@@ -40,53 +52,51 @@ fn grow(value: &Json) -> Node {
     match value.kind() {
         Kind::Object => {
             let object = value.object().unwrap_or_default();
-            Node::Object(object.iter().map(|(k, v)| (k.into_owned(), grow(&v))).collect())
+            let members = object.iter().map(|(key, v)| (Json::string(&key), grow(&v)));
+            let members: Vec<(Json, Node)> = members.collect();
+            let len = members.iter().map(|(k, v)| k.len() + v.len() + 2);
+            let len = 2 + len.sum::<usize>();
+            Node::Object(members, len)
         }
         Kind::Array => {
-            Node::Array(value.array().unwrap_or_default().iter().map(grow).collect())
+            let nodes: Vec<Node> = value.array().unwrap_or_default().iter().map(grow).collect();
+            let len = 2 + nodes.iter().map(|node| node.len() + 1).sum::<usize>();
+            Node::Array(nodes, len)
         }
         Kind::String if value.len() > SHORTEST_CUT => Node::Text(value.clone()),
         _ => Node::Leaf(value.clone()),
     }
 }
 
-impl Node {
-    fn len(&self) -> usize {
-        match self {
-            Self::Leaf(json) | Self::Text(json) => json.len(),
-            Self::Array(nodes) => 2 + nodes.iter().map(|node| node.len() + 1).sum::<usize>(),
-            Self::Object(members) => {
-                let member = |(key, node): &(String, Self)| Json::string(key).len() + node.len() + 2;
-                2 + members.iter().map(member).sum::<usize>()
+/// The mildest plan that fits: cut the longest strings only; else cut strings a little and drop
+/// elements; else cut all that may be cut.
+fn plan(tree: &Node, budget: usize, keep: Keep) -> Option<Plan> {
+    let mut lengths = Vec::new();
+    tree.long_texts(&mut lengths);
+    let untouched = tree.len();
+    let excess = untouched.saturating_sub(budget);
+    if let Some(text) = cap(&mut lengths, excess) {
+        let array = untouched;
+        return Some(Plan { text, array, keep });
+    }
+    [MODEST_CUT, SHORTEST_CUT].into_iter().find_map(|text| {
+        let fits = |array| tree.size(Plan { text, array, keep }) <= budget;
+        let (mut fit, mut over) = (SHORTEST_CUT, untouched);
+        if !fits(fit) {
+            return None;
+        }
+        // The largest arrays that fit, to the kilobyte.
+        while over - fit > 1024 {
+            let middle = fit.midpoint(over);
+            if fits(middle) {
+                fit = middle;
+            } else {
+                over = middle;
             }
         }
-    }
-
-    fn write(&self) -> Json {
-        match self {
-            Self::Leaf(json) | Self::Text(json) => json.clone(),
-            Self::Array(nodes) => {
-                let texts: Vec<Json> = nodes.iter().map(Self::write).collect();
-                Json::list(&texts)
-            }
-            Self::Object(members) => {
-                let mut object = Object::new();
-                for (key, node) in members {
-                    object.set(key, node.write());
-                }
-                object.finish()
-            }
-        }
-    }
-}
-
-fn long_texts(node: &Node, lengths: &mut Vec<usize>) {
-    match node {
-        Node::Leaf(_) => {}
-        Node::Text(json) => lengths.push(json.len()),
-        Node::Array(nodes) => nodes.iter().for_each(|node| long_texts(node, lengths)),
-        Node::Object(members) => members.iter().for_each(|(_, node)| long_texts(node, lengths)),
-    }
+        let array = fit;
+        Some(Plan { text, array, keep })
+    })
 }
 
 /// The highest cap on strings that saves `excess` bytes: the longest give first.
@@ -104,69 +114,95 @@ fn cap(lengths: &mut [usize], excess: usize) -> Option<usize> {
     None
 }
 
-fn cut_texts(node: &mut Node, cap: usize, keep: Keep) {
-    match node {
-        Node::Leaf(_) => {}
-        Node::Text(json) => {
-            if json.len() > cap
-                && let Some(text) = json.text()
-            {
-                // Two for the quotes.
-                let (short, _) = cut::shorten(&text, cap.saturating_sub(2), keep);
-                *json = Json::string(&short);
+impl Node {
+    fn len(&self) -> usize {
+        match self {
+            Self::Leaf(json) | Self::Text(json) => json.len(),
+            Self::Array(_, len) | Self::Object(_, len) => *len,
+        }
+    }
+
+    fn long_texts(&self, lengths: &mut Vec<usize>) {
+        match self {
+            Self::Leaf(_) => {}
+            Self::Text(json) => lengths.push(json.len()),
+            Self::Array(nodes, _) => nodes.iter().for_each(|node| node.long_texts(lengths)),
+            Self::Object(members, _) => {
+                members.iter().for_each(|(_, node)| node.long_texts(lengths));
             }
         }
-        Node::Array(nodes) => nodes.iter_mut().for_each(|node| cut_texts(node, cap, keep)),
-        Node::Object(members) => {
-            members.iter_mut().for_each(|(_, node)| cut_texts(node, cap, keep));
-        }
     }
-}
 
-/// The longest array that has an element to spare. One always stays: `minItems: 1` is common.
-fn longest_array(node: &mut Node) -> Option<&mut Vec<Node>> {
-    fn longest(node: &Node) -> usize {
-        match node {
-            Node::Leaf(_) | Node::Text(_) => 0,
-            Node::Array(nodes) => {
-                let own = if nodes.len() > 1 { node.len() } else { 0 };
-                nodes.iter().map(longest).max().unwrap_or(0).max(own)
+    /// How long it is by this plan, at most.
+    fn size(&self, plan: Plan) -> usize {
+        match self {
+            Self::Leaf(json) => json.len(),
+            Self::Text(json) => json.len().min(plan.text),
+            Self::Array(nodes, _) => self.kept(nodes, plan).1,
+            Self::Object(members, _) => {
+                let members = members.iter().map(|(k, v)| k.len() + v.size(plan) + 2);
+                2 + members.sum::<usize>()
             }
-            Node::Object(members) => members.iter().map(|(_, n)| longest(n)).max().unwrap_or(0),
         }
     }
-    let target = longest(node);
-    if target == 0 { None } else { find(node, target) }
-}
 
-fn find(node: &mut Node, target: usize) -> Option<&mut Vec<Node>> {
-    let length = node.len();
-    match node {
-        Node::Leaf(_) | Node::Text(_) => None,
-        Node::Array(nodes) => {
-            if length == target && nodes.len() > 1 {
-                return Some(nodes);
+    /// Which elements of an array stay by this plan, and how long it is then, at most. One always
+    /// stays: `minItems: 1` is common.
+    fn kept(&self, nodes: &[Self], plan: Plan) -> (Range<usize>, usize) {
+        let (mut count, mut size) = (0, 2);
+        for at in 0..nodes.len() {
+            let at = match plan.keep {
+                Keep::Tail => nodes.len() - 1 - at,
+                Keep::Head => at,
+            };
+            let more = nodes.get(at).map_or(0, |node| node.size(plan) + 1);
+            // Short arrays stay whole.
+            if count > 0 && size + more > plan.array && self.len() > SHORTEST_CUT {
+                break;
             }
-            nodes.iter_mut().find_map(|node| find(node, target))
+            count += 1;
+            size += more;
         }
-        Node::Object(members) => members.iter_mut().find_map(|(_, node)| find(node, target)),
+        match plan.keep {
+            Keep::Tail => (nodes.len() - count..nodes.len(), size),
+            Keep::Head => (0..count, size),
+        }
     }
-}
 
-fn drop_elements(nodes: &mut Vec<Node>, excess: usize, keep: Keep) {
-    let mut saved = 0;
-    let mut count = 0;
-    let sizes: Vec<usize> = nodes.iter().map(|node| node.len() + 1).collect();
-    let mut from_far_end: Box<dyn Iterator<Item = &usize>> = match keep {
-        Keep::Tail => Box::new(sizes.iter()),
-        Keep::Head => Box::new(sizes.iter().rev()),
-    };
-    while saved < excess && count + 1 < sizes.len() {
-        saved += from_far_end.next().copied().unwrap_or(0);
-        count += 1;
-    }
-    match keep {
-        Keep::Tail => drop(nodes.drain(..count)),
-        Keep::Head => nodes.truncate(nodes.len() - count),
+    fn write(&self, plan: Plan, out: &mut Vec<u8>) {
+        match self {
+            Self::Leaf(json) => out.extend_from_slice(json.as_bytes()),
+            Self::Text(json) => match json.text() {
+                Some(text) if json.len() > plan.text => {
+                    // Two for the quotes.
+                    let (short, _) = cut::shorten(&text, plan.text.saturating_sub(2), plan.keep);
+                    out.extend_from_slice(Json::string(&short).as_bytes());
+                }
+                _ => out.extend_from_slice(json.as_bytes()),
+            },
+            Self::Array(nodes, _) => {
+                let (kept, _) = self.kept(nodes, plan);
+                out.push(b'[');
+                for (at, node) in nodes.get(kept).unwrap_or_default().iter().enumerate() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    node.write(plan, out);
+                }
+                out.push(b']');
+            }
+            Self::Object(members, _) => {
+                out.push(b'{');
+                for (at, (key, node)) in members.iter().enumerate() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    out.extend_from_slice(key.as_bytes());
+                    out.push(b':');
+                    node.write(plan, out);
+                }
+                out.push(b'}');
+            }
+        }
     }
 }

@@ -13,10 +13,11 @@ use crate::{
     call::Call,
     context::Context,
     duration,
+    failure::Failure,
     middleware::{Hooks, Middleware, Order},
     next::Next,
     outcome::Outcome,
-    registry,
+    registry::{self, Class, Code},
 };
 
 /// The layer's name.
@@ -37,14 +38,26 @@ impl Retry {
 
     fn delay(&self, attempt: u32) -> Duration {
         let factor = 2_u32.saturating_pow(attempt);
-        self.config.base_delay.saturating_mul(factor).min(self.config.max_delay)
+        self.config
+            .base_delay
+            .saturating_mul(factor)
+            .min(self.config.max_delay)
     }
 }
 
+/// Whether the failure passes by itself. A call that took too long would take as long again, one that
+/// was given up is not wanted any more, and a fault of our own stays one.
 fn is_transient(outcome: &Outcome) -> bool {
-    let retry = outcome.failure().map(crate::failure::Failure::retry);
-    retry.is_some_and(|retry| retry != registry::Retry::Useless)
-        && !matches!(outcome.class(), registry::Class::Cancelled | registry::Class::TimedOut)
+    let passes = outcome.failure().is_some_and(|f| f.retry() != registry::Retry::Useless);
+    passes && !matches!(outcome.class(), Class::Cancelled | Class::TimedOut | Class::Internal)
+}
+
+/// The client gave the call up between two attempts: it gets no answer to the one that failed.
+fn given_up(last: &Outcome) -> Outcome {
+    Failure::new(Code::Cancelled, "the call was given up before it was tried again")
+        .by(NAME, "cancelled")
+        .ran(last.ran())
+        .into()
 }
 
 impl Middleware for Retry {
@@ -65,7 +78,10 @@ impl Middleware for Retry {
     }
 
     fn order(&self) -> &'static [Order] {
-        &[Order::Inside(super::audit::NAME, "a call is audited once, however often it is tried")]
+        &[Order::Inside(
+            super::audit::NAME,
+            "a call is audited once, however often it is tried",
+        )]
     }
 
     fn needs_tools(&self) -> bool {
@@ -86,8 +102,9 @@ impl Middleware for Retry {
             let delay = self.delay(attempt);
             tracing::debug!(tool = %call.id(), attempt, ?delay, "a readonly call is tried again");
             tokio::select! {
+                biased;
+                () = cancel.cancelled() => return given_up(&outcome),
                 () = tokio::time::sleep(delay) => {}
-                () = cancel.cancelled() => return outcome,
             }
         }
         replay.attempt(cx, call).await

@@ -44,8 +44,16 @@ impl Safety {
                     tool.id().name()
                 );
                 Err(Failure::new(Code::TierDenied, message)
-                    .suggest(format!("Set safety = \"{tier}\" (or --safety {tier}) to enable it."))
+                    .suggest(format!(
+                        "Set safety = \"{tier}\" (or --safety {tier}) to enable it."
+                    ))
                     .by(NAME, format!("{tier} > {allowed}")))
+            }
+            None if tool.definition().is_none() => {
+                let message = format!("Unknown tool: '{}'", tool.id().name());
+                Err(Failure::new(Code::UnknownTool, message)
+                    .suggest("Call tools/list for the tools that there are.")
+                    .by(NAME, "not listed"))
             }
             None => {
                 let message = format!(
@@ -79,7 +87,10 @@ impl Middleware for Safety {
     }
 
     fn order(&self) -> &'static [Order] {
-        &[Order::Outside(super::retry::NAME, "a denied call must never be tried again")]
+        &[Order::Outside(
+            super::retry::NAME,
+            "a denied call must never be tried again",
+        )]
     }
 
     fn needs_tools(&self) -> bool {

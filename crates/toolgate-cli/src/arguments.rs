@@ -1,0 +1,30 @@
+//! What can be written on the command line.
+
+use clap::{Parser, Subcommand, builder::styling};
+
+use crate::commands::{completions::Completions, wrap::Wrap};
+
+const STYLES: styling::Styles = styling::Styles::styled()
+    .header(styling::AnsiColor::Green.on_default().bold())
+    .usage(styling::AnsiColor::Green.on_default().bold())
+    .literal(styling::AnsiColor::Cyan.on_default().bold())
+    .placeholder(styling::AnsiColor::Cyan.on_default());
+
+/// Middleware, gateway and governed terminal for MCP (Model Context Protocol).
+///
+/// Every tool call of an AI agent is seen, checked, permitted, bounded and recorded.
+#[derive(Debug, Parser)]
+#[command(name = "toolgate", version, styles = STYLES, arg_required_else_help = true)]
+#[command(after_help = "Messages of toolgate itself go to stderr; TOOLGATE_LOG=error|warn|info|debug|off \
+                        says how many. NO_COLOR switches colours off.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Wrap(Box<Wrap>),
+    Completions(Completions),
+}

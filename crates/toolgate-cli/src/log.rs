@@ -1,0 +1,101 @@
+//! Messages for people, on stderr: `toolgate: warning: …`. Standard output belongs to the protocol.
+
+use std::{fmt, io::IsTerminal as _};
+
+use anyhow::bail;
+use tracing::{Event, Level, Subscriber, field::Field, level_filters::LevelFilter};
+use tracing_subscriber::{
+    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    registry::LookupSpan,
+};
+
+/// How many messages are wanted.
+const VARIABLE: &str = "TOOLGATE_LOG";
+
+/// Starts the log.
+pub(crate) fn start() -> anyhow::Result<()> {
+    let level = match std::env::var(VARIABLE).as_deref() {
+        Err(_) | Ok("" | "warn") => LevelFilter::WARN,
+        Ok("off") => LevelFilter::OFF,
+        Ok("error") => LevelFilter::ERROR,
+        Ok("info") => LevelFilter::INFO,
+        Ok("debug") => LevelFilter::DEBUG,
+        Ok(other) => {
+            bail!("{VARIABLE}=`{other}` is unknown: write off, error, warn, info or debug")
+        }
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(has_colours())
+        .with_writer(std::io::stderr)
+        .event_format(Lines)
+        .init();
+    Ok(())
+}
+
+/// Says why the program ends.
+#[expect(clippy::print_stderr, reason = "this is where the program says its last words")]
+pub(crate) fn fail(error: &anyhow::Error) {
+    let (bold, plain) = if has_colours() { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
+    eprintln!("toolgate: {bold}error{plain}: {error:#}");
+}
+
+pub(crate) fn has_colours() -> bool {
+    let is_off = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    std::io::stderr().is_terminal() && !is_off("NO_COLOR")
+}
+
+/// One line for each message: level, words, then its fields.
+struct Lines;
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let (name, colour) = match *event.metadata().level() {
+            Level::ERROR => ("error", "\u{1b}[1;31m"),
+            Level::WARN => ("warning", "\u{1b}[1;33m"),
+            Level::INFO => ("info", "\u{1b}[32m"),
+            _ => ("debug", "\u{1b}[2m"),
+        };
+        if writer.has_ansi_escapes() {
+            write!(writer, "toolgate: {colour}{name}\u{1b}[0m: ")?;
+        } else {
+            write!(writer, "toolgate: {name}: ")?;
+        }
+        let mut parts = Parts::default();
+        event.record(&mut parts);
+        write!(writer, "{}", parts.message)?;
+        if !parts.fields.is_empty() {
+            write!(writer, " ({})", parts.fields.join(", "))?;
+        }
+        writeln!(writer)
+    }
+}
+
+#[derive(Default)]
+struct Parts {
+    message: String,
+    fields: Vec<String>,
+}
+
+impl tracing::field::Visit for Parts {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.message = format!("{value:?}");
+        } else {
+            self.fields.push(format!("{} {value:?}", field.name()));
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+}

@@ -1,0 +1,3 @@
+//! Doors: how clients come in.
+
+pub(crate) mod stdio;

@@ -1,0 +1,191 @@
+//! A server as a child process: started through the keeper, ended with everything it started.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+use super::keeper::{self, Role};
+
+/// What to start, and with what around it.
+#[derive(Clone, Debug)]
+pub struct ServerCommand {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Which of our own environment variables it gets.
+    pub environment: Environment,
+    /// Further variables, set over those.
+    pub set: Vec<(OsString, OsString)>,
+}
+
+/// Which environment variables a server gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Environment {
+    /// All of ours.
+    #[default]
+    All,
+    /// Only what any program needs, and these.
+    Only(Vec<OsString>),
+}
+
+/// What any program needs to find its home, its programs and its language.
+const NEEDED: [&str; 10] =
+    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TMPDIR", "TZ"];
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no such program.
+    #[error("cannot start `{0}`: no such program on PATH; check the command after `--`")]
+    NotFound(String),
+    /// There is, but it cannot be run.
+    #[error("cannot start `{0}`: the file is not executable; check the command after `--`")]
+    NotExecutable(String),
+    /// The system refused.
+    #[error("cannot start `{program}`: {source}")]
+    Io {
+        /// The program.
+        program: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl StartError {
+    /// The exit code that shells give for it.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotFound(_) => keeper::NOT_FOUND,
+            Self::NotExecutable(_) => keeper::NOT_RUNNABLE,
+            Self::Io { .. } => 1,
+        }
+    }
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+}
+
+/// A server's three pipes.
+pub(crate) type Pipes = (ChildStdin, ChildStdout, ChildStderr);
+
+/// How long the keeper may take to end the server before it is ended itself.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Starts a server.
+pub(crate) fn start(server: &ServerCommand) -> Result<(Server, Pipes), StartError> {
+    let program = server.command.first().map(OsString::as_os_str).unwrap_or_default();
+    let name = program.to_string_lossy().into_owned();
+    find(program, server)?;
+    let failed = |source| StartError::Io { program: name.clone(), source };
+    let ourselves = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new(ourselves);
+    command
+        .args(keeper::arguments(Role::Keep, &server.command))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A Ctrl-C in the terminal is for toolgate, which then ends the server in order.
+        .process_group(0)
+        .kill_on_drop(true);
+    if let Environment::Only(names) = &server.environment {
+        command.env_clear();
+        let needed = NEEDED.iter().map(OsStr::new).chain(names.iter().map(OsString::as_os_str));
+        command.envs(needed.filter_map(|name| Some((name, std::env::var_os(name)?))));
+    }
+    command.envs(server.set.iter().map(|(name, value)| (name, value)));
+    let mut child = command.spawn().map_err(failed)?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        return Err(failed(io::Error::other("its pipes are missing")));
+    };
+    Ok((Server { child }, (stdin, stdout, stderr)))
+}
+
+impl Server {
+    /// Waits until it ends by itself.
+    pub(crate) async fn ended(&mut self) -> Ending {
+        self.child.wait().await.map_or(Ending(None), |status| Ending(Some(status)))
+    }
+
+    /// Waits a while for it to end by itself, then ends it.
+    pub(crate) async fn end(&mut self, patience: Duration) -> Ending {
+        if let Ok(ending) = tokio::time::timeout(patience, self.ended()).await {
+            return ending;
+        }
+        if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        if let Ok(ending) = tokio::time::timeout(PATIENCE, self.ended()).await {
+            return ending;
+        }
+        let _ = self.child.start_kill();
+        self.ended().await
+    }
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending(Option<ExitStatus>);
+
+impl Ending {
+    pub(crate) fn is_success(self) -> bool {
+        self.0.is_some_and(|status| status.success())
+    }
+
+    pub(crate) fn code(self) -> Option<i32> {
+        self.0.and_then(|status| status.code())
+    }
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.code() {
+            // The keeper tells of signals as shells do.
+            Some(code @ 129..=192) => write!(f, "killed by signal {}", code - 128),
+            Some(code) => write!(f, "exit code {code}"),
+            None => f.write_str("its keeper was killed"),
+        }
+    }
+}
+
+/// Looks the program up as the system will, for an error that says what is wrong.
+fn find(program: &OsStr, server: &ServerCommand) -> Result<PathBuf, StartError> {
+    let name = || program.to_string_lossy().into_owned();
+    if program.is_empty() {
+        return Err(StartError::NotFound(name()));
+    }
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        return match is_executable(path) {
+            Some(true) => Ok(path.to_owned()),
+            Some(false) => Err(StartError::NotExecutable(name())),
+            None => Err(StartError::NotFound(name())),
+        };
+    }
+    let set = server.set.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    let folders = set.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(path));
+    let found: Vec<PathBuf> = found.filter(|path| is_executable(path).is_some()).collect();
+    match found.iter().find(|path| is_executable(path) == Some(true)) {
+        Some(path) => Ok(path.clone()),
+        None if found.is_empty() => Err(StartError::NotFound(name())),
+        None => Err(StartError::NotExecutable(name())),
+    }
+}
+
+/// `None` when there is no such file.
+fn is_executable(path: &Path) -> Option<bool> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let metadata = path.metadata().ok()?;
+    Some(metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,5 @@
+//! Servers: how calls go out.
+
+pub(crate) mod child;
+pub mod keeper;
+pub(crate) mod noise;

@@ -1,0 +1,77 @@
+//! What a server prints beside the protocol: its stderr, and stray lines on its stdout.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use toolgate_wire::lines::{Line, Lines};
+
+/// Longer lines are shown by their start.
+const LONGEST: usize = 4096;
+
+/// Forwards a server's stderr to ours, each line with the server's name before it.
+pub(crate) async fn forward_stderr(server: &str, mut stderr: impl AsyncRead + Unpin) {
+    let mut lines = Lines::new(1 << 20);
+    loop {
+        match stderr.read_buf(lines.buffer()).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        while let Some(line) = lines.next() {
+            show(server, &line);
+        }
+    }
+    if let Some(line) = lines.finish() {
+        show(server, &line);
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "forwarding stderr to stderr is what this does")]
+fn show(server: &str, line: &Line) {
+    let (text, more) = match line {
+        Line::Whole(bytes) => (bytes, false),
+        Line::TooLong { head, .. } => (head, true),
+    };
+    let text = String::from_utf8_lossy(text);
+    eprintln!("[{server}] {}{}", text.trim_end_matches(['\n', '\r']), if more { "…" } else { "" });
+}
+
+/// Tells of stray lines without letting a server that floods us flood the log too.
+#[derive(Debug)]
+pub(crate) struct StrayLines {
+    since: Instant,
+    shown: u32,
+    hidden: u64,
+}
+
+/// So many stray lines are shown in one period.
+const SHOWN: u32 = 10;
+const PERIOD: Duration = Duration::from_secs(10);
+
+impl StrayLines {
+    pub(crate) fn new() -> Self {
+        Self { since: Instant::now(), shown: 0, hidden: 0 }
+    }
+
+    /// Reports one line that is not protocol.
+    pub(crate) fn report(&mut self, server: &str, why: &str, line: &[u8]) {
+        if self.since.elapsed() > PERIOD {
+            self.tell_hidden(server);
+            *self = Self::new();
+        }
+        if self.shown >= SHOWN {
+            self.hidden += 1;
+            return;
+        }
+        self.shown += 1;
+        let text = String::from_utf8_lossy(line.get(..LONGEST).unwrap_or(line));
+        let text = text.trim_end();
+        tracing::warn!(server, "stray line on the server's stdout, not forwarded ({why}): {text}");
+    }
+
+    /// Tells how many lines were not shown.
+    pub(crate) fn tell_hidden(&self, server: &str) {
+        if self.hidden > 0 {
+            tracing::warn!(server, "{} more stray lines on the server's stdout", self.hidden);
+        }
+    }
+}

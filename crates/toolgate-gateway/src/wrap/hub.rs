@@ -1,0 +1,236 @@
+//! The hub: what the two directions of a wrapped server share.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use toolgate::{Chain, ClientInfo, Code, Context, Failure, Ran, Session};
+use toolgate_wire::{Id, Json, Limits, Message, era, error_response};
+
+use super::{
+    pending::{Arrival, PendingTable, Waiter},
+    tools::Tools,
+};
+use crate::outbox::Outbox;
+
+/// Shared by the reader of the client, the reader of the server and every call in between.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) server: Arc<str>,
+    pub(crate) chain: Chain,
+    pub(crate) session: Arc<Session>,
+    pub(crate) limits: Limits,
+    pub(crate) most_in_flight: usize,
+    pub(crate) to_client: Outbox,
+    pub(crate) pending: Arc<PendingTable>,
+    pub(crate) tools: Tools,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) start_timeout: std::time::Duration,
+    /// The server did not answer `initialize` in time.
+    pub(crate) hung: Notify,
+    link: Mutex<Link>,
+    in_flight: Mutex<HashMap<Id, CancellationToken>>,
+    client: Mutex<ClientFacts>,
+    own_ids: AtomicU64,
+}
+
+/// Whether the server can be reached.
+#[derive(Debug)]
+pub(crate) enum Link {
+    Up(Arc<Outbox>),
+    Down(Arc<str>),
+}
+
+/// What the client has told about itself.
+#[derive(Debug, Default)]
+pub(crate) struct ClientFacts {
+    info: Option<Arc<ClientInfo>>,
+    info_text: Option<Json>,
+    /// The version that requests carry themselves, from 2026-07-28 on.
+    pub(crate) modern: Option<String>,
+    pub(crate) initialize: Option<Message>,
+    pub(crate) initialized: Option<Bytes>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    pub(crate) fn new(
+        chain: Chain,
+        session: Session,
+        settings: &toolgate::settings::Settings,
+        start_timeout: std::time::Duration,
+    ) -> Self {
+        let server: Arc<str> = super::SERVER.into();
+        Self {
+            tools: Tools::new(Arc::clone(&server), settings.tier_rules()),
+            server,
+            chain,
+            session: Arc::new(session),
+            limits: Limits { max_bytes: settings.limits.message_bytes, ..Limits::default() },
+            most_in_flight: settings.limits.in_flight,
+            to_client: Outbox::new(),
+            pending: Arc::default(),
+            tasks: TaskTracker::new(),
+            start_timeout,
+            hung: Notify::new(),
+            link: Mutex::new(Link::Down("it has not been started yet".into())),
+            in_flight: Mutex::default(),
+            client: Mutex::default(),
+            own_ids: AtomicU64::new(0),
+        }
+    }
+
+    /// The way to the server.
+    pub(crate) fn link(&self) -> Result<Arc<Outbox>, Failure> {
+        match &*lock(&self.link) {
+            Link::Up(outbox) => Ok(Arc::clone(outbox)),
+            Link::Down(why) => {
+                let message = format!("The server `{}` is not running: {why}", self.server);
+                Err(Failure::new(Code::ServerUnavailable, message).suggest("Try again in a moment."))
+            }
+        }
+    }
+
+    pub(crate) fn set_link(&self, link: Link) {
+        *lock(&self.link) = link;
+    }
+
+    /// An id for a request of our own, which no client uses.
+    pub(crate) fn own_id(&self) -> Id {
+        let count = self.own_ids.fetch_add(1, Ordering::Relaxed);
+        Id::string(&format!("toolgate-{}-{count}", self.session.id))
+    }
+
+    pub(crate) fn client_facts(&self) -> MutexGuard<'_, ClientFacts> {
+        lock(&self.client)
+    }
+
+    /// Starts to follow a request of the client; `None` when too many are in flight or one with the same
+    /// id is.
+    pub(crate) fn begin(&self, id: &Id) -> Result<CancellationToken, Refusal> {
+        let mut in_flight = lock(&self.in_flight);
+        if in_flight.contains_key(id) {
+            return Err(Refusal::SameId);
+        }
+        if in_flight.len() >= self.most_in_flight {
+            return Err(Refusal::TooMany);
+        }
+        let token = CancellationToken::new();
+        in_flight.insert(id.clone(), token.clone());
+        Ok(token)
+    }
+
+    pub(crate) fn finish(&self, id: &Id) {
+        lock(&self.in_flight).remove(id);
+    }
+
+    /// The client gives one request up.
+    pub(crate) fn cancel(&self, id: &Id) {
+        if let Some(token) = lock(&self.in_flight).get(id) {
+            token.cancel();
+        } else {
+            self.pending.give_up(id);
+        }
+    }
+
+    /// The client is gone: everything is given up.
+    pub(crate) fn cancel_all(&self) {
+        lock(&self.in_flight).values().for_each(CancellationToken::cancel);
+    }
+
+    /// The surroundings of one request.
+    pub(crate) fn context(&self, message: &Message, cancel: CancellationToken) -> Context {
+        let meta = message.member("_meta");
+        let client = self.client_of(meta.as_ref());
+        Context::new(Arc::clone(&self.session))
+            .with_client(client)
+            .with_request_id(message.id().cloned())
+            .with_cancel(cancel)
+    }
+
+    /// The client as it introduced itself, with `initialize` or, from 2026-07-28 on, with this request.
+    fn client_of(&self, meta: Option<&Json>) -> Option<Arc<ClientInfo>> {
+        let mut facts = lock(&self.client);
+        if let Some(meta) = meta
+            && let Some(text) = meta.get(era::META_CLIENT_INFO)
+        {
+            if facts.info_text.as_ref() != Some(&text) {
+                facts.info = client_info(&text);
+                facts.info_text = Some(text);
+            }
+            if let Some(version) = meta.get(era::META_PROTOCOL_VERSION)
+                && facts.modern.is_none()
+            {
+                facts.modern = version.text().map(std::borrow::Cow::into_owned);
+            }
+        }
+        facts.info.clone()
+    }
+
+    /// Notes what `initialize` says.
+    pub(crate) fn note_initialize(&self, message: &Message) {
+        let mut facts = lock(&self.client);
+        facts.info = message.member("clientInfo").as_ref().and_then(client_info);
+        facts.initialize = Some(message.clone());
+    }
+
+    /// Answers everything that waits: the server is gone.
+    pub(crate) async fn server_gone(&self, why: &Arc<str>) {
+        self.set_link(Link::Down(Arc::clone(why)));
+        for (id, waiter) in self.pending.take_all() {
+            match waiter {
+                Waiter::Task(task) => drop(task.send(Arrival::Gone(Arc::clone(why)))),
+                Waiter::Client | Waiter::Listing | Waiter::Start => {
+                    self.refuse(Some(&id), &self.crashed(why, Ran::Maybe)).await;
+                }
+            }
+        }
+    }
+
+    /// The failure of a request that the server took down with it.
+    pub(crate) fn crashed(&self, why: &str, ran: Ran) -> Failure {
+        let server = &self.server;
+        let message = match ran {
+            Ran::No => format!(
+                "The server `{server}` ended ({why}) before the call reached it: it did not run"
+            ),
+            _ => format!(
+                "The server `{server}` ended ({why}) while the call was under way: it may have run"
+            ),
+        };
+        let next = match ran {
+            Ran::No => "Call again once the server is back.",
+            _ => "Check what the call did before you repeat it.",
+        };
+        Failure::new(Code::ServerCrashed, message).suggest(next).ran(ran)
+    }
+
+    /// Answers a request with a JSON-RPC error.
+    pub(crate) async fn refuse(&self, id: Option<&Id>, failure: &Failure) {
+        let rpc = failure.to_rpc();
+        let line = error_response(id, rpc.code, &rpc.message, rpc.data.as_ref());
+        self.to_client.push(line).await;
+    }
+}
+
+/// Why a request is not followed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refusal {
+    SameId,
+    TooMany,
+}
+
+fn client_info(json: &Json) -> Option<Arc<ClientInfo>> {
+    let text = |key| json.get(key).and_then(|json| json.text().map(|text| text.into_owned()));
+    Some(Arc::new(ClientInfo { name: text("name")?, version: text("version") }))
+}

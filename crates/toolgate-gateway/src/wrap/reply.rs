@@ -1,0 +1,111 @@
+//! Where an answer goes: straight to the client, or into the array of a batch.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use toolgate::{Code, Failure, Reply};
+use toolgate_wire::{Id, error_response, response};
+
+use super::hub::Hub;
+
+/// The answers of one batch, until the last one is there.
+#[derive(Debug)]
+pub(crate) struct Batch(Mutex<(usize, Vec<Bytes>)>);
+
+impl Batch {
+    pub(crate) fn new(expected: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new((expected, Vec::with_capacity(expected)))))
+    }
+
+    /// Adds an answer (or the lack of one) and gives the whole array when it was the last.
+    fn add(&self, line: Option<&Bytes>) -> Option<Bytes> {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, lines) = &mut *inner;
+        *left = left.saturating_sub(1);
+        lines.extend(line.cloned());
+        if *left > 0 || lines.is_empty() {
+            return None;
+        }
+        let texts: Vec<&[u8]> = lines.iter().map(|line| line.trim_ascii()).collect();
+        Some([b"[".as_slice(), &texts.join(&b','), b"]"].concat().into())
+    }
+}
+
+/// One request that the client waits for. Dropped without an answer (a layer panicked), it answers
+/// with an internal error: no call is left hanging.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    hub: Arc<Hub>,
+    id: Id,
+    batch: Option<Arc<Batch>>,
+    open: bool,
+}
+
+impl Owed {
+    pub(crate) fn new(hub: Arc<Hub>, id: Id, batch: Option<Arc<Batch>>) -> Self {
+        Self { hub, id, batch, open: true }
+    }
+
+    pub(crate) fn id(&self) -> &Id {
+        &self.id
+    }
+
+    pub(crate) async fn reply(self, reply: Reply) {
+        let line = match reply {
+            Reply::Verbatim(line) => Some(line),
+            Reply::Result(json) => Some(response(&self.id, &json)),
+            Reply::Error(rpc) => {
+                Some(error_response(Some(&self.id), rpc.code, &rpc.message, rpc.data.as_ref()))
+            }
+            Reply::Nothing => None,
+        };
+        self.send(line).await;
+    }
+
+    pub(crate) async fn refuse(self, failure: &Failure) {
+        self.reply(Reply::Error(failure.to_rpc())).await;
+    }
+
+    /// Drops the request, whose id belongs to another one that is still in flight.
+    pub(crate) fn forget(mut self) {
+        self.open = false;
+        if let Some(batch) = &self.batch
+            && let Some(line) = batch.add(None)
+        {
+            self.hub.to_client.push_now(line);
+        }
+    }
+
+    /// Sends a finished line, or nothing.
+    pub(crate) async fn send(mut self, line: Option<Bytes>) {
+        self.open = false;
+        self.hub.finish(&self.id);
+        let line = match &self.batch {
+            Some(batch) => batch.add(line.as_ref()),
+            None => line,
+        };
+        if let Some(line) = line {
+            self.hub.to_client.push(line).await;
+        }
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        self.hub.finish(&self.id);
+        let failure = Failure::new(Code::Internal, "toolgate failed while the call was under way");
+        tracing::error!(id = %self.id, "a request was dropped without an answer");
+        let rpc = failure.to_rpc();
+        let line = error_response(Some(&self.id), rpc.code, &rpc.message, rpc.data.as_ref());
+        let line = match &self.batch {
+            Some(batch) => batch.add(Some(&line)),
+            None => Some(line),
+        };
+        if let Some(line) = line {
+            self.hub.to_client.push_now(line);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Requests of the client on their way through the chain, a task for each.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use toolgate::{Call, Code, Context, Failure, Listing, Outcome, Reply, Request, Tool};
+use toolgate_wire::{Json, Message};
+
+use super::{
+    asking,
+    hub::{Hub, Refusal},
+    reply::{Batch, Owed},
+    upstream::{Refused, Upstream},
+};
+
+/// The member of `_meta` that names the call which a nested one is part of. Lifted off at the door.
+const PARENT: &str = "parent_call_uuid";
+
+/// Takes up one request of the client.
+pub(crate) fn take_up(hub: &Arc<Hub>, message: Message, batch: Option<Arc<Batch>>) {
+    let Some(id) = message.id().cloned() else { return };
+    let begun = hub.begin(&id);
+    let owed = Owed::new(Arc::clone(hub), id, batch);
+    let task_hub = Arc::clone(hub);
+    hub.tasks.spawn(async move {
+        let hub = task_hub;
+        match (begun, message.method()) {
+            (Ok(cancel), "tools/call") => call(&hub, &message, cancel, owed).await,
+            (Ok(cancel), "tools/list") => list(&hub, &message, cancel, owed).await,
+            (Ok(cancel), _) => request(&hub, &message, cancel, owed).await,
+            (Err(refusal), method) => refuse(&hub, &message, refusal, method, owed).await,
+        }
+    });
+}
+
+async fn refuse(hub: &Hub, message: &Message, refusal: Refusal, method: &str, owed: Owed) {
+    match refusal {
+        // An answer would take the place of the one that the earlier request waits for.
+        Refusal::SameId => {
+            tracing::warn!(id = %owed.id(), "a request uses the id of one in flight; it is dropped");
+            owed.forget();
+        }
+        Refusal::TooMany => {
+            let failure = Failure::new(
+                Code::Overloaded,
+                format!("{} requests are in flight, and no more are allowed", hub.most_in_flight),
+            )
+            .suggest("Wait for calls in flight to end, then call again.");
+            let name = message.member("name").and_then(|json| json.text().map(|t| t.into_owned()));
+            let Some(name) = name.filter(|_| method == "tools/call") else {
+                return owed.refuse(&failure).await;
+            };
+            let mut cx = hub.context(message, CancellationToken::new());
+            let call = Call::new(hub.tools.unlisted(&name), message.member("arguments"));
+            let outcome = hub.chain.call(&mut cx, call, &Refused(failure)).await;
+            owed.reply(outcome.into_reply()).await;
+        }
+    }
+}
+
+async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owed) {
+    let name = message.member("name");
+    let Some(name) = name.as_ref().and_then(Json::text) else {
+        let text = "params.name of tools/call must be a string";
+        return owed.refuse(&Failure::new(Code::InvalidRequest, text)).await;
+    };
+    let mut cx = hub.context(message, cancel);
+    let mut end = Upstream::new(hub, message);
+    if let Some((parent, rest)) = message.member("_meta").as_ref().and_then(lift) {
+        cx = cx.with_parent(Some(parent));
+        end = end.with_meta(rest);
+    }
+    let tool = tool(hub, &name, &cx).await;
+    let call = Call::new(tool, message.member("arguments"));
+    let outcome: Outcome = hub.chain.call(&mut cx, call, &end).await;
+    owed.reply(outcome.into_reply()).await;
+}
+
+/// The tool of this name. Only where a layer decides on facts about tools, the server is asked for them.
+async fn tool(hub: &Hub, name: &str, cx: &Context) -> Arc<Tool> {
+    if hub.chain.needs_tools() && hub.tools.must_ask(name) {
+        asking::learn_all(hub, name, cx.cancel()).await;
+    }
+    hub.tools.listed(name).unwrap_or_else(|| hub.tools.unlisted(name))
+}
+
+/// Takes the control data out of `_meta`: the parent's id, and what is left (nothing, if it was all).
+fn lift(meta: &Json) -> Option<(Arc<str>, Option<Json>)> {
+    let parent = meta.get(PARENT)?;
+    let mut rest = meta.object()?;
+    rest.remove(PARENT);
+    let parent = parent.text().unwrap_or_default().as_ref().into();
+    Some((parent, if rest.is_empty() { None } else { Some(rest.finish()) }))
+}
+
+async fn list(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owed) {
+    let mut cx = hub.context(message, cancel);
+    let cursor = message.member("cursor").and_then(|json| json.text().map(|t| t.into_owned()));
+    let end = Upstream::new(hub, message);
+    match hub.chain.list(&mut cx, Listing { cursor }, &end).await {
+        Ok(list) => match list.origin().cloned() {
+            Some(line) => owed.reply(Reply::Verbatim(line)).await,
+            None => owed.reply(Reply::Result(list.into_result())).await,
+        },
+        Err(failure) => owed.reply(Outcome::failed(failure).into_reply()).await,
+    }
+}
+
+async fn request(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owed) {
+    let mut cx = hub.context(message, cancel);
+    let end = Upstream::new(hub, message);
+    let request = Request { method: message.method().into(), params: message.params() };
+    let answer = hub.chain.request(&mut cx, request, &end).await;
+    // A cancelled request has no answer that anybody may send.
+    if cx.cancel().is_cancelled() {
+        return owed.send(None).await;
+    }
+    match (answer.origin, answer.body) {
+        (Some(line), _) => owed.reply(Reply::Verbatim(line)).await,
+        (None, Ok(result)) => owed.reply(Reply::Result(result)).await,
+        (None, Err(error)) => {
+            let mut object = toolgate_wire::Object::new();
+            object.set("jsonrpc", Json::string("2.0"));
+            object.set("id", owed.id().as_json().clone());
+            object.set("error", error);
+            owed.send(Some(object.finish().into_bytes())).await;
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What is known of the handler's tools: learnt from its own list, never asked twice without need.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{self, PaginatedRequestParams},
+    service::RequestContext,
+};
+use tokio::sync::Mutex;
+use toolgate::{Tool, ToolId};
+use toolgate_wire::Json;
+
+use crate::Governed;
+
+/// More pages than any list has; a handler that hands out one cursor for ever ends here.
+const MOST_PAGES: usize = 1000;
+
+/// The tools that the handler published, by name.
+#[derive(Default)]
+pub(crate) struct Facts {
+    known: RwLock<HashMap<String, Known>>,
+    /// Held while the list is asked for, never while a tool runs.
+    loading: Mutex<()>,
+    loads: RwLock<Loads>,
+}
+
+struct Known {
+    /// As the list has it.
+    published: model::Tool,
+    /// As `get_tool` had it at that time: when it says something else, the list is old.
+    said: Option<model::Tool>,
+    tool: Arc<Tool>,
+}
+
+/// The numbers of the last load that started and of the last that ended well.
+#[derive(Default, Clone, Copy)]
+struct Loads {
+    started: u64,
+    finished: u64,
+}
+
+impl Facts {
+    fn known(&self) -> RwLockReadGuard<'_, HashMap<String, Known>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known_mut(&self) -> RwLockWriteGuard<'_, HashMap<String, Known>> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn loads(&self) -> Loads {
+        *self.loads.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn loads_mut(&self) -> RwLockWriteGuard<'_, Loads> {
+        self.loads.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tool, unless `get_tool` says something else of it now than when it was learnt.
+    fn recall(&self, name: &str, said: Option<&model::Tool>) -> Option<Arc<Tool>> {
+        let known = self.known();
+        let found = known.get(name)?;
+        (found.said.as_ref() == said).then(|| Arc::clone(&found.tool))
+    }
+}
+
+impl<H: ServerHandler> Governed<H> {
+    /// The tool of this name, with as much as the chain needs to know of it.
+    ///
+    /// rmcp tells nobody but the client when a handler's tools change. So `get_tool`, where the
+    /// handler has one, is compared with what it said before: it costs no more than a look-up.
+    pub(crate) async fn tool(&self, name: &str, context: &RequestContext<RoleServer>) -> Arc<Tool> {
+        let said = self.handler.get_tool(name);
+        if let Some(tool) = self.facts.recall(name, said.as_ref()) {
+            return tool;
+        }
+        if self.chain.needs_tools() {
+            self.load(context).await;
+            if let Some(tool) = self.facts.recall(name, said.as_ref()) {
+                return tool;
+            }
+        }
+        match said {
+            Some(published) => self.learn(&published),
+            None => Arc::new(Tool::unlisted(self.id(name), &self.rules)),
+        }
+    }
+
+    /// Whether the handler has no such tool, by its own list as it is now.
+    pub(crate) async fn is_unknown(&self, name: &str, context: &RequestContext<RoleServer>) -> bool {
+        self.handler.get_tool(name).is_none()
+            && self.load(context).await
+            && !self.facts.known().contains_key(name)
+    }
+
+    /// Remembers a tool as it was just published.
+    pub(crate) fn learn(&self, published: &model::Tool) -> Arc<Tool> {
+        let tool = self.tool_of(published);
+        let known = self.remember(published.clone(), Arc::clone(&tool));
+        self.facts.known_mut().insert(published.name.to_string(), known);
+        tool
+    }
+
+    /// A published tool as the chain sees it; the very same as before if nothing of it changed.
+    pub(crate) fn tool_of(&self, published: &model::Tool) -> Arc<Tool> {
+        if let Some(known) = self.facts.known().get(&*published.name) {
+            if known.published == *published {
+                return Arc::clone(&known.tool);
+            }
+        }
+        let id = self.id(&published.name);
+        Arc::new(match Json::serialize(published) {
+            Ok(definition) => Tool::listed(id, definition, &self.rules),
+            Err(_) => Tool::unlisted(id, &self.rules),
+        })
+    }
+
+    fn remember(&self, published: model::Tool, tool: Arc<Tool>) -> Known {
+        let said = self.handler.get_tool(&published.name);
+        Known { published, said, tool }
+    }
+
+    fn id(&self, name: &str) -> ToolId {
+        ToolId::new(Arc::clone(&self.server), name)
+    }
+
+    /// Asks the handler for all of its tools, and says whether it told. If it does not, what was
+    /// known stays: a tool that nobody knows is then denied by whoever needs to know it.
+    async fn load(&self, context: &RequestContext<RoleServer>) -> bool {
+        let asked = self.facts.loads();
+        let _turn = self.facts.loading.lock().await;
+        if self.facts.loads().finished > asked.started {
+            // Whoever had the turn before us asked after we came.
+            return true;
+        }
+        let number = {
+            let mut loads = self.facts.loads_mut();
+            loads.started += 1;
+            loads.started
+        };
+        match self.every_page(context).await {
+            Ok(tools) => {
+                let known = tools.into_iter().map(|published| {
+                    let tool = self.tool_of(&published);
+                    (published.name.to_string(), self.remember(published, tool))
+                });
+                let known = known.collect();
+                *self.facts.known_mut() = known;
+                self.facts.loads_mut().finished = number;
+                true
+            }
+            Err(error) => {
+                tracing::warn!(server = %self.server, %error, "the handler does not list its tools");
+                false
+            }
+        }
+    }
+
+    async fn every_page(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Vec<model::Tool>, ErrorData> {
+        let mut tools = Vec::new();
+        let mut params = None;
+        for _ in 0..MOST_PAGES {
+            let page = self.handler.list_tools(params, context.clone()).await?;
+            tools.extend(page.tools);
+            let Some(cursor) = page.next_cursor else { break };
+            params = Some(PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        }
+        Ok(tools)
+    }
+}

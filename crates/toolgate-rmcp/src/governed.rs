@@ -1,0 +1,182 @@
+//! The adapter: a handler, the chain around it, and what the chain is told of a request.
+
+use std::{fmt, sync::Arc};
+
+use rmcp::{
+    RoleServer,
+    model::{RequestId, RequestMetaObject},
+    service::RequestContext,
+};
+use toolgate::{CallId, Chain, ClientInfo, Context, Principal, Session, TierRules};
+use toolgate_wire::Id;
+
+use crate::facts::Facts;
+
+/// The member of `_meta` with the id of the call that this one is part of. Control data: it is taken
+/// off at the door, and no tool gets to see it.
+pub(crate) const PARENT: &str = "parent_call_uuid";
+
+type PrincipalOf = Box<dyn Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync>;
+
+/// A [`ServerHandler`](rmcp::ServerHandler) with a [`Chain`] around it, itself a `ServerHandler`.
+///
+/// One for each connection: the session and what is known of the tools belong to it. The chain is
+/// cheap to clone and meant to be shared.
+///
+/// ```
+/// use rmcp::ServerHandler;
+/// use toolgate::{Chain, middleware::safety::Safety, Tier};
+/// use toolgate_rmcp::Governed;
+///
+/// # struct Files;
+/// # impl ServerHandler for Files {}
+/// # fn main() -> Result<(), toolgate::BadChain> {
+/// let chain = Chain::builder().layer(Safety::new(Tier::Readonly)).build()?;
+/// let server = Governed::new(Files, chain).server_name("files");
+/// // server.serve(rmcp::transport::stdio()).await
+/// # let _ = server;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Governed<H> {
+    pub(crate) handler: H,
+    pub(crate) chain: Chain,
+    pub(crate) server: Arc<str>,
+    pub(crate) rules: TierRules,
+    pub(crate) facts: Facts,
+    session: Arc<Session>,
+    principal_of: Option<PrincipalOf>,
+}
+
+impl<H> Governed<H> {
+    /// Puts `chain` around `handler`: as server `main` in namespace `default`, for the user that
+    /// runs this process, with the tools' own annotations trusted.
+    pub fn new(handler: H, chain: Chain) -> Self {
+        let session = Session {
+            id: CallId::next().to_string().into(),
+            namespace: "default".into(),
+            principal: Principal::Local(local_user()),
+        };
+        Self {
+            handler,
+            chain,
+            server: "main".into(),
+            rules: TierRules::default(),
+            facts: Facts::default(),
+            session: Arc::new(session),
+            principal_of: None,
+        }
+    }
+
+    /// The server's half of every tool's identity, as selectors and records name it.
+    #[must_use]
+    pub fn server_name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.server = name.into();
+        self
+    }
+
+    /// The namespace in records.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.session).namespace = namespace.into();
+        self
+    }
+
+    /// The id of the connection in records. A new one is made up where nobody gives one.
+    #[must_use]
+    pub fn session_id(mut self, id: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.session).id = id.into();
+        self
+    }
+
+    /// Who calls, for the whole connection.
+    #[must_use]
+    pub fn principal(mut self, principal: Principal) -> Self {
+        Arc::make_mut(&mut self.session).principal = principal;
+        self.principal_of = None;
+        self
+    }
+
+    /// Who calls, told request by request: for HTTP, where an authenticating layer leaves its claims
+    /// in the request's extensions. Never read it from `_meta`, which the client writes.
+    #[must_use]
+    pub fn principal_of(
+        mut self,
+        of: impl Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync + 'static,
+    ) -> Self {
+        self.principal_of = Some(Box::new(of));
+        self
+    }
+
+    /// The rules that give tools their tiers, before the tools' own annotations are asked.
+    #[must_use]
+    pub fn tier_rules(mut self, rules: TierRules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// The handler inside.
+    pub fn handler(&self) -> &H {
+        &self.handler
+    }
+
+    /// The chain around it.
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// What the chain is told of a request.
+    pub(crate) fn surroundings(&self, context: &RequestContext<RoleServer>) -> Context {
+        let session = match &self.principal_of {
+            Some(of) => self.session_with(of(context)),
+            None => Arc::clone(&self.session),
+        };
+        let client = context.client_info().map(|info| {
+            let version = Some(info.version).filter(|version| !version.is_empty());
+            Arc::new(ClientInfo { name: info.name, version })
+        });
+        Context::new(session)
+            .with_client(client)
+            .with_request_id(Some(wire_id(&context.id)))
+            .with_parent(parent(&context.meta))
+            .with_cancel(context.ct.clone())
+    }
+
+    /// What the chain is told where there is no request: whoever asks is nobody in particular.
+    pub(crate) fn surroundings_of_nobody(&self) -> Context {
+        Context::new(match self.principal_of {
+            Some(_) => self.session_with(Principal::Anonymous),
+            None => Arc::clone(&self.session),
+        })
+    }
+
+    fn session_with(&self, principal: Principal) -> Arc<Session> {
+        Arc::new(Session { principal, ..Session::clone(&self.session) })
+    }
+}
+
+fn parent(meta: &RequestMetaObject) -> Option<Arc<str>> {
+    meta.get(PARENT)?.as_str().map(Arc::from)
+}
+
+fn wire_id(id: &RequestId) -> Id {
+    match id {
+        RequestId::Number(number) => Id::number(*number),
+        RequestId::String(text) => Id::string(text),
+    }
+}
+
+fn local_user() -> Arc<str> {
+    let named = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned()).into()
+}
+
+impl<H> fmt::Debug for Governed<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Governed")
+            .field("server", &self.server)
+            .field("session", &self.session)
+            .field("chain", &self.chain)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,245 @@
+//! The handler's every method. None is left to rmcp's defaults: `tests/door/explicit.rs` compares.
+#![expect(deprecated, reason = "what rmcp deprecates, handlers still have: subscribe, set_level")]
+
+use std::borrow::Cow;
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
+        CompleteRequestParams, CompleteResult, CustomNotification, CustomRequest, CustomResult,
+        DiscoverResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
+        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
+        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+        UnsubscribeRequestParams, UpdateTaskParams,
+    },
+    service::{NotificationContext, RequestContext, SubscriptionContext},
+};
+
+use crate::Governed;
+
+type Asked = RequestContext<RoleServer>;
+type Told = NotificationContext<RoleServer>;
+
+impl<H: ServerHandler> ServerHandler for Governed<H> {
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: Asked,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.govern_call(request, context).await
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Asked,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.govern_list(request, context).await
+    }
+
+    /// The tool as the chain shows it, or `None` if the chain hides it.
+    ///
+    /// rmcp asks this without a request, so the layers are asked in the name of this connection
+    /// without a client; with [`principal_of`](Governed::principal_of), in the name of nobody. It
+    /// decides nothing: a call passes the chain whatever this says.
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.shown(self.handler.get_tool(name)?)
+    }
+
+    // What is asked passes the chain where a layer looks at requests.
+
+    async fn ping(&self, context: Asked) -> Result<(), ErrorData> {
+        let run = |(), context| self.handler.ping(context);
+        self.request("ping", (), context, run).await
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: Asked,
+    ) -> Result<InitializeResult, ErrorData> {
+        let run = |request, context| self.handler.initialize(request, context);
+        self.request("initialize", request, context, run).await
+    }
+
+    async fn discover(&self, context: Asked) -> Result<DiscoverResult, ErrorData> {
+        let run = |(), context| self.handler.discover(context);
+        self.request("server/discover", (), context, run).await
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: Asked,
+    ) -> Result<CompleteResult, ErrorData> {
+        let run = |request, context| self.handler.complete(request, context);
+        self.request("completion/complete", request, context, run).await
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: Asked,
+    ) -> Result<(), ErrorData> {
+        let run = |request, context| self.handler.set_level(request, context);
+        self.request("logging/setLevel", request, context, run).await
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: Asked,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let run = |request, context| self.handler.get_prompt(request, context);
+        self.request("prompts/get", request, context, run).await
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Asked,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let run = |request, context| self.handler.list_prompts(request, context);
+        self.request("prompts/list", request, context, run).await
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Asked,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let run = |request, context| self.handler.list_resources(request, context);
+        self.request("resources/list", request, context, run).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Asked,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let run = |request, context| self.handler.list_resource_templates(request, context);
+        self.request("resources/templates/list", request, context, run).await
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: Asked,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let run = |request, context| self.handler.read_resource(request, context);
+        self.request("resources/read", request, context, run).await
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: Asked,
+    ) -> Result<(), ErrorData> {
+        let run = |request, context| self.handler.subscribe(request, context);
+        self.request("resources/subscribe", request, context, run).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: Asked,
+    ) -> Result<(), ErrorData> {
+        let run = |request, context| self.handler.unsubscribe(request, context);
+        self.request("resources/unsubscribe", request, context, run).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: Asked,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let run = |request, context| self.handler.get_task(request, context);
+        self.request("tasks/get", request, context, run).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: Asked,
+    ) -> Result<(), ErrorData> {
+        let run = |request, context| self.handler.update_task(request, context);
+        self.request("tasks/update", request, context, run).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: Asked,
+    ) -> Result<(), ErrorData> {
+        let run = |request, context| self.handler.cancel_task(request, context);
+        self.request("tasks/cancel", request, context, run).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: Asked,
+    ) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, params, extensions } = request;
+        let run = |params, context| {
+            let (method, extensions) = (method.clone(), extensions.clone());
+            self.handler.on_custom_request(CustomRequest { method, params, extensions }, context)
+        };
+        self.request(&method, params, context, run).await
+    }
+
+    // A subscription is no request with one answer: its stream belongs to the handler.
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        self.handler.accepted_subscription_filter(requested)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.handler.listen(context).await
+    }
+
+    // What is told has no answer that a layer could change.
+
+    async fn on_cancelled(&self, notification: CancelledNotificationParam, context: Told) {
+        self.handler.on_cancelled(notification, context).await;
+    }
+
+    async fn on_progress(&self, notification: ProgressNotificationParam, context: Told) {
+        self.handler.on_progress(notification, context).await;
+    }
+
+    async fn on_initialized(&self, context: Told) {
+        self.handler.on_initialized(context).await;
+    }
+
+    async fn on_roots_list_changed(&self, context: Told) {
+        self.handler.on_roots_list_changed(context).await;
+    }
+
+    async fn on_custom_notification(&self, notification: CustomNotification, context: Told) {
+        self.handler.on_custom_notification(notification, context).await;
+    }
+
+    // Who the server is.
+
+    fn get_info(&self) -> ServerConfig {
+        self.handler.get_info()
+    }
+
+    fn negotiate_initialize(
+        &self,
+        request: &InitializeRequestParams,
+    ) -> Result<InitializeResult, ErrorData> {
+        self.handler.negotiate_initialize(request)
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.handler.supported_protocol_versions()
+    }
+}

@@ -1,0 +1,155 @@
+//! `tools/list` through the chain, and `get_tool`, which must say the same.
+
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Poll, Waker},
+};
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{self, ListToolsResult, PaginatedRequestParams},
+    service::RequestContext,
+};
+use toolgate::{
+    Answer, Boxed, Call, Context, Endpoint, Failure, Listing, Outcome, Request, Tool, ToolList,
+};
+use toolgate_wire::{Json, Object};
+
+use crate::{
+    Governed,
+    request::{off_path, refused},
+    wire::{broken, to_error, to_rpc},
+};
+
+impl<H: ServerHandler> Governed<H> {
+    pub(crate) async fn govern_list(
+        &self,
+        params: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        if !self.chain.sees_listings() {
+            return self.handler.list_tools(params, context).await;
+        }
+        let mut cx = self.surroundings(&context);
+        let cursor = params.as_ref().and_then(|params| params.cursor.clone());
+        let end = ListEnd { governed: self, params, context, page: Mutex::new(None) };
+        match self.chain.list(&mut cx, Listing { cursor }, &end).await {
+            Ok(list) => end.result(&list),
+            Err(failure) => Err(to_error(failure.to_rpc())),
+        }
+    }
+
+    /// A tool of the handler as the chain shows it, or `None` if the chain hides it.
+    ///
+    /// Nothing can be awaited here, so the listing of this one tool is polled once. Layers that
+    /// decide on what they know (all that come with toolgate) are done by then; a tool whose layers
+    /// are not is `None`, which tells rmcp nothing more than that it knows no schema.
+    pub(crate) fn shown(&self, published: model::Tool) -> Option<model::Tool> {
+        if !self.chain.sees_listings() {
+            return Some(published);
+        }
+        let tool = self.tool_of(&published);
+        let mut cx = self.surroundings_of_nobody();
+        let end = OnePage(Arc::clone(&tool));
+        let listing = pin!(self.chain.list(&mut cx, Listing::default(), &end));
+        let mut task = std::task::Context::from_waker(Waker::noop());
+        let Poll::Ready(Ok(list)) = listing.poll(&mut task) else { return None };
+        let shown = list.tools().iter().find(|shown| shown.id() == tool.id())?;
+        if Arc::ptr_eq(shown, &tool) { Some(published) } else { shown.definition()?.decode().ok() }
+    }
+}
+
+/// One page as the handler gave it, with its tools as the chain sees them.
+struct Page {
+    result: ListToolsResult,
+    tools: Vec<Arc<Tool>>,
+}
+
+/// Where a listing ends: the handler.
+struct ListEnd<'a, H> {
+    governed: &'a Governed<H>,
+    params: Option<PaginatedRequestParams>,
+    context: RequestContext<RoleServer>,
+    page: Mutex<Option<Page>>,
+}
+
+impl<H: ServerHandler> ListEnd<'_, H> {
+    async fn fetch(&self, listing: Listing) -> Result<ToolList, Failure> {
+        let mut params = self.params.clone();
+        let asked = params.as_ref().and_then(|params| params.cursor.as_ref());
+        if asked != listing.cursor.as_ref() {
+            params = Some(params.unwrap_or_default().with_cursor(listing.cursor));
+        }
+        let result = self.governed.handler.list_tools(params, self.context.clone()).await;
+        let result = result.map_err(|error| Failure::rejected(to_rpc(&error)))?;
+        let learnt = result.tools.iter().map(|published| self.governed.learn(published));
+        let tools: Vec<Arc<Tool>> = learnt.collect();
+        let list = ToolList::from_wire(tools.clone(), Object::new(), None);
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(Page { result, tools });
+        Ok(list)
+    }
+
+    /// The handler's page with the tools that are left of it. What is left keeps its own definition,
+    /// and the page its cursor.
+    fn result(&self, list: &ToolList) -> Result<ListToolsResult, ErrorData> {
+        let page = self.page.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Page { mut result, tools } = page.unwrap_or_else(|| Page {
+            result: ListToolsResult::default(),
+            tools: Vec::new(),
+        });
+        let mut published: Vec<(Arc<Tool>, Option<model::Tool>)> =
+            tools.into_iter().zip(std::mem::take(&mut result.tools).into_iter().map(Some)).collect();
+        for shown in list.tools() {
+            let own = published.iter_mut().find(|(tool, own)| Arc::ptr_eq(tool, shown) && own.is_some());
+            let tool = match own.and_then(|(_, own)| own.take()) {
+                Some(own) => own,
+                None => made(shown)?,
+            };
+            result.tools.push(tool);
+        }
+        Ok(result)
+    }
+}
+
+/// A tool that a layer added or changed.
+fn made(tool: &Tool) -> Result<model::Tool, ErrorData> {
+    let read = tool.definition().map(Json::decode).and_then(Result::ok);
+    read.ok_or_else(|| broken("a layer listed something that is no definition of a tool"))
+}
+
+impl<H: ServerHandler> Endpoint for ListEnd<'_, H> {
+    fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
+        Box::pin(async { off_path("tools/list", "tools/call").into() })
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: &'a mut Context,
+        listing: Listing,
+    ) -> Boxed<'a, Result<ToolList, Failure>> {
+        Box::pin(self.fetch(listing))
+    }
+
+    fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
+        Box::pin(async move { refused(&off_path("tools/list", &request.method)) })
+    }
+}
+
+/// A list of one tool.
+struct OnePage(Arc<Tool>);
+
+impl Endpoint for OnePage {
+    fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
+        Box::pin(async { off_path("tools/list", "tools/call").into() })
+    }
+
+    fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
+        let list = ToolList::from_wire(vec![Arc::clone(&self.0)], Object::new(), None);
+        Box::pin(async move { Ok(list) })
+    }
+
+    fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
+        Box::pin(async move { refused(&off_path("tools/list", &request.method)) })
+    }
+}

@@ -1,0 +1,170 @@
+//! rmcp's types as the text that a chain works on, and back.
+
+use rmcp::{
+    ErrorData,
+    model::{
+        CallToolResponse, CompleteResult, CustomResult, DiscoverResult, ErrorCode, GetPromptResponse,
+        GetTaskResult, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ReadResourceResponse,
+    },
+};
+use serde_json::Error;
+use toolgate::RpcError;
+use toolgate_wire::Json;
+
+/// A result that has a text.
+pub(crate) trait Wire: Sized {
+    /// The result as it would go over the wire.
+    fn write(&self) -> Result<Json, Error>;
+
+    /// The result that a layer made or changed.
+    fn read(text: &Json) -> Result<Self, Error>;
+}
+
+macro_rules! by_serde {
+    ($($type:ty),* $(,)?) => {$(
+        impl Wire for $type {
+            fn write(&self) -> Result<Json, Error> {
+                Json::serialize(self)
+            }
+
+            fn read(text: &Json) -> Result<Self, Error> {
+                complete(text).decode()
+            }
+        }
+    )*};
+}
+by_serde!(
+    CompleteResult,
+    DiscoverResult,
+    GetTaskResult,
+    InitializeResult,
+    ListPromptsResult,
+    ListResourceTemplatesResult,
+    ListResourcesResult,
+);
+
+/// The results that may also be a request for input.
+macro_rules! by_result_type {
+    ($($type:ident { $($name:literal => $variant:ident),* })*) => {$(
+        impl Wire for $type {
+            fn write(&self) -> Result<Json, Error> {
+                match self {
+                    Self::Complete(result) => Json::serialize(result),
+                    $(Self::$variant(result) => Json::serialize(result),)*
+                    // rmcp may add a kind of result; the explicit match of a later version says so.
+                    _ => Err(serde::ser::Error::custom("a kind of result that is not known here")),
+                }
+            }
+
+            fn read(text: &Json) -> Result<Self, Error> {
+                let kind = text.get("resultType");
+                match kind.as_ref().and_then(Json::text).as_deref() {
+                    $(Some($name) => text.decode().map(Self::$variant),)*
+                    _ => complete(text).decode().map(Self::Complete),
+                }
+            }
+        }
+    )*};
+}
+by_result_type! {
+    CallToolResponse { "input_required" => InputRequired, "task" => Task }
+    GetPromptResponse { "input_required" => InputRequired }
+    ReadResourceResponse { "input_required" => InputRequired }
+}
+
+impl Wire for CustomResult {
+    fn write(&self) -> Result<Json, Error> {
+        Json::serialize(&self.0)
+    }
+
+    fn read(text: &Json) -> Result<Self, Error> {
+        text.decode().map(Self)
+    }
+}
+
+/// A method that only says that it is done.
+impl Wire for () {
+    fn write(&self) -> Result<Json, Error> {
+        Ok(Json::empty_object())
+    }
+
+    fn read(_text: &Json) -> Result<Self, Error> {
+        Ok(())
+    }
+}
+
+/// Layers write results as every era reads them. Protocol 2026-07-28 wants `resultType` too; rmcp
+/// takes it off again for older clients.
+fn complete(text: &Json) -> Json {
+    match text.object() {
+        Some(mut object) if !object.contains("resultType") => {
+            object.set("resultType", Json::string("complete"));
+            object.finish()
+        }
+        _ => text.clone(),
+    }
+}
+
+/// An error of the handler, as the chain carries it.
+pub(crate) fn to_rpc(error: &ErrorData) -> RpcError {
+    RpcError {
+        code: error.code.0.into(),
+        message: error.message.to_string(),
+        data: error.data.as_ref().map(Json::value),
+    }
+}
+
+/// An error that leaves the chain, as rmcp sends it.
+pub(crate) fn to_error(rpc: RpcError) -> ErrorData {
+    let code = i32::try_from(rpc.code).map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
+    // Data is text that somebody wrote as JSON; what serde cannot read of it (1e400) is left out.
+    let data = rpc.data.and_then(|data| data.to_value().ok());
+    ErrorData::new(code, rpc.message, data)
+}
+
+/// A layer did something that cannot be expressed in MCP.
+pub(crate) fn broken(what: &str) -> ErrorData {
+    tracing::error!("{what}");
+    ErrorData::internal_error(what.to_owned(), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{CallToolResult, ContentBlock, InputRequiredResult};
+
+    use super::*;
+
+    fn again<T: Wire>(value: &T) -> T {
+        T::read(&value.write().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_kind_of_result_comes_back_as_its_kind() {
+        let done = CallToolResult::success(vec![ContentBlock::text("done")]);
+        let CallToolResponse::Complete(read) = again(&CallToolResponse::Complete(done.clone()))
+        else {
+            panic!("another kind")
+        };
+        assert_eq!(read, done);
+        let more = InputRequiredResult::from_request_state("state");
+        assert!(matches!(again(&CallToolResponse::from(more)), CallToolResponse::InputRequired(_)));
+    }
+
+    #[test]
+    fn a_result_that_a_layer_made_is_complete_in_the_new_era_too() {
+        let made = Json::value(&serde_json::json!({"content": [], "isError": true}));
+        let CallToolResponse::Complete(read) = CallToolResponse::read(&made).unwrap() else {
+            panic!("another kind")
+        };
+        assert!(read.result_type.is_some_and(|kind| kind.is_complete()));
+    }
+
+    #[test]
+    fn errors_keep_code_message_and_data() {
+        let error = ErrorData::new(ErrorCode(-7), "no", Some(serde_json::json!({"a": [1, null]})));
+        assert_eq!(to_error(to_rpc(&error)), error);
+        let far = RpcError { code: i64::MAX, message: "no".into(), data: None };
+        assert_eq!(to_error(far).code, ErrorCode::INTERNAL_ERROR);
+    }
+}

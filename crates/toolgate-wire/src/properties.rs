@@ -1,0 +1,44 @@
+//! What must hold for any bytes at all. The fuzz targets and the tests call the same functions.
+
+mod lines;
+mod message;
+mod oracle;
+mod splice;
+
+pub use lines::check_lines;
+pub use message::check_message;
+pub use splice::check_splice;
+
+/// A property that does not hold is told, not panicked about.
+type Check = Result<(), String>;
+
+fn ensure(holds: bool, what: &str) -> Check {
+    if holds { Ok(()) } else { Err(what.to_owned()) }
+}
+
+/// A small generator of numbers (xorshift), so that a check needs its input and nothing else.
+#[derive(Debug, Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Equal seeds give equal numbers.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    /// Seeded by what the bytes are.
+    fn of(bytes: &[u8]) -> Self {
+        let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        Self::new(bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix))
+    }
+
+    /// A number below `bound`; 0 if that is 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        let drawn = usize::try_from(self.0 >> 32).unwrap_or_default();
+        drawn.checked_rem(bound).unwrap_or_default()
+    }
+}

@@ -1,0 +1,171 @@
+//! The same questions answered in another way, by `serde_json` and by hand, to compare with.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::number::Number;
+use crate::shape::Shape;
+
+/// Whether the bytes are JSON in UTF-8, to any depth.
+pub(super) fn is_json(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+}
+
+/// How deep valid JSON is nested.
+pub(super) fn depth(bytes: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+/// The members of an object in order, duplicates and all.
+struct Pairs(Vec<(String, Box<RawValue>)>);
+
+impl Pairs {
+    /// `None` for anything but an object, and for keys that no `String` can hold.
+    fn of(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    fn one(&self, key: &str) -> Option<&str> {
+        let mut found = self.0.iter().filter(|(name, _)| name == key);
+        found.next().map(|(_, value)| value.get())
+    }
+
+    fn count(&self, key: &str) -> usize {
+        self.0.iter().filter(|(name, _)| name == key).count()
+    }
+
+    /// Whether some key is one of these in another case.
+    fn misspells(&self, names: &[&str]) -> bool {
+        let fold = |c: char| match c {
+            'ſ' => 's',
+            '\u{212a}' => 'k',
+            c => c.to_ascii_lowercase(),
+        };
+        let folded = |key: &String| key.chars().map(fold).collect::<String>();
+        let mut keys = self.0.iter().map(|(key, _)| key);
+        keys.any(|key| names.contains(&&*folded(key)) && !names.contains(&&**key))
+    }
+
+    fn repeats(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.count(name) > 1)
+    }
+}
+
+const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
+/// The shape of valid JSON that is to be accepted as a message; `Some(None)` if it is to be
+/// refused. `None` if serde cannot tell: it does not decode lone surrogates.
+pub(super) fn shape_of(json: &str) -> Option<Option<Shape>> {
+    if json.contains("\\ud") || json.contains("\\uD") {
+        return None;
+    }
+    Some(Pairs::of(json).and_then(|message| shape(&message)))
+}
+
+/// The rules, read once more. Escaped spellings of keys are not seen here.
+fn shape(message: &Pairs) -> Option<Shape> {
+    if message.repeats(&ENVELOPE) || message.misspells(&ENVELOPE) {
+        return None;
+    }
+    if message.one("jsonrpc")? != "\"2.0\"" {
+        return None;
+    }
+    let id = message.one("id");
+    let id_fits = id.is_none_or(|id| id.starts_with('"') || id.starts_with(number));
+    match ENVELOPE.map(|key| message.one(key)) {
+        [_, _, Some(method), params, None, None] => {
+            let fits = id_fits && serde_json::from_str::<String>(method).is_ok();
+            let shape = id.map_or(Shape::Notification, |_| Shape::Request);
+            (fits && params_fit(params)).then_some(shape)
+        }
+        [_, Some(_), None, None, Some(result), None] => {
+            let names = [
+                "content",
+                "isError",
+                "structuredContent",
+                "_meta",
+                "resultType",
+                "tools",
+                "nextCursor",
+                "contents",
+            ];
+            let twice = Pairs::of(result).is_some_and(|result| result.repeats(&names));
+            (id_fits && !twice).then_some(Shape::Response)
+        }
+        [_, id, None, None, None, Some(error)] => {
+            ((id_fits || id == Some("null")) && error_fits(error)).then_some(Shape::Error)
+        }
+        _ => None,
+    }
+}
+
+fn number(c: char) -> bool {
+    c.is_ascii_digit() || c == '-'
+}
+
+fn params_fit(params: Option<&str>) -> bool {
+    let Some(params) = params else { return true };
+    let once = ["cursor", "uri", "requestId", "progressToken"];
+    let exact = ["name", "arguments", "_meta"];
+    match Pairs::of(params) {
+        Some(params) => {
+            !params.repeats(&once) && !params.repeats(&exact) && !params.misspells(&exact)
+        }
+        None => params == "null" || params.starts_with(['{', '[']),
+    }
+}
+
+fn error_fits(error: &str) -> bool {
+    let Some(error) = Pairs::of(error) else {
+        return false;
+    };
+    let is_integer = |code: &str| matches!(Number::of(code.as_bytes()), Number::Integer(_));
+    error.count("code") == 1
+        && error.count("message") == 1
+        && error
+            .one("code")
+            .is_some_and(|code| code.starts_with(number) && is_integer(code))
+        && error
+            .one("message")
+            .is_some_and(|text| text.starts_with('"'))
+}
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+struct PairsVisitor;
+
+impl<'de> Visitor<'de> for PairsVisitor {
+    type Value = Pairs;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some(pair) = map.next_entry()? {
+            pairs.push(pair);
+        }
+        Ok(Pairs(pairs))
+    }
+}

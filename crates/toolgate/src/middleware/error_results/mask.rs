@@ -1,0 +1,253 @@
+//! Masking values in somebody else's words: whole, at either end, and where they were cut.
+
+use std::ops::Range;
+
+/// What stands where a value stood.
+const MASK: &str = "[value]";
+
+/// Shorter values are too common in prose to be masked there (`on`, `5`, `id`): only in quotes.
+const SHORTEST: usize = 4;
+/// Longer values are masked by their ends: validators cut them in the middle.
+const LONGEST_WHOLE: usize = 16;
+/// So much of an end must stand in the message to count as one.
+const SHORTEST_END: usize = 8;
+/// So little of an end counts where an ellipsis stands beside it.
+const SHORTEST_STUMP: usize = 3;
+
+/// A message, and the places in it that must not be told.
+pub(super) struct Mask<'a> {
+    message: &'a str,
+    hidden: Vec<Range<usize>>,
+    ellipses: Vec<Range<usize>>,
+}
+
+impl<'a> Mask<'a> {
+    pub(super) fn new(message: &'a str) -> Self {
+        let all = |dots: &'static str| {
+            let found = message.match_indices(dots);
+            found.map(|(at, dots)| at..at + dots.len())
+        };
+        let mut mask = Self {
+            message,
+            hidden: Vec::new(),
+            ellipses: all("...").chain(all("\u{2026}")).collect(),
+        };
+        mask.hide_inputs();
+        mask
+    }
+
+    /// Pydantic quotes what it refused: `[type=int_parsing, input_value='abc', input_type=str]`.
+    /// Whatever stands there goes, however it was quoted, escaped or cut.
+    fn hide_inputs(&mut self) {
+        let mut line_start = 0;
+        for line in self.message.split_inclusive('\n') {
+            if let Some(at) = line.find("input_value=") {
+                let from = at + "input_value=".len();
+                let rest = line.get(from..).unwrap_or_default();
+                // The value may say `, input_type` itself; the last one is the validator's.
+                let length = rest
+                    .rfind(", input_type")
+                    .unwrap_or_else(|| rest.trim_end_matches(['\r', '\n']).len());
+                let start = line_start + from;
+                self.hidden.push(start..start + length);
+            }
+            line_start += line.len();
+        }
+    }
+
+    /// Hides a value wherever it stands.
+    pub(super) fn hide(&mut self, value: &str) {
+        match value.chars().take(LONGEST_WHOLE + 1).count() {
+            0 => return,
+            count if count < SHORTEST => {
+                for quote in ['\'', '"', '`'] {
+                    self.hide_whole(&format!("{quote}{value}{quote}"));
+                }
+                return;
+            }
+            count if count <= LONGEST_WHOLE => self.hide_whole(value),
+            _ => self.hide_ends(value),
+        }
+        self.hide_stumps(value);
+    }
+
+    fn hide_whole(&mut self, value: &str) {
+        let found = self.message.match_indices(value);
+        self.hidden
+            .extend(found.map(|(at, found)| at..at + found.len()));
+    }
+
+    /// The longest start and the longest end of the value that stand in the message; the whole value
+    /// is both.
+    fn hide_ends(&mut self, value: &str) {
+        let start = value.get(..start_of(value)).unwrap_or_default();
+        let mut from = 0;
+        while let Some(at) = self.message.get(from..).and_then(|rest| rest.find(start)) {
+            let at = from + at;
+            from = at + common_start(self.message.get(at..).unwrap_or_default(), value);
+            self.hidden.push(at..from);
+        }
+        let end = value.get(end_of(value)..).unwrap_or_default();
+        let mut to = self.message.len();
+        while let Some(at) = self.message.get(..to).and_then(|rest| rest.rfind(end)) {
+            let stop = at + end.len();
+            to = stop - common_end(self.message.get(..stop).unwrap_or_default(), value);
+            self.hidden.push(to..stop);
+        }
+    }
+
+    /// What is left of a value on either side of an ellipsis, even if it is short.
+    fn hide_stumps(&mut self, value: &str) {
+        for dots in &self.ellipses {
+            let before = self.message.get(..dots.start).unwrap_or_default();
+            let after = self.message.get(dots.end..).unwrap_or_default();
+            let ends = value.char_indices().map(|(at, c)| at + c.len_utf8());
+            let stumps = ends.take(LONGEST_WHOLE).skip(SHORTEST_STUMP - 1);
+            let stumps = stumps.filter_map(|end| value.get(..end));
+            if let Some(stump) = stumps.filter(|stump| before.ends_with(stump)).last() {
+                self.hidden.push(dots.start - stump.len()..dots.start);
+            }
+            let starts = value.char_indices().rev().map(|(at, _)| at);
+            let stumps = starts.take(LONGEST_WHOLE).skip(SHORTEST_STUMP - 1);
+            let stumps = stumps.filter_map(|start| value.get(start..));
+            if let Some(stump) = stumps.filter(|stump| after.starts_with(stump)).last() {
+                self.hidden.push(dots.end..dots.end + stump.len());
+            }
+        }
+    }
+
+    /// The message with each hidden place masked once.
+    pub(super) fn finish(mut self) -> String {
+        self.hidden.retain(|range| !range.is_empty());
+        self.hidden.sort_unstable_by_key(|range| range.start);
+        let mut clean = String::with_capacity(self.message.len());
+        let mut told = 0;
+        for range in self.hidden {
+            // Places that touch or overlap are one.
+            if told == 0 || range.start > told {
+                clean.push_str(self.message.get(told..range.start).unwrap_or_default());
+                clean.push_str(MASK);
+            }
+            told = told.max(range.end);
+        }
+        clean.push_str(self.message.get(told..).unwrap_or_default());
+        clean
+    }
+}
+
+/// Where the first characters that count as a start of the value end.
+fn start_of(value: &str) -> usize {
+    let next = value.char_indices().nth(SHORTEST_END);
+    next.map_or(value.len(), |(at, _)| at)
+}
+
+/// Where the last characters that count as an end of the value begin.
+fn end_of(value: &str) -> usize {
+    let first = value.char_indices().rev().nth(SHORTEST_END - 1);
+    first.map_or(0, |(at, _)| at)
+}
+
+/// How many bytes both begin with, in whole characters.
+fn common_start(message: &str, value: &str) -> usize {
+    let same = message.bytes().zip(value.bytes());
+    let same = same.take_while(|(a, b)| a == b).count();
+    (0..=same)
+        .rev()
+        .find(|at| message.is_char_boundary(*at))
+        .unwrap_or(0)
+}
+
+/// How many bytes both end with, in whole characters.
+fn common_end(message: &str, value: &str) -> usize {
+    let same = message.bytes().rev().zip(value.bytes().rev());
+    let same = same.take_while(|(a, b)| a == b).count();
+    (0..=same)
+        .rev()
+        .find(|from_end| message.is_char_boundary(message.len() - from_end))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masked(message: &str, values: &[&str]) -> String {
+        let mut mask = Mask::new(message);
+        for value in values {
+            mask.hide(value);
+        }
+        mask.finish()
+    }
+
+    #[test]
+    fn a_value_goes_wherever_it_stands() {
+        assert_eq!(
+            masked("hunter2hunter2, hunter2", &["hunter2"]),
+            "[value], [value]"
+        );
+        assert_eq!(
+            masked("`value` is bad: value", &["value"]),
+            "`[value]` is bad: [value]"
+        );
+        assert_eq!(masked("abcdef", &["abcd", "cdef"]), "[value]");
+        assert_eq!(masked("nothing of it", &["hunter2", ""]), "nothing of it");
+    }
+
+    #[test]
+    fn a_short_value_goes_in_quotes_only() {
+        assert_eq!(
+            masked("'on' is no number; based on it", &["on"]),
+            "[value] is no number; based on it"
+        );
+    }
+
+    #[test]
+    fn a_long_value_goes_by_its_ends() {
+        let value = "correct horse battery staple";
+        assert_eq!(masked(&format!("<{value}>"), &[value]), "<[value]>");
+        assert_eq!(masked("correct hor<cut>", &[value]), "[value]<cut>");
+        assert_eq!(masked("<cut>ry staple", &[value]), "<cut>[value]");
+        assert_eq!(
+            masked("correct horse...ery staple", &[value]),
+            "[value]...[value]"
+        );
+        assert_eq!(
+            masked("'corre…ple'", &[value]),
+            "'[value]…[value]'",
+            "what an ellipsis leaves is short"
+        );
+        assert_eq!(
+            masked("that is correct", &[value]),
+            "that is correct",
+            "a word is no start"
+        );
+    }
+
+    #[test]
+    fn cuts_are_on_characters() {
+        // The characters that differ share their first byte here, and their last one there.
+        assert_eq!(masked("пароль пароп!", &["пароль пароль пароль"]), "[value]п!");
+        assert_eq!(masked("Ѡabcdefghijklmnopq", &["xРabcdefghijklmnopq"]), "Ѡ[value]");
+    }
+
+    #[test]
+    fn what_pydantic_quotes_goes_even_if_nobody_knows_the_value() {
+        assert_eq!(
+            masked(
+                "n\n  bad [type=int_parsing, input_value='a, input_type', input_type=str]\nnext",
+                &[]
+            ),
+            "n\n  bad [type=int_parsing, input_value=[value], input_type=str]\nnext"
+        );
+        assert_eq!(
+            masked("x input_value={'a': 1\r\nnext", &[]),
+            "x input_value=[value]\r\nnext"
+        );
+    }
+
+    #[test]
+    fn repetition_costs_no_more_than_the_message_is_long() {
+        let (message, value) = ("a".repeat(1 << 20), "a".repeat(1 << 19));
+        assert_eq!(masked(&message, &[&value]), "[value]");
+    }
+}
