@@ -95,13 +95,11 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         let guard = context.ct.clone().drop_guard();
         let answer = caught(async { self.governed.handler.call_tool(params, context).await }).await;
         guard.disarm();
-        match answer {
-            Ok(answer) => self.outcome(cx, call, answer).await,
-            Err(Panicked) => {
-                let name = call.id().name();
-                Failure::internal(format!("Tool '{name}' panicked")).into()
-            }
-        }
+        let Ok(answer) = answer else {
+            let name = call.id().name();
+            return Failure::internal(format!("Tool '{name}' panicked")).into();
+        };
+        self.outcome(cx, call, answer).await
     }
 
     async fn outcome(
@@ -113,7 +111,10 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         let (outcome, text) = match &answer {
             Ok(response) => match response.write() {
                 Ok(text) => (answered(response, text.clone()), Some(text)),
-                Err(_) => (Failure::internal("the result has no JSON text").into(), None),
+                Err(_) => (
+                    Failure::internal("the result has no JSON text").into(),
+                    None,
+                ),
             },
             Err(error) => {
                 let rpc = to_rpc(error);
@@ -122,7 +123,11 @@ impl<H: ServerHandler> CallEnd<'_, H> {
             }
         };
         self.kept.keep(text, answer);
-        if cx.cancel().is_cancelled() { given_up(&outcome) } else { outcome }
+        if cx.cancel().is_cancelled() {
+            given_up(&outcome)
+        } else {
+            outcome
+        }
     }
 
     /// The handler answered with an error. Where it has no tool of that name, that is why.
@@ -174,7 +179,12 @@ fn answered(response: &CallToolResponse, text: Json) -> Outcome {
                 // With the result as its data, by which it is found again if no layer renders it.
                 let data = Some(text);
                 let code = ErrorCode::INVALID_PARAMS.0.into();
-                return Failure::rejected(RpcError { code, message, data }).into();
+                return Failure::rejected(RpcError {
+                    code,
+                    message,
+                    data,
+                })
+                .into();
             }
             ToolResult::known(text, result.is_error == Some(true), None)
         }
@@ -188,7 +198,9 @@ fn answered(response: &CallToolResponse, text: Json) -> Outcome {
 
 /// The message of rmcp's router, if the arguments did not fit.
 fn misfit(result: &CallToolResult) -> Option<String> {
-    let [only] = &*result.content else { return None };
+    let [only] = &*result.content else {
+        return None;
+    };
     let text = &only.as_text()?.text;
     (result.is_error == Some(true) && text.starts_with(MISFIT)).then(|| text.clone())
 }

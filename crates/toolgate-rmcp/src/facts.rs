@@ -31,9 +31,25 @@ pub(crate) struct Facts {
 struct Known {
     /// As the list has it.
     published: model::Tool,
-    /// As `get_tool` had it at that time: when it says something else, the list is old.
+    /// As `get_tool` has it, where that is something else.
     said: Option<model::Tool>,
     tool: Arc<Tool>,
+}
+
+impl Known {
+    fn new(published: model::Tool, tool: Arc<Tool>) -> Self {
+        Self {
+            published,
+            said: None,
+            tool,
+        }
+    }
+
+    /// Whether `get_tool` still says what it said: the same as the list, or what it said instead.
+    /// One that says nothing tells nothing.
+    fn is_fresh(&self, said: Option<&model::Tool>) -> bool {
+        said.is_none_or(|said| *self.said.as_ref().unwrap_or(&self.published) == *said)
+    }
 }
 
 /// The numbers of the last load that started and of the last that ended well.
@@ -60,11 +76,21 @@ impl Facts {
         self.loads.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tool, unless `get_tool` says something else of it now than when it was learnt.
+    /// The tool, unless `get_tool` says that it is another by now.
     fn recall(&self, name: &str, said: Option<&model::Tool>) -> Option<Arc<Tool>> {
         let known = self.known();
         let found = known.get(name)?;
-        (found.said.as_ref() == said).then(|| Arc::clone(&found.tool))
+        found.is_fresh(said).then(|| Arc::clone(&found.tool))
+    }
+
+    /// The tool, just listed: if `get_tool` says something else of it, that is how it is.
+    fn settle(&self, name: &str, said: Option<&model::Tool>) -> Option<Arc<Tool>> {
+        let mut known = self.known_mut();
+        let found = known.get_mut(name)?;
+        if !found.is_fresh(said) {
+            found.said = said.cloned();
+        }
+        Some(Arc::clone(&found.tool))
     }
 }
 
@@ -80,7 +106,7 @@ impl<H: ServerHandler> Governed<H> {
         }
         if self.chain.needs_tools() {
             self.load(context).await;
-            if let Some(tool) = self.facts.recall(name, said.as_ref()) {
+            if let Some(tool) = self.facts.settle(name, said.as_ref()) {
                 return tool;
             }
         }
@@ -91,7 +117,11 @@ impl<H: ServerHandler> Governed<H> {
     }
 
     /// Whether the handler has no such tool, by its own list as it is now.
-    pub(crate) async fn is_unknown(&self, name: &str, context: &RequestContext<RoleServer>) -> bool {
+    pub(crate) async fn is_unknown(
+        &self,
+        name: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> bool {
         self.handler.get_tool(name).is_none()
             && self.load(context).await
             && !self.facts.known().contains_key(name)
@@ -100,28 +130,27 @@ impl<H: ServerHandler> Governed<H> {
     /// Remembers a tool as it was just published.
     pub(crate) fn learn(&self, published: &model::Tool) -> Arc<Tool> {
         let tool = self.tool_of(published);
-        let known = self.remember(published.clone(), Arc::clone(&tool));
-        self.facts.known_mut().insert(published.name.to_string(), known);
+        let mut known = self.facts.known_mut();
+        let entry = known.entry(published.name.to_string());
+        let entry = entry.or_insert_with(|| Known::new(published.clone(), Arc::clone(&tool)));
+        if !Arc::ptr_eq(&entry.tool, &tool) {
+            *entry = Known::new(published.clone(), Arc::clone(&tool));
+        }
         tool
     }
 
     /// A published tool as the chain sees it; the very same as before if nothing of it changed.
     pub(crate) fn tool_of(&self, published: &model::Tool) -> Arc<Tool> {
-        if let Some(known) = self.facts.known().get(&*published.name) {
-            if known.published == *published {
-                return Arc::clone(&known.tool);
-            }
+        if let Some(known) = self.facts.known().get(&*published.name)
+            && known.published == *published
+        {
+            return Arc::clone(&known.tool);
         }
         let id = self.id(&published.name);
         Arc::new(match Json::serialize(published) {
             Ok(definition) => Tool::listed(id, definition, &self.rules),
             Err(_) => Tool::unlisted(id, &self.rules),
         })
-    }
-
-    fn remember(&self, published: model::Tool, tool: Arc<Tool>) -> Known {
-        let said = self.handler.get_tool(&published.name);
-        Known { published, said, tool }
     }
 
     fn id(&self, name: &str) -> ToolId {
@@ -146,7 +175,7 @@ impl<H: ServerHandler> Governed<H> {
             Ok(tools) => {
                 let known = tools.into_iter().map(|published| {
                     let tool = self.tool_of(&published);
-                    (published.name.to_string(), self.remember(published, tool))
+                    (published.name.to_string(), Known::new(published, tool))
                 });
                 let known = known.collect();
                 *self.facts.known_mut() = known;
@@ -169,7 +198,9 @@ impl<H: ServerHandler> Governed<H> {
         for _ in 0..MOST_PAGES {
             let page = self.handler.list_tools(params, context.clone()).await?;
             tools.extend(page.tools);
-            let Some(cursor) = page.next_cursor else { break };
+            let Some(cursor) = page.next_cursor else {
+                break;
+            };
             params = Some(PaginatedRequestParams::default().with_cursor(Some(cursor)));
         }
         Ok(tools)

@@ -8,7 +8,7 @@ use std::{
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
-    model::{self, ListToolsResult, PaginatedRequestParams},
+    model::{self, CacheScope, ListToolsResult, PaginatedRequestParams},
     service::RequestContext,
 };
 use toolgate::{
@@ -33,7 +33,12 @@ impl<H: ServerHandler> Governed<H> {
         }
         let mut cx = self.surroundings(&context);
         let cursor = params.as_ref().and_then(|params| params.cursor.clone());
-        let end = ListEnd { governed: self, params, context, page: Mutex::new(None) };
+        let end = ListEnd {
+            governed: self,
+            params,
+            context,
+            page: Mutex::new(None),
+        };
         match self.chain.list(&mut cx, Listing { cursor }, &end).await {
             Ok(list) => end.result(&list),
             Err(failure) => Err(to_error(failure.to_rpc())),
@@ -54,9 +59,15 @@ impl<H: ServerHandler> Governed<H> {
         let end = OnePage(Arc::clone(&tool));
         let listing = pin!(self.chain.list(&mut cx, Listing::default(), &end));
         let mut task = std::task::Context::from_waker(Waker::noop());
-        let Poll::Ready(Ok(list)) = listing.poll(&mut task) else { return None };
+        let Poll::Ready(Ok(list)) = listing.poll(&mut task) else {
+            return None;
+        };
         let shown = list.tools().iter().find(|shown| shown.id() == tool.id())?;
-        if Arc::ptr_eq(shown, &tool) { Some(published) } else { shown.definition()?.decode().ok() }
+        if Arc::ptr_eq(shown, &tool) {
+            Some(published)
+        } else {
+            shown.definition()?.decode().ok()
+        }
     }
 }
 
@@ -81,9 +92,16 @@ impl<H: ServerHandler> ListEnd<'_, H> {
         if asked != listing.cursor.as_ref() {
             params = Some(params.unwrap_or_default().with_cursor(listing.cursor));
         }
-        let result = self.governed.handler.list_tools(params, self.context.clone()).await;
+        let result = self
+            .governed
+            .handler
+            .list_tools(params, self.context.clone())
+            .await;
         let result = result.map_err(|error| Failure::rejected(to_rpc(&error)))?;
-        let learnt = result.tools.iter().map(|published| self.governed.learn(published));
+        let learnt = result
+            .tools
+            .iter()
+            .map(|published| self.governed.learn(published));
         let tools: Vec<Arc<Tool>> = learnt.collect();
         let list = ToolList::from_wire(tools.clone(), Object::new(), None);
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(Page { result, tools });
@@ -93,20 +111,32 @@ impl<H: ServerHandler> ListEnd<'_, H> {
     /// The handler's page with the tools that are left of it. What is left keeps its own definition,
     /// and the page its cursor.
     fn result(&self, list: &ToolList) -> Result<ListToolsResult, ErrorData> {
-        let page = self.page.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let page = self
+            .page
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         let Page { mut result, tools } = page.unwrap_or_else(|| Page {
             result: ListToolsResult::default(),
             tools: Vec::new(),
         });
-        let mut published: Vec<(Arc<Tool>, Option<model::Tool>)> =
-            tools.into_iter().zip(std::mem::take(&mut result.tools).into_iter().map(Some)).collect();
+        let mut published: Vec<(Arc<Tool>, Option<model::Tool>)> = tools
+            .into_iter()
+            .zip(std::mem::take(&mut result.tools).into_iter().map(Some))
+            .collect();
         for shown in list.tools() {
-            let own = published.iter_mut().find(|(tool, own)| Arc::ptr_eq(tool, shown) && own.is_some());
+            let own = published
+                .iter_mut()
+                .find(|(tool, own)| Arc::ptr_eq(tool, shown) && own.is_some());
             let tool = match own.and_then(|(_, own)| own.take()) {
                 Some(own) => own,
                 None => made(shown)?,
             };
             result.tools.push(tool);
+        }
+        if published.iter().any(|(_, own)| own.is_some()) {
+            // What is hidden may depend on who asks: no cache may show it to somebody else.
+            result.cache_scope = result.cache_scope.map(|_| CacheScope::Private);
         }
         Ok(result)
     }

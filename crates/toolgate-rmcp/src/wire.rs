@@ -3,9 +3,9 @@
 use rmcp::{
     ErrorData,
     model::{
-        CallToolResponse, CompleteResult, CustomResult, DiscoverResult, ErrorCode, GetPromptResponse,
-        GetTaskResult, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ReadResourceResponse,
+        CallToolResponse, CompleteResult, CustomResult, DiscoverResult, ErrorCode,
+        GetPromptResponse, GetTaskResult, InitializeResult, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ReadResourceResponse,
     },
 };
 use serde_json::Error;
@@ -148,7 +148,10 @@ mod tests {
         };
         assert_eq!(read, done);
         let more = InputRequiredResult::from_request_state("state");
-        assert!(matches!(again(&CallToolResponse::from(more)), CallToolResponse::InputRequired(_)));
+        assert!(matches!(
+            again(&CallToolResponse::from(more)),
+            CallToolResponse::InputRequired(_)
+        ));
     }
 
     #[test]
@@ -162,9 +165,17 @@ mod tests {
 
     #[test]
     fn errors_keep_code_message_and_data() {
-        let error = ErrorData::new(ErrorCode(-7), "no", Some(serde_json::json!({"a": [1, null]})));
+        let error = ErrorData::new(
+            ErrorCode(-7),
+            "no",
+            Some(serde_json::json!({"a": [1, null]})),
+        );
         assert_eq!(to_error(to_rpc(&error)), error);
-        let far = RpcError { code: i64::MAX, message: "no".into(), data: None };
+        let far = RpcError {
+            code: i64::MAX,
+            message: "no".into(),
+            data: None,
+        };
         assert_eq!(to_error(far).code, ErrorCode::INTERNAL_ERROR);
     }
 }

@@ -46,17 +46,18 @@ impl Part {
     }
 }
 
-/// Members are recorded up to this many; an object with more is scanned again when it is asked
-/// for, so that a hostile one cannot make the record larger than itself.
-pub(crate) const MAX_RECORDED: usize = 1024;
+/// Members are recorded up to this many, watched ones always; an object with more is scanned again
+/// when it is asked for, so that a hostile one cannot make the record larger than itself.
+const MAX_RECORDED: usize = 1024;
 
 /// What one pass has found. Members are where they stand; whether they fit is asked afterwards.
 #[derive(Debug, Default)]
 pub(crate) struct Envelope {
     spans: [Option<Span>; 6],
     seen: Seen,
+    /// Members of the body, in order.
     pub(crate) members: Vec<Member>,
-    /// Whether `members` is all of the body's members.
+    /// Whether that is all of them.
     pub(crate) recorded: bool,
     /// The first broken rule. The scan goes on behind it: the id may still come.
     pub(crate) fault: Option<WireError>,
@@ -152,10 +153,14 @@ impl Envelope {
         let mut first = true;
         while let Some(key) = scanner.next_key(&mut first)? {
             let value = scanner.value()?;
-            if let Err(reason) = seen.check(inside_quotes(key.of(line)), watched) {
-                self.blame(key.start, reason);
-            }
-            if self.members.len() < MAX_RECORDED {
+            let decides = match seen.check(inside_quotes(key.of(line)), watched) {
+                Ok(decides) => decides,
+                Err(reason) => {
+                    self.blame(key.start, reason);
+                    false
+                }
+            };
+            if decides || self.members.len() < MAX_RECORDED {
                 self.members.push(Member { key, value });
             } else {
                 self.recorded = false;

@@ -243,8 +243,8 @@ impl Json {
         serde_json::from_slice(&self.0)
     }
 
-    /// Reads the value into a [`serde_json::Value`]; fails on what that cannot hold (`1e400`, lone
-    /// surrogates).
+    /// Reads the value into a [`serde_json::Value`]; fails on what that cannot hold: `1e400`, lone
+    /// surrogates, 128 levels or more.
     pub fn to_value(&self) -> Result<serde_json::Value, serde_json::Error> {
         self.decode()
     }

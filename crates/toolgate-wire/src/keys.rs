@@ -133,12 +133,13 @@ impl Seen {
         self.0 & (1 << index) != 0
     }
 
-    /// Checks a key of a body object against the rules.
-    pub(crate) fn check(&mut self, spelling: &[u8], watched: &Watched) -> Result<(), Reason> {
+    /// Checks a key of a body object against the rules; true if it is a watched one.
+    pub(crate) fn check(&mut self, spelling: &[u8], watched: &Watched) -> Result<bool, Reason> {
         match watched.find(spelling) {
-            Match::Key(index) if !self.first(index) => Err(Reason::Duplicate(watched.name(index))),
+            Match::Key(index) if self.first(index) => Ok(true),
+            Match::Key(index) => Err(Reason::Duplicate(watched.name(index))),
             Match::Variant(index) => Err(misspelled(spelling, watched.name(index))),
-            Match::Key(_) | Match::None => Ok(()),
+            Match::None => Ok(false),
         }
     }
 }

@@ -121,12 +121,12 @@ impl Message {
     /// A member of params, result or error, if that is an object.
     #[must_use]
     pub fn member(&self, key: &str) -> Option<Json> {
-        if !self.recorded {
-            return self.whole_body()?.get(key);
-        }
         let mut members = self.members.iter();
-        let found = members.find(|member| keys::says(member.key_text(&self.line), key))?;
-        Some(Json::scanned(&self.line, found.value))
+        match members.find(|member| keys::says(member.key_text(&self.line), key)) {
+            Some(found) => Some(Json::scanned(&self.line, found.value)),
+            None if self.recorded => None,
+            None => self.whole_body()?.get(key),
+        }
     }
 
     /// The members of params, result or error, if that is an object.

@@ -62,3 +62,6 @@ impl Refused {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,4 +99,80 @@ fn scalar(text: &[u8]) -> Option<Id> {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests {
+    use super::*;
+
+    fn both(line: &str) -> Option<Id> {
+        salvage_id(line.as_bytes(), line.as_bytes())
+    }
+
+    #[test]
+    fn finds_the_id_at_the_start() {
+        let head = br#" {"jsonrpc":"2.0","x":[{"id":1}],"id":"a\"b","method":"m","params":{"a":"#;
+        assert_eq!(salvage_id(head, b"xxxx"), Some(Id::string("a\"b")));
+        assert_eq!(salvage_shape(head), Some(Shape::Request));
+    }
+
+    #[test]
+    fn finds_the_id_at_the_end() {
+        for (tail, id) in [
+            (r#"xx","id":7}"#, Id::number(7)),
+            ("xx\" , \"id\" : -7.0 } \r\n", Id::number(-7)),
+            (r#"]],"id":"a\\"}"#, Id::string("a\\")),
+            (r#"]],"id":"\"id\":7}"}"#, Id::string("\"id\":7}")),
+        ] {
+            assert_eq!(salvage_id(b"{\"a\":[", tail.as_bytes()), Some(id), "{tail}");
+        }
+    }
+
+    #[test]
+    fn takes_no_id_from_inside() {
+        for tail in [
+            r#","id":7}}"#,
+            r#"{"id":7}"#,
+            r#""a\",\"id":7}"#,
+            r#","id":}"#,
+            r#","id":null}"#,
+            r#","id":07}"#,
+            r#","id":"7\"}"#,
+            r#","Id":7}"#,
+            r#","id":7"#,
+            r#"id":7}"#,
+            "",
+        ] {
+            assert_eq!(salvage_id(b"{\"a\":[", tail.as_bytes()), None, "{tail}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_may_go_on_is_no_id() {
+        assert_eq!(salvage_id(br#"{"id":12"#, b""), None);
+        assert_eq!(salvage_id(br#"{"id":12,"#, b""), Some(Id::number(12)));
+        assert_eq!(salvage_id(br#"{"id":12 }"#, b""), Some(Id::number(12)));
+    }
+
+    #[test]
+    fn doubt_is_none() {
+        assert_eq!(both(r#"{"id":1,"id":1,"a":["#), None);
+        assert_eq!(both(r#"{"ID":1,"id":1,"a":["#), None);
+        assert_eq!(both(r#"{"id":null,"a":[,"id":2}"#), None);
+        assert_eq!(both(r#"{"id":1,"a":[,"id":2}"#), None);
+        assert_eq!(both(r#"{"id":1,"a":[,"id":1.0}"#), Some(Id::number(1)));
+        assert_eq!(salvage_id(b"{\"id\":\"\xff\",", b""), None);
+    }
+
+    #[test]
+    fn shapes_by_the_keys_at_the_start() {
+        for (head, shape) in [
+            (r#"{"id":1,"result":{"a"#, Some(Shape::Response)),
+            (r#"{"error":{"#, Some(Shape::Error)),
+            (r#"{"method":"m","params":{"#, None),
+            (r#"{"method":"m","id":1,"params":{"#, Some(Shape::Request)),
+            (r#"{"method":"m","params":{}}"#, Some(Shape::Notification)),
+            (r#"{"method":"m","result":{"#, None),
+            ("", None),
+        ] {
+            assert_eq!(salvage_shape(head.as_bytes()), shape, "{head}");
+        }
+    }
+}

@@ -112,6 +112,25 @@ mod tests {
     }
 
     #[test]
+    fn pairs_are_joined_at_every_edge() {
+        for (spelled, said) in [
+            ("\\ud800\\udc00", '\u{10000}'),
+            ("\\uD800\\uDFFF", '\u{103ff}'),
+            ("\\udbff\\udc00", '\u{10fc00}'),
+            ("\\uDBFF\\udfff", '\u{10ffff}'),
+            ("\\ud7ff", '\u{d7ff}'),
+            ("\\ue000", '\u{e000}'),
+            ("\\uffff", '\u{ffff}'),
+        ] {
+            assert_eq!(
+                &*unescape(spelled.as_bytes()),
+                said.to_string().as_bytes(),
+                "{spelled}"
+            );
+        }
+    }
+
+    #[test]
     fn lone_surrogates_are_no_text_but_stay_distinct() {
         for spelled in [
             "\\ud800",

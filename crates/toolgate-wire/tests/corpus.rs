@@ -1,6 +1,13 @@
 //! The properties on every file of the fuzz corpus, and on what mutation makes of them: the same
 //! twenty thousand inputs on each run.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "clippy does not see that helpers of a test are tests"
+)]
+
 use std::fs;
 use std::path::Path;
 

@@ -174,4 +174,10 @@ impl Answer {
         self.body = Ok(result);
         self.origin = None;
     }
+
+    /// Replaces the answer by an error object.
+    pub fn set_error(&mut self, error: Json) {
+        self.body = Err(error);
+        self.origin = None;
+    }
 }

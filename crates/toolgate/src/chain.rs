@@ -196,7 +196,8 @@ impl fmt::Display for Chain {
             .unwrap_or(0);
         writeln!(f, " client")?;
         for (at, info) in self.0.infos.iter().enumerate() {
-            writeln!(f, "{:>3}  {:width$}  {}", at + 1, info.name, info.describe)?;
+            let line = format!("{:>3}  {:width$}  {}", at + 1, info.name, info.describe);
+            writeln!(f, "{}", line.trim_end())?;
         }
         write!(f, " tool")
     }

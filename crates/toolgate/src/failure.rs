@@ -58,6 +58,20 @@ pub struct RpcError {
     pub data: Option<Json>,
 }
 
+impl RpcError {
+    /// The error object as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let mut error = toolgate_wire::Object::new();
+        error.set("code", Json::value(&self.code.into()));
+        error.set("message", Json::string(&self.message));
+        if let Some(data) = &self.data {
+            error.set("data", data.clone());
+        }
+        error.finish()
+    }
+}
+
 impl Failure {
     /// A failure of this code. Its message is told exactly as given.
     pub fn new(code: Code, message: impl Into<String>) -> Self {

@@ -13,6 +13,8 @@ mod registry;
 mod selector;
 pub mod settings;
 pub mod stack;
+#[cfg(test)]
+mod testbed;
 mod tier;
 mod tool;
 mod transform;

@@ -163,9 +163,10 @@ impl Outcome {
     pub fn into_reply(self) -> Reply {
         let silent = |f: &Failure| f.code().entry().delivery == Delivery::Silence;
         match (self.origin, self.result, self.failure) {
+            // Whatever the server still said: a cancelled call gets no answer.
+            (_, None, Some(failure)) if silent(&failure) => Reply::Nothing,
             (Some(line), ..) => Reply::Verbatim(line),
             (None, Some(result), _) => Reply::Result(result.json),
-            (None, None, Some(failure)) if silent(&failure) => Reply::Nothing,
             (None, None, Some(failure)) => Reply::Error(failure.to_rpc()),
             (None, None, None) => Reply::Error(
                 Failure::internal("a layer made an outcome without an answer").to_rpc(),

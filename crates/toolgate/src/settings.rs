@@ -40,23 +40,30 @@ pub struct Settings {
 }
 
 /// `chain = "default"`, or the names of the layers, outermost first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ChainOrder {
     /// The order of [`stack`](crate::stack).
     #[default]
-    #[serde(deserialize_with = "default_order")]
     Default,
     /// These layers, in this order.
     Listed(Vec<String>),
 }
 
-fn default_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
-    match String::deserialize(deserializer)?.as_str() {
-        "default" => Ok(()),
-        other => Err(serde::de::Error::custom(format!(
-            "unknown chain `{other}`: write `default` or a list of layers"
-        ))),
+impl<'de> Deserialize<'de> for ChainOrder {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected `default` or a list of layers")]
+        enum Either {
+            Name(String),
+            Listed(Vec<String>),
+        }
+        match Either::deserialize(deserializer)? {
+            Either::Name(name) if name == "default" => Ok(Self::Default),
+            Either::Name(other) => Err(serde::de::Error::custom(format!(
+                "unknown chain `{other}`: write `default` or a list of layers"
+            ))),
+            Either::Listed(layers) => Ok(Self::Listed(layers)),
+        }
     }
 }
 
@@ -82,8 +89,10 @@ pub struct LimitsConfig {
     /// How long a call may take, as `60s`, or `"off"`.
     pub timeout: Switch<Duration>,
     /// The most bytes of one message, either way.
+    #[serde(deserialize_with = "more_than_none")]
     pub message_bytes: usize,
     /// How many requests may be in flight at once.
+    #[serde(deserialize_with = "more_than_none")]
     pub in_flight: usize,
 }
 
@@ -96,6 +105,15 @@ impl Default for LimitsConfig {
             message_bytes: 64 * 1024 * 1024,
             in_flight: 10_000,
         }
+    }
+}
+
+fn more_than_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    match usize::deserialize(deserializer)? {
+        0 => Err(serde::de::Error::custom(
+            "`0` would let nothing pass: write at least 1",
+        )),
+        number => Ok(number),
     }
 }
 
@@ -185,16 +203,28 @@ impl Settings {
         TierRules::new(rules.collect(), self.annotations == Annotations::Trust)
     }
 
-    pub(crate) fn response_limit(&self, bytes: usize) -> ResponseLimitConfig {
+    /// What the response limit is set to, or `None` when nothing is limited: neither all results nor
+    /// those of a single tool.
+    pub(crate) fn response_limit(&self) -> Option<ResponseLimitConfig> {
+        let bytes = match self.limits.response_bytes.get() {
+            Some(bytes) => bytes,
+            None if self.limits_single_tools() => usize::MAX,
+            None => return None,
+        };
         let tools = self.tools.iter();
         let tools = tools.filter(|(_, tool)| tool.response_bytes.is_some() || tool.keep.is_some());
-        let tools = tools
-            .map(|(s, tool)| (s.clone(), tool.response_bytes, tool.keep))
-            .collect();
-        ResponseLimitConfig {
+        let tools = tools.map(|(s, tool)| (s.clone(), tool.response_bytes, tool.keep));
+        Some(ResponseLimitConfig {
             bytes,
             keep: self.limits.keep,
-            tools,
-        }
+            tools: tools.collect(),
+        })
+    }
+
+    /// Whether a tool has a response limit of its own.
+    pub(crate) fn limits_single_tools(&self) -> bool {
+        self.tools
+            .iter()
+            .any(|(_, tool)| tool.response_bytes.is_some())
     }
 }

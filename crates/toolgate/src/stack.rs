@@ -119,8 +119,8 @@ fn add(
 ) -> Result<Builder, (Builder, &'static str)> {
     let limits = &settings.limits;
     match name {
-        response_limit::NAME => match limits.response_bytes.get() {
-            Some(bytes) => Ok(builder.layer(ResponseLimit::new(settings.response_limit(bytes)))),
+        response_limit::NAME => match settings.response_limit() {
+            Some(config) => Ok(builder.layer(ResponseLimit::new(config))),
             None => Err((builder, "`limits.response_bytes` is off")),
         },
         error_results::NAME => Ok(builder.layer(ErrorResults)),
@@ -154,6 +154,11 @@ fn heeded(settings: &Settings, layers: &[String]) -> Result<(), StackError> {
             settings.audit.file != audit::Target::Off,
         ),
         (retry::NAME, "`[retry]`", settings.retry.is_some()),
+        (
+            response_limit::NAME,
+            "`response_bytes` of a tool",
+            settings.limits_single_tools(),
+        ),
     ];
     for (layer, setting, is_set) in asked {
         if is_set && !layers.iter().any(|name| name == layer) {

@@ -2,11 +2,12 @@
 
 use std::{fmt, sync::Arc};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use toolgate_wire::Json;
 
 use crate::{
     identity::ToolId,
+    middleware::response_limit::{Keep, SMALLEST},
     selector::Selector,
     tier::{Hints, Tier},
 };
@@ -162,9 +163,19 @@ pub struct ToolSettings {
     /// The tool's safety tier, over its own annotations.
     pub tier: Option<Tier>,
     /// The most bytes of one result of this tool, over `limits.response_bytes`.
+    #[serde(default, deserialize_with = "response_bytes")]
     pub response_bytes: Option<usize>,
     /// Which end of an oversized text is kept.
-    pub keep: Option<crate::middleware::response_limit::Keep>,
+    pub keep: Option<Keep>,
+}
+
+fn response_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    match usize::deserialize(deserializer)? {
+        bytes if bytes < SMALLEST => Err(serde::de::Error::custom(format!(
+            "`{bytes}` is too small: at least {SMALLEST} bytes"
+        ))),
+        bytes => Ok(Some(bytes)),
+    }
 }
 
 #[cfg(test)]

@@ -61,7 +61,8 @@ impl Wrap {
     pub fn new(options: Options) -> Result<Self, StackError> {
         let stack = stack::build(&options.settings)?;
         let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
-        let principal = Principal::Local(user.unwrap_or_else(|_| "unknown".to_owned()).into());
+        let user = user.unwrap_or_else(|_| format!("uid-{}", rustix::process::getuid().as_raw()));
+        let principal = Principal::Local(user.into());
         let id: Arc<str> = toolgate::CallId::next().to_string().into();
         let session = Session { id, namespace: NAMESPACE.into(), principal };
         Ok(Self { options, stack, session })

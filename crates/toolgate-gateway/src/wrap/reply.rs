@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use toolgate::{Code, Failure, Reply};
-use toolgate_wire::{Id, error_response, response};
+use toolgate_wire::{Id, Json, Message, era, error_response, response};
 
 use super::hub::Hub;
 
@@ -38,12 +38,18 @@ pub(crate) struct Owed {
     hub: Arc<Hub>,
     id: Id,
     batch: Option<Arc<Batch>>,
+    is_modern: bool,
     open: bool,
 }
 
 impl Owed {
-    pub(crate) fn new(hub: Arc<Hub>, id: Id, batch: Option<Arc<Batch>>) -> Self {
-        Self { hub, id, batch, open: true }
+    /// The answer that `message` waits for; `None` if it is no request.
+    pub(crate) fn new(hub: &Arc<Hub>, message: &Message, batch: Option<Arc<Batch>>) -> Option<Self> {
+        let id = message.id()?.clone();
+        let version = message.member("_meta").and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
+        let version = version.as_ref().and_then(Json::text);
+        let is_modern = version.is_some_and(|version| era::is_modern(&version));
+        Some(Self { hub: Arc::clone(hub), id, batch, is_modern, open: true })
     }
 
     pub(crate) fn id(&self) -> &Id {
@@ -53,6 +59,7 @@ impl Owed {
     pub(crate) async fn reply(self, reply: Reply) {
         let line = match reply {
             Reply::Verbatim(line) => Some(line),
+            Reply::Result(json) if self.is_modern => Some(response(&self.id, &complete(json))),
             Reply::Result(json) => Some(response(&self.id, &json)),
             Reply::Error(rpc) => {
                 Some(error_response(Some(&self.id), rpc.code, &rpc.message, rpc.data.as_ref()))
@@ -87,6 +94,17 @@ impl Owed {
         if let Some(line) = line {
             self.hub.to_client.push(line).await;
         }
+    }
+}
+
+/// Layers write results as every era reads them; from 2026-07-28 on each one says its type too.
+fn complete(json: Json) -> Json {
+    match json.object() {
+        Some(mut object) if !object.contains("resultType") => {
+            object.set("resultType", Json::string("complete"));
+            object.finish()
+        }
+        _ => json,
     }
 }
 

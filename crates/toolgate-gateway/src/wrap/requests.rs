@@ -18,9 +18,8 @@ const PARENT: &str = "parent_call_uuid";
 
 /// Takes up one request of the client.
 pub(crate) fn take_up(hub: &Arc<Hub>, message: Message, batch: Option<Arc<Batch>>) {
-    let Some(id) = message.id().cloned() else { return };
-    let begun = hub.begin(&id);
-    let owed = Owed::new(Arc::clone(hub), id, batch);
+    let Some(owed) = Owed::new(hub, &message, batch) else { return };
+    let begun = hub.begin(owed.id());
     let task_hub = Arc::clone(hub);
     hub.tasks.spawn(async move {
         let hub = task_hub;

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{Check, Dice, ensure, oracle};
+use super::oracle::{self, Verdict};
+use super::{Check, Dice, ensure};
 use crate::{Id, Json, Limits, Message, Refused, WireErrorKind, salvage_id};
 
 /// Checks the reader against `serde_json`, and what it says about a message against it.
@@ -30,8 +31,10 @@ pub fn check_message(bytes: &[u8]) -> Result<(), String> {
 fn check_accepted(message: &Message, json: &Json) -> Check {
     let line = message.line();
     ensure(line.trim_ascii() == json.as_bytes(), "the line is kept")?;
-    if let Some(shape) = oracle::shape_of(json.as_str()) {
-        ensure(shape == Some(message.shape()), "accepted by the rules")?;
+    match oracle::judge(json.as_str()) {
+        Verdict::Accept(shape) => ensure(shape == message.shape(), "the shape by the rules")?,
+        Verdict::Refuse => return Err("what the rules refuse is refused".to_owned()),
+        Verdict::Unknown => {}
     }
     let method = json.get("method");
     let method = method.as_ref().and_then(Json::text).unwrap_or_default();
@@ -119,6 +122,6 @@ fn check_refused(refused: &Refused, json: &Json) -> Check {
     }
     // The oracle compares keys by what they say: it does not see escaped spellings.
     let escaped = kind == WireErrorKind::KeySpelling && json.as_bytes().contains(&b'\\');
-    let accepted = oracle::shape_of(json.as_str()).flatten().is_some();
+    let accepted = matches!(oracle::judge(json.as_str()), Verdict::Accept(_));
     ensure(!accepted || escaped, "what the rules accept is accepted")
 }

@@ -69,13 +69,21 @@ impl Pairs {
 
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// The shape of valid JSON that is to be accepted as a message; `Some(None)` if it is to be
-/// refused. `None` if serde cannot tell: it does not decode lone surrogates.
-pub(super) fn shape_of(json: &str) -> Option<Option<Shape>> {
+/// What is to become of valid JSON that wants to be a message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Accept(Shape),
+    Refuse,
+    /// Serde cannot tell: it does not decode lone surrogates.
+    Unknown,
+}
+
+pub(super) fn judge(json: &str) -> Verdict {
     if json.contains("\\ud") || json.contains("\\uD") {
-        return None;
+        return Verdict::Unknown;
     }
-    Some(Pairs::of(json).and_then(|message| shape(&message)))
+    let shape = Pairs::of(json).and_then(|message| shape(&message));
+    shape.map_or(Verdict::Refuse, Verdict::Accept)
 }
 
 /// The rules, read once more. Escaped spellings of keys are not seen here.

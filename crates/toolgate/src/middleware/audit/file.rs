@@ -120,7 +120,10 @@ impl AuditFile {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
         fs::create_dir_all(folder)?;
     }
     let mut options = OpenOptions::new();

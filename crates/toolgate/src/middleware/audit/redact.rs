@@ -123,7 +123,11 @@ impl Redactor {
     }
 
     fn sounds_sensitive(&self, text: &str) -> bool {
-        let quoted = |key: &str| ['"', '\''].iter().any(|q| text.contains(&format!("{q}{key}{q}")));
+        let quoted = |key: &str| {
+            ['"', '\'']
+                .iter()
+                .any(|q| text.contains(&format!("{q}{key}{q}")))
+        };
         let mut exact = self.keys.iter().map(String::as_str).chain(PAYLOADS);
         self.has_secret_word(&text.to_lowercase()) || exact.any(quoted)
     }
@@ -134,13 +138,27 @@ impl Redactor {
     }
 
     fn has_sensitive_key(&self, json: &Json) -> bool {
-        let members = json.object().unwrap_or_default();
-        let mut members = members.iter();
-        let elements = json.array().unwrap_or_default();
-        let in_text = || json.text().is_some_and(|text| self.is_sensitive_json(&text));
-        members.any(|(key, value)| self.is_sensitive(&key) || self.has_sensitive_key(&value))
-            || elements.iter().any(|json| self.has_sensitive_key(json))
-            || in_text()
+        let is_sensitive = |key: &str, value: &Json| {
+            self.is_sensitive(key)
+                || BATCHES.contains(&key) && !is_batch(value)
+                || self.has_sensitive_key(value)
+        };
+        match json.kind() {
+            Kind::Object => {
+                let members = json.object().unwrap_or_default();
+                members
+                    .iter()
+                    .any(|(key, value)| is_sensitive(&key, &value))
+            }
+            Kind::Array => {
+                let elements = json.array().unwrap_or_default();
+                elements.iter().any(|json| self.has_sensitive_key(json))
+            }
+            Kind::String => json
+                .text()
+                .is_some_and(|text| self.is_sensitive_json(&text)),
+            Kind::Number | Kind::Bool | Kind::Null => false,
+        }
     }
 
     /// Length and the first twelve digits of a digest: enough to see that two values are the same.
@@ -185,9 +203,9 @@ impl Walk<'_> {
                 Some(text) => json!(cut(&text)),
                 None => shape(json),
             },
-            Kind::Number | Kind::Bool | Kind::Null => {
-                json.to_value().unwrap_or_else(|_| json!(cut(json.as_str())))
-            }
+            Kind::Number | Kind::Bool | Kind::Null => json
+                .to_value()
+                .unwrap_or_else(|_| json!(cut(json.as_str()))),
         }
     }
 
@@ -251,14 +269,27 @@ impl Walk<'_> {
         let told = elements.iter().take(MOST_ENTRIES);
         let mut list: Vec<Value> = told.map(|element| each(self, element)).collect();
         if elements.len() > MOST_ENTRIES {
-            list.push(json!(format!("...<{} more>", elements.len() - MOST_ENTRIES)));
+            list.push(json!(format!(
+                "...<{} more>",
+                elements.len() - MOST_ENTRIES
+            )));
         }
         Value::Array(list)
     }
 }
 
+/// Whether it is a list of calls and of nothing else.
+fn is_batch(json: &Json) -> bool {
+    let elements = json.array();
+    elements.is_some_and(|all| all.iter().all(|json| json.kind() == Kind::Object))
+}
+
 fn prefix(bytes: &[u8]) -> String {
-    bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    bytes
+        .iter()
+        .take(6)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn shape(json: &Json) -> Value {

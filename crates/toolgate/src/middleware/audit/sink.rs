@@ -238,11 +238,15 @@ struct Writer {
 /// So many records go into one write at most.
 const BATCH: usize = 256;
 
+/// How long a record waits for others to be written with.
+const MOMENT: Duration = Duration::from_millis(2);
+
 impl Writer {
     fn run(&mut self) {
         let mut events = Vec::with_capacity(BATCH);
         let mut lines = Vec::new();
         while self.receiver.blocking_recv_many(&mut events, BATCH) > 0 {
+            self.gather(&mut events);
             lines.clear();
             let lost = self.note_lost(&mut lines);
             let count = events.len() as u64;
@@ -258,6 +262,19 @@ impl Writer {
         let lost = self.note_lost(&mut lines);
         if !lines.is_empty() {
             self.put(&lines, 0, lost);
+        }
+    }
+
+    /// Waits a moment for further records: a write and a wake-up for each one of them would cost more
+    /// than the records themselves.
+    fn gather(&mut self, events: &mut Vec<Event>) {
+        if events.len() < BATCH && !self.receiver.is_closed() {
+            std::thread::sleep(MOMENT);
+        }
+        while events.len() < BATCH
+            && let Ok(event) = self.receiver.try_recv()
+        {
+            events.push(event);
         }
     }
 

@@ -19,8 +19,7 @@ const LONGEST_NAME: usize = 64;
 /// Values times bytes of the message that are compared at most. Beyond it nobody reads the message.
 const MOST_WORK: usize = 64 << 20;
 /// What is told instead.
-const WITHHELD: &str =
-    "The arguments do not fit the tool's schema (the server's message is withheld: it is too long to be cleaned of values)";
+const WITHHELD: &str = "The arguments do not fit the tool's schema (the server's message is withheld: it is too long to be cleaned of values)";
 
 /// The names among the arguments that the tool does not know.
 pub(super) fn unexpected(tool: &Tool, arguments: &Json) -> Vec<String> {

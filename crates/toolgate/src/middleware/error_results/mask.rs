@@ -226,8 +226,14 @@ mod tests {
     #[test]
     fn cuts_are_on_characters() {
         // The characters that differ share their first byte here, and their last one there.
-        assert_eq!(masked("пароль пароп!", &["пароль пароль пароль"]), "[value]п!");
-        assert_eq!(masked("Ѡabcdefghijklmnopq", &["xРabcdefghijklmnopq"]), "Ѡ[value]");
+        assert_eq!(
+            masked("пароль пароп!", &["пароль пароль пароль"]),
+            "[value]п!"
+        );
+        assert_eq!(
+            masked("Ѡabcdefghijklmnopq", &["xРabcdefghijklmnopq"]),
+            "Ѡ[value]"
+        );
     }
 
     #[test]

@@ -10,10 +10,10 @@ pub(super) fn header(dropped: usize) -> String {
     format!("[... truncated {dropped} bytes ...]")
 }
 
-/// What one character costs in JSON text.
+/// What one character costs in JSON text, as the wire writes it.
 fn cost(c: char) -> usize {
     match c {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '"' | '\\' | '\n' | '\r' | '\t' => 2,
         c if c < ' ' => 6,
         c => c.len_utf8(),
     }
@@ -23,30 +23,32 @@ fn cost(c: char) -> usize {
 pub(super) fn part(text: &str, budget: usize, keep: Keep) -> &str {
     match keep {
         Keep::Tail => {
-            let from = boundary(text.char_indices().rev(), budget).unwrap_or(0);
-            let kept = text.get(from..).unwrap_or_default();
-            if from == 0 { kept } else { at_line_start(kept) }
+            let kept: usize = fitting(text.chars().rev(), budget);
+            let (gone, kept) = text.split_at(text.len() - kept);
+            if gone.is_empty() || gone.ends_with('\n') {
+                kept
+            } else {
+                at_line_start(kept)
+            }
         }
         Keep::Head => {
-            let indices = text.char_indices().map(|(at, c)| (at + c.len_utf8(), c));
-            let to = boundary(indices, budget).unwrap_or(text.len());
-            text.get(..to).unwrap_or_default()
+            let kept = fitting(text.chars(), budget);
+            text.get(..kept).unwrap_or_default()
         }
     }
 }
 
-/// Where the budget ends, or `None` when all of it fits.
-fn boundary(chars: impl Iterator<Item = (usize, char)>, budget: usize) -> Option<usize> {
-    let mut spent = 0;
-    let mut last = None;
-    for (at, c) in chars {
+/// How many bytes of text fit the budget, in whole characters.
+fn fitting(chars: impl Iterator<Item = char>, budget: usize) -> usize {
+    let (mut spent, mut bytes) = (0, 0);
+    for c in chars {
         spent += cost(c);
         if spent > budget {
-            return Some(last.unwrap_or(at));
+            break;
         }
-        last = Some(at);
+        bytes += c.len_utf8();
     }
-    None
+    bytes
 }
 
 /// Drops the rest of a line that was cut in two, unless that would cost much of what is kept.
@@ -60,6 +62,10 @@ fn at_line_start(kept: &str) -> &str {
 /// `text` cut to `budget` bytes of JSON with the header line at the end that is missing, and how
 /// many bytes went.
 pub(super) fn shorten(text: &str, budget: usize, keep: Keep) -> (String, usize) {
+    // It may only have been spelt long, as `\u00e9`.
+    if text.len() <= budget && part(text, budget, keep).len() == text.len() {
+        return (text.to_owned(), 0);
+    }
     let kept = part(text, budget.saturating_sub(HEADER_ROOM), keep);
     let dropped = text.len() - kept.len();
     let header = header(dropped);
@@ -76,11 +82,11 @@ mod tests {
 
     #[test]
     fn the_boundary_is_on_a_character_and_within_the_budget() {
-        let text = "aé漢😀\n\"\u{1}".repeat(50);
+        let text = "aé漢😀\n\"\u{1}\u{8}\u{c}\u{7f}\\".repeat(50);
         for keep in [Keep::Tail, Keep::Head] {
             for budget in 0..300 {
                 let kept = part(&text, budget, keep);
-                let cost = serde_json::to_string(kept).unwrap().len() - 2;
+                let cost = toolgate_wire::Json::string(kept).len() - 2;
                 assert!(cost <= budget, "{cost} > {budget}");
                 match keep {
                     Keep::Tail => assert!(text.ends_with(kept)),
@@ -95,6 +101,8 @@ mod tests {
         let text = "0123456789\n".repeat(100);
         let kept = part(&text, 500, Keep::Tail);
         assert!(kept.starts_with("0123456789\n"), "{kept:?}");
+        // Two lines of the budget are exactly two lines.
+        assert_eq!(part(&text, 24, Keep::Tail), "0123456789\n0123456789\n");
         let long = "x".repeat(1000);
         assert_eq!(part(&long, 500, Keep::Tail).len(), 500);
     }
@@ -108,5 +116,6 @@ mod tests {
         assert_eq!(kept.len() + dropped, text.len());
         let (short, dropped) = shorten(&text, 1000, Keep::Head);
         assert!(short.ends_with(&format!("\n[... truncated {dropped} bytes ...]")));
+        assert_eq!(shorten("short", 5, Keep::Tail), ("short".to_owned(), 0));
     }
 }

@@ -15,7 +15,7 @@ use shrink::{CONTENT, CONTENTS, Rigid, shrink};
 use crate::{
     call::{Answer, Call, Request},
     context::Context,
-    failure::{Failure, Ran},
+    failure::Failure,
     middleware::{Hooks, Middleware, Order},
     next::Next,
     outcome::{Outcome, ToolResult},
@@ -36,9 +36,14 @@ pub struct ResponseLimit {
 }
 
 impl ResponseLimit {
-    /// With these settings.
+    /// With these settings. Limits below 1000 bytes are raised to it: a shorter result could not
+    /// even say that it was shortened.
     #[must_use]
-    pub fn new(config: ResponseLimitConfig) -> Self {
+    pub fn new(mut config: ResponseLimitConfig) -> Self {
+        config.bytes = config.bytes.max(SMALLEST);
+        for (_, bytes, _) in &mut config.tools {
+            *bytes = bytes.map(|bytes| bytes.max(SMALLEST));
+        }
         Self { config }
     }
 
@@ -73,17 +78,14 @@ impl Middleware for ResponseLimit {
             Keep::Tail => "tail",
             Keep::Head => "head",
         };
-        let mut text = format!(
-            "at most {} bytes a result, keeps the {keep}",
-            self.config.bytes
-        );
-        if !self.config.tools.is_empty() {
-            text.push_str(&format!(
-                "; {} rules for single tools",
-                self.config.tools.len()
-            ));
+        let rules = self.config.tools.len();
+        match (self.config.bytes, rules) {
+            (usize::MAX, _) => format!("single tools only, {rules} rules, keeps the {keep}"),
+            (bytes, 0) => format!("at most {bytes} bytes a result, keeps the {keep}"),
+            (bytes, _) => format!(
+                "at most {bytes} bytes a result, keeps the {keep}; {rules} rules for single tools"
+            ),
         }
-        text
     }
 
     fn hooks(&self) -> Hooks {
@@ -122,19 +124,7 @@ impl Middleware for ResponseLimit {
                 outcome.set_result(ToolResult::known(json, is_error, result_type.as_ref()));
                 outcome
             }
-            Err(Rigid) => {
-                let message = format!(
-                    "The result of {size} bytes is over the limit of {limit} bytes and cannot be \
-                     shortened without breaking its structure"
-                );
-                let failure = Failure::new(Code::ResponseTooLarge, message)
-                    .suggest("Ask for less at once, or raise limits.response_bytes.")
-                    .by(NAME, format!("limits.response_bytes = {limit}"))
-                    .ran(Ran::Yes);
-                let mut refused = Outcome::failed(failure.clone());
-                refused.set_result(super::error_results::rendered(&failure));
-                refused
-            }
+            Err(Rigid) => too_large(outcome, size, limit),
         }
     }
 
@@ -144,11 +134,35 @@ impl Middleware for ResponseLimit {
         let Ok(result) = &answer.body else {
             return answer;
         };
-        if is_read && result.len() > self.config.bytes {
-            if let Ok(json) = shrink(result, &CONTENTS, self.config.bytes, self.config.keep, true) {
-                answer.set_result(json);
+        let (size, limit) = (result.len(), self.config.bytes);
+        if is_read && size > limit {
+            match shrink(result, &CONTENTS, limit, self.config.keep, true) {
+                Ok(json) => answer.set_result(json),
+                Err(Rigid) => answer.set_error(refusal(size, limit).to_rpc().to_json()),
             }
         }
         answer
     }
+}
+
+fn refusal(size: usize, limit: usize) -> Failure {
+    let message = format!(
+        "The result of {size} bytes is over the limit of {limit} bytes and cannot be shortened \
+         without breaking its structure"
+    );
+    Failure::new(Code::ResponseTooLarge, message)
+        .suggest("Ask for less at once, or raise limits.response_bytes.")
+        .by(NAME, format!("limits.response_bytes = {limit}"))
+}
+
+/// What the client reads instead. A call that had failed anyway stays failed for its own reason.
+fn too_large(outcome: Outcome, size: usize, limit: usize) -> Outcome {
+    let failure = refusal(size, limit).ran(outcome.ran());
+    let result = super::error_results::rendered(&failure);
+    let mut refused = match outcome.failure() {
+        Some(_) => outcome,
+        None => Outcome::failed(failure),
+    };
+    refused.set_result(result);
+    refused
 }

@@ -1,5 +1,7 @@
 //! Shrinking a result: its texts, its structured content, and only then its other blocks.
 
+use std::borrow::Cow;
+
 use toolgate_wire::{Json, Object};
 
 use super::{Keep, cut, structured};
@@ -31,13 +33,18 @@ pub(super) const FLAG: &str = "toolgate/truncated";
 /// Room for [`FLAG`] and commas.
 const FLAG_ROOM: usize = 200;
 
+/// Results of more values are not taken apart: that would take many times their size in memory.
+const MOST_VALUES: usize = 1_000_000;
+
 fn text_block(_: &Json, text: String) -> Json {
     Json::value(&serde_json::json!({"type": "text", "text": text}))
 }
 
 fn text_resource(block: &Json, text: String) -> Json {
     let mut object = block.object().unwrap_or_default();
-    object.remove("blob");
+    if object.remove("blob").is_some() && object.contains("mimeType") {
+        object.set("mimeType", Json::string("text/plain"));
+    }
     object.set("text", Json::string(&text));
     object.finish()
 }
@@ -50,23 +57,23 @@ pub(super) fn shrink(
     keep: Keep,
     optional: bool,
 ) -> Result<Json, Rigid> {
+    if has_too_many_values(result.as_bytes()) {
+        return Err(Rigid);
+    }
     let mut object = result.object().ok_or(Rigid)?;
-    let content = object
-        .get(blocks.member)
-        .and_then(|json| json.array())
-        .unwrap_or_default();
+    let content = object.get(blocks.member).and_then(|json| json.array());
     let structured = object.get("structuredContent");
-    let elastic = content.iter().map(Json::len).sum::<usize>() + content.len();
-    let structure = structured.as_ref().map_or(0, Json::len);
-    let fixed = result.len().saturating_sub(elastic + structure) + FLAG_ROOM;
-    let room = limit.checked_sub(fixed).ok_or(Rigid)?;
+    let room = limit.checked_sub(fixed(&object, blocks)).ok_or(Rigid)?;
 
-    let mut dropped = 0;
-    let mut used = 0;
+    let elastic = size(content.as_deref().unwrap_or_default());
+    let (mut dropped, mut used) = (0, 0);
     if let Some(structured) = structured {
-        // Each of the two gets room in proportion to what it has.
-        let share = room / 1000 * (structure * 1000 / (structure + elastic).max(1));
-        match structured::shrink(&structured, share, keep) {
+        let share = share(structured.len(), elastic, room);
+        // Where it cannot be brought into its share it may have all, less a line in the content.
+        let most = room.saturating_sub(elastic.min(FLAG_ROOM));
+        let shrunk = structured::shrink(&structured, share, keep)
+            .or_else(|Rigid| structured::shrink(&structured, most, keep));
+        match shrunk {
             Ok((json, cut)) => {
                 used = json.len();
                 dropped += cut;
@@ -79,9 +86,11 @@ pub(super) fn shrink(
             Err(Rigid) => return Err(Rigid),
         }
     }
-    let (kept, cut) = fit(content, blocks, room.saturating_sub(used), keep);
-    dropped += cut;
-    object.set(blocks.member, Json::list(&kept));
+    if let Some(content) = content {
+        let (kept, cut) = fit(content, blocks, room.saturating_sub(used), keep);
+        dropped += cut;
+        object.set(blocks.member, Json::list(&kept));
+    }
     flag(&mut object, dropped);
     let shrunk = object.finish();
     if shrunk.len() <= limit {
@@ -91,19 +100,69 @@ pub(super) fn shrink(
     }
 }
 
+/// What cannot be shortened: everything but the blocks and the structured content.
+fn fixed(object: &Object, blocks: &Blocks) -> usize {
+    let mut bare = object.clone();
+    for member in [blocks.member, "structuredContent"] {
+        if bare.contains(member) {
+            bare.set(member, Json::list([]));
+        }
+    }
+    bare.finish().len() + FLAG_ROOM
+}
+
+/// The room of the structured content: whichever of the two is small keeps all it has.
+fn share(structure: usize, elastic: usize, room: usize) -> usize {
+    if elastic <= room / 2 {
+        room - elastic
+    } else {
+        structure.min(room / 2)
+    }
+}
+
+/// Whether there are more than [`MOST_VALUES`] values, counted without building any.
+fn has_too_many_values(text: &[u8]) -> bool {
+    // A value takes two bytes at least.
+    if text.len() / 2 <= MOST_VALUES {
+        return false;
+    }
+    let (mut count, mut in_string, mut escaped) = (0, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => count += 1,
+            _ => {}
+        }
+    }
+    count > MOST_VALUES
+}
+
 fn flag(object: &mut Object, dropped: usize) {
-    let mut meta = object
-        .get("_meta")
-        .and_then(|json| json.object())
-        .unwrap_or_default();
+    let meta = object.get("_meta").and_then(|json| json.object());
+    let mut meta = meta.unwrap_or_default();
     meta.set(FLAG, Json::value(&serde_json::json!({"bytes": dropped})));
     object.set("_meta", meta.finish());
 }
 
+fn size(blocks: &[Json]) -> usize {
+    blocks.iter().map(|block| block.len() + 1).sum()
+}
+
 /// Keeps blocks from the end that matters until the room is used up; the one at the edge is cut, and
-/// those beyond it go. One header tells of all of it.
+/// those beyond it go. One header tells of all of it: the bytes of the texts that are missing, and
+/// the whole of blocks that cannot be cut.
 fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Json>, usize) {
-    let mut left = room.saturating_sub(cut::HEADER_ROOM);
+    if size(&content) <= room {
+        return (content, 0);
+    }
+    let model = match keep {
+        Keep::Tail => content.first(),
+        Keep::Head => content.last(),
+    };
+    let note = |header: String| (blocks.note)(model.unwrap_or(&Json::null()), header);
+    let mut left = room.saturating_sub(note(cut::header(usize::MAX)).len() + 1);
     let mut order: Vec<usize> = (0..content.len()).collect();
     if keep == Keep::Tail {
         order.reverse();
@@ -121,10 +180,12 @@ fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Jso
         } else if let Some(text) = text_of(block) {
             let mut part = "";
             if !full {
-                let frame = block.len().saturating_sub(encoded(&text));
-                part = cut::part(&text, left.saturating_sub(frame), keep);
-                kept.push((at, with_text(block, part)));
                 full = true;
+                let frame = with_text(block, "").len() + 1;
+                part = cut::part(&text, left.saturating_sub(frame), keep);
+                if !part.is_empty() {
+                    kept.push((at, with_text(block, part)));
+                }
             }
             dropped += text.len() - part.len();
         } else {
@@ -135,14 +196,13 @@ fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Jso
     kept.sort_by_key(|(at, _)| *at);
     let mut kept: Vec<Json> = kept.into_iter().map(|(_, block)| block).collect();
     if dropped > 0 {
-        put_header(&mut kept, &content, blocks, dropped, keep);
+        put_header(&mut kept, cut::header(dropped), note, keep);
     }
     (kept, dropped)
 }
 
 /// Puts the header into the text at the edge, or into a block of its own.
-fn put_header(kept: &mut Vec<Json>, all: &[Json], blocks: &Blocks, dropped: usize, keep: Keep) {
-    let header = cut::header(dropped);
+fn put_header(kept: &mut Vec<Json>, header: String, note: impl Fn(String) -> Json, keep: Keep) {
     let edge = match keep {
         Keep::Tail => kept.first_mut(),
         Keep::Head => kept.last_mut(),
@@ -157,32 +217,16 @@ fn put_header(kept: &mut Vec<Json>, all: &[Json], blocks: &Blocks, dropped: usiz
         *block = with_text(block, &text);
         return;
     }
-    let model = match keep {
-        Keep::Tail => all.first(),
-        Keep::Head => all.last(),
-    };
-    let note = (blocks.note)(model.unwrap_or(&Json::null()), header);
     match keep {
-        Keep::Tail => kept.insert(0, note),
-        Keep::Head => kept.push(note),
+        Keep::Tail => kept.insert(0, note(header)),
+        Keep::Head => kept.push(note(header)),
     }
-}
-
-fn encoded(text: &str) -> usize {
-    Json::string(text).len() - 2
 }
 
 /// The text of a block: its own, or that of the resource embedded in it.
 fn text_of(block: &Json) -> Option<String> {
-    let direct = block
-        .get("text")
-        .and_then(|json| json.text().map(|text| text.into_owned()));
-    direct.or_else(|| {
-        block
-            .get("resource")?
-            .get("text")
-            .and_then(|json| json.text().map(|text| text.into_owned()))
-    })
+    let text = |json: Json| json.get("text")?.text().map(Cow::into_owned);
+    text(block.clone()).or_else(|| text(block.get("resource")?))
 }
 
 fn with_text(block: &Json, text: &str) -> Json {

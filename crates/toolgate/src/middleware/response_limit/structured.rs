@@ -63,7 +63,10 @@ fn grow(value: &Json) -> Node {
             let len = 2 + nodes.iter().map(|node| node.len() + 1).sum::<usize>();
             Node::Array(nodes, len)
         }
-        Kind::String if value.len() > SHORTEST_CUT => Node::Text(value.clone()),
+        // A string with a lone surrogate is no text: it cannot be cut.
+        Kind::String if value.len() > SHORTEST_CUT && value.text().is_some() => {
+            Node::Text(value.clone())
+        }
         _ => Node::Leaf(value.clone()),
     }
 }
@@ -128,7 +131,9 @@ impl Node {
             Self::Text(json) => lengths.push(json.len()),
             Self::Array(nodes, _) => nodes.iter().for_each(|node| node.long_texts(lengths)),
             Self::Object(members, _) => {
-                members.iter().for_each(|(_, node)| node.long_texts(lengths));
+                members
+                    .iter()
+                    .for_each(|(_, node)| node.long_texts(lengths));
             }
         }
     }

@@ -48,16 +48,25 @@ impl Retry {
 /// Whether the failure passes by itself. A call that took too long would take as long again, one that
 /// was given up is not wanted any more, and a fault of our own stays one.
 fn is_transient(outcome: &Outcome) -> bool {
-    let passes = outcome.failure().is_some_and(|f| f.retry() != registry::Retry::Useless);
-    passes && !matches!(outcome.class(), Class::Cancelled | Class::TimedOut | Class::Internal)
+    let passes = outcome
+        .failure()
+        .is_some_and(|f| f.retry() != registry::Retry::Useless);
+    passes
+        && !matches!(
+            outcome.class(),
+            Class::Cancelled | Class::TimedOut | Class::Internal
+        )
 }
 
 /// The client gave the call up between two attempts: it gets no answer to the one that failed.
 fn given_up(last: &Outcome) -> Outcome {
-    Failure::new(Code::Cancelled, "the call was given up before it was tried again")
-        .by(NAME, "cancelled")
-        .ran(last.ran())
-        .into()
+    Failure::new(
+        Code::Cancelled,
+        "the call was given up before it was tried again",
+    )
+    .by(NAME, "cancelled")
+    .ran(last.ran())
+    .into()
 }
 
 impl Middleware for Retry {

@@ -33,7 +33,7 @@ impl Safety {
     }
 
     /// The one decision, for listings and calls alike.
-    fn decide(&self, tool: &Tool) -> Result<(), Failure> {
+    fn decide(&self, tool: &Tool, namespace: &str) -> Result<(), Failure> {
         let allowed = self.allowed;
         match tool.tier() {
             Some(tier) if tier <= allowed => Ok(()),
@@ -63,9 +63,9 @@ impl Safety {
                 );
                 Err(Failure::new(Code::TierUnknown, message)
                     .suggest(format!(
-                        "Give it one in the config: [namespaces.default.tools.\"{}\"] tier = \
+                        "Give it one in the config: [namespaces.{namespace}.tools.{:?}] tier = \
                          \"readonly\", \"mutating\" or \"destructive\".",
-                        tool.id()
+                        tool.id().to_string()
                     ))
                     .by(NAME, "tier unknown"))
             }
@@ -98,7 +98,7 @@ impl Middleware for Safety {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        match self.decide(call.tool()) {
+        match self.decide(call.tool(), &cx.session().namespace) {
             Ok(()) => next.call(cx, call).await,
             Err(denial) => denial.into(),
         }
@@ -111,7 +111,8 @@ impl Middleware for Safety {
         next: Next<'_>,
     ) -> Result<ToolList, Failure> {
         let mut list = next.list(cx, listing).await?;
-        list.retain(|tool| self.decide(tool).is_ok());
+        let namespace = &cx.session().namespace;
+        list.retain(|tool| self.decide(tool, namespace).is_ok());
         Ok(list)
     }
 }

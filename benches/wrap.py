@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Measures `toolgate wrap` side by side with the `lazy` yardstick proxy and with the bare server.
+
+usage: benches/wrap.py BENCH_BIN [--toolgate PATH] [--rounds N] [--secs S] [--out FILE]
+
+BENCH_BIN is the folder with `mcp-load`, `mcp-floor` and `mcp-upstream` (the gateway benchmark's release
+build). Each round runs every target in turn, so that noise of the machine hits all of them; the table
+gives medians and the ratio of medians within the same run. CPU is that of the proxy's own processes,
+the server behind it left out.
+"""
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def load(args):
+    done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120)
+    return json.loads(done.stdout)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Bench:
+    def __init__(self, options):
+        self.load_bin = os.path.join(options.bench_bin, "mcp-load")
+        self.floor = os.path.join(options.bench_bin, "mcp-floor")
+        self.upstream = [os.path.join(options.bench_bin, "mcp-upstream"), "--stdio"]
+        self.toolgate = options.toolgate
+        self.secs = str(options.secs)
+        self.state = tempfile.mkdtemp(prefix="toolgate-bench-")
+
+    def case(self, op, size, conns):
+        return ["--op", op, "--size", str(size), "--conns", str(conns), "--secs", self.secs, "--warm", "0.5"]
+
+    def direct(self, case):
+        return load([self.load_bin, "stdio", *case, "--", *self.upstream])
+
+    def wrapped(self, case):
+        audit = os.path.join(self.state, "audit.jsonl")
+        wrap = [self.toolgate, "wrap", "--audit", audit, "--", *self.upstream]
+        return load([self.load_bin, "stdio", *case, "--", *wrap])
+
+    def lazy(self, case):
+        port = free_port()
+        command = [self.floor, "--listen", f"127.0.0.1:{port}", "--mode", "lazy", "--", *self.upstream]
+        floor = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            for _ in range(200):
+                try:
+                    socket.create_connection(("127.0.0.1", port), 0.1).close()
+                    break
+                except OSError:
+                    time.sleep(0.02)
+            return load([self.load_bin, "http", f"http://127.0.0.1:{port}/mcp", *case, "--pid", str(floor.pid)])
+        finally:
+            floor.kill()
+            floor.wait()
+
+
+def initialize_ms(command):
+    """From spawn to the answer to `initialize`."""
+    line = (b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+            b'"capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}\n')
+    start = time.perf_counter()
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    child.stdin.write(line)
+    child.stdin.flush()
+    child.stdout.readline()
+    took = (time.perf_counter() - start) * 1e3
+    rss = tree_rss(child.pid)
+    child.stdin.close()
+    child.wait(timeout=20)
+    return took, rss
+
+
+def tree_rss(root):
+    """Resident and proportional memory of the process and its keeper, the server left out, in MB."""
+    total_rss = total_pss = 0
+    pids = [root]
+    for pid in pids:
+        with open(f"/proc/{pid}/task/{pid}/children") as f:
+            pids += [int(p) for p in f.read().split()]
+    for pid in pids:
+        with open(f"/proc/{pid}/comm") as f:
+            if f.read().strip() != "toolgate":
+                continue
+        with open(f"/proc/{pid}/smaps_rollup") as f:
+            fields = {l.split(":")[0]: l.split()[1] for l in f if ":" in l and l.rstrip().endswith("kB")}
+        total_rss += int(fields["Rss"])
+        total_pss += int(fields["Pss"])
+    return total_rss / 1024, total_pss / 1024
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("bench_bin")
+    p.add_argument("--toolgate", default="target/release/toolgate")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--secs", type=float, default=2.0)
+    options = p.parse_args()
+    bench = Bench(options)
+    cases = [("echo 16 B, 1 in flight", ("echo", 16, 1)), ("echo 16 B, 16 in flight", ("echo", 16, 16)),
+             ("echo 16 B, 64 in flight", ("echo", 16, 64)), ("result 100 kB, 16 in flight", ("blob", 100_000, 16))]
+    print(f"| case | target | calls/s | CPU us/call (least) | p50 / p99 ms | errors |")
+    print("|---|---|--:|--:|--:|--:|")
+    ratios = []
+    for title, case in cases:
+        rows = {"direct": [], "lazy": [], "wrap": []}
+        for _ in range(options.rounds):
+            for name, run in (("direct", bench.direct), ("lazy", bench.lazy), ("wrap", bench.wrapped)):
+                rows[name].append(run(bench.case(*case)))
+                print(".", end="", file=sys.stderr, flush=True)
+        cpu = {}
+        for name, runs in rows.items():
+            get = lambda k: [r[k] for r in runs if r.get(k) is not None]
+            cpu[name] = [r["procs"][0]["cpu_us_per_call"] for r in runs]
+            mid = lambda xs: statistics.median(xs) if xs else float("nan")
+            print(f"| {title} | {name} | {mid(get('calls_per_s')):,.0f} | {mid(cpu[name]):.1f} ({min(cpu[name], default=float('nan')):.1f}) "
+                  f"| {mid(get('p50_us')) / 1e3:.2f} / {mid(get('p99_us')) / 1e3:.2f} | {sum(get('errors'))} |")
+        ratios.append((title, statistics.median(cpu["wrap"]) / statistics.median(cpu["lazy"]), min(cpu["wrap"]) / min(cpu["lazy"])))
+    print(file=sys.stderr)
+    print("\n| case | CPU of wrap / CPU of lazy, medians | least of each |\n|---|--:|--:|")
+    for title, mid, least in ratios:
+        print(f"| {title} | {mid:.2f} | {least:.2f} |")
+
+    audit = os.path.join(bench.state, "cold.jsonl")
+    wrap = [options.toolgate, "wrap", "--audit", audit, "--", *bench.upstream]
+    bare, ours = [], []
+    for _ in range(25):
+        bare.append(initialize_ms(bench.upstream)[0])
+        ours.append(initialize_ms(wrap))
+    added = statistics.median(t for t, _ in ours) - statistics.median(bare)
+    print(f"\ncold start to the answer to initialize: bare {statistics.median(bare):.1f} ms, wrapped "
+          f"{statistics.median(t for t, _ in ours):.1f} ms, added {added:.1f} ms (medians of 25, interleaved)")
+    print(f"idle memory of toolgate and its keeper: {ours[-1][1][0]:.1f} MB resident in sum, "
+          f"{ours[-1][1][1]:.1f} MB proportional")
+
+
+if __name__ == "__main__":
+    main()

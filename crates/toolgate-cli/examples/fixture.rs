@@ -1,0 +1,251 @@
+//! A small MCP server for the tests: well behaved when asked nicely, and every kind of bad when asked so.
+//!
+//! Written by hand, without an SDK: an SDK would not let it misbehave. `--page-size N` splits the
+//! listing, `--modern` speaks 2026-07-28, `--die-at-start`, `--hang-initialize`, `--noise`,
+//! `--ignore-eof` and `--ignore-term` do what they say.
+
+use std::{
+    io::{BufRead as _, Write as _},
+    sync::{Arc, Mutex},
+};
+
+use serde_json::{Value, json};
+
+/// What the server was started with, and what it shares between its threads.
+#[derive(Clone)]
+struct Server {
+    options: Arc<Vec<String>>,
+    out: Arc<Mutex<std::io::Stdout>>,
+    cancelled: Arc<Mutex<Vec<Value>>>,
+    asked: Arc<Mutex<Vec<(Value, std::sync::mpsc::Sender<Value>)>>>,
+}
+
+fn main() {
+    let server = Server {
+        options: Arc::new(std::env::args().skip(1).collect()),
+        out: Arc::new(Mutex::new(std::io::stdout())),
+        cancelled: Arc::default(),
+        asked: Arc::default(),
+    };
+    if server.has("--ignore-term") {
+        // Default handling is what a test needs to be without; the flag is never read.
+        let flag = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGTERM, flag);
+    }
+    if server.has("--die-at-start") {
+        eprintln!("no reason to live");
+        std::process::exit(3);
+    }
+    if server.has("--noise") {
+        server.raw("Server starting up...\n{\"level\":\"info\",\"message\":\"not protocol\"}\n");
+    }
+    eprintln!("fixture is up");
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        if let Ok(message) = serde_json::from_str::<Value>(&line) {
+            server.take(message, &line);
+        }
+    }
+    while server.has("--ignore-eof") {
+        std::thread::park();
+    }
+}
+
+impl Server {
+    fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|o| o == option)
+    }
+
+    fn raw(&self, text: &str) {
+        let mut out = self.out.lock().unwrap();
+        let _ = out.write_all(text.as_bytes());
+        let _ = out.flush();
+    }
+
+    fn send(&self, message: &Value) {
+        self.raw(&format!("{message}\n"));
+    }
+
+    fn take(&self, message: Value, line: &str) {
+        let id = message.get("id").cloned();
+        match (message["method"].as_str(), id) {
+            (Some("notifications/cancelled"), _) => {
+                self.cancelled.lock().unwrap().push(message["params"]["requestId"].clone());
+            }
+            (Some(_), None) => {}
+            (Some(method), Some(id)) => {
+                let (server, method, line) = (self.clone(), method.to_owned(), line.to_owned());
+                // Each request has its own thread: answers come in any order.
+                std::thread::spawn(move || server.answer(&method, &id, &message["params"], &line));
+            }
+            (None, Some(id)) => {
+                let mut asked = self.asked.lock().unwrap();
+                if let Some(at) = asked.iter().position(|(asked, _)| *asked == id) {
+                    let _ = asked.swap_remove(at).1.send(message);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn answer(&self, method: &str, id: &Value, params: &Value, line: &str) {
+        let result = match method {
+            "initialize" if self.has("--hang-initialize") => return,
+            "initialize" => json!({
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {"listChanged": true}, "resources": {}},
+                "serverInfo": {"name": "fixture", "version": "1"},
+                "xVendor": {"kept": 1e3},
+            }),
+            "tools/list" => self.list(params),
+            "tools/call" => match self.call(id, params, line) {
+                Some(result) => result,
+                None => return,
+            },
+            "resources/read" => {
+                let size = params["uri"].as_str().and_then(|uri| uri.rsplit('/').next()?.parse().ok());
+                json!({"contents": [{"uri": params["uri"], "text": "y".repeat(size.unwrap_or(5))}]})
+            }
+            "vendor/echo" => params.clone(),
+            _ => return self.error(id, -32601, "no such method"),
+        };
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    }
+
+    fn error(&self, id: &Value, code: i64, message: &str) {
+        let error = json!({"code": code, "message": message, "data": {"vendor": true}});
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+    }
+
+    fn list(&self, params: &Value) -> Value {
+        let page = self.options.iter().position(|o| o == "--page-size");
+        let size: usize = page.and_then(|at| self.options.get(at + 1)?.parse().ok()).unwrap_or(1000);
+        let all = tools();
+        let from: usize = params["cursor"].as_str().and_then(|c| c.parse().ok()).unwrap_or(0);
+        let tools: Vec<Value> = all.iter().skip(from).take(size).cloned().collect();
+        let mut result = json!({"tools": tools, "xVendor": "kept"});
+        if from + size < all.len() {
+            result["nextCursor"] = json!((from + size).to_string());
+        }
+        result
+    }
+
+    fn call(&self, id: &Value, params: &Value, line: &str) -> Option<Value> {
+        let arguments = &params["arguments"];
+        let number = |key: &str, default: u64| arguments[key].as_u64().unwrap_or(default);
+        let text = |text: String| Some(json!({"content": [{"type": "text", "text": text}]}));
+        match params["name"].as_str().unwrap_or_default() {
+            "echo" => text(arguments["text"].as_str().unwrap_or_default().to_owned()),
+            "see_line" => text(line.to_owned()),
+            "fail" => {
+                Some(json!({"content": [{"type": "text", "text": "it failed"}], "isError": true}))
+            }
+            "reject" => {
+                self.error(id, number_or(arguments, -32602), arguments["message"].as_str().unwrap_or("bad"));
+                None
+            }
+            "big" => text("line of text\n".repeat(usize::try_from(number("lines", 1)).unwrap_or(1))),
+            "structured" => {
+                let rows: Vec<Value> = (0..number("rows", 3)).map(|n| json!({"n": n, "name": format!("row {n}")})).collect();
+                let value = json!({"rows": rows, "log": "x".repeat(usize::try_from(number("log", 10)).unwrap_or(10))});
+                Some(json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value}))
+            }
+            "rigid" => {
+                let map: serde_json::Map<String, Value> = (0..number("keys", 10)).map(|n| (format!("key{n}"), json!(n))).collect();
+                Some(json!({"content": [], "structuredContent": map}))
+            }
+            "crash" => std::process::exit(9),
+            "hang" => self.hang(id),
+            "pid" => text(std::process::id().to_string()),
+            "spawn" => {
+                let child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+                text(child.id().to_string())
+            }
+            "env" => text(std::env::var(arguments["name"].as_str().unwrap_or_default()).unwrap_or_default()),
+            "progress" => {
+                for step in 1..=3 {
+                    self.send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params":
+                        {"progressToken": params["_meta"]["progressToken"], "progress": step, "total": 3}}));
+                }
+                text("done".to_owned())
+            }
+            "ask" => self.ask(),
+            "cancelled" => text(json!(*self.cancelled.lock().unwrap()).to_string()),
+            "wrong_id" => {
+                self.send(&json!({"jsonrpc": "2.0", "id": 987_654, "result": {}}));
+                self.send(&json!({"jsonrpc": "2.0", "id": "invented", "error": {"code": 1, "message": "x"}}));
+                text("the right one".to_owned())
+            }
+            "garbage" => {
+                self.raw(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[]}},\"result\":{{}}}}\n"));
+                None
+            }
+            "flood" => {
+                for n in 0..number("lines", 1000) {
+                    self.raw(&format!("debug line {n} that should not be here\n"));
+                }
+                text("after the flood".to_owned())
+            }
+            "changed" => {
+                self.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+                text("changed".to_owned())
+            }
+            _ => {
+                self.error(id, -32602, "Unknown tool");
+                None
+            }
+        }
+    }
+
+    /// Answers only once it is cancelled, and then never: waits until told, then leaves.
+    fn hang(&self, id: &Value) -> Option<Value> {
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/message",
+            "params": {"level": "info", "data": {"hanging": id}}}));
+        loop {
+            std::thread::park();
+        }
+    }
+
+    fn ask(&self) -> Option<Value> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let id = json!("server-1");
+        self.asked.lock().unwrap().push((id.clone(), sender));
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": {"xVendor": 1}}));
+        let answer = receiver.recv().ok()?;
+        Some(json!({"content": [{"type": "text", "text": answer.to_string()}]}))
+    }
+}
+
+fn number_or(arguments: &Value, default: i64) -> i64 {
+    arguments["code"].as_i64().unwrap_or(default)
+}
+
+fn tools() -> Vec<Value> {
+    let tool = |name: &str, annotations: Value| {
+        let mut tool = json!({"name": name, "inputSchema": {"type": "object"}, "xVendor": name});
+        if !annotations.is_null() {
+            tool["annotations"] = annotations;
+        }
+        tool
+    };
+    let readonly = json!({"readOnlyHint": true});
+    let mutating = json!({"readOnlyHint": false, "destructiveHint": false});
+    let mut tools: Vec<Value> = ["echo", "see_line", "big", "hang", "pid", "cancelled", "wrong_id", "progress"]
+        .into_iter()
+        .map(|name| tool(name, readonly.clone()))
+        .collect();
+    tools.push(tool("ask", mutating.clone()));
+    tools.push(tool("spawn", mutating));
+    tools.push(tool("crash", json!({"destructiveHint": true})));
+    tools.push(tool("fail", Value::Null));
+    let mut structured = tool("structured", readonly.clone());
+    structured["outputSchema"] = json!({"type": "object", "required": ["rows", "log"], "properties": {
+        "log": {"type": "string"},
+        "rows": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["n", "name"],
+            "properties": {"n": {"type": "integer"}, "name": {"type": "string"}}}}}});
+    tools.push(structured);
+    let mut reject = tool("reject", readonly);
+    reject["inputSchema"] = json!({"type": "object", "additionalProperties": false,
+        "properties": {"code": {"type": "integer"}, "message": {"type": "string"}}});
+    tools.push(reject);
+    tools
+}

@@ -1,0 +1,170 @@
+//! Failures from outside: every code that a door can give, what the client reads of it, and no secrets.
+
+mod harness;
+
+use harness::{Session, text};
+use serde_json::{Value, json};
+use toolgate::{Code, Delivery};
+
+/// How a code is provoked through the program; gives what the client read.
+fn provoke(code: Code) -> Option<Value> {
+    let mut session = Session::fixture(&["--safety", "readonly", "--limit", "2000", "--timeout", "200ms"], &[]);
+    session.initialize();
+    let raw = |session: &mut Session, line: &str| {
+        session.send_line(line);
+        session.wait_for(|m| m.get("error").is_some())
+    };
+    Some(match code {
+        Code::ParseError => raw(&mut session, "{\"jsonrpc\":\"2.0\","),
+        Code::InvalidRequest => raw(&mut session, r#"{"jsonrpc":"2.0","id":5,"id":6,"method":"ping"}"#),
+        Code::MessageTooLarge => {
+            let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+            raw(&mut session, &format!(r#"{{"jsonrpc":"2.0","id":5,"method":"ping","params":{{"x":{deep}}}}}"#))
+        }
+        Code::UnknownTool => session.call("nope", json!({})),
+        Code::InvalidArguments => session.call("reject", json!({})),
+        Code::TierDenied => session.call("crash", json!({})),
+        Code::TierUnknown => session.call("fail", json!({})),
+        Code::TimedOut => session.call("hang", json!({})),
+        Code::ServerRejected => session.call("reject", json!({"code": -32000})),
+        Code::ServerCrashed => {
+            let mut session = Session::fixture(&[], &[]);
+            session.initialize();
+            session.call("crash", json!({}))
+        }
+        Code::ServerUnavailable => {
+            let mut session = Session::wrap(&[], &["/no/such/server"]);
+            session.call("echo", json!({}))
+        }
+        Code::ServerStartTimeout => {
+            let mut session = Session::fixture(&["--start-timeout", "100ms"], &["--hang-initialize"]);
+            session.request("initialize", json!({"protocolVersion": "2025-11-25"}))
+        }
+        Code::ServerProtocol => {
+            let mut session = Session::fixture(&[], &[]);
+            session.initialize();
+            session.call("garbage", json!({}))
+        }
+        Code::Overloaded => overloaded(),
+        Code::ResponseTooLarge => {
+            let mut session = Session::fixture(&["--limit", "2000"], &[]);
+            session.initialize();
+            session.call("rigid", json!({"keys": 1000}))
+        }
+        // No answer may be sent for a cancelled call: `wrap_passes` shows that none is. The other two
+        // come from tools and layers written with the library, and are provoked there.
+        Code::Cancelled | Code::ToolFailed | Code::Internal => return None,
+        other => panic!("nobody says how {other:?} is provoked"),
+    })
+}
+
+fn overloaded() -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("t.toml");
+    std::fs::write(&config, "[limits]\nin_flight = 1\n[audit]\nfile = \"off\"\n").unwrap();
+    let mut session = Session::fixture(&["--config", config.to_str().unwrap()], &[]);
+    session.initialize();
+    let hanging = session.post_call("hang", json!({}));
+    session.wait_for(|m| m["params"]["data"]["hanging"] == json!(hanging));
+    session.call("echo", json!({}))
+}
+
+#[test]
+fn every_code_is_reachable_and_reaches_the_client_as_its_row_says() {
+    for code in Code::ALL {
+        let Some(answer) = provoke(*code) else { continue };
+        let row = code.entry();
+        match row.delivery {
+            Delivery::Result => {
+                let result = &answer["result"];
+                assert_eq!(result["_meta"]["code"], row.name, "{answer}");
+                assert_eq!(result["isError"], true);
+                assert!(result["_meta"]["error_type"].is_string());
+                assert!(result.get("structuredContent").is_none(), "{answer}");
+                let suggestion = result["_meta"]["suggestion"].as_str();
+                assert!(suggestion.is_none_or(|s| text(&answer).ends_with(s)), "{answer}");
+            }
+            Delivery::Error => {
+                assert_eq!(answer["error"]["data"]["code"], row.name, "{answer}");
+                assert_eq!(answer["error"]["code"], row.rpc);
+                assert!(answer["error"]["data"]["suggestion"].is_string());
+            }
+            _ => panic!("{code:?} has an answer"),
+        }
+    }
+}
+
+#[test]
+fn the_servers_message_is_told_exactly_as_raised() {
+    let mut session = Session::fixture(&[], &[]);
+    session.initialize();
+    let answer = session.call("reject", json!({"code": -32000, "message": "Pane not found: %5"}));
+    assert_eq!(text(&answer), "Pane not found: %5");
+    assert_eq!(answer["result"]["_meta"]["error_type"], "McpError");
+    assert_eq!(answer["result"]["_meta"]["expected"], false);
+}
+
+#[test]
+fn invalid_arguments_are_named_and_their_values_never_echoed() {
+    let mut session = Session::fixture(&[], &[]);
+    session.initialize();
+    session.request("tools/list", json!({}));
+    let secret = "hunter2-correct-horse-battery-staple";
+    let message = format!("1 validation error for call[reject]\nentr\n  Unexpected [input_value='{secret}', input_type=str]");
+    let answer = session.call("reject", json!({"message": message, "entr": secret}));
+    assert!(!answer.to_string().contains("hunter2"), "{answer}");
+    let suggestion = "Remove or correct the unrecognized argument(s): entr.";
+    assert_eq!(answer["result"]["_meta"]["suggestion"], suggestion);
+    assert!(text(&answer).ends_with(suggestion));
+    let answer = session.call("reject", json!({"wait_for_previous": true}));
+    assert_eq!(
+        answer["result"]["_meta"]["suggestion"],
+        "Remove or correct the unrecognized argument(s): wait_for_previous. wait_for_previous is a scheduling \
+         flag your client (harness 7) can leak into batched tool calls; retry the call without it."
+    );
+    session.finish();
+    let log = session.stderr_so_far().join("\n");
+    assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn other_methods_keep_their_json_rpc_errors() {
+    let mut session = Session::fixture(&[], &[]);
+    session.initialize();
+    let answer = session.request("no/such/method", json!({}));
+    assert_eq!(answer["error"]["code"], -32601);
+    assert!(answer.get("result").is_none());
+}
+
+#[test]
+fn a_tools_own_error_result_is_not_touched() {
+    let mut session = Session::fixture(&[], &[]);
+    session.initialize();
+    let answer = session.call("fail", json!({}));
+    assert_eq!(answer["result"], json!({"content": [{"type": "text", "text": "it failed"}], "isError": true}));
+}
+
+#[test]
+fn a_timed_out_call_is_cancelled_at_the_server_too() {
+    let mut session = Session::fixture(&["--timeout", "150ms"], &[]);
+    session.initialize();
+    let id = session.post_call("hang", json!({}));
+    let answer = session.answer(id);
+    assert_eq!(answer["result"]["_meta"]["code"], "TIMED_OUT");
+    assert!(text(&answer).starts_with("Tool execution timed out after 150ms"), "{answer}");
+    assert_eq!(text(&session.call("cancelled", json!({}))), format!("[{id}]"));
+}
+
+#[test]
+fn a_request_with_the_id_of_one_in_flight_does_not_steal_its_answer() {
+    let mut session = Session::fixture(&[], &[]);
+    session.initialize();
+    let line = |tool: &str| format!(r#"{{"jsonrpc":"2.0","id":40,"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"t"}}}}}}"#);
+    session.send_line(&line("hang"));
+    session.wait_for(|m| m["params"]["data"]["hanging"] == json!(40));
+    session.send_line(&line("echo"));
+    session.wait_for_stderr("uses the id of one in flight");
+    session.notify("notifications/cancelled", json!({"requestId": 40}));
+    session.call("pid", json!({}));
+    assert!(session.seen.iter().all(|m| m["id"] != 40), "{:?}", session.seen);
+}

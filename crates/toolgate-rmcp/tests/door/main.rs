@@ -1,0 +1,18 @@
+//! Speaks MCP, in memory, to servers with and without a chain around them.
+
+mod catalogue;
+mod era;
+mod everything;
+mod explicit;
+mod listener;
+mod offers;
+mod parity;
+mod readme;
+mod records;
+mod refusals;
+mod results;
+mod watch;
+
+#[path = "../../examples/three_tools.rs"]
+#[expect(dead_code, reason = "its `main` speaks over stdio")]
+mod three_tools;
