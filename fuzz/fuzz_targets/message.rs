@@ -1,6 +1,4 @@
 //! `cargo +nightly fuzz run message`: see `toolgate_wire::properties::check_message`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(
-    |bytes: &[u8]| toolgate_wire::properties::check_message(bytes).unwrap()
-);
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| toolgate_wire::properties::check_message(bytes).unwrap());

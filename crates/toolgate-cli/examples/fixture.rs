@@ -1,8 +1,17 @@
 //! A small MCP server for the tests: well behaved when asked nicely, and every kind of bad when asked so.
 //!
 //! Written by hand, without an SDK: an SDK would not let it misbehave. `--page-size N` splits the
-//! listing, `--modern` speaks 2026-07-28, `--die-at-start`, `--hang-initialize`, `--noise`,
-//! `--ignore-eof` and `--ignore-term` do what they say.
+//! listing, `--die-at-start`, `--hang-initialize`, `--noise`, `--ignore-eof`
+//! and `--ignore-term` do what they say. Requests of 2026-07-28 are answered in their own form.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    clippy::zombie_processes,
+    reason = "a server that is there to fail"
+)]
 
 use std::{
     io::{BufRead as _, Write as _},
@@ -17,8 +26,11 @@ struct Server {
     options: Arc<Vec<String>>,
     out: Arc<Mutex<std::io::Stdout>>,
     cancelled: Arc<Mutex<Vec<Value>>>,
-    asked: Arc<Mutex<Vec<(Value, std::sync::mpsc::Sender<Value>)>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
+
+/// A request of ours that the client has not answered yet.
+type Asked = (Value, std::sync::mpsc::Sender<Value>);
 
 fn main() {
     let server = Server {
@@ -71,7 +83,6 @@ impl Server {
             (Some("notifications/cancelled"), _) => {
                 self.cancelled.lock().unwrap().push(message["params"]["requestId"].clone());
             }
-            (Some(_), None) => {}
             (Some(method), Some(id)) => {
                 let (server, method, line) = (self.clone(), method.to_owned(), line.to_owned());
                 // Each request has its own thread: answers come in any order.
@@ -83,12 +94,17 @@ impl Server {
                     let _ = asked.swap_remove(at).1.send(message);
                 }
             }
-            (None, None) => {}
+            (_, None) => {}
         }
     }
 
     fn answer(&self, method: &str, id: &Value, params: &Value, line: &str) {
-        let result = match method {
+        let is_modern = params["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28";
+        let mut result = match method {
+            "server/discover" if is_modern => json!({
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {"listChanged": true}, "resources": {}},
+            }),
             "initialize" if self.has("--hang-initialize") => return,
             "initialize" => json!({
                 "protocolVersion": params["protocolVersion"],
@@ -102,12 +118,20 @@ impl Server {
                 None => return,
             },
             "resources/read" => {
-                let size = params["uri"].as_str().and_then(|uri| uri.rsplit('/').next()?.parse().ok());
+                let size =
+                    params["uri"].as_str().and_then(|uri| uri.rsplit('/').next()?.parse().ok());
                 json!({"contents": [{"uri": params["uri"], "text": "y".repeat(size.unwrap_or(5))}]})
             }
             "vendor/echo" => params.clone(),
             _ => return self.error(id, -32601, "no such method"),
         };
+        if is_modern {
+            result["resultType"] = json!("complete");
+            if method != "tools/call" {
+                result["ttlMs"] = json!(0);
+                result["cacheScope"] = json!("private");
+            }
+        }
         self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
     }
 
@@ -118,7 +142,8 @@ impl Server {
 
     fn list(&self, params: &Value) -> Value {
         let page = self.options.iter().position(|o| o == "--page-size");
-        let size: usize = page.and_then(|at| self.options.get(at + 1)?.parse().ok()).unwrap_or(1000);
+        let size: usize =
+            page.and_then(|at| self.options.get(at + 1)?.parse().ok()).unwrap_or(1000);
         let all = tools();
         let from: usize = params["cursor"].as_str().and_then(|c| c.parse().ok()).unwrap_or(0);
         let tools: Vec<Value> = all.iter().skip(from).take(size).cloned().collect();
@@ -140,17 +165,28 @@ impl Server {
                 Some(json!({"content": [{"type": "text", "text": "it failed"}], "isError": true}))
             }
             "reject" => {
-                self.error(id, number_or(arguments, -32602), arguments["message"].as_str().unwrap_or("bad"));
+                self.error(
+                    id,
+                    number_or(arguments, -32602),
+                    arguments["message"].as_str().unwrap_or("bad"),
+                );
                 None
             }
-            "big" => text("line of text\n".repeat(usize::try_from(number("lines", 1)).unwrap_or(1))),
+            "big" => {
+                text("line of text\n".repeat(usize::try_from(number("lines", 1)).unwrap_or(1)))
+            }
             "structured" => {
-                let rows: Vec<Value> = (0..number("rows", 3)).map(|n| json!({"n": n, "name": format!("row {n}")})).collect();
+                let rows: Vec<Value> = (0..number("rows", 3))
+                    .map(|n| json!({"n": n, "name": format!("row {n}")}))
+                    .collect();
                 let value = json!({"rows": rows, "log": "x".repeat(usize::try_from(number("log", 10)).unwrap_or(10))});
-                Some(json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value}))
+                Some(
+                    json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value}),
+                )
             }
             "rigid" => {
-                let map: serde_json::Map<String, Value> = (0..number("keys", 10)).map(|n| (format!("key{n}"), json!(n))).collect();
+                let map: serde_json::Map<String, Value> =
+                    (0..number("keys", 10)).map(|n| (format!("key{n}"), json!(n))).collect();
                 Some(json!({"content": [], "structuredContent": map}))
             }
             "crash" => std::process::exit(9),
@@ -160,7 +196,9 @@ impl Server {
                 let child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
                 text(child.id().to_string())
             }
-            "env" => text(std::env::var(arguments["name"].as_str().unwrap_or_default()).unwrap_or_default()),
+            "env" => text(
+                std::env::var(arguments["name"].as_str().unwrap_or_default()).unwrap_or_default(),
+            ),
             "progress" => {
                 for step in 1..=3 {
                     self.send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params":
@@ -229,10 +267,11 @@ fn tools() -> Vec<Value> {
     };
     let readonly = json!({"readOnlyHint": true});
     let mutating = json!({"readOnlyHint": false, "destructiveHint": false});
-    let mut tools: Vec<Value> = ["echo", "see_line", "big", "hang", "pid", "cancelled", "wrong_id", "progress"]
-        .into_iter()
-        .map(|name| tool(name, readonly.clone()))
-        .collect();
+    let mut tools: Vec<Value> =
+        ["echo", "see_line", "big", "hang", "pid", "cancelled", "wrong_id", "progress"]
+            .into_iter()
+            .map(|name| tool(name, readonly.clone()))
+            .collect();
     tools.push(tool("ask", mutating.clone()));
     tools.push(tool("spawn", mutating));
     tools.push(tool("crash", json!({"destructiveHint": true})));

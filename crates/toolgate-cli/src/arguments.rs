@@ -15,8 +15,10 @@ const STYLES: styling::Styles = styling::Styles::styled()
 /// Every tool call of an AI agent is seen, checked, permitted, bounded and recorded.
 #[derive(Debug, Parser)]
 #[command(name = "toolgate", version, styles = STYLES, arg_required_else_help = true)]
-#[command(after_help = "Messages of toolgate itself go to stderr; TOOLGATE_LOG=error|warn|info|debug|off \
-                        says how many. NO_COLOR switches colours off.")]
+#[command(
+    after_help = "Messages of toolgate itself go to stderr; TOOLGATE_LOG=error|warn|info|debug|off \
+                        says how many. NO_COLOR switches colours off."
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

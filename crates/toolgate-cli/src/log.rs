@@ -37,7 +37,7 @@ pub(crate) fn start() -> anyhow::Result<()> {
 #[expect(clippy::print_stderr, reason = "this is where the program says its last words")]
 pub(crate) fn fail(error: &anyhow::Error) {
     let (bold, plain) = if has_colours() { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
-    eprintln!("toolgate: {bold}error{plain}: {error:#}");
+    eprintln!("toolgate: {bold}error{plain}: {error}");
 }
 
 pub(crate) fn has_colours() -> bool {

@@ -48,14 +48,8 @@ struct Peers {
 
 /// Finds what `scripts/peers` installed.
 fn peers() -> Peers {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .unwrap();
-    let targets = [
-        env::var_os("CARGO_TARGET_DIR").map(PathBuf::from),
-        Some(root.join("target")),
-    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let targets = [env::var_os("CARGO_TARGET_DIR").map(PathBuf::from), Some(root.join("target"))];
     let installed = targets
         .into_iter()
         .flatten()
@@ -66,20 +60,14 @@ fn peers() -> Peers {
     for driver in ["client.mjs", "client-v1.mjs", "steps.mjs"] {
         let copied = fs::read(installed.join("node").join(driver)).unwrap_or_default();
         let source = fs::read(sources.join("node").join(driver)).unwrap();
-        assert!(
-            copied == source,
-            "{driver} changed: run scripts/peers first"
-        );
+        assert!(copied == source, "{driver} changed: run scripts/peers first");
     }
     Peers { installed, sources }
 }
 
 impl Peers {
     fn node_server(&self, name: &str, args: &[&str]) -> Vec<String> {
-        server(
-            &self.installed.join("node/node_modules/.bin").join(name),
-            args,
-        )
+        server(&self.installed.join("node/node_modules/.bin").join(name), args)
     }
 
     fn python_server(&self, name: &str, args: &[&str]) -> Vec<String> {
@@ -93,11 +81,7 @@ impl Peers {
     fn driver(&self, client: Client) -> Command {
         let (program, script, mode) = match client {
             Client::Ts(mode) => ("node".into(), self.installed.join("node/client.mjs"), mode),
-            Client::TsV1 => (
-                "node".into(),
-                self.installed.join("node/client-v1.mjs"),
-                "legacy",
-            ),
+            Client::TsV1 => ("node".into(), self.installed.join("node/client-v1.mjs"), "legacy"),
             Client::Python(mode) => (
                 self.installed.join("python/bin/python"),
                 self.sources.join("python/client.py"),
@@ -113,10 +97,7 @@ impl Peers {
     /// options, so their JSON has no spaces.
     fn direct(&self, client: Client, steps: &str, server: &[String]) -> Value {
         let mut command = self.driver(client);
-        command
-            .args(steps.split_whitespace())
-            .arg("--")
-            .args(server);
+        command.args(steps.split_whitespace()).arg("--").args(server);
         report(command)
     }
 
@@ -134,13 +115,7 @@ impl Peers {
         command.arg(&audit).arg("--").args(server);
         let report = report(command);
         let lines = fs::read_to_string(&audit).unwrap_or_default();
-        (
-            report,
-            lines
-                .lines()
-                .map(|line| serde_json::from_str(line).expect(line))
-                .collect(),
-        )
+        (report, lines.lines().map(|line| serde_json::from_str(line).expect(line)).collect())
     }
 
     /// Runs the steps both ways, for each client; the reports must be equal, and there must be one
@@ -148,20 +123,12 @@ impl Peers {
     fn same(&self, clients: &[&[Client]], steps: &str, server: &[String]) -> Vec<Value> {
         let run = |client: &Client| {
             let direct = self.direct(*client, steps, server);
-            assert_eq!(
-                direct.get("error"),
-                None,
-                "{client:?} fails without toolgate"
-            );
+            assert_eq!(direct.get("error"), None, "{client:?} fails without toolgate");
             let (wrapped, audit) = self.wrapped(*client, steps, server);
             if let Some(difference) = difference("", &direct, &wrapped) {
                 panic!("{client:?} {steps}: through wrap, {difference}");
             }
-            assert_eq!(
-                tools(&audit),
-                called(steps),
-                "{client:?}: one record per call"
-            );
+            assert_eq!(tools(&audit), called(steps), "{client:?}: one record per call");
             wrapped
         };
         clients.iter().copied().flatten().map(run).collect()
@@ -170,25 +137,14 @@ impl Peers {
 
 fn server(program: &Path, args: &[&str]) -> Vec<String> {
     let program = program.to_str().unwrap();
-    assert!(
-        Path::new(program).exists(),
-        "{program} is missing: run scripts/peers first"
-    );
-    [program]
-        .iter()
-        .chain(args)
-        .map(ToString::to_string)
-        .collect()
+    assert!(Path::new(program).exists(), "{program} is missing: run scripts/peers first");
+    [program].iter().chain(args).map(ToString::to_string).collect()
 }
 
 /// Runs a driver to its end and reads its report.
 fn report(mut command: Command) -> Value {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (done, out) = mpsc::channel();
     let mut stdout = child.stdout.take().unwrap();
     thread::spawn(move || {
@@ -225,11 +181,11 @@ fn difference(at: &str, direct: &Value, wrapped: &Value) -> Option<String> {
                 }
             })
         }
-        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => left
-            .iter()
-            .zip(right)
-            .enumerate()
-            .find_map(|(index, (left, right))| difference(&format!("{at}/{index}"), left, right)),
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            left.iter().zip(right).enumerate().find_map(|(index, (left, right))| {
+                difference(&format!("{at}/{index}"), left, right)
+            })
+        }
         _ if direct == wrapped => None,
         _ => Some(format!("{at} is {wrapped}, directly {direct}")),
     }
@@ -237,10 +193,7 @@ fn difference(at: &str, direct: &Value, wrapped: &Value) -> Option<String> {
 
 /// The tools that audit records name.
 fn tools(audit: &[Value]) -> Vec<String> {
-    audit
-        .iter()
-        .map(|line| line["tool"].as_str().unwrap_or("(no tool)").to_owned())
-        .collect()
+    audit.iter().map(|line| line["tool"].as_str().unwrap_or("(no tool)").to_owned()).collect()
 }
 
 /// The tools that steps call.
@@ -254,9 +207,7 @@ fn called(steps: &str) -> Vec<String> {
 /// Whether the client was sent this notification.
 fn notified(report: &Value, method: &str) -> bool {
     let notifications = report["notifications"].as_array().unwrap();
-    notifications
-        .iter()
-        .any(|notification| notification == method)
+    notifications.iter().any(|notification| notification == method)
 }
 
 /// A folder with a file, and a git repository in it.
@@ -266,15 +217,8 @@ fn folder() -> TempDir {
     let git = |args: &[&str]| {
         let identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"];
         let mut command = Command::new("git");
-        command
-            .arg("-C")
-            .arg(folder.path())
-            .args(identity)
-            .args(args);
-        assert!(
-            command.stdout(Stdio::null()).status().unwrap().success(),
-            "git {args:?}"
-        );
+        command.arg("-C").arg(folder.path()).args(identity).args(args);
+        assert!(command.stdout(Stdio::null()).status().unwrap().success(), "git {args:?}");
     };
     git(&["init", "--quiet", "--initial-branch=main"]);
     git(&["add", "."]);

@@ -20,7 +20,8 @@ fn without_options_it_is_written_to_a_private_file_in_the_state_folder() {
     session.call("echo", json!({"text": "hello"}));
     session.finish();
     let file = state.path().join("toolgate/audit.jsonl");
-    let record: serde_json::Value = serde_json::from_str(std::fs::read_to_string(&file).unwrap().trim()).unwrap();
+    let record: serde_json::Value =
+        serde_json::from_str(std::fs::read_to_string(&file).unwrap().trim()).unwrap();
     assert_eq!(record["tool"], "echo");
     assert_eq!(record["args"]["text"], json!({"len": 5, "sha256_prefix": "2cf24dba5fb0"}));
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -35,14 +36,27 @@ fn a_record_tells_who_what_when_and_how_it_ended() {
     session.call("reject", json!({"code": -32000}));
     let records = session.records();
     let [ok, denied, failed] = records.as_slice() else { panic!("{records:?}") };
-    assert_eq!((&ok["outcome"], &ok["ran"], &ok["server"], &ok["tier"]), (&json!("ok"), &json!("yes"), &json!("main"), &json!("readonly")));
-    assert_eq!((&ok["client"], &ok["request_id"], &ok["namespace"]), (&json!("harness 7"), &json!(2), &json!("default")));
+    assert_eq!(
+        (&ok["outcome"], &ok["ran"], &ok["server"], &ok["tier"]),
+        (&json!("ok"), &json!("yes"), &json!("main"), &json!("readonly"))
+    );
+    assert_eq!(
+        (&ok["client"], &ok["request_id"], &ok["namespace"]),
+        (&json!("harness 7"), &json!(2), &json!("default"))
+    );
     assert_eq!(ok["args"]["path"], "/tmp/data");
     assert!(ok["duration_ms"].as_f64().unwrap() > 0.0 && ok["ts"].as_str().unwrap().ends_with('Z'));
-    assert_eq!((&denied["outcome"], &denied["ran"], &denied["code"]), (&json!("denied"), &json!("no"), &json!("TIER_DENIED")));
+    assert_eq!(
+        (&denied["outcome"], &denied["ran"], &denied["code"]),
+        (&json!("denied"), &json!("no"), &json!("TIER_DENIED"))
+    );
     assert_eq!(denied["rule"], "destructive > mutating");
-    assert_eq!((&failed["outcome"], &failed["error_type"]), (&json!("upstream_failed"), &json!("McpError")));
-    let ids: std::collections::HashSet<_> = records.iter().map(|r| r["call_id"].to_string()).collect();
+    assert_eq!(
+        (&failed["outcome"], &failed["error_type"]),
+        (&json!("upstream_failed"), &json!("McpError"))
+    );
+    let ids: std::collections::HashSet<_> =
+        records.iter().map(|r| r["call_id"].to_string()).collect();
     assert_eq!(ids.len(), 3);
 }
 
@@ -131,7 +145,11 @@ fn a_hangup_opens_the_file_anew() {
 fn keyed_digests_differ_from_run_to_run() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("t.toml");
-    std::fs::write(&config, "[redact]\ndigest = \"hmac\"\nkeys = [\"pin\"]\n[audit]\nfile = \"a.jsonl\"\n").unwrap();
+    std::fs::write(
+        &config,
+        "[redact]\ndigest = \"hmac\"\nkeys = [\"pin\"]\n[audit]\nfile = \"a.jsonl\"\n",
+    )
+    .unwrap();
     let digest = || {
         let mut session = Session::fixture(&["--config", config.to_str().unwrap()], &[]);
         session.initialize();

@@ -1,8 +1,10 @@
 //! The server as a process: started, kept, ended, brought back; nothing is ever left behind.
 
+#![expect(clippy::unwrap_used, reason = "also in the functions that the tests share")]
+
 mod harness;
 
-use std::process::Command;
+use std::{io::Write as _, process::Command};
 
 use harness::{PATIENCE, Session, assert_gone, fixture, is_alive, text, toolgate};
 use rustix::process::{Pid, Signal, kill_process};
@@ -44,7 +46,10 @@ fn nobody_survives_any_end_of_toolgate() {
             "int" => signal(ourselves, Signal::INT),
             "kill" => signal(ourselves, Signal::KILL),
             // As `pkill -9 toolgate` does: toolgate and its keeper at once.
-            _ => [&[ourselves][..], &keepers].concat().into_iter().for_each(|pid| signal(pid, Signal::KILL)),
+            _ => [&[ourselves][..], &keepers]
+                .concat()
+                .into_iter()
+                .for_each(|pid| signal(pid, Signal::KILL)),
         }
         session.wait();
         assert_gone(server);
@@ -70,7 +75,6 @@ fn a_client_that_stops_reading_ends_it_too() {
         .unwrap();
     drop(child.stdout.take());
     let mut stdin = child.stdin.take().unwrap();
-    use std::io::Write as _;
     let _ = stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n");
     let deadline = std::time::Instant::now() + PATIENCE;
     while child.try_wait().unwrap().is_none() {
@@ -123,7 +127,8 @@ fn restart_brings_it_back_where_the_client_believes_it_to_be() {
 
 #[test]
 fn a_readonly_call_is_retried_over_a_restart_and_audited_once() {
-    let mut session = Session::fixture(&["--restart", "--safety", "destructive", "--retry", "8"], &[]);
+    let mut session =
+        Session::fixture(&["--restart", "--safety", "destructive", "--retry", "8"], &[]);
     session.initialize();
     let reading = session.post_call("hang", json!({}));
     session.wait_for(|m| m["params"]["data"]["hanging"] == json!(reading));
@@ -131,7 +136,8 @@ fn a_readonly_call_is_retried_over_a_restart_and_audited_once() {
     // The second attempt hangs under an id of our own; cancelling it by the client's id still works.
     session.wait_for(|m| m["params"]["data"]["hanging"].is_string());
     session.notify("notifications/cancelled", json!({"requestId": reading}));
-    let told: serde_json::Value = serde_json::from_str(text(&session.call("cancelled", json!({})))).unwrap();
+    let told: serde_json::Value =
+        serde_json::from_str(text(&session.call("cancelled", json!({})))).unwrap();
     assert!(told.as_array().unwrap().iter().any(serde_json::Value::is_string), "{told}");
     let records = session.records();
     assert_eq!(records.iter().filter(|r| r["tool"] == "hang").count(), 1);
@@ -140,10 +146,14 @@ fn a_readonly_call_is_retried_over_a_restart_and_audited_once() {
 
 #[test]
 fn a_server_that_hangs_in_initialize_is_reported_and_ended() {
-    let mut session = Session::fixture(&["--start-timeout", "150ms"], &["--hang-initialize", "--ignore-eof"]);
+    let mut session =
+        Session::fixture(&["--start-timeout", "150ms"], &["--hang-initialize", "--ignore-eof"]);
     let answer = session.request("initialize", json!({"protocolVersion": "2025-11-25"}));
     assert_eq!(answer["error"]["data"]["code"], "SERVER_START_TIMEOUT");
-    assert_eq!(answer["error"]["message"], "The server `main` did not answer initialize within 150ms");
+    assert_eq!(
+        answer["error"]["message"],
+        "The server `main` did not answer initialize within 150ms"
+    );
     assert_eq!(session.wait().code(), Some(1));
 }
 
@@ -177,7 +187,9 @@ fn a_server_that_dies_at_start_says_so_and_its_stderr_is_forwarded() {
 
 #[test]
 fn the_environment_is_passed_set_or_limited() {
-    let secret = |command: &mut Command| drop(command.env("MY_SECRET", "s3cret").env("MY_OTHER", "o"));
+    let secret = |command: &mut Command| {
+        command.env("MY_SECRET", "s3cret").env("MY_OTHER", "o");
+    };
     let command = fixture().display().to_string();
     let see = |options: &[&str], name: &str| {
         let mut session = Session::wrap_in(options, &[&command], secret);
@@ -197,7 +209,9 @@ fn ten_thousand_calls_in_flight_by_fifty_at_a_time_lose_nothing() {
     let mut session = Session::fixture(&[], &[]);
     session.initialize();
     for round in 0..200 {
-        let ids: Vec<i64> = (0..50).map(|n| session.post_call("echo", json!({"text": format!("{round}-{n}")}))).collect();
+        let ids: Vec<i64> = (0..50)
+            .map(|n| session.post_call("echo", json!({"text": format!("{round}-{n}")})))
+            .collect();
         for (n, id) in ids.into_iter().enumerate() {
             assert_eq!(text(&session.answer(id)), format!("{round}-{n}"));
         }

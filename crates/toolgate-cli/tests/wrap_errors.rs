@@ -1,5 +1,12 @@
 //! Failures from outside: every code that a door can give, what the client reads of it, and no secrets.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, also in the functions that its tests share"
+)]
+
 mod harness;
 
 use harness::{Session, text};
@@ -8,7 +15,8 @@ use toolgate::{Code, Delivery};
 
 /// How a code is provoked through the program; gives what the client read.
 fn provoke(code: Code) -> Option<Value> {
-    let mut session = Session::fixture(&["--safety", "readonly", "--limit", "2000", "--timeout", "200ms"], &[]);
+    let mut session =
+        Session::fixture(&["--safety", "readonly", "--limit", "2000", "--timeout", "200ms"], &[]);
     session.initialize();
     let raw = |session: &mut Session, line: &str| {
         session.send_line(line);
@@ -16,10 +24,15 @@ fn provoke(code: Code) -> Option<Value> {
     };
     Some(match code {
         Code::ParseError => raw(&mut session, "{\"jsonrpc\":\"2.0\","),
-        Code::InvalidRequest => raw(&mut session, r#"{"jsonrpc":"2.0","id":5,"id":6,"method":"ping"}"#),
+        Code::InvalidRequest => {
+            raw(&mut session, r#"{"jsonrpc":"2.0","id":5,"id":6,"method":"ping"}"#)
+        }
         Code::MessageTooLarge => {
             let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
-            raw(&mut session, &format!(r#"{{"jsonrpc":"2.0","id":5,"method":"ping","params":{{"x":{deep}}}}}"#))
+            raw(
+                &mut session,
+                &format!(r#"{{"jsonrpc":"2.0","id":5,"method":"ping","params":{{"x":{deep}}}}}"#),
+            )
         }
         Code::UnknownTool => session.call("nope", json!({})),
         Code::InvalidArguments => session.call("reject", json!({})),
@@ -37,7 +50,8 @@ fn provoke(code: Code) -> Option<Value> {
             session.call("echo", json!({}))
         }
         Code::ServerStartTimeout => {
-            let mut session = Session::fixture(&["--start-timeout", "100ms"], &["--hang-initialize"]);
+            let mut session =
+                Session::fixture(&["--start-timeout", "100ms"], &["--hang-initialize"]);
             session.request("initialize", json!({"protocolVersion": "2025-11-25"}))
         }
         Code::ServerProtocol => {
@@ -110,7 +124,9 @@ fn invalid_arguments_are_named_and_their_values_never_echoed() {
     session.initialize();
     session.request("tools/list", json!({}));
     let secret = "hunter2-correct-horse-battery-staple";
-    let message = format!("1 validation error for call[reject]\nentr\n  Unexpected [input_value='{secret}', input_type=str]");
+    let message = format!(
+        "1 validation error for call[reject]\nentr\n  Unexpected [input_value='{secret}', input_type=str]"
+    );
     let answer = session.call("reject", json!({"message": message, "entr": secret}));
     assert!(!answer.to_string().contains("hunter2"), "{answer}");
     let suggestion = "Remove or correct the unrecognized argument(s): entr.";
@@ -141,7 +157,10 @@ fn a_tools_own_error_result_is_not_touched() {
     let mut session = Session::fixture(&[], &[]);
     session.initialize();
     let answer = session.call("fail", json!({}));
-    assert_eq!(answer["result"], json!({"content": [{"type": "text", "text": "it failed"}], "isError": true}));
+    assert_eq!(
+        answer["result"],
+        json!({"content": [{"type": "text", "text": "it failed"}], "isError": true})
+    );
 }
 
 #[test]
@@ -159,7 +178,11 @@ fn a_timed_out_call_is_cancelled_at_the_server_too() {
 fn a_request_with_the_id_of_one_in_flight_does_not_steal_its_answer() {
     let mut session = Session::fixture(&[], &[]);
     session.initialize();
-    let line = |tool: &str| format!(r#"{{"jsonrpc":"2.0","id":40,"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"t"}}}}}}"#);
+    let line = |tool: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":40,"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"t"}}}}}}"#
+        )
+    };
     session.send_line(&line("hang"));
     session.wait_for(|m| m["params"]["data"]["hanging"] == json!(40));
     session.send_line(&line("echo"));

@@ -26,7 +26,8 @@ fn an_answer_reaches_the_client_as_the_bytes_that_came_in() {
     session.send_line(request);
     // The request went through the chain to `cat`, which "asks" it back: passed on as it is.
     assert_eq!(session.line(), request);
-    let answer = r#"{"result":{"content":[],"contents":[],"tools":[],"n":0.10},"jsonrpc":"2.0","id":1.5}"#;
+    let answer =
+        r#"{"result":{"content":[],"contents":[],"tools":[],"n":0.10},"jsonrpc":"2.0","id":1.5}"#;
     session.send_line(answer);
     assert_eq!(session.line(), answer);
 }
@@ -39,7 +40,10 @@ fn unknown_methods_fields_and_content_types_pass_both_ways() {
     let params = json!({"any": {"thing": [null, {"type": "video"}]}});
     assert_eq!(session.request("vendor/echo", params.clone())["result"], params);
     let unknown = session.request("no/such", json!({}));
-    assert_eq!(unknown["error"], json!({"code": -32601, "message": "no such method", "data": {"vendor": true}}));
+    assert_eq!(
+        unknown["error"],
+        json!({"code": -32601, "message": "no such method", "data": {"vendor": true}})
+    );
     let list = session.request("tools/list", json!({}));
     assert_eq!(list["result"]["xVendor"], "kept");
     assert_eq!(list["result"]["tools"][0]["xVendor"], "echo");
@@ -52,7 +56,9 @@ fn requests_of_the_server_reach_the_client_and_its_answer_comes_back() {
     let id = session.post_call("ask", json!({}));
     let asked = session.wait_for(|m| m["method"] == "sampling/createMessage");
     assert_eq!((&asked["id"], &asked["params"]["xVendor"]), (&json!("server-1"), &json!(1)));
-    session.send_line(r#"{"jsonrpc":"2.0","id":"server-1","result":{"role":"assistant","xNew":true}}"#);
+    session.send_line(
+        r#"{"jsonrpc":"2.0","id":"server-1","result":{"role":"assistant","xNew":true}}"#,
+    );
     let answer = session.answer(id);
     let told: Value = serde_json::from_str(text(&answer)).unwrap();
     assert_eq!(told["result"], json!({"role": "assistant", "xNew": true}));
@@ -65,8 +71,12 @@ fn progress_and_list_changed_reach_the_client() {
     let params = json!({"name": "progress", "arguments": {}, "_meta": {"progressToken": "tok"}});
     let answer = session.request("tools/call", params);
     assert_eq!(text(&answer), "done");
-    let steps: Vec<_> = session.seen.iter().filter(|m| m["method"] == "notifications/progress").collect();
-    assert_eq!(steps.iter().map(|m| &m["params"]["progress"]).collect::<Vec<_>>(), [&json!(1), &json!(2), &json!(3)]);
+    let steps: Vec<_> =
+        session.seen.iter().filter(|m| m["method"] == "notifications/progress").collect();
+    assert_eq!(
+        steps.iter().map(|m| &m["params"]["progress"]).collect::<Vec<_>>(),
+        [&json!(1), &json!(2), &json!(3)]
+    );
     assert!(steps.iter().all(|m| m["params"]["progressToken"] == "tok"));
     session.call("changed", json!({}));
     session.wait_for(|m| m["method"] == "notifications/tools/list_changed");
@@ -93,7 +103,8 @@ fn concurrent_calls_are_not_serialized() {
     session.initialize();
     let hanging = session.post_call("hang", json!({}));
     session.wait_for(|m| m["params"]["data"]["hanging"] == json!(hanging));
-    let ids: Vec<i64> = (0..200).map(|n| session.post_call("echo", json!({"text": n.to_string()}))).collect();
+    let ids: Vec<i64> =
+        (0..200).map(|n| session.post_call("echo", json!({"text": n.to_string()}))).collect();
     for (n, id) in ids.into_iter().enumerate() {
         assert_eq!(text(&session.answer(id)), n.to_string());
     }
@@ -103,13 +114,12 @@ fn concurrent_calls_are_not_serialized() {
 fn a_batch_is_governed_and_answered_as_one_array() {
     let mut session = Session::fixture(&["--safety", "readonly"], &[]);
     session.initialize();
-    let call = |id: i64, tool: &str| {
-        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {"text": "x"}}})
-    };
+    let call = |id: i64, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {"text": "x"}}});
     let notice = json!({"jsonrpc": "2.0", "method": "notifications/x"});
     session.send_line(&json!([call(70, "echo"), notice, call(71, "crash")]).to_string());
     let answers = session.wait_for(Value::is_array);
-    let by_id = |id: i64| answers.as_array().unwrap().iter().find(|a| a["id"] == id).unwrap().clone();
+    let by_id =
+        |id: i64| answers.as_array().unwrap().iter().find(|a| a["id"] == id).unwrap().clone();
     assert_eq!(text(&by_id(70)), "x");
     assert_eq!(by_id(71)["result"]["_meta"]["code"], "TIER_DENIED");
     assert_eq!(answers.as_array().unwrap().len(), 2);
@@ -121,7 +131,8 @@ fn a_modern_client_is_served_without_initialize() {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "9"}});
-    let answer = session.request("tools/call", json!({"name": "echo", "arguments": {"text": "hi"}, "_meta": meta}));
+    let answer = session
+        .request("tools/call", json!({"name": "echo", "arguments": {"text": "hi"}, "_meta": meta}));
     assert_eq!(text(&answer), "hi");
     let denied = session.request("tools/call", json!({"name": "crash", "_meta": meta}));
     assert_eq!(denied["result"]["_meta"]["code"], "TIER_DENIED");
@@ -137,7 +148,8 @@ fn the_parent_of_a_nested_call_is_recorded_and_never_reaches_the_tool() {
     let answer = session.request("tools/call", only);
     let seen: Value = serde_json::from_str(text(&answer)).unwrap();
     assert_eq!(seen["params"], json!({"name": "see_line", "arguments": {}}));
-    let with_more = json!({"name": "see_line", "_meta": {"progressToken": 5, "parent_call_uuid": "p-2"}});
+    let with_more =
+        json!({"name": "see_line", "_meta": {"progressToken": 5, "parent_call_uuid": "p-2"}});
     let answer = session.request("tools/call", with_more);
     let seen: Value = serde_json::from_str(text(&answer)).unwrap();
     assert_eq!(seen["params"]["_meta"], json!({"progressToken": 5}));
@@ -154,7 +166,8 @@ fn noise_on_the_servers_stdout_is_reported_and_never_forwarded() {
     assert_eq!(text(&answer), "after the flood");
     let (_, left) = session.finish();
     assert_eq!(left, Vec::<String>::new());
-    let shown = session.stderr_so_far().iter().filter(|line| line.contains("should not be here")).count();
+    let shown =
+        session.stderr_so_far().iter().filter(|line| line.contains("should not be here")).count();
     assert!(shown <= 10, "a flood on stdout became a flood on stderr: {shown} lines");
 }
 
@@ -172,11 +185,16 @@ fn an_answer_to_an_id_that_nobody_asked_with_is_reported_and_dropped() {
 fn what_is_piped_in_is_answered_before_the_end() {
     let mut session = Session::fixture(&[], &[]);
     session.initialize();
-    let ids: Vec<i64> = (0..20).map(|n| session.post_call("echo", json!({"text": n.to_string()}))).collect();
+    let ids: Vec<i64> =
+        (0..20).map(|n| session.post_call("echo", json!({"text": n.to_string()}))).collect();
     let (status, lines) = session.finish();
     assert!(status.success());
-    let answers: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answers: Vec<Value> =
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     for id in ids {
-        assert!(answers.iter().any(|a| a["id"] == id && a.get("result").is_some()), "{id} of {answers:?}");
+        assert!(
+            answers.iter().any(|a| a["id"] == id && a.get("result").is_some()),
+            "{id} of {answers:?}"
+        );
     }
 }

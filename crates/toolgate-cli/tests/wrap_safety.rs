@@ -1,5 +1,12 @@
 //! Safety from outside: what is listed and what can be called never disagree.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, also in the functions that its tests share"
+)]
+
 mod harness;
 
 use harness::{Session, text};
@@ -21,9 +28,20 @@ fn listed(session: &mut Session) -> Vec<String> {
 
 /// Every tool of the fixture with the tier that its annotations give it.
 const TIERS: [(&str, Option<u8>); 14] = [
-    ("echo", Some(0)), ("see_line", Some(0)), ("big", Some(0)), ("hang", Some(0)), ("pid", Some(0)),
-    ("cancelled", Some(0)), ("wrong_id", Some(0)), ("progress", Some(0)), ("ask", Some(1)),
-    ("spawn", Some(1)), ("crash", Some(2)), ("fail", None), ("structured", Some(0)), ("reject", Some(0)),
+    ("echo", Some(0)),
+    ("see_line", Some(0)),
+    ("big", Some(0)),
+    ("hang", Some(0)),
+    ("pid", Some(0)),
+    ("cancelled", Some(0)),
+    ("wrong_id", Some(0)),
+    ("progress", Some(0)),
+    ("ask", Some(1)),
+    ("spawn", Some(1)),
+    ("crash", Some(2)),
+    ("fail", None),
+    ("structured", Some(0)),
+    ("reject", Some(0)),
 ];
 
 #[test]
@@ -32,7 +50,11 @@ fn listing_and_calls_agree_at_every_tier_and_page_size() {
         for page in ["1", "3", "1000"] {
             let mut session = Session::fixture(&["--safety", name], &["--page-size", page]);
             session.initialize();
-            let allowed: Vec<_> = TIERS.iter().filter(|(_, tier)| tier.is_some_and(|t| usize::from(t) <= level)).map(|(n, _)| (*n).to_owned()).collect();
+            let allowed: Vec<_> = TIERS
+                .iter()
+                .filter(|(_, tier)| tier.is_some_and(|t| usize::from(t) <= level))
+                .map(|(n, _)| (*n).to_owned())
+                .collect();
             assert_eq!(listed(&mut session), allowed, "{name}, pages of {page}");
             for (tool, tier) in TIERS {
                 if allowed.contains(&tool.to_owned()) {
@@ -67,7 +89,10 @@ fn the_refusal_names_both_tiers_and_the_setting_and_is_not_an_unknown_tool() {
     // Expected failures are warnings: nothing is shouted at error level.
     session.finish();
     let errors = session.stderr_so_far();
-    assert!(errors.iter().any(|line| line.starts_with("toolgate: warning: Tool 'crash'")), "{errors:?}");
+    assert!(
+        errors.iter().any(|line| line.starts_with("toolgate: warning: Tool 'crash'")),
+        "{errors:?}"
+    );
     assert!(!errors.iter().any(|line| line.starts_with("toolgate: error")), "{errors:?}");
 }
 
@@ -99,7 +124,9 @@ fn names_that_only_look_alike_do_not_slip_through() {
         assert_eq!(answer["error"]["data"]["code"], "INVALID_REQUEST", "{line} gave {answer}");
     }
     // An escaped spelling of the value is the same name.
-    session.send_line(r#"{"jsonrpc":"2.0","id":502,"method":"tools/call","params":{"name":"cr\u0061sh"}}"#);
+    session.send_line(
+        r#"{"jsonrpc":"2.0","id":502,"method":"tools/call","params":{"name":"cr\u0061sh"}}"#,
+    );
     assert_eq!(session.answer(502)["result"]["_meta"]["code"], "TIER_DENIED");
     assert_eq!(text(&session.call("echo", json!({"text": "alive"}))), "alive");
 }
@@ -137,8 +164,12 @@ fn what_the_listing_keeps_it_keeps_exactly() {
     let mut plain = Session::fixture(&[], &[]);
     plain.initialize();
     let all = plain.request("tools/list", json!({}));
-    let kept: Vec<&Value> = all["result"]["tools"].as_array().unwrap().iter()
-        .filter(|t| t["annotations"]["readOnlyHint"] == true).collect();
+    let kept: Vec<&Value> = all["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|t| t["annotations"]["readOnlyHint"] == true)
+        .collect();
     assert_eq!(governed["result"]["tools"].as_array().unwrap().iter().collect::<Vec<_>>(), kept);
     assert_eq!(governed["result"]["xVendor"], "kept");
 }
@@ -146,7 +177,10 @@ fn what_the_listing_keeps_it_keeps_exactly() {
 #[test]
 fn a_server_that_cannot_list_gets_no_calls() {
     // `cat` "answers" with our own requests: there never is a listing.
-    let mut session = Session::wrap(&["--safety", "destructive", "--timeout", "1s"], &["sh", "-c", "cat >/dev/null"]);
+    let mut session = Session::wrap(
+        &["--safety", "destructive", "--timeout", "1s"],
+        &["sh", "-c", "cat >/dev/null"],
+    );
     let id = session.post_call("anything", json!({}));
     session.notify("notifications/cancelled", json!({"requestId": id}));
     let records = session.records();

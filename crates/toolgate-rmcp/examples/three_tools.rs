@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     error::Error,
-    sync::{Arc, Mutex, atomic::AtomicU32, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -24,7 +24,7 @@ use toolgate_rmcp::Governed;
 
 /// Notes by title, for as long as the server runs.
 #[derive(Clone, Default)]
-struct Notes(Arc<Mutex<BTreeMap<String, String>>>);
+pub(crate) struct Notes(Arc<Mutex<BTreeMap<String, String>>>);
 
 #[derive(Deserialize, JsonSchema)]
 #[schemars(crate = "rmcp::schemars")]
@@ -34,15 +34,19 @@ struct Note {
     text: String,
 }
 
+impl Notes {
+    fn notes(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 #[tool_router]
 impl Notes {
     #[tool(description = "Shows all notes", annotations(read_only_hint = true))]
     fn read_notes(&self) -> String {
-        let notes = self.0.lock().unwrap();
-        notes
-            .iter()
-            .map(|(title, text)| format!("{title}: {text}\n"))
-            .collect()
+        let notes = self.notes();
+        let lines = notes.iter().map(|(title, text)| format!("{title}: {text}"));
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     #[tool(
@@ -50,16 +54,13 @@ impl Notes {
         annotations(read_only_hint = false, destructive_hint = false)
     )]
     fn write_note(&self, Parameters(Note { title, text }): Parameters<Note>) -> String {
-        let mut notes = self.0.lock().unwrap();
+        let mut notes = self.notes();
         notes.entry(title).or_insert(text).clone()
     }
 
-    #[tool(
-        description = "Deletes all notes",
-        annotations(destructive_hint = true)
-    )]
+    #[tool(description = "Deletes all notes", annotations(destructive_hint = true))]
     fn delete_notes(&self) -> String {
-        let mut notes = self.0.lock().unwrap();
+        let mut notes = self.notes();
         format!("{} deleted", std::mem::take(&mut *notes).len())
     }
 }
@@ -67,8 +68,12 @@ impl Notes {
 #[tool_handler(name = "notes", version = "1.0.0")]
 impl ServerHandler for Notes {}
 
-/// A middleware of our own: a session has so many calls, and no more.
-struct Budget(AtomicU32);
+/// How many calls the server answers.
+const CALLS: u64 = 100;
+
+/// A middleware of our own: it counts the calls, and refuses those beyond the last.
+#[derive(Default)]
+struct Budget(AtomicU64);
 
 impl Middleware for Budget {
     fn name(&self) -> &'static str {
@@ -76,46 +81,30 @@ impl Middleware for Budget {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        if self
-            .0
-            .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1))
-            .is_ok()
-        {
+        if self.0.fetch_add(1, Relaxed) < CALLS {
             return next.call(cx, call).await;
         }
-        Failure::new(Code::ToolFailed, "this session has used up its calls")
-            .ran(Ran::No)
-            .into()
+        Failure::new(Code::ToolFailed, "this server has used up its calls").ran(Ran::No).into()
     }
 }
 
 /// The server with its chain, outermost layer first, and the sink that its audit writes to.
-fn governed(audit: Target) -> Result<(Governed<Notes>, AuditSink), Box<dyn Error>> {
-    let config = AuditConfig {
-        file: audit,
-        ..AuditConfig::default()
-    };
+pub(crate) fn governed(audit: Target) -> Result<(Governed<Notes>, AuditSink), Box<dyn Error>> {
+    let config = AuditConfig { file: audit, ..AuditConfig::default() };
     let sink = AuditSink::open(&config, &RedactConfig::default())?.ok_or("the audit is off")?;
     let chain = Chain::builder()
         .layer(ErrorResults)
         .layer(Audit::new(sink.clone()))
         .layer(Safety::new(Tier::Mutating))
-        .layer(Budget(AtomicU32::new(100)))
+        .layer(Budget::default())
         .build()?;
-    Ok((
-        Governed::new(Notes::default(), chain).server_name("notes"),
-        sink,
-    ))
+    Ok((Governed::new(Notes::default(), chain).server_name("notes"), sink))
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let (server, audit) = governed(Target::Stderr)?;
-    server
-        .serve(rmcp::transport::stdio())
-        .await?
-        .waiting()
-        .await?;
+    server.serve(rmcp::transport::stdio()).await?.waiting().await?;
     audit.close(Duration::from_secs(1));
     Ok(())
 }

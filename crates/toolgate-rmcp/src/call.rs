@@ -6,7 +6,7 @@ use rmcp::{
     service::RequestContext,
 };
 use toolgate::{
-    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Ran, Reply, Request,
+    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Reply, Request,
     RpcError, ToolId, ToolList, ToolResult,
 };
 use toolgate_wire::Json;
@@ -31,7 +31,7 @@ impl<H: ServerHandler> Governed<H> {
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let mut cx = self.surroundings(&context);
-        context.meta.remove(PARENT);
+        
         params.meta.as_mut().map(|meta| meta.remove(PARENT));
 
         let tool = self.tool(&params.name, &context).await;
@@ -111,10 +111,7 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         let (outcome, text) = match &answer {
             Ok(response) => match response.write() {
                 Ok(text) => (answered(response, text.clone()), Some(text)),
-                Err(_) => (
-                    Failure::internal("the result has no JSON text").into(),
-                    None,
-                ),
+                Err(_) => (Failure::internal("the result has no JSON text").into(), None),
             },
             Err(error) => {
                 let rpc = to_rpc(error);
@@ -123,11 +120,7 @@ impl<H: ServerHandler> CallEnd<'_, H> {
             }
         };
         self.kept.keep(text, answer);
-        if cx.cancel().is_cancelled() {
-            given_up(&outcome)
-        } else {
-            outcome
-        }
+        if cx.cancel().is_cancelled() { given_up(&outcome) } else { outcome }
     }
 
     /// The handler answered with an error. Where it has no tool of that name, that is why.
@@ -179,12 +172,7 @@ fn answered(response: &CallToolResponse, text: Json) -> Outcome {
                 // With the result as its data, by which it is found again if no layer renders it.
                 let data = Some(text);
                 let code = ErrorCode::INVALID_PARAMS.0.into();
-                return Failure::rejected(RpcError {
-                    code,
-                    message,
-                    data,
-                })
-                .into();
+                return Failure::rejected(RpcError { code, message, data }).into();
             }
             ToolResult::known(text, result.is_error == Some(true), None)
         }
@@ -207,7 +195,7 @@ fn misfit(result: &CallToolResult) -> Option<String> {
 
 /// The client no longer waits. The result stays, because rmcp alone knows whether to send it.
 fn given_up(outcome: &Outcome) -> Outcome {
-    let failure = Failure::new(Code::Cancelled, "the client gave the call up").ran(Ran::Yes);
+    let failure = Failure::new(Code::Cancelled, "the client gave the call up").ran(outcome.ran());
     let mut cancelled = Outcome::failed(failure);
     if let Some(result) = outcome.result() {
         cancelled.set_result(result.clone());

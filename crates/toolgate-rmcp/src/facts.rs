@@ -38,11 +38,7 @@ struct Known {
 
 impl Known {
     fn new(published: model::Tool, tool: Arc<Tool>) -> Self {
-        Self {
-            published,
-            said: None,
-            tool,
-        }
+        Self { published, said: None, tool }
     }
 
     /// Whether `get_tool` still says what it said: the same as the list, or what it said instead.

@@ -133,10 +133,7 @@ impl<H> Governed<H> {
         };
         let client = context.client_info().map(|info| {
             let version = Some(info.version).filter(|version| !version.is_empty());
-            Arc::new(ClientInfo {
-                name: info.name,
-                version,
-            })
+            Arc::new(ClientInfo { name: info.name, version })
         });
         Context::new(session)
             .with_client(client)
@@ -154,10 +151,7 @@ impl<H> Governed<H> {
     }
 
     fn session_with(&self, principal: Principal) -> Arc<Session> {
-        Arc::new(Session {
-            principal,
-            ..Session::clone(&self.session)
-        })
+        Arc::new(Session { principal, ..Session::clone(&self.session) })
     }
 }
 
@@ -173,13 +167,8 @@ fn wire_id(id: &RequestId) -> Id {
 }
 
 fn local_user() -> Arc<str> {
-    let named = ["USER", "LOGNAME", "USERNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok());
-    named
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "unknown".to_owned())
-        .into()
+    let named = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned()).into()
 }
 
 impl<H> fmt::Debug for Governed<H> {

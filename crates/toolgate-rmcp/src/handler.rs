@@ -1,8 +1,5 @@
 //! The handler's every method. None is left to rmcp's defaults: `tests/door/explicit.rs` compares.
-#![expect(
-    deprecated,
-    reason = "what rmcp deprecates, handlers still have: subscribe, set_level"
-)]
+#![expect(deprecated, reason = "what rmcp deprecates, handlers still have: subscribe, set_level")]
 
 use std::borrow::Cow;
 
@@ -79,8 +76,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<CompleteResult, ErrorData> {
         let run = |request, context| self.handler.complete(request, context);
-        self.request("completion/complete", request, context, run)
-            .await
+        self.request("completion/complete", request, context, run).await
     }
 
     async fn set_level(
@@ -89,8 +85,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.set_level(request, context);
-        self.request("logging/setLevel", request, context, run)
-            .await
+        self.request("logging/setLevel", request, context, run).await
     }
 
     async fn get_prompt(
@@ -126,8 +121,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let run = |request, context| self.handler.list_resource_templates(request, context);
-        self.request("resources/templates/list", request, context, run)
-            .await
+        self.request("resources/templates/list", request, context, run).await
     }
 
     async fn read_resource(
@@ -145,8 +139,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.subscribe(request, context);
-        self.request("resources/subscribe", request, context, run)
-            .await
+        self.request("resources/subscribe", request, context, run).await
     }
 
     async fn unsubscribe(
@@ -155,8 +148,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.unsubscribe(request, context);
-        self.request("resources/unsubscribe", request, context, run)
-            .await
+        self.request("resources/unsubscribe", request, context, run).await
     }
 
     async fn get_task(
@@ -191,21 +183,10 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         request: CustomRequest,
         context: Asked,
     ) -> Result<CustomResult, ErrorData> {
-        let CustomRequest {
-            method,
-            params,
-            extensions,
-        } = request;
+        let CustomRequest { method, params, extensions } = request;
         let run = |params, context| {
             let (method, extensions) = (method.clone(), extensions.clone());
-            self.handler.on_custom_request(
-                CustomRequest {
-                    method,
-                    params,
-                    extensions,
-                },
-                context,
-            )
+            self.handler.on_custom_request(CustomRequest { method, params, extensions }, context)
         };
         self.request(&method, params, context, run).await
     }
@@ -242,9 +223,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     }
 
     async fn on_custom_notification(&self, notification: CustomNotification, context: Told) {
-        self.handler
-            .on_custom_notification(notification, context)
-            .await;
+        self.handler.on_custom_notification(notification, context).await;
     }
 
     // Who the server is.

@@ -65,11 +65,7 @@ mod tests {
         let kept = Kept::new();
         let text = Json::string("sum");
         kept.keep(Some(text.clone()), Ok(7));
-        assert_eq!(
-            kept.take_if(&Json::string("sum")),
-            None,
-            "equal is not identical"
-        );
+        assert_eq!(kept.take_if(&Json::string("sum")), None, "equal is not identical");
         assert_eq!(kept.take_if(&text.clone()), Some(Ok(7)));
         assert_eq!(kept.take_if(&text), None, "it is handed back once");
     }

@@ -33,12 +33,7 @@ impl<H: ServerHandler> Governed<H> {
         }
         let mut cx = self.surroundings(&context);
         let cursor = params.as_ref().and_then(|params| params.cursor.clone());
-        let end = ListEnd {
-            governed: self,
-            params,
-            context,
-            page: Mutex::new(None),
-        };
+        let end = ListEnd { governed: self, params, context, page: Mutex::new(None) };
         match self.chain.list(&mut cx, Listing { cursor }, &end).await {
             Ok(list) => end.result(&list),
             Err(failure) => Err(to_error(failure.to_rpc())),
@@ -63,11 +58,7 @@ impl<H: ServerHandler> Governed<H> {
             return None;
         };
         let shown = list.tools().iter().find(|shown| shown.id() == tool.id())?;
-        if Arc::ptr_eq(shown, &tool) {
-            Some(published)
-        } else {
-            shown.definition()?.decode().ok()
-        }
+        if Arc::ptr_eq(shown, &tool) { Some(published) } else { shown.definition()?.decode().ok() }
     }
 }
 
@@ -92,16 +83,9 @@ impl<H: ServerHandler> ListEnd<'_, H> {
         if asked != listing.cursor.as_ref() {
             params = Some(params.unwrap_or_default().with_cursor(listing.cursor));
         }
-        let result = self
-            .governed
-            .handler
-            .list_tools(params, self.context.clone())
-            .await;
+        let result = self.governed.handler.list_tools(params, self.context.clone()).await;
         let result = result.map_err(|error| Failure::rejected(to_rpc(&error)))?;
-        let learnt = result
-            .tools
-            .iter()
-            .map(|published| self.governed.learn(published));
+        let learnt = result.tools.iter().map(|published| self.governed.learn(published));
         let tools: Vec<Arc<Tool>> = learnt.collect();
         let list = ToolList::from_wire(tools.clone(), Object::new(), None);
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(Page { result, tools });
@@ -111,23 +95,16 @@ impl<H: ServerHandler> ListEnd<'_, H> {
     /// The handler's page with the tools that are left of it. What is left keeps its own definition,
     /// and the page its cursor.
     fn result(&self, list: &ToolList) -> Result<ListToolsResult, ErrorData> {
-        let page = self
-            .page
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let Page { mut result, tools } = page.unwrap_or_else(|| Page {
-            result: ListToolsResult::default(),
-            tools: Vec::new(),
-        });
+        let page = self.page.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Page { mut result, tools } =
+            page.unwrap_or_else(|| Page { result: ListToolsResult::default(), tools: Vec::new() });
         let mut published: Vec<(Arc<Tool>, Option<model::Tool>)> = tools
             .into_iter()
             .zip(std::mem::take(&mut result.tools).into_iter().map(Some))
             .collect();
         for shown in list.tools() {
-            let own = published
-                .iter_mut()
-                .find(|(tool, own)| Arc::ptr_eq(tool, shown) && own.is_some());
+            let own =
+                published.iter_mut().find(|(tool, own)| Arc::ptr_eq(tool, shown) && own.is_some());
             let tool = match own.and_then(|(_, own)| own.take()) {
                 Some(own) => own,
                 None => made(shown)?,

@@ -38,20 +38,10 @@ impl<H> Governed<H> {
         // A method without params has none on the wire either.
         let text = Some(text).filter(|text| text.kind() != Kind::Null);
         let mut cx = self.surroundings(&context);
-        let request = Request {
-            method: method.into(),
-            params: text.clone(),
-        };
+        let request = Request { method: method.into(), params: text.clone() };
         let method = Arc::clone(&request.method);
-        let end = RequestEnd {
-            method,
-            text,
-            params,
-            context,
-            run,
-            kept: Kept::new(),
-            ran: PhantomData,
-        };
+        let end =
+            RequestEnd { method, text, params, context, run, kept: Kept::new(), ran: PhantomData };
         end.reply(&self.chain.request(&mut cx, request, &end).await)
     }
 }
@@ -123,19 +113,14 @@ where
 
 /// A layer answers one thing with the rest of the chain for another.
 pub(crate) fn off_path(path: &str, asked: &str) -> Failure {
-    Failure::internal(format!(
-        "a layer asked for `{asked}` on the way of `{path}`"
-    ))
+    Failure::internal(format!("a layer asked for `{asked}` on the way of `{path}`"))
 }
 
 /// A failure as the answer to a request.
 pub(crate) fn refused(failure: &Failure) -> Answer {
     let error = to_error(failure.to_rpc());
     let text = Json::serialize(&error).unwrap_or_else(|_| Json::empty_object());
-    Answer {
-        body: Err(text),
-        origin: None,
-    }
+    Answer { body: Err(text), origin: None }
 }
 
 impl<P, R, F, Ran> Endpoint for RequestEnd<P, R, F, Ran>

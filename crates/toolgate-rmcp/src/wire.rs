@@ -52,7 +52,7 @@ macro_rules! by_result_type {
                 match self {
                     Self::Complete(result) => Json::serialize(result),
                     $(Self::$variant(result) => Json::serialize(result),)*
-                    // rmcp may add a kind of result; the explicit match of a later version says so.
+                    // The enum is open: a kind that a later rmcp adds has to be named here first.
                     _ => Err(serde::ser::Error::custom("a kind of result that is not known here")),
                 }
             }
@@ -148,10 +148,7 @@ mod tests {
         };
         assert_eq!(read, done);
         let more = InputRequiredResult::from_request_state("state");
-        assert!(matches!(
-            again(&CallToolResponse::from(more)),
-            CallToolResponse::InputRequired(_)
-        ));
+        assert!(matches!(again(&CallToolResponse::from(more)), CallToolResponse::InputRequired(_)));
     }
 
     #[test]
@@ -165,17 +162,9 @@ mod tests {
 
     #[test]
     fn errors_keep_code_message_and_data() {
-        let error = ErrorData::new(
-            ErrorCode(-7),
-            "no",
-            Some(serde_json::json!({"a": [1, null]})),
-        );
+        let error = ErrorData::new(ErrorCode(-7), "no", Some(serde_json::json!({"a": [1, null]})));
         assert_eq!(to_error(to_rpc(&error)), error);
-        let far = RpcError {
-            code: i64::MAX,
-            message: "no".into(),
-            data: None,
-        };
+        let far = RpcError { code: i64::MAX, message: "no".into(), data: None };
         assert_eq!(to_error(far).code, ErrorCode::INTERNAL_ERROR);
     }
 }

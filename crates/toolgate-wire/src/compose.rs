@@ -97,10 +97,7 @@ mod tests {
             notification("notifications/initialized", None),
             r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#
         );
-        assert_eq!(
-            response(&id, &empty),
-            r#"{"jsonrpc":"2.0","id":7,"result":{}}"#
-        );
+        assert_eq!(response(&id, &empty), r#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
         assert_eq!(
             error_response(None, -32700, "no \"JSON\"", None),
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no \"JSON\""}}"#

@@ -22,14 +22,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 6] = [
-        Self::Jsonrpc,
-        Self::Id,
-        Self::Method,
-        Self::Params,
-        Self::Result,
-        Self::Error,
-    ];
+    const ALL: [Self; 6] =
+        [Self::Jsonrpc, Self::Id, Self::Method, Self::Params, Self::Result, Self::Error];
 
     pub(crate) fn name(self) -> &'static str {
         ENVELOPE.name(self as usize)
@@ -178,18 +172,12 @@ impl Envelope {
 
     /// Checks the types of the parts that do not depend on the shape.
     pub(crate) fn check_types(&self, line: &[u8]) -> Result<(), WireError> {
-        self.check(line, Part::Jsonrpc, "the string \"2.0\"", |text| {
-            text == b"\"2.0\""
-        })?;
-        self.check(line, Part::Method, "a string", |text| {
-            Kind::of(text) == Kind::String
-        })?;
+        self.check(line, Part::Jsonrpc, "the string \"2.0\"", |text| text == b"\"2.0\"")?;
+        self.check(line, Part::Method, "a string", |text| Kind::of(text) == Kind::String)?;
         self.check(line, Part::Params, "an object or an array", |text| {
             matches!(Kind::of(text), Kind::Object | Kind::Array | Kind::Null)
         })?;
-        self.check(line, Part::Error, "an object", |text| {
-            Kind::of(text) == Kind::Object
-        })
+        self.check(line, Part::Error, "an object", |text| Kind::of(text) == Kind::Object)
     }
 
     fn check(

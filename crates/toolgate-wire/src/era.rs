@@ -1,13 +1,8 @@
 //! Protocol versions of MCP, and the `_meta` keys that carry them since 2026-07-28.
 
 /// Every published version, oldest first.
-pub const VERSIONS: [&str; 5] = [
-    "2024-11-05",
-    "2025-03-26",
-    "2025-06-18",
-    "2025-11-25",
-    "2026-07-28",
-];
+pub const VERSIONS: [&str; 5] =
+    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 /// The first version without a session handshake: each request carries its own context.
 const FIRST_MODERN: &str = "2026-07-28";
@@ -27,13 +22,10 @@ pub fn is_modern(version: &str) -> bool {
 
 fn is_date(version: &str) -> bool {
     version.len() == FIRST_MODERN.len()
-        && version
-            .bytes()
-            .zip(FIRST_MODERN.bytes())
-            .all(|(byte, shape)| match shape {
-                b'-' => byte == b'-',
-                _ => byte.is_ascii_digit(),
-            })
+        && version.bytes().zip(FIRST_MODERN.bytes()).all(|(byte, shape)| match shape {
+            b'-' => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
 }
 
 #[cfg(test)]
@@ -49,15 +41,8 @@ mod tests {
 
     #[test]
     fn what_is_not_a_date_is_not_modern() {
-        for odd in [
-            "",
-            "latest",
-            "2026-07-281",
-            "9999",
-            "2026/07/28",
-            "DRAFT-2099",
-            "２026-07-2",
-        ] {
+        for odd in ["", "latest", "2026-07-281", "9999", "2026/07/28", "DRAFT-2099", "２026-07-2"]
+        {
             assert!(!is_modern(odd), "{odd}");
         }
     }

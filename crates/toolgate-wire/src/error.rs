@@ -40,28 +40,13 @@ pub enum WireErrorKind {
 pub(crate) enum Reason {
     Syntax(&'static str),
     Utf8,
-    TooLarge {
-        limit: usize,
-    },
-    TooMany {
-        limit: usize,
-    },
-    TooDeep {
-        limit: usize,
-    },
+    TooLarge { limit: usize },
+    TooMany { limit: usize },
+    TooDeep { limit: usize },
     Duplicate(&'static str),
-    Spelling {
-        found: Box<str>,
-        want: &'static str,
-    },
-    WrongType {
-        key: &'static str,
-        want: &'static str,
-    },
-    Conflict {
-        key: &'static str,
-        with: &'static str,
-    },
+    Spelling { found: Box<str>, want: &'static str },
+    WrongType { key: &'static str, want: &'static str },
+    Conflict { key: &'static str, with: &'static str },
     NotAnObject,
     Missing(&'static str),
     Empty,

@@ -144,10 +144,8 @@ mod tests {
 
     #[test]
     fn equal_ids_have_equal_hashes() {
-        let set: HashSet<Id> = ["5", "5.0", "50e-1", r#""5""#, r#""\u0035""#]
-            .into_iter()
-            .map(id)
-            .collect();
+        let set: HashSet<Id> =
+            ["5", "5.0", "50e-1", r#""5""#, r#""\u0035""#].into_iter().map(id).collect();
         assert_eq!(set.len(), 2);
     }
 

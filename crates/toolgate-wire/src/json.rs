@@ -259,10 +259,7 @@ pub(crate) fn check_text(text: &[u8], limits: &Limits) -> Result<Span, WireError
     }
     let limit = limits.max_bytes;
     if span.end - span.start > limit {
-        return Err(WireError::new(
-            span.start + limit,
-            Reason::TooLarge { limit },
-        ));
+        return Err(WireError::new(span.start + limit, Reason::TooLarge { limit }));
     }
     match std::str::from_utf8(text) {
         Ok(_) => Ok(span),

@@ -36,22 +36,12 @@ pub(crate) struct Watched {
 }
 
 /// The envelope, in the order of [`crate::envelope::Part`].
-pub(crate) const ENVELOPE: Watched = Watched {
-    names: &["jsonrpc", "id", "method", "params", "result", "error"],
-    exact: 6,
-};
+pub(crate) const ENVELOPE: Watched =
+    Watched { names: &["jsonrpc", "id", "method", "params", "result", "error"], exact: 6 };
 
 /// The first three are what a policy looks at.
 pub(crate) const PARAMS: Watched = Watched {
-    names: &[
-        "name",
-        "arguments",
-        "_meta",
-        "cursor",
-        "uri",
-        "requestId",
-        "progressToken",
-    ],
+    names: &["name", "arguments", "_meta", "cursor", "uri", "requestId", "progressToken"],
     exact: 3,
 };
 
@@ -70,10 +60,7 @@ pub(crate) const RESULT: Watched = Watched {
 };
 
 /// Their types are checked, so the ones that were checked must be the only ones.
-pub(crate) const ERROR: Watched = Watched {
-    names: &["code", "message"],
-    exact: 0,
-};
+pub(crate) const ERROR: Watched = Watched { names: &["code", "message"], exact: 0 };
 
 /// Which watched key this is.
 pub(crate) enum Match {
@@ -145,8 +132,5 @@ impl Seen {
 }
 
 pub(crate) fn misspelled(spelling: &[u8], want: &'static str) -> Reason {
-    Reason::Spelling {
-        found: String::from_utf8_lossy(spelling).into(),
-        want,
-    }
+    Reason::Spelling { found: String::from_utf8_lossy(spelling).into(), want }
 }

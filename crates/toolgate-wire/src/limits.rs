@@ -11,9 +11,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            max_bytes: 64 * 1024 * 1024,
-            max_depth: 128,
-        }
+        Self { max_bytes: 64 * 1024 * 1024, max_depth: 128 }
     }
 }

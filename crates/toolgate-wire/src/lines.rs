@@ -54,13 +54,7 @@ impl Lines {
     /// Lines longer than `max_bytes` (without their newline) are skipped.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
-        Self {
-            buffer: BytesMut::new(),
-            max_bytes,
-            searched: 0,
-            swollen: false,
-            skipped: None,
-        }
+        Self { buffer: BytesMut::new(), max_bytes, searched: 0, swollen: false, skipped: None }
     }
 
     /// Where to append what was read: with 16 KiB of room or more.
@@ -148,11 +142,7 @@ impl Skipped {
     }
 
     fn line(self) -> Line {
-        Line::TooLong {
-            head: self.head.into(),
-            tail: self.tail.freeze(),
-            length: self.length,
-        }
+        Line::TooLong { head: self.head.into(), tail: self.tail.freeze(), length: self.length }
     }
 }
 

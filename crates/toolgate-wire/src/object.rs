@@ -52,10 +52,7 @@ impl Object {
 
     /// Finds the members of a value; `None` if it is no object.
     pub(crate) fn scan(source: &Bytes) -> Option<Self> {
-        let span = Span {
-            start: 0,
-            end: source.len(),
-        };
+        let span = Span { start: 0, end: source.len() };
         let mut slots = Vec::new();
         let mut scanner = Scanner::new(source, 0, usize::MAX);
         scanner.open_object().ok()?;
@@ -64,12 +61,7 @@ impl Object {
             let value = scanner.value().ok()?;
             slots.push(Slot::Original(Member { key, value }));
         }
-        Some(Self {
-            source: source.clone(),
-            span,
-            slots,
-            changed: false,
-        })
+        Some(Self { source: source.clone(), span, slots, changed: false })
     }
 
     /// The first member with this key.
@@ -164,9 +156,7 @@ impl Object {
     }
 
     fn position(&self, key: &str) -> Option<usize> {
-        self.slots
-            .iter()
-            .position(|slot| slot.is(&self.source, key))
+        self.slots.iter().position(|slot| slot.is(&self.source, key))
     }
 
     /// Drops every later member with the key of the one at `at`.

@@ -55,11 +55,7 @@ impl Refused {
             Some(last) => id.filter(|id| *id == last),
             None => id,
         };
-        Self {
-            error,
-            shape_hint: shape_hint(found, id.is_some()),
-            id,
-        }
+        Self { error, shape_hint: shape_hint(found, id.is_some()), id }
     }
 }
 

@@ -58,10 +58,7 @@ pub(crate) fn inside_quotes(string: &[u8]) -> &[u8] {
 /// The range of the text without JSON whitespace around it.
 pub(crate) fn trimmed(text: &[u8]) -> Span {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
-    let end = text
-        .iter()
-        .rposition(|b| !blank(b))
-        .map_or(0, |last| last + 1);
+    let end = text.iter().rposition(|b| !blank(b)).map_or(0, |last| last + 1);
     let start = text.iter().position(|b| !blank(b)).unwrap_or(0);
     Span { start, end }
 }
@@ -77,12 +74,7 @@ pub(crate) struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a [u8], at: usize, max_depth: usize) -> Self {
-        Self {
-            text,
-            at,
-            max_depth,
-            open: Nesting::default(),
-        }
+        Self { text, at, max_depth, open: Nesting::default() }
     }
 
     pub(crate) fn at(&self) -> usize {

@@ -58,9 +58,7 @@ pub(crate) fn fit(
 /// Exactly one of method, result and error, and params beside method only.
 fn shape(found: &Envelope) -> Result<Shape, WireError> {
     let part = |part| found.span(part).map(|span| (part, span.start));
-    let main = part(Part::Method)
-        .or(part(Part::Result))
-        .or(part(Part::Error));
+    let main = part(Part::Method).or(part(Part::Result)).or(part(Part::Error));
     let Some((main, _)) = main else {
         return Err(WireError::new(0, Reason::Missing(Part::Method.name())));
     };

@@ -17,25 +17,14 @@ pub(crate) struct Edit {
 impl Edit {
     /// Puts a value where another stands.
     pub(crate) fn replace(span: Span, value: Json) -> Self {
-        Self {
-            span,
-            key: None,
-            value,
-        }
+        Self { span, key: None, value }
     }
 
     /// Puts a member behind the last one of the object that ends at `end`. The object must have
     /// one already: the comma is written.
     pub(crate) fn append(end: usize, key: &'static str, value: Json) -> Self {
         let brace = end.saturating_sub(1);
-        Self {
-            span: Span {
-                start: brace,
-                end: brace,
-            },
-            key: Some(key),
-            value,
-        }
+        Self { span: Span { start: brace, end: brace }, key: Some(key), value }
     }
 
     fn write(&self, out: &mut Vec<u8>) {

@@ -122,27 +122,14 @@ mod tests {
             ("\\ue000", '\u{e000}'),
             ("\\uffff", '\u{ffff}'),
         ] {
-            assert_eq!(
-                &*unescape(spelled.as_bytes()),
-                said.to_string().as_bytes(),
-                "{spelled}"
-            );
+            assert_eq!(&*unescape(spelled.as_bytes()), said.to_string().as_bytes(), "{spelled}");
         }
     }
 
     #[test]
     fn lone_surrogates_are_no_text_but_stay_distinct() {
-        for spelled in [
-            "\\ud800",
-            "\\udfff",
-            "\\ud800x",
-            "\\ud800\\ud800",
-            "\\udc00\\ud800",
-        ] {
-            assert!(
-                std::str::from_utf8(&unescape(spelled.as_bytes())).is_err(),
-                "{spelled}"
-            );
+        for spelled in ["\\ud800", "\\udfff", "\\ud800x", "\\ud800\\ud800", "\\udc00\\ud800"] {
+            assert!(std::str::from_utf8(&unescape(spelled.as_bytes())).is_err(), "{spelled}");
         }
         assert_eq!(unescape(b"\\ud800"), unescape(b"\\uD800"));
         assert_ne!(unescape(b"\\ud800"), unescape(b"\\ud801"));
@@ -150,10 +137,7 @@ mod tests {
 
     #[test]
     fn writes_what_serde_json_reads() {
-        let text: String = (0..300)
-            .filter_map(char::from_u32)
-            .chain("😀\"\\".chars())
-            .collect();
+        let text: String = (0..300).filter_map(char::from_u32).chain("😀\"\\".chars()).collect();
         let mut out = Vec::new();
         write_string(&mut out, &text);
         assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);

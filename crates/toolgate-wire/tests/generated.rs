@@ -1,9 +1,6 @@
 //! Messages, objects and streams made up by proptest: what is valid passes through unchanged.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "clippy does not see that helpers of a test are tests"
-)]
+#![expect(clippy::unwrap_used, reason = "clippy does not see that helpers of a test are tests")]
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -91,42 +88,30 @@ fn message() -> impl Strategy<Value = Made> {
         blank(),
         blank(),
     )
-        .prop_map(
-            |(shape, id, body, with_params, extra, turn, before, after)| {
-                let id = (shape != Shape::Notification).then_some(id);
-                let body = match shape {
-                    Shape::Error => {
-                        Some(format!(r#"{{"code": -32603 ,"message":"m","x":{body}}}"#))
-                    }
-                    Shape::Response => Some(body),
-                    _ => with_params.then_some(body),
-                };
-                let name = match shape {
-                    Shape::Error => "error",
-                    Shape::Response => "result",
-                    _ => "params",
-                };
-                let mut members = vec![r#""jsonrpc" : "2.0""#.to_owned()];
-                members.extend(id.iter().map(|id| format!("\"id\":{id}")));
-                members.extend(
-                    body.iter()
-                        .map(|body| format!("{before}\"{name}\"{after}:{body}")),
-                );
-                members.extend(extra.map(|(key, value)| format!("{key}:{value}")));
-                if matches!(shape, Shape::Request | Shape::Notification) {
-                    members.push(r#""method":"tools/call""#.to_owned());
-                }
-                let turn = turn.index(members.len());
-                members.rotate_left(turn);
-                let line = format!("{before}{{{}{after}}}{after}\n", members.join(","));
-                Made {
-                    line,
-                    shape,
-                    id,
-                    body,
-                }
-            },
-        )
+        .prop_map(|(shape, id, body, with_params, extra, turn, before, after)| {
+            let id = (shape != Shape::Notification).then_some(id);
+            let body = match shape {
+                Shape::Error => Some(format!(r#"{{"code": -32603 ,"message":"m","x":{body}}}"#)),
+                Shape::Response => Some(body),
+                _ => with_params.then_some(body),
+            };
+            let name = match shape {
+                Shape::Error => "error",
+                Shape::Response => "result",
+                _ => "params",
+            };
+            let mut members = vec![r#""jsonrpc" : "2.0""#.to_owned()];
+            members.extend(id.iter().map(|id| format!("\"id\":{id}")));
+            members.extend(body.iter().map(|body| format!("{before}\"{name}\"{after}:{body}")));
+            members.extend(extra.map(|(key, value)| format!("{key}:{value}")));
+            if matches!(shape, Shape::Request | Shape::Notification) {
+                members.push(r#""method":"tools/call""#.to_owned());
+            }
+            let turn = turn.index(members.len());
+            members.rotate_left(turn);
+            let line = format!("{before}{{{}{after}}}{after}\n", members.join(","));
+            Made { line, shape, id, body }
+        })
 }
 
 fn read(line: &str) -> Message {

@@ -20,11 +20,7 @@ impl Call {
     /// A call of `tool`.
     #[must_use]
     pub fn new(tool: Arc<Tool>, arguments: Option<Json>) -> Self {
-        Self {
-            tool,
-            arguments,
-            changed: false,
-        }
+        Self { tool, arguments, changed: false }
     }
 
     /// The tool that is called.
@@ -90,23 +86,13 @@ impl ToolList {
     /// A page made of these tools and nothing else.
     #[must_use]
     pub fn new(tools: Vec<Arc<Tool>>) -> Self {
-        Self {
-            tools,
-            result: Object::new(),
-            origin: None,
-            changed: true,
-        }
+        Self { tools, result: Object::new(), origin: None, changed: true }
     }
 
     /// A page as it came over the wire: its tools, the members of its result and the whole line.
     #[must_use]
     pub fn from_wire(tools: Vec<Arc<Tool>>, result: Object, origin: Option<bytes::Bytes>) -> Self {
-        Self {
-            tools,
-            result,
-            origin,
-            changed: false,
-        }
+        Self { tools, result, origin, changed: false }
     }
 
     /// The tools of the page.
@@ -131,11 +117,7 @@ impl ToolList {
     /// The line it came in, if nobody changed it.
     #[must_use]
     pub fn origin(&self) -> Option<&bytes::Bytes> {
-        if self.changed {
-            None
-        } else {
-            self.origin.as_ref()
-        }
+        if self.changed { None } else { self.origin.as_ref() }
     }
 
     /// The result object: the very bytes that came in if nobody changed the tools, else the same

@@ -62,9 +62,7 @@ impl Builder {
         check(&infos)?;
         let taking_part = |wanted: fn(&Info) -> bool| {
             let both = self.0.iter().zip(&infos);
-            both.filter(|(_, info)| wanted(info))
-                .map(|(layer, _)| Arc::clone(layer))
-                .collect()
+            both.filter(|(_, info)| wanted(info)).map(|(layer, _)| Arc::clone(layer)).collect()
         };
         Ok(Chain(Arc::new(Layers {
             calls: taking_part(|info| info.hooks.call),
@@ -78,9 +76,7 @@ impl Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.0.iter().map(|layer| layer.as_info()))
-            .finish()
+        f.debug_list().entries(self.0.iter().map(|layer| layer.as_info())).finish()
     }
 }
 
@@ -99,11 +95,7 @@ fn check(infos: &[Info]) -> Result<(), BadChain> {
                 continue;
             };
             if (at < other_at) != outside {
-                let (outer, inner) = if outside {
-                    (info.name, other)
-                } else {
-                    (other, info.name)
-                };
+                let (outer, inner) = if outside { (info.name, other) } else { (other, info.name) };
                 return Err(BadChain::WrongOrder { outer, inner, why });
             }
         }
@@ -124,11 +116,7 @@ impl Chain {
         call: Call,
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Outcome> {
-        Next {
-            layers: &self.0.calls,
-            end,
-        }
-        .call(cx, call)
+        Next { layers: &self.0.calls, end }.call(cx, call)
     }
 
     /// Runs a listing through the chain to `end`.
@@ -138,11 +126,7 @@ impl Chain {
         listing: Listing,
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Result<ToolList, Failure>> {
-        Next {
-            layers: &self.0.lists,
-            end,
-        }
-        .list(cx, listing)
+        Next { layers: &self.0.lists, end }.list(cx, listing)
     }
 
     /// Runs any other request through the chain to `end`.
@@ -152,11 +136,7 @@ impl Chain {
         request: Request,
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Answer> {
-        Next {
-            layers: &self.0.requests,
-            end,
-        }
-        .request(cx, request)
+        Next { layers: &self.0.requests, end }.request(cx, request)
     }
 
     /// Whether any layer looks at listings. If none does, a door may pass them by.
@@ -187,13 +167,7 @@ impl Chain {
 /// The chain in order, a line for each layer, outermost first.
 impl fmt::Display for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = self
-            .0
-            .infos
-            .iter()
-            .map(|info| info.name.len())
-            .max()
-            .unwrap_or(0);
+        let width = self.0.infos.iter().map(|info| info.name.len()).max().unwrap_or(0);
         writeln!(f, " client")?;
         for (at, info) in self.0.infos.iter().enumerate() {
             let line = format!("{:>3}  {:width$}  {}", at + 1, info.name, info.describe);
@@ -208,3 +182,6 @@ impl fmt::Debug for Chain {
         f.debug_list().entries(&self.0.infos).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

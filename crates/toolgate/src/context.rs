@@ -269,11 +269,7 @@ mod tests {
 
     fn session() -> Arc<Session> {
         let principal = Principal::Local("me".into());
-        Arc::new(Session {
-            id: "s".into(),
-            namespace: "default".into(),
-            principal,
-        })
+        Arc::new(Session { id: "s".into(), namespace: "default".into(), principal })
     }
 
     #[test]
@@ -283,10 +279,7 @@ mod tests {
         assert_eq!(cx.bag_mut().put("text"), None);
         assert_eq!(cx.bag_mut().put(2_u32), Some(1));
         *cx.bag_mut().get_mut::<u32>().unwrap() += 1;
-        assert_eq!(
-            (cx.bag().get::<u32>(), cx.bag().get::<&str>()),
-            (Some(&3), Some(&"text"))
-        );
+        assert_eq!((cx.bag().get::<u32>(), cx.bag().get::<&str>()), (Some(&3), Some(&"text")));
         assert_eq!(cx.bag_mut().take::<u32>(), Some(3));
         assert_eq!(cx.bag().get::<u32>(), None);
     }
@@ -295,10 +288,7 @@ mod tests {
     fn a_nested_call_names_its_parent_and_dies_with_it() {
         let parent = Context::new(session());
         let child = parent.nested();
-        assert_eq!(
-            child.parent().map(|p| p.to_string()),
-            Some(parent.call_id().to_string())
-        );
+        assert_eq!(child.parent().map(|p| p.to_string()), Some(parent.call_id().to_string()));
         assert_ne!(child.call_id(), parent.call_id());
         parent.cancel().cancel();
         assert!(child.cancel().is_cancelled());

@@ -56,16 +56,7 @@ mod tests {
             assert_eq!(parse(&written), parse(text));
         }
         assert_eq!(format(Duration::from_secs(60)), "1m");
-        for wrong in [
-            "",
-            "5",
-            "s",
-            "-1s",
-            "0s",
-            "1 s",
-            "1d",
-            "99999999999999999999h",
-        ] {
+        for wrong in ["", "5", "s", "-1s", "0s", "1 s", "1d", "99999999999999999999h"] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
     }

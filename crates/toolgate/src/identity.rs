@@ -15,10 +15,7 @@ pub struct ToolId {
 impl ToolId {
     /// The tool `name` of the server configured as `server`.
     pub fn new(server: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
-        Self {
-            server: server.into(),
-            name: name.into(),
-        }
+        Self { server: server.into(), name: name.into() }
     }
 
     /// The configured id of the server.

@@ -110,23 +110,11 @@ pub struct Hooks {
 
 impl Hooks {
     /// All three.
-    pub const ALL: Self = Self {
-        call: true,
-        list: true,
-        request: true,
-    };
+    pub const ALL: Self = Self { call: true, list: true, request: true };
     /// Calls only.
-    pub const CALL: Self = Self {
-        call: true,
-        list: false,
-        request: false,
-    };
+    pub const CALL: Self = Self { call: true, list: false, request: false };
     /// Calls and listings: for whatever permits, so that both show the same.
-    pub const TOOLS: Self = Self {
-        call: true,
-        list: true,
-        request: false,
-    };
+    pub const TOOLS: Self = Self { call: true, list: true, request: false };
 }
 
 /// What must hold between two layers when both stand in a chain.

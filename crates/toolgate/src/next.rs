@@ -49,14 +49,7 @@ impl<'a> Next<'a> {
         'a: 'b,
     {
         match self.layers.split_first() {
-            Some((first, layers)) => first.call(
-                cx,
-                call,
-                Next {
-                    layers,
-                    end: self.end,
-                },
-            ),
+            Some((first, layers)) => first.call(cx, call, Next { layers, end: self.end }),
             None => self.end.call(cx, call),
         }
     }
@@ -71,14 +64,7 @@ impl<'a> Next<'a> {
         'a: 'b,
     {
         match self.layers.split_first() {
-            Some((first, layers)) => first.list(
-                cx,
-                listing,
-                Next {
-                    layers,
-                    end: self.end,
-                },
-            ),
+            Some((first, layers)) => first.list(cx, listing, Next { layers, end: self.end }),
             None => self.end.list(cx, listing),
         }
     }
@@ -89,14 +75,7 @@ impl<'a> Next<'a> {
         'a: 'b,
     {
         match self.layers.split_first() {
-            Some((first, layers)) => first.request(
-                cx,
-                request,
-                Next {
-                    layers,
-                    end: self.end,
-                },
-            ),
+            Some((first, layers)) => first.request(cx, request, Next { layers, end: self.end }),
             None => self.end.request(cx, request),
         }
     }
@@ -105,10 +84,7 @@ impl<'a> Next<'a> {
     /// when it runs twice, a readonly one. Any other gets its `Next` back.
     pub fn replayable(self, call: &Call) -> Result<Replay<'a>, Self> {
         if call.is_replayable() {
-            Ok(Replay {
-                layers: self.layers,
-                end: self.end,
-            })
+            Ok(Replay { layers: self.layers, end: self.end })
         } else {
             Err(self)
         }
@@ -130,11 +106,7 @@ pub struct Replay<'a> {
 impl Replay<'_> {
     /// Runs the rest of the chain once more.
     pub fn attempt<'b>(&'b self, cx: &'b mut Context, call: Call) -> Boxed<'b, Outcome> {
-        Next {
-            layers: self.layers,
-            end: self.end,
-        }
-        .call(cx, call)
+        Next { layers: self.layers, end: self.end }.call(cx, call)
     }
 }
 

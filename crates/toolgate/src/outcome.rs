@@ -29,22 +29,14 @@ impl ToolResult {
     #[must_use]
     pub fn known(json: Json, is_error: bool, result_type: Option<&Json>) -> Self {
         let input_required = result_type.is_some_and(|json| json.as_str() == "\"input_required\"");
-        Self {
-            json,
-            is_error,
-            input_required,
-        }
+        Self { json, is_error, input_required }
     }
 
     /// A result with one text.
     #[must_use]
     pub fn text(text: &str) -> Self {
         let value = serde_json::json!({"content": [{"type": "text", "text": text}]});
-        Self {
-            json: Json::value(&value),
-            is_error: false,
-            input_required: false,
-        }
+        Self { json: Json::value(&value), is_error: false, input_required: false }
     }
 
     /// The result object.
@@ -91,24 +83,14 @@ impl Outcome {
             (_, true) => Class::InputRequired,
             _ => Class::Ok,
         };
-        Self {
-            class,
-            result: Some(result),
-            failure: None,
-            origin: None,
-        }
+        Self { class, result: Some(result), failure: None, origin: None }
     }
 
     /// The call did not end well.
     #[must_use]
     pub fn failed(failure: Failure) -> Self {
         let class = failure.code().entry().class;
-        Self {
-            class,
-            result: None,
-            failure: Some(failure),
-            origin: None,
-        }
+        Self { class, result: None, failure: Some(failure), origin: None }
     }
 
     /// With the line that it came in, to be forwarded as it is unless a layer changes the outcome.

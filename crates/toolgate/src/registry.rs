@@ -196,44 +196,4 @@ impl Code {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn names_are_unique_and_rows_complete() {
-        let names: HashSet<_> = Code::ALL.iter().map(|code| code.name()).collect();
-        assert_eq!(names.len(), Code::ALL.len());
-        for code in Code::ALL {
-            let row = code.entry();
-            assert!(!row.hint.is_empty() && !row.hint.ends_with('.'), "{code:?}");
-            assert_eq!(Code::by_name(row.name), Some(*code));
-        }
-    }
-
-    #[test]
-    fn no_code_is_invented_in_the_range_of_the_protocol() {
-        for code in Code::ALL {
-            let rpc = code.entry().rpc;
-            let standard = [-32700, -32600, -32602, -32603].contains(&rpc);
-            assert!(
-                standard || !(-32768..=-32000).contains(&rpc),
-                "{code:?} uses {rpc}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_was_denied_is_never_worth_a_retry() {
-        let denied = Code::ALL
-            .iter()
-            .filter(|code| code.entry().class == Class::Denied);
-        assert!(denied.clone().count() > 0);
-        assert!(
-            denied
-                .clone()
-                .all(|code| code.entry().retry == Retry::Useless)
-        );
-    }
-}
+mod tests;

@@ -41,10 +41,9 @@ impl FromStr for Selector {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once('/') {
-            Some((server, tool)) if !server.is_empty() && !tool.is_empty() => Ok(Self {
-                server: server.to_owned(),
-                tool: tool.to_owned(),
-            }),
+            Some((server, tool)) if !server.is_empty() && !tool.is_empty() => {
+                Ok(Self { server: server.to_owned(), tool: tool.to_owned() })
+            }
             _ => Err(BadSelector(text.to_owned())),
         }
     }
@@ -58,9 +57,7 @@ impl fmt::Display for Selector {
 
 impl<'de> Deserialize<'de> for Selector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -90,9 +87,7 @@ fn glob(pattern: &str, text: &str) -> bool {
             },
         }
     }
-    pattern
-        .get(p..)
-        .is_none_or(|rest| rest.iter().all(|c| *c == '*'))
+    pattern.get(p..).is_none_or(|rest| rest.iter().all(|c| *c == '*'))
 }
 
 #[cfg(test)]
@@ -102,10 +97,7 @@ mod tests {
     #[test]
     fn globs() {
         let hit = |selector: &str, server: &str, name: &str| {
-            selector
-                .parse::<Selector>()
-                .unwrap()
-                .covers(&ToolId::new(server, name))
+            selector.parse::<Selector>().unwrap().covers(&ToolId::new(server, name))
         };
         assert!(hit("main/*", "main", "anything"));
         assert!(hit("*/delete*", "files", "delete_all"));

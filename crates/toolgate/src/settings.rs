@@ -110,9 +110,7 @@ impl Default for LimitsConfig {
 
 fn more_than_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     match usize::deserialize(deserializer)? {
-        0 => Err(serde::de::Error::custom(
-            "`0` would let nothing pass: write at least 1",
-        )),
+        0 => Err(serde::de::Error::custom("`0` would let nothing pass: write at least 1")),
         number => Ok(number),
     }
 }
@@ -163,18 +161,16 @@ impl std::str::FromStr for Switch<Duration> {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(Self::Off),
-            text => duration::parse(text)
-                .map(Self::On)
-                .map_err(|error| format!("{error}, or `off`")),
+            text => {
+                duration::parse(text).map(Self::On).map_err(|error| format!("{error}, or `off`"))
+            }
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Switch<Duration> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -214,17 +210,14 @@ impl Settings {
         let tools = self.tools.iter();
         let tools = tools.filter(|(_, tool)| tool.response_bytes.is_some() || tool.keep.is_some());
         let tools = tools.map(|(s, tool)| (s.clone(), tool.response_bytes, tool.keep));
-        Some(ResponseLimitConfig {
-            bytes,
-            keep: self.limits.keep,
-            tools: tools.collect(),
-        })
+        Some(ResponseLimitConfig { bytes, keep: self.limits.keep, tools: tools.collect() })
     }
 
     /// Whether a tool has a response limit of its own.
     pub(crate) fn limits_single_tools(&self) -> bool {
-        self.tools
-            .iter()
-            .any(|(_, tool)| tool.response_bytes.is_some())
+        self.tools.iter().any(|(_, tool)| tool.response_bytes.is_some())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,15 +15,9 @@ use crate::{
 
 /// The default order, outermost first, with the reason for each place.
 pub const DEFAULT_ORDER: &[(&str, &str)] = &[
-    (
-        response_limit::NAME,
-        "bounds whatever leaves, error results too",
-    ),
+    (response_limit::NAME, "bounds whatever leaves, error results too"),
     (error_results::NAME, "renders whatever failed inside of it"),
-    (
-        audit::NAME,
-        "sees denials and runs; the outcome tells which it was",
-    ),
+    (audit::NAME, "sees denials and runs; the outcome tells which it was"),
     (safety::NAME, "what is denied here costs nothing further in"),
     (retry::NAME, "only what was permitted is tried again"),
     (timeout::NAME, "each attempt has its own time"),
@@ -72,10 +66,7 @@ pub enum StackError {
 }
 
 fn names() -> String {
-    let names: Vec<String> = DEFAULT_ORDER
-        .iter()
-        .map(|(name, _)| format!("`{name}`"))
-        .collect();
+    let names: Vec<String> = DEFAULT_ORDER.iter().map(|(name, _)| format!("`{name}`")).collect();
     names.join(", ")
 }
 
@@ -93,21 +84,13 @@ pub fn build(settings: &Settings) -> Result<Stack, StackError> {
             for listed in layers {
                 let known = DEFAULT_ORDER.iter().find(|(name, _)| name == listed);
                 let (name, _) = known.ok_or_else(|| StackError::Unknown(listed.clone()))?;
-                builder =
-                    add(builder, name, settings, audit.as_ref()).map_err(|(_, missing)| {
-                        StackError::NotSet {
-                            layer: name,
-                            missing,
-                        }
-                    })?;
+                builder = add(builder, name, settings, audit.as_ref())
+                    .map_err(|(_, missing)| StackError::NotSet { layer: name, missing })?;
             }
             heeded(settings, layers)?;
         }
     }
-    Ok(Stack {
-        chain: builder.build()?,
-        audit,
-    })
+    Ok(Stack { chain: builder.build()?, audit })
 }
 
 /// Adds the layer of this name if it is switched on; else says what is missing.
@@ -148,17 +131,9 @@ fn add(
 fn heeded(settings: &Settings, layers: &[String]) -> Result<(), StackError> {
     let asked = [
         (safety::NAME, "`safety`", settings.safety.is_some()),
-        (
-            audit::NAME,
-            "`audit.file`",
-            settings.audit.file != audit::Target::Off,
-        ),
+        (audit::NAME, "`audit.file`", settings.audit.file != audit::Target::Off),
         (retry::NAME, "`[retry]`", settings.retry.is_some()),
-        (
-            response_limit::NAME,
-            "`response_bytes` of a tool",
-            settings.limits_single_tools(),
-        ),
+        (response_limit::NAME, "`response_bytes` of a tool", settings.limits_single_tools()),
     ];
     for (layer, setting, is_set) in asked {
         if is_set && !layers.iter().any(|name| name == layer) {
@@ -167,3 +142,6 @@ fn heeded(settings: &Settings, layers: &[String]) -> Result<(), StackError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

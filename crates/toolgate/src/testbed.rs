@@ -34,10 +34,7 @@ pub(crate) fn context() -> Context {
 }
 
 pub(crate) fn client(name: &str, version: &str) -> Option<Arc<ClientInfo>> {
-    Some(Arc::new(ClientInfo {
-        name: name.to_owned(),
-        version: Some(version.to_owned()),
-    }))
+    Some(Arc::new(ClientInfo { name: name.to_owned(), version: Some(version.to_owned()) }))
 }
 
 /// The tool `main/NAME` with this definition, of this tier.
@@ -83,11 +80,7 @@ pub(crate) struct Server<F> {
 impl<F: Fn(usize) -> Outcome + Send + Sync> Server<F> {
     pub(crate) fn new(answer: F) -> Self {
         let (tools, calls) = (Vec::new(), AtomicUsize::new(0));
-        Self {
-            answer,
-            tools,
-            calls,
-        }
+        Self { answer, tools, calls }
     }
 
     /// How many calls reached it.
@@ -117,15 +110,8 @@ impl<F: Fn(usize) -> Outcome + Send + Sync> Endpoint for Server<F> {
 
     /// Answers with the params.
     fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
-        let body = request
-            .params
-            .ok_or_else(|| json(r#"{"code":-32602,"message":"no params"}"#));
-        Box::pin(async move {
-            Answer {
-                body,
-                origin: Some("the line".into()),
-            }
-        })
+        let body = request.params.ok_or_else(|| json(r#"{"code":-32602,"message":"no params"}"#));
+        Box::pin(async move { Answer { body, origin: Some("the line".into()) } })
     }
 }
 

@@ -99,18 +99,11 @@ mod tests {
 
     #[test]
     fn hints_speak_for_the_worse_tier() {
-        let hints = |read_only, destructive| Hints {
-            read_only,
-            destructive,
-            ..Hints::default()
-        };
+        let hints = |read_only, destructive| Hints { read_only, destructive, ..Hints::default() };
         assert_eq!(hints(None, None).tier(), None);
         assert_eq!(hints(Some(true), None).tier(), Some(Tier::Readonly));
         assert_eq!(hints(Some(true), Some(false)).tier(), Some(Tier::Readonly));
-        assert_eq!(
-            hints(Some(true), Some(true)).tier(),
-            Some(Tier::Destructive)
-        );
+        assert_eq!(hints(Some(true), Some(true)).tier(), Some(Tier::Destructive));
         assert_eq!(hints(Some(false), None).tier(), Some(Tier::Destructive));
         assert_eq!(hints(Some(false), Some(false)).tier(), Some(Tier::Mutating));
         assert_eq!(hints(None, Some(false)).tier(), Some(Tier::Mutating));

@@ -26,12 +26,7 @@ impl Tool {
     #[must_use]
     pub fn unlisted(id: ToolId, rules: &TierRules) -> Self {
         let tier = rules.tier(&id, Hints::default());
-        Self {
-            id,
-            definition: None,
-            hints: Hints::default(),
-            tier,
-        }
+        Self { id, definition: None, hints: Hints::default(), tier }
     }
 
     /// A tool with the definition that its server published.
@@ -39,12 +34,7 @@ impl Tool {
     pub fn listed(id: ToolId, definition: Json, rules: &TierRules) -> Self {
         let hints = hints(&definition);
         let tier = rules.tier(&id, hints);
-        Self {
-            id,
-            definition: Some(definition),
-            hints,
-            tier,
-        }
+        Self { id, definition: Some(definition), hints, tier }
     }
 
     /// Who the tool is.
@@ -76,11 +66,7 @@ impl Tool {
     #[must_use]
     pub fn closed_argument_names(&self) -> Option<Vec<String>> {
         let schema = self.definition.as_ref()?.get("inputSchema")?;
-        if schema
-            .get("additionalProperties")
-            .and_then(|json| json.bool())
-            != Some(false)
-        {
+        if schema.get("additionalProperties").and_then(|json| json.bool()) != Some(false) {
             return None;
         }
         let properties = schema.get("properties").and_then(|json| json.object());
@@ -123,30 +109,15 @@ impl TierRules {
     /// Rules by selector; `trust_annotations` lets a tool's own hints speak where no rule does.
     #[must_use]
     pub fn new(rules: Vec<(Selector, Tier)>, trust_annotations: bool) -> Self {
-        Self {
-            rules: rules.into(),
-            trust_annotations,
-        }
+        Self { rules: rules.into(), trust_annotations }
     }
 
     /// A rule that names the tool exactly wins; of several globs the worst tier does.
     fn tier(&self, id: &ToolId, hints: Hints) -> Option<Tier> {
-        let covering = || {
-            self.rules
-                .iter()
-                .filter(|(selector, _)| selector.covers(id))
-        };
+        let covering = || self.rules.iter().filter(|(selector, _)| selector.covers(id));
         let exact = covering().find(|(selector, _)| selector.is_exact());
-        let ruled = exact
-            .map(|(_, tier)| *tier)
-            .or_else(|| covering().map(|(_, t)| *t).max());
-        ruled.or_else(|| {
-            if self.trust_annotations {
-                hints.tier()
-            } else {
-                None
-            }
-        })
+        let ruled = exact.map(|(_, tier)| *tier).or_else(|| covering().map(|(_, t)| *t).max());
+        ruled.or_else(|| if self.trust_annotations { hints.tier() } else { None })
     }
 }
 
@@ -193,23 +164,14 @@ mod tests {
     fn rules_come_before_annotations_and_exact_before_globs() {
         let annotated = r#"{"name":"t","annotations":{"readOnlyHint":true}}"#;
         let rule = |selector: &str, tier| (selector.parse().unwrap(), tier);
-        assert_eq!(
-            tool(annotated, &TierRules::default()).tier(),
-            Some(Tier::Readonly)
-        );
-        let globs = vec![
-            rule("main/*", Tier::Readonly),
-            rule("*/t", Tier::Destructive),
-        ];
+        assert_eq!(tool(annotated, &TierRules::default()).tier(), Some(Tier::Readonly));
+        let globs = vec![rule("main/*", Tier::Readonly), rule("*/t", Tier::Destructive)];
         assert_eq!(
             tool(annotated, &TierRules::new(globs.clone(), true)).tier(),
             Some(Tier::Destructive)
         );
         let exact = [globs, vec![rule("main/t", Tier::Mutating)]].concat();
-        assert_eq!(
-            tool(annotated, &TierRules::new(exact, true)).tier(),
-            Some(Tier::Mutating)
-        );
+        assert_eq!(tool(annotated, &TierRules::new(exact, true)).tier(), Some(Tier::Mutating));
         assert_eq!(tool(annotated, &TierRules::new(vec![], false)).tier(), None);
     }
 

@@ -110,11 +110,7 @@ where
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks {
-            call: false,
-            list: true,
-            request: false,
-        }
+        Hooks { call: false, list: true, request: false }
     }
 
     async fn list(
@@ -138,3 +134,6 @@ macro_rules! debug_by_name {
     )*};
 }
 debug_by_name!(TransformRequest TransformResponse TransformList);
+
+#[cfg(test)]
+mod tests;

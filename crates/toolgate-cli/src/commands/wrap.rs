@@ -36,7 +36,7 @@ pub(crate) struct Wrap {
     #[arg(long, value_name = "FILE")]
     audit: Option<String>,
 
-    /// The most bytes of one result, or `off` [default: 1_000_000]
+    /// The most bytes of one result, or `off` [default: `1_000_000`]
     #[arg(long, value_name = "BYTES")]
     limit: Option<Switch<usize>>,
 

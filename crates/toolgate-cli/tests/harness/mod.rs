@@ -1,6 +1,14 @@
 //! Speaks JSON-RPC to the real program over its pipes, message by message, with bounded waits.
 
-#![expect(dead_code, reason = "each test file uses its own part of the harness")]
+#![expect(dead_code, unreachable_pub, reason = "each test file uses its own part of the harness")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    reason = "a test that cannot go on should say where, and `json!` reads best as a value"
+)]
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -21,7 +29,11 @@ pub fn toolgate() -> PathBuf {
 
 pub fn fixture() -> PathBuf {
     let built = toolgate().with_file_name("examples").join("fixture");
-    assert!(built.exists(), "{} is missing: run `cargo test` so that examples are built", built.display());
+    assert!(
+        built.exists(),
+        "{} is missing: run `cargo test` so that examples are built",
+        built.display()
+    );
     built
 }
 
@@ -145,8 +157,12 @@ impl Session {
     pub fn line(&mut self) -> String {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => panic!("no line within {PATIENCE:?}; stderr: {:?}", self.stderr_so_far()),
-            Err(RecvTimeoutError::Disconnected) => panic!("stdout ended; stderr: {:?}", self.stderr_so_far()),
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("no line within {PATIENCE:?}; stderr: {:?}", self.stderr_so_far())
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                panic!("stdout ended; stderr: {:?}", self.stderr_so_far())
+            }
         }
     }
 
@@ -158,7 +174,9 @@ impl Session {
     pub fn wait_for_stderr(&self, text: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         let mut seen = Vec::new();
-        while let Ok(line) = self.errors.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        while let Ok(line) =
+            self.errors.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        {
             if line.contains(text) {
                 return line;
             }
@@ -184,7 +202,11 @@ impl Session {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < deadline, "toolgate does not end; stderr: {:?}", self.stderr_so_far());
+            assert!(
+                Instant::now() < deadline,
+                "toolgate does not end; stderr: {:?}",
+                self.stderr_so_far()
+            );
             std::thread::yield_now();
         }
     }

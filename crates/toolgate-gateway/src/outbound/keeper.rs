@@ -76,10 +76,8 @@ fn keep(parent: u32, command: &[OsString]) -> io::Result<u8> {
     let mut signals = Signals::new([SIGCHLD, SIGTERM, SIGINT, SIGHUP])?;
     watch_parent(Signal::TERM)?;
     let launcher = std::env::current_exe()?;
-    let mut child = Command::new(launcher)
-        .args(arguments(Role::Launch, command))
-        .process_group(0)
-        .spawn()?;
+    let mut child =
+        Command::new(launcher).args(arguments(Role::Launch, command)).process_group(0).spawn()?;
     release_pipes()?;
     let status = loop {
         if let Some(status) = child.try_wait()? {

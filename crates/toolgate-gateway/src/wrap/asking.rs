@@ -41,7 +41,10 @@ async fn all_pages(hub: &Hub) -> Result<Vec<Vec<Arc<Tool>>>, Failure> {
     for _ in 0..MOST_PAGES {
         let page = page(hub, cursor.as_ref()).await?;
         let Some((tools, _)) = hub.tools.learn(&page) else {
-            return Err(Failure::new(Code::ServerProtocol, "the answer to tools/list has no tools"));
+            return Err(Failure::new(
+                Code::ServerProtocol,
+                "the answer to tools/list has no tools",
+            ));
         };
         pages.push(tools);
         // Only a missing cursor is the end: an empty one is a cursor.
@@ -60,7 +63,8 @@ async fn page(hub: &Hub, cursor: Option<&Json>) -> Result<Message, Failure> {
     }
     // From 2026-07-28 on each request says for itself who asks and how.
     if let Some(version) = hub.client_facts().modern.clone() {
-        let ourselves = serde_json::json!({"name": "toolgate", "version": env!("CARGO_PKG_VERSION")});
+        let ourselves =
+            serde_json::json!({"name": "toolgate", "version": env!("CARGO_PKG_VERSION")});
         let mut meta = Object::new();
         meta.set(era::META_PROTOCOL_VERSION, Json::string(&version));
         meta.set(era::META_CLIENT_INFO, Json::value(&ourselves));

@@ -60,7 +60,8 @@ async fn take_batch(hub: &Arc<Hub>, messages: Vec<Bytes>) {
     }
     let parse = |line| Message::parse(line, &hub.limits);
     let messages: Vec<Result<Message, Refused>> = messages.into_iter().map(parse).collect();
-    let is_request = |m: &&Result<Message, Refused>| matches!(m, Ok(m) if m.shape() == Shape::Request);
+    let is_request =
+        |m: &&Result<Message, Refused>| matches!(m, Ok(m) if m.shape() == Shape::Request);
     let batch = Batch::new(messages.iter().filter(is_request).count());
     for message in messages {
         match message {

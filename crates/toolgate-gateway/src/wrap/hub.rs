@@ -1,6 +1,7 @@
 //! The hub: what the two directions of a wrapped server share.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -96,7 +97,8 @@ impl Hub {
             Link::Up(outbox) => Ok(Arc::clone(outbox)),
             Link::Down(why) => {
                 let message = format!("The server `{}` is not running: {why}", self.server);
-                Err(Failure::new(Code::ServerUnavailable, message).suggest("Try again in a moment."))
+                Err(Failure::new(Code::ServerUnavailable, message)
+                    .suggest("Try again in a moment."))
             }
         }
     }
@@ -171,7 +173,7 @@ impl Hub {
             if let Some(version) = meta.get(era::META_PROTOCOL_VERSION)
                 && facts.modern.is_none()
             {
-                facts.modern = version.text().map(std::borrow::Cow::into_owned);
+                facts.modern = version.text().map(Cow::into_owned);
             }
         }
         facts.info.clone()
@@ -231,6 +233,6 @@ pub(crate) enum Refusal {
 }
 
 fn client_info(json: &Json) -> Option<Arc<ClientInfo>> {
-    let text = |key| json.get(key).and_then(|json| json.text().map(|text| text.into_owned()));
+    let text = |key| json.get(key).and_then(|json| json.text().map(Cow::into_owned));
     Some(Arc::new(ClientInfo { name: text("name")?, version: text("version") }))
 }

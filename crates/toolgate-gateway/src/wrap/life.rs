@@ -184,7 +184,11 @@ async fn bury(hub: &Arc<Hub>, running: Running, ending: Ending) {
     let _ = timeout(Duration::from_millis(500), running.stderr).await;
     running.outbox.close();
     let text = format!("the server `{}` ended: {ending}", hub.server);
-    if ending.is_success() { tracing::info!("{text}") } else { tracing::error!("{text}") }
+    if ending.is_success() {
+        tracing::info!("{text}");
+    } else {
+        tracing::error!("{text}");
+    }
     hub.server_gone(&ending.to_string().into()).await;
     let _ = timeout(LAST_WORDS, settled(hub)).await;
 }

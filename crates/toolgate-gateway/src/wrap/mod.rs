@@ -31,10 +31,6 @@ pub const SERVER: &str = "main";
 /// The namespace that the wrapped server joins.
 pub const NAMESPACE: &str = "default";
 
-/// How long a server may take to answer `initialize` where nobody sets it. Long, because some are
-/// downloaded first.
-pub const START_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// What to wrap, and how.
 #[derive(Clone, Debug)]
 pub struct Options {

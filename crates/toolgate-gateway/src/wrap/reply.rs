@@ -44,7 +44,11 @@ pub(crate) struct Owed {
 
 impl Owed {
     /// The answer that `message` waits for; `None` if it is no request.
-    pub(crate) fn new(hub: &Arc<Hub>, message: &Message, batch: Option<Arc<Batch>>) -> Option<Self> {
+    pub(crate) fn new(
+        hub: &Arc<Hub>,
+        message: &Message,
+        batch: Option<Arc<Batch>>,
+    ) -> Option<Self> {
         let id = message.id()?.clone();
         let version = message.member("_meta").and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
         let version = version.as_ref().and_then(Json::text);

@@ -1,6 +1,6 @@
 //! Requests of the client on their way through the chain, a task for each.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 use toolgate::{Call, Code, Context, Failure, Listing, Outcome, Reply, Request, Tool};
@@ -45,7 +45,7 @@ async fn refuse(hub: &Hub, message: &Message, refusal: Refusal, method: &str, ow
                 format!("{} requests are in flight, and no more are allowed", hub.most_in_flight),
             )
             .suggest("Wait for calls in flight to end, then call again.");
-            let name = message.member("name").and_then(|json| json.text().map(|t| t.into_owned()));
+            let name = message.member("name").and_then(|json| json.text().map(Cow::into_owned));
             let Some(name) = name.filter(|_| method == "tools/call") else {
                 return owed.refuse(&failure).await;
             };
@@ -94,7 +94,7 @@ fn lift(meta: &Json) -> Option<(Arc<str>, Option<Json>)> {
 
 async fn list(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owed) {
     let mut cx = hub.context(message, cancel);
-    let cursor = message.member("cursor").and_then(|json| json.text().map(|t| t.into_owned()));
+    let cursor = message.member("cursor").and_then(|json| json.text().map(Cow::into_owned));
     let end = Upstream::new(hub, message);
     match hub.chain.list(&mut cx, Listing { cursor }, &end).await {
         Ok(list) => match list.origin().cloned() {

@@ -20,7 +20,7 @@ const FIRST: Duration = Duration::from_millis(100);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(30);
 /// A server that ran this long starts from the first wait again.
-const HEALTHY: Duration = Duration::from_secs(60);
+const HEALTHY: Duration = Duration::from_mins(1);
 
 /// How long to wait before the next start.
 #[derive(Debug)]
@@ -64,7 +64,8 @@ pub(super) async fn resume(hub: &Arc<Hub>, outbox: &Arc<Outbox>) -> Result<(), F
         let never = CancellationToken::new();
         let exchange = exchange_through(hub, outbox, &never, id, line, false);
         let late = || hub.crashed("it did not answer initialize in time", toolgate::Ran::No);
-        let answer = tokio::time::timeout(hub.start_timeout, exchange).await.map_err(|_| late())??;
+        let answer =
+            tokio::time::timeout(hub.start_timeout, exchange).await.map_err(|_| late())??;
         if answer.shape() == Shape::Error {
             return Err(hub.crashed("it refused initialize", toolgate::Ran::No));
         }

@@ -106,8 +106,10 @@ async fn unreadable(hub: &Hub, id: &Id, why: String) {
     match hub.pending.take(id) {
         Found::Waiting(Waiter::Task(task)) => drop(task.send(Arrival::Unreadable(why))),
         Found::Waiting(_) => {
-            let text = format!("The server `{}` sent an answer that cannot be read: {why}", hub.server);
-            hub.refuse(Some(id), &toolgate::Failure::new(toolgate::Code::ServerProtocol, text)).await;
+            let text =
+                format!("The server `{}` sent an answer that cannot be read: {why}", hub.server);
+            hub.refuse(Some(id), &toolgate::Failure::new(toolgate::Code::ServerProtocol, text))
+                .await;
         }
         Found::Late | Found::Unknown => {
             tracing::warn!(server = %hub.server, %id, "dropped an answer of the server: {why}");

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use toolgate::{Tool, TierRules, ToolId};
+use toolgate::{TierRules, Tool, ToolId};
 use toolgate_wire::{Json, Message};
 
 /// So many tools are kept at most, so that a client cannot grow the table by inventing names.

@@ -1,8 +1,11 @@
 //! The end of the chain: one request on its way to the server and back.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -21,19 +24,26 @@ use crate::outbox::Outbox;
 pub(crate) struct Upstream<'a> {
     hub: &'a Hub,
     message: &'a Message,
-    /// The `_meta` without what was lifted off at the door, where something was.
-    meta: Option<Option<Json>>,
+    meta: Meta,
     tried: AtomicBool,
+}
+
+/// The `_meta` of a request after control data was lifted off at the door.
+#[derive(Debug, PartialEq, Eq)]
+enum Meta {
+    AsItCame,
+    Replaced(Json),
+    Removed,
 }
 
 impl<'a> Upstream<'a> {
     pub(crate) fn new(hub: &'a Hub, message: &'a Message) -> Self {
-        Self { hub, message, meta: None, tried: AtomicBool::new(false) }
+        Self { hub, message, meta: Meta::AsItCame, tried: AtomicBool::new(false) }
     }
 
     /// Sends this `_meta` instead of the client's.
     pub(crate) fn with_meta(mut self, meta: Option<Json>) -> Self {
-        self.meta = Some(meta);
+        self.meta = meta.map_or(Meta::Removed, Meta::Replaced);
         self
     }
 
@@ -48,16 +58,16 @@ impl<'a> Upstream<'a> {
     /// The line to send: the client's own bytes unless something changed.
     fn line(&self, id: &Id, is_own: bool, arguments: Option<&Json>) -> Bytes {
         let mut body = None;
-        if (arguments.is_some() || self.meta.is_some())
+        if (arguments.is_some() || self.meta != Meta::AsItCame)
             && let Some(mut params) = self.message.body()
         {
             if let Some(arguments) = arguments {
                 params.set("arguments", arguments.clone());
             }
             match &self.meta {
-                Some(Some(meta)) => params.set("_meta", meta.clone()),
-                Some(None) => drop(params.remove("_meta")),
-                None => {}
+                Meta::Replaced(meta) => params.set("_meta", meta.clone()),
+                Meta::Removed => drop(params.remove("_meta")),
+                Meta::AsItCame => {}
             }
             body = Some(params.finish());
         }
@@ -73,7 +83,8 @@ impl<'a> Upstream<'a> {
         cancel: &CancellationToken,
         arguments: Option<&Json>,
     ) -> Result<(Message, bool), Failure> {
-        let (id, is_own) = self.next_id().ok_or_else(|| Failure::internal("a request without id"))?;
+        let (id, is_own) =
+            self.next_id().ok_or_else(|| Failure::internal("a request without id"))?;
         let line = self.line(&id, is_own, arguments);
         // The client's own notice reaches the server under the client's id, and only under that.
         let answer = exchange(self.hub, cancel, id, line, is_own).await?;
@@ -129,7 +140,8 @@ pub(crate) async fn exchange_through(
     match arrival {
         Arrival::Answer(message) => Ok(*message),
         Arrival::Unreadable(why) => {
-            let message = format!("The server `{}` sent an answer that cannot be read: {why}", hub.server);
+            let message =
+                format!("The server `{}` sent an answer that cannot be read: {why}", hub.server);
             Err(Failure::new(Code::ServerProtocol, message)
                 .suggest("Report it to the server's authors; the call may have run."))
         }
@@ -141,7 +153,7 @@ pub(crate) async fn exchange_through(
 }
 
 fn rpc_error(message: &Message) -> RpcError {
-    let text = |json: Json| json.text().map(|text| text.into_owned());
+    let text = |json: Json| json.text().map(Cow::into_owned);
     RpcError {
         code: message.member("code").and_then(|json| json.i64()).unwrap_or(-32603),
         message: message.member("message").and_then(text).unwrap_or_default(),
@@ -157,7 +169,10 @@ fn outcome(hub: &Hub, answer: &Message, verbatim: bool) -> Outcome {
         let result_type = answer.member("resultType");
         Outcome::answered(ToolResult::known(json, is_error, result_type.as_ref()))
     } else {
-        let message = format!("The server `{}` answered the call with something that is no object", hub.server);
+        let message = format!(
+            "The server `{}` answered the call with something that is no object",
+            hub.server
+        );
         return Outcome::failed(Failure::new(Code::ServerProtocol, message));
     };
     if verbatim { outcome.with_origin(answer.line().clone()) } else { outcome }
@@ -187,7 +202,8 @@ impl Endpoint for Upstream<'_> {
             let (Some((tools, entries)), Some(result)) =
                 (self.hub.tools.learn(&answer), answer.body())
             else {
-                let message = format!("The server `{}` answered tools/list without tools", self.hub.server);
+                let message =
+                    format!("The server `{}` answered tools/list without tools", self.hub.server);
                 return Err(Failure::new(Code::ServerProtocol, message));
             };
             let origin = verbatim.then(|| answer.line().clone());

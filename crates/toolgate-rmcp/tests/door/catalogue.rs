@@ -30,9 +30,7 @@ struct Paged {
 }
 
 fn tool(name: &str, read_only: bool) -> Tool {
-    let Value::Object(schema) = json!({"type": "object", "x-own": [1.50, null]}) else {
-        panic!()
-    };
+    let Value::Object(schema) = json!({"type": "object", "x-own": [1.50, null]}) else { panic!() };
     let mut tool = Tool::new(name.to_owned(), "A tool", schema);
     tool.annotations = Some(ToolAnnotations::new().read_only(read_only));
     tool
@@ -73,10 +71,7 @@ impl ServerHandler for Paged {
 }
 
 fn readonly() -> Chain {
-    Chain::builder()
-        .layer(Safety::new(Tier::Readonly))
-        .build()
-        .unwrap()
+    Chain::builder().layer(Safety::new(Tier::Readonly)).build().unwrap()
 }
 
 #[tokio::test]
@@ -84,19 +79,13 @@ async fn pages_keep_their_cursors_and_tools_their_definitions() {
     let line = connect(Governed::new(Paged::default(), readonly()), old_era()).await;
     let peer = line.client.peer();
     let first = within(peer.list_tools(None)).await.unwrap();
-    assert_eq!(
-        (first.next_cursor.as_deref(), first.ttl_ms),
-        (Some("2"), Some(5))
-    );
+    assert_eq!((first.next_cursor.as_deref(), first.ttl_ms), (Some("2"), Some(5)));
     assert_eq!(first.tools, [tool("read", true)]);
     assert_eq!(first.cache_scope, Some(CacheScope::Public));
     let second = PaginatedRequestParams::default().with_cursor(first.next_cursor);
     let second = within(peer.list_tools(Some(second))).await.unwrap();
     // Nothing is left of the page, but there is another one; and no cache may share the gap.
-    assert_eq!(
-        (second.tools.len(), second.next_cursor.as_deref()),
-        (0, Some("3"))
-    );
+    assert_eq!((second.tools.len(), second.next_cursor.as_deref()), (0, Some("3")));
     assert_eq!(second.cache_scope, Some(CacheScope::Private));
     assert_eq!(line.tools().await, ["read", "look"]);
 }
@@ -106,10 +95,7 @@ async fn every_page_is_read_once_before_the_first_call() {
     let paged = Paged::default();
     let line = connect(Governed::new(paged.clone(), readonly()), old_era()).await;
     for _ in 0..3 {
-        assert_eq!(
-            line.result("look", json!({})).await["content"][0]["text"],
-            "look"
-        );
+        assert_eq!(line.result("look", json!({})).await["content"][0]["text"], "look");
         assert!(line.call("write", json!({})).await.is_err());
     }
     let asked = paged.asked.lock().unwrap();
@@ -143,11 +129,7 @@ async fn join<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<
             }
             std::task::Poll::Pending => true,
         });
-        if pending.is_empty() {
-            std::task::Poll::Ready(())
-        } else {
-            std::task::Poll::Pending
-        }
+        if pending.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
     })
     .await;
     done
@@ -159,11 +141,7 @@ async fn a_tool_that_changes_its_tier_is_noticed_at_its_next_call() {
     let line = connect(Governed::new(inner.clone(), readonly()), old_era()).await;
     assert_eq!(line.result("shifty", json!({})).await["isError"], false);
     inner.0.shifted.store(true, Ordering::SeqCst);
-    let error = line
-        .call("shifty", json!({}))
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = line.call("shifty", json!({})).await.unwrap_err().to_string();
     assert!(error.contains("it is destructive"), "{error}");
     assert!(!line.tools().await.contains(&"shifty".to_owned()));
 }
@@ -174,10 +152,7 @@ async fn a_list_that_fails_denies_until_it_works() {
     paged.broken.store(1, Ordering::SeqCst);
     let line = connect(Governed::new(paged, readonly()), old_era()).await;
     assert!(line.call("read", json!({})).await.is_err());
-    assert_eq!(
-        line.result("read", json!({})).await["content"][0]["text"],
-        "read"
-    );
+    assert_eq!(line.result("read", json!({})).await["content"][0]["text"], "read");
 }
 
 #[tokio::test]

@@ -13,11 +13,7 @@ use crate::{
 };
 
 fn readonly() -> Chain {
-    Chain::builder()
-        .layer(ErrorResults)
-        .layer(Safety::new(Tier::Readonly))
-        .build()
-        .unwrap()
+    Chain::builder().layer(ErrorResults).layer(Safety::new(Tier::Readonly)).build().unwrap()
 }
 
 #[tokio::test]
@@ -37,10 +33,7 @@ async fn refusals_are_complete_results_of_their_era() {
 async fn a_request_for_input_passes_the_chain_and_so_does_the_answer() {
     let line = connect(Governed::new(Everything::default(), readonly()), new_era()).await;
     let result = line.result("greet", json!({})).await;
-    assert_eq!(
-        result["content"][0]["text"],
-        "first \"round\"\n: \"Ferris\""
-    );
+    assert_eq!(result["content"][0]["text"], "first \"round\"\n: \"Ferris\"");
 }
 
 #[tokio::test]
@@ -49,8 +42,5 @@ async fn the_client_names_itself_with_each_request() {
     let arguments = json!({"a": 1, "b": 2, "wait_for_previous": true});
     let result = line.result("add", arguments).await;
     let suggestion = result["_meta"]["suggestion"].as_str().unwrap();
-    assert!(
-        suggestion.contains("your client (listener 1.2)"),
-        "{suggestion}"
-    );
+    assert!(suggestion.contains("your client (listener 1.2)"), "{suggestion}");
 }

@@ -1,8 +1,5 @@
 //! The tools of a server that uses whatever MCP has.
-#![expect(
-    deprecated,
-    reason = "what rmcp deprecates, servers still use: sampling, roots, logging"
-)]
+#![expect(deprecated, reason = "what rmcp deprecates, servers still use: sampling, roots, logging")]
 
 use std::sync::{
     Arc,
@@ -137,10 +134,7 @@ impl Everything {
     async fn add(&self, Parameters(Pair { a, b }): Parameters<Pair>) -> Json<Sum> {
         self.0.ran.fetch_add(1, Ordering::SeqCst);
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-        Json(Sum {
-            sum: a + b,
-            half: (a + b) as f64 / 2.0,
-        })
+        Json(Sum { sum: a + b, half: (a + b) as f64 / 2.0 })
     }
 
     #[tool(description = "Says how far it is", annotations(read_only_hint = true))]
@@ -149,22 +143,15 @@ impl Everything {
         meta: RequestMetaObject,
         peer: Peer<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let token = meta
-            .get_progress_token()
-            .ok_or_else(|| failed("no progress token"))?;
+        let token = meta.get_progress_token().ok_or_else(|| failed("no progress token"))?;
         for step in 1..=3_u8 {
             let progress = ProgressNotificationParam::new(token.clone(), step.into());
-            peer.notify_progress(progress.with_total(3.0))
-                .await
-                .map_err(failed)?;
+            peer.notify_progress(progress.with_total(3.0)).await.map_err(failed)?;
         }
         Ok(text("counted"))
     }
 
-    #[tool(
-        description = "Waits to be cancelled",
-        annotations(read_only_hint = true)
-    )]
+    #[tool(description = "Waits to be cancelled", annotations(read_only_hint = true))]
     async fn wait(&self, context: RequestContext<RoleServer>) -> CallToolResult {
         let (state, token) = (Arc::clone(&self.0), context.ct.clone());
         // What a tool sets going hears of the cancellation too, even when the tool is dropped.
@@ -184,10 +171,7 @@ impl Everything {
         Ok(text(json!(answer).to_string()))
     }
 
-    #[tool(
-        description = "Asks the model and for roots",
-        annotations(read_only_hint = true)
-    )]
+    #[tool(description = "Asks the model and for roots", annotations(read_only_hint = true))]
     async fn consult(&self, peer: Peer<RoleServer>) -> Result<CallToolResult, ErrorData> {
         let params = CreateMessageRequestParams::new(vec![SamplingMessage::user_text("Hm?")], 9);
         let said = peer.create_message(params).await.map_err(failed)?;
@@ -195,10 +179,7 @@ impl Everything {
         Ok(text(json!([said, roots]).to_string()))
     }
 
-    #[tool(
-        description = "Greets whoever it asked for",
-        annotations(read_only_hint = true)
-    )]
+    #[tool(description = "Greets whoever it asked for", annotations(read_only_hint = true))]
     async fn greet(
         &self,
         RequestState(state): RequestState,
@@ -210,9 +191,7 @@ impl Everything {
             let state = Some("first \"round\"\n".to_owned());
             return Ok(InputRequiredResult::new(Some(requests), state).into());
         };
-        let name = responses
-            .and_then(|mut all| all.remove("who"))
-            .ok_or_else(|| failed("who?"))?;
+        let name = responses.and_then(|mut all| all.remove("who")).ok_or_else(|| failed("who?"))?;
         Ok(text(format!("{state}: {}", name["content"]["name"])).into())
     }
 
@@ -235,18 +214,12 @@ impl Everything {
         text("better than never")
     }
 
-    #[tool(
-        description = "Changes its mind about itself",
-        annotations(read_only_hint = true)
-    )]
+    #[tool(description = "Changes its mind about itself", annotations(read_only_hint = true))]
     async fn shifty(&self) -> CallToolResult {
         text("shifted")
     }
 
-    #[tool(
-        description = "Shows its _meta and has some",
-        annotations(read_only_hint = true)
-    )]
+    #[tool(description = "Shows its _meta and has some", annotations(read_only_hint = true))]
     async fn meta(&self, meta: RequestMetaObject) -> CallToolResult {
         let keys: Vec<_> = meta.keys().filter(|key| *key != "progressToken").collect();
         let mut result = text(json!(keys).to_string());
@@ -254,30 +227,18 @@ impl Everything {
         result
     }
 
-    #[tool(
-        description = "Writes a long report",
-        annotations(read_only_hint = true)
-    )]
+    #[tool(description = "Writes a long report", annotations(read_only_hint = true))]
     async fn report(&self, Parameters(Size { bytes }): Parameters<Size>) -> Json<Report> {
-        Json(Report {
-            title: "Report".into(),
-            body: "0123456789".repeat(bytes / 10),
-        })
+        Json(Report { title: "Report".into(), body: "0123456789".repeat(bytes / 10) })
     }
 
-    #[tool(
-        description = "Renames",
-        annotations(read_only_hint = false, destructive_hint = false)
-    )]
+    #[tool(description = "Renames", annotations(read_only_hint = false, destructive_hint = false))]
     async fn rename(&self) -> CallToolResult {
         self.0.ran.fetch_add(1, Ordering::SeqCst);
         text("renamed")
     }
 
-    #[tool(
-        description = "Deletes everything",
-        annotations(destructive_hint = true)
-    )]
+    #[tool(description = "Deletes everything", annotations(destructive_hint = true))]
     async fn wipe(&self) -> CallToolResult {
         self.0.ran.fetch_add(1, Ordering::SeqCst);
         text("wiped")
@@ -295,46 +256,29 @@ impl Everything {
 
     #[tool(description = "Fails by protocol", annotations(read_only_hint = true))]
     async fn reject(&self) -> Result<CallToolResult, ErrorData> {
-        Err(ErrorData::new(
-            ErrorCode(-32005),
-            "disk on fire",
-            Some(json!({"disk": 0.1})),
-        ))
+        Err(ErrorData::new(ErrorCode(-32005), "disk on fire", Some(json!({"disk": 0.1}))))
     }
 
-    #[tool(
-        description = "Wants other arguments",
-        annotations(read_only_hint = true)
-    )]
+    #[tool(description = "Wants other arguments", annotations(read_only_hint = true))]
     async fn picky(&self) -> Result<CallToolResult, ErrorData> {
-        Err(ErrorData::invalid_params(
-            "what is hunter2-secret?",
-            Some(json!({"field": "x"})),
-        ))
+        Err(ErrorData::invalid_params("what is hunter2-secret?", Some(json!({"field": "x"}))))
     }
 
-    #[tool(
-        description = "Wants a page visited first",
-        annotations(read_only_hint = true)
-    )]
+    #[tool(description = "Wants a page visited first", annotations(read_only_hint = true))]
     async fn visit(&self) -> Result<CallToolResult, ErrorData> {
-        Err(ErrorData::new(
-            ErrorCode(-32042),
-            "go there",
-            Some(json!({"urls": [0.1]})),
-        ))
+        Err(ErrorData::new(ErrorCode(-32042), "go there", Some(json!({"urls": [0.1]}))))
     }
 
-    #[tool(
-        description = "Works the second time",
-        annotations(read_only_hint = true)
-    )]
+    #[tool(description = "Works the second time", annotations(read_only_hint = true))]
     async fn flaky(&self) -> CallToolResult {
-        assert!(
-            self.0.ran.fetch_add(1, Ordering::SeqCst) > 0,
-            "expected in this test"
-        );
+        assert!(self.0.ran.fetch_add(1, Ordering::SeqCst) > 0, "expected in this test");
         text("at last")
+    }
+
+    /// rmcp can write this result and cannot read it.
+    #[tool(description = "Asks for nothing", annotations(read_only_hint = true))]
+    async fn odd(&self) -> Result<CallToolResponse, ErrorData> {
+        Ok(InputRequiredResult::new(None, None).into())
     }
 
     #[tool(description = "Panics", annotations(read_only_hint = true))]

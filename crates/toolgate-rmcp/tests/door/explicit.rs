@@ -14,17 +14,10 @@ fn rmcp_source(file: &str) -> String {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
-    assert!(
-        run.status.success(),
-        "{}",
-        String::from_utf8_lossy(&run.stderr)
-    );
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let metadata: Value = serde_json::from_slice(&run.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    let rmcp = packages
-        .iter()
-        .find(|package| package["name"] == "rmcp")
-        .unwrap();
+    let rmcp = packages.iter().find(|package| package["name"] == "rmcp").unwrap();
     let manifest = PathBuf::from(rmcp["manifest_path"].as_str().unwrap());
     fs::read_to_string(manifest.with_file_name("src").join(file)).unwrap()
 }
@@ -38,9 +31,7 @@ fn our_source() -> String {
 fn block<'a>(source: &'a str, head: &str) -> &'a str {
     let start = source.find(head).unwrap_or_else(|| panic!("no `{head}`"));
     let rest = &source[start..];
-    let end = rest
-        .find("\n}")
-        .unwrap_or_else(|| panic!("`{head}` does not end"));
+    let end = rest.find("\n}").unwrap_or_else(|| panic!("`{head}` does not end"));
     &rest[..end]
 }
 
@@ -59,43 +50,26 @@ fn functions(text: &str) -> BTreeSet<String> {
 fn called(text: &str) -> BTreeSet<String> {
     // Method chains break after `self`.
     let joined: String = text.split_whitespace().collect();
-    let calls = joined
-        .split("self.")
-        .skip(1)
-        .filter_map(|rest| rest.split_once('('));
+    let calls = joined.split("self.").skip(1).filter_map(|rest| rest.split_once('('));
     let names = calls.map(|(name, _)| name.to_owned());
-    names
-        .filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'))
-        .collect()
+    names.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_')).collect()
 }
 
 /// What rmcp has and our impl has not.
 fn forgotten(rmcp: &str, ours: &str) -> BTreeSet<String> {
     let mut wanted = functions(block(rmcp, "macro_rules! server_handler_methods"));
-    assert!(
-        wanted.len() >= 29,
-        "the trait is not where it was: only {wanted:?} found"
-    );
+    assert!(wanted.len() >= 29, "the trait is not where it was: only {wanted:?} found");
     wanted.extend(functions(block(rmcp, "pub trait ServerHandler")));
     // Whatever the service that rmcp makes of every handler calls.
-    wanted.extend(called(block(
-        rmcp,
-        "impl<H: ServerHandler> Service<RoleServer> for H",
-    )));
-    let have = functions(block(
-        ours,
-        "impl<H: ServerHandler> ServerHandler for Governed<H>",
-    ));
+    wanted.extend(called(block(rmcp, "impl<H: ServerHandler> Service<RoleServer> for H")));
+    let have = functions(block(ours, "impl<H: ServerHandler> ServerHandler for Governed<H>"));
     wanted.difference(&have).cloned().collect()
 }
 
 #[test]
 fn no_method_is_left_to_a_default() {
     let forgotten = forgotten(&rmcp_source("handler/server.rs"), &our_source());
-    assert!(
-        forgotten.is_empty(),
-        "src/handler.rs must delegate {forgotten:?}"
-    );
+    assert!(forgotten.is_empty(), "src/handler.rs must delegate {forgotten:?}");
 }
 
 #[test]

@@ -26,9 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits for something that must happen.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future)
-        .await
-        .expect("it never happened")
+    tokio::time::timeout(PATIENCE, future).await.expect("it never happened")
 }
 
 pub(crate) struct Listener(mpsc::Sender<(&'static str, Value)>);
@@ -47,23 +45,15 @@ pub(crate) fn old_era() -> ClientLifecycleMode {
 
 /// The client of 2026-07-28, which shakes no hands.
 pub(crate) fn new_era() -> ClientLifecycleMode {
-    ClientLifecycleMode::Discover {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-    }
+    ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
 }
 
 pub(crate) async fn connect<H: ServerHandler>(handler: H, era: ClientLifecycleMode) -> Line<H> {
     let (near, far) = tokio::io::duplex(1 << 16);
     let (tell, heard) = mpsc::channel(1000);
     let server = tokio::spawn(async { handler.serve(far).await.unwrap() });
-    let client = within(Listener(tell).serve_with_lifecycle(near, era))
-        .await
-        .unwrap();
-    Line {
-        client,
-        server,
-        heard,
-    }
+    let client = within(Listener(tell).serve_with_lifecycle(near, era)).await.unwrap();
+    Line { client, server, heard }
 }
 
 impl<H: ServerHandler> Line<H> {
@@ -72,9 +62,7 @@ impl<H: ServerHandler> Line<H> {
         name: &str,
         arguments: Value,
     ) -> Result<CallToolResult, ServiceError> {
-        let Value::Object(arguments) = arguments else {
-            panic!("arguments are objects")
-        };
+        let Value::Object(arguments) = arguments else { panic!("arguments are objects") };
         let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         within(self.client.call_tool(params)).await
     }
@@ -87,10 +75,7 @@ impl<H: ServerHandler> Line<H> {
     /// The names of the tools.
     pub(crate) async fn tools(&self) -> Vec<String> {
         let tools = within(self.client.peer().list_all_tools()).await.unwrap();
-        tools
-            .into_iter()
-            .map(|tool| tool.name.into_owned())
-            .collect()
+        tools.into_iter().map(|tool| tool.name.into_owned()).collect()
     }
 
     /// The next notifications, in an order that does not depend on rmcp, which has none.
@@ -129,10 +114,7 @@ impl ClientHandler for Listener {
             .enable_sampling()
             .enable_elicitation()
             .build();
-        capabilities.extensions = ClientCapabilities::builder()
-            .enable_tasks()
-            .build()
-            .extensions;
+        capabilities.extensions = ClientCapabilities::builder().enable_tasks().build().extensions;
         let mut info = ClientConfig::default();
         info.capabilities = capabilities;
         info.client_info = Implementation::new("listener", "1.2");
@@ -153,10 +135,7 @@ impl ClientHandler for Listener {
         _: CreateMessageRequestParams,
         _: Asked,
     ) -> Result<CreateMessageResult, ErrorData> {
-        Ok(CreateMessageResult::new(
-            SamplingMessage::assistant_text("Hm."),
-            "model".into(),
-        ))
+        Ok(CreateMessageResult::new(SamplingMessage::assistant_text("Hm."), "model".into()))
     }
 
     async fn list_roots(&self, _: Asked) -> Result<ListRootsResult, ErrorData> {

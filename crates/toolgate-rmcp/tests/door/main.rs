@@ -1,4 +1,5 @@
 //! Speaks MCP, in memory, to servers with and without a chain around them.
+#![cfg(test)]
 
 mod catalogue;
 mod era;

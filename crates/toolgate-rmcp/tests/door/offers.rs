@@ -1,8 +1,5 @@
 //! What the server of `everything.rs` offers besides tools.
-#![expect(
-    deprecated,
-    reason = "what rmcp deprecates, servers still have: set_level, subscribe"
-)]
+#![expect(deprecated, reason = "what rmcp deprecates, servers still have: set_level, subscribe")]
 
 use std::sync::atomic::Ordering;
 
@@ -59,9 +56,7 @@ impl ServerHandler for Everything {
         request: CallToolRequestParams,
         context: Asked,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.router()
-            .call(ToolCallContext::new(self, request, context))
-            .await
+        self.router().call(ToolCallContext::new(self, request, context)).await
     }
 
     async fn list_tools(&self, _: Page, _: Asked) -> Result<ListToolsResult, ErrorData> {
@@ -104,20 +99,14 @@ impl ServerHandler for Everything {
         _: Asked,
     ) -> Result<GetPromptResponse, ErrorData> {
         if request.name != "hail" {
-            return Err(ErrorData::invalid_params(
-                "no such prompt",
-                Some(json!(request.name)),
-            ));
+            return Err(ErrorData::invalid_params("no such prompt", Some(json!(request.name))));
         }
         let messages = vec![PromptMessage::new_text(Role::User, "Hail!")];
         Ok(GetPromptResult::new(messages).into())
     }
 
     async fn list_resources(&self, _: Page, _: Asked) -> Result<ListResourcesResult, ErrorData> {
-        Ok(ListResourcesResult::with_all_items(vec![Resource::new(
-            "mem://note",
-            "note",
-        )]))
+        Ok(ListResourcesResult::with_all_items(vec![Resource::new("mem://note", "note")]))
     }
 
     async fn list_resource_templates(
@@ -139,10 +128,7 @@ impl ServerHandler for Everything {
             "mem://note" => "a note".to_owned(),
             "mem://long" => "a line\n".repeat(2000),
             _ => {
-                return Err(ErrorData::resource_not_found(
-                    "no such memory",
-                    Some(json!(uri)),
-                ));
+                return Err(ErrorData::resource_not_found("no such memory", Some(json!(uri))));
             }
         };
         Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri)]).into())
@@ -172,16 +158,8 @@ impl ServerHandler for Everything {
     }
 
     async fn get_task(&self, request: GetTaskParams, _: Asked) -> Result<GetTaskResult, ErrorData> {
-        let task = Task::new(
-            request.task_id,
-            TaskStatus::Working,
-            "2026-01-01",
-            "2026-01-02",
-        );
-        Ok(GetTaskResult::new(DetailedTask::new(
-            task,
-            TaskPayload::Working,
-        )))
+        let task = Task::new(request.task_id, TaskStatus::Working, "2026-01-01", "2026-01-02");
+        Ok(GetTaskResult::new(DetailedTask::new(task, TaskPayload::Working)))
     }
 
     async fn update_task(&self, request: UpdateTaskParams, _: Asked) -> Result<(), ErrorData> {
@@ -190,10 +168,7 @@ impl ServerHandler for Everything {
     }
 
     async fn cancel_task(&self, request: CancelTaskParams, _: Asked) -> Result<(), ErrorData> {
-        Err(ErrorData::invalid_params(
-            "no such task",
-            Some(json!(request.task_id)),
-        ))
+        Err(ErrorData::invalid_params("no such task", Some(json!(request.task_id))))
     }
 
     async fn on_custom_request(
@@ -201,16 +176,11 @@ impl ServerHandler for Everything {
         request: CustomRequest,
         _: Asked,
     ) -> Result<CustomResult, ErrorData> {
-        Ok(CustomResult(
-            json!({"asked": request.method, "with": request.params}),
-        ))
+        Ok(CustomResult(json!({"asked": request.method, "with": request.params})))
     }
 
     async fn on_cancelled(&self, notification: CancelledNotificationParam, _: Told) {
-        self.told(format!(
-            "cancelled: {}",
-            notification.reason.unwrap_or_default()
-        ));
+        self.told(format!("cancelled: {}", notification.reason.unwrap_or_default()));
     }
 
     async fn on_progress(&self, notification: ProgressNotificationParam, _: Told) {

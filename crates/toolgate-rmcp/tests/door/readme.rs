@@ -13,10 +13,7 @@ const EXAMPLE: &str = include_str!("../../examples/three_tools.rs");
 
 #[test]
 fn the_readme_shows_the_example_as_it_is() {
-    assert!(
-        README.contains(&format!("```rust,no_run\n{EXAMPLE}```\n")),
-        "copy the example over"
-    );
+    assert!(README.contains(&format!("```rust,no_run\n{EXAMPLE}```\n")), "copy the example over");
 }
 
 #[test]
@@ -33,21 +30,15 @@ async fn it_hides_refuses_records_and_counts() {
     let (server, audit) = three_tools::governed(Target::File(file.clone())).unwrap();
     let line = connect(server, old_era()).await;
     assert_eq!(line.tools().await, ["read_notes", "write_note"]);
-    assert_eq!(
-        line.result("delete_notes", json!({})).await["_meta"]["code"],
-        "TIER_DENIED"
-    );
+    assert_eq!(line.result("delete_notes", json!({})).await["_meta"]["code"], "TIER_DENIED");
     let note = json!({"title": "door", "text": "is open"});
     assert_eq!(line.result("write_note", note).await["isError"], false);
     for _ in 0..99 {
         let read = line.result("read_notes", json!({})).await;
-        assert_eq!(read["content"][0]["text"], "door: is open\n");
+        assert_eq!(read["content"][0]["text"], "door: is open");
     }
     let spent = line.result("read_notes", json!({})).await;
-    assert_eq!(
-        spent["content"][0]["text"],
-        "this session has used up its calls"
-    );
+    assert_eq!(spent["content"][0]["text"], "this server has used up its calls");
     line.hang_up().await;
     audit.close(std::time::Duration::from_secs(10));
     assert_eq!(std::fs::read_to_string(file).unwrap().lines().count(), 102);

@@ -16,20 +16,12 @@ use crate::{
 };
 
 fn guarded(tier: Tier) -> Chain {
-    Chain::builder()
-        .layer(ErrorResults)
-        .layer(Safety::new(tier))
-        .build()
-        .unwrap()
+    Chain::builder().layer(ErrorResults).layer(Safety::new(tier)).build().unwrap()
 }
 
 async fn readonly() -> (Everything, Line<Governed<Everything>>) {
     let inner = Everything::default();
-    let line = connect(
-        Governed::new(inner.clone(), guarded(Tier::Readonly)),
-        old_era(),
-    )
-    .await;
+    let line = connect(Governed::new(inner.clone(), guarded(Tier::Readonly)), old_era()).await;
     (inner, line)
 }
 
@@ -48,10 +40,7 @@ async fn a_tool_above_the_tier_is_hidden_and_refused() {
         assert!(!tools.contains(&hidden.to_owned()));
         let result = line.result(hidden, json!({})).await;
         let said = text(&result);
-        assert!(
-            said.contains(&format!("it is {tier}, and the level is readonly")),
-            "{said}"
-        );
+        assert!(said.contains(&format!("it is {tier}, and the level is readonly")), "{said}");
         assert!(said.contains(&format!("Set safety = \"{tier}\"")), "{said}");
         assert_eq!(result["_meta"]["code"], "TIER_DENIED");
         assert_eq!(result["_meta"]["error_type"], "TierDenied");
@@ -69,9 +58,7 @@ async fn a_tool_that_says_nothing_of_itself_needs_a_rule() {
 
     let rules = vec![("files/silent".parse().unwrap(), Tier::Readonly)];
     let governed = Governed::new(Everything::default(), guarded(Tier::Readonly));
-    let governed = governed
-        .server_name("files")
-        .tier_rules(TierRules::new(rules, true));
+    let governed = governed.server_name("files").tier_rules(TierRules::new(rules, true));
     let line = connect(governed, old_era()).await;
     assert!(line.tools().await.contains(&"silent".to_owned()));
     assert_eq!(line.result("silent", json!({})).await["isError"], false);
@@ -107,22 +94,12 @@ async fn invalid_arguments_name_names_and_never_values() {
     assert_eq!(result["_meta"]["code"], "INVALID_ARGUMENTS");
     assert!(!result.to_string().contains("hunter2"), "{result}");
 
-    let result = line
-        .result("add", json!({"a": 1, "b": 2, "colour": "red"}))
-        .await;
-    assert!(
-        text(&result).contains("unrecognized argument(s): colour."),
-        "{result}"
-    );
+    let result = line.result("add", json!({"a": 1, "b": 2, "colour": "red"})).await;
+    assert!(text(&result).contains("unrecognized argument(s): colour."), "{result}");
     assert_eq!(result["_meta"]["expected"], true);
-    let result = line
-        .result("add", json!({"a": 1, "b": 2, "wait_for_previous": true}))
-        .await;
+    let result = line.result("add", json!({"a": 1, "b": 2, "wait_for_previous": true})).await;
     let suggestion = result["_meta"]["suggestion"].as_str().unwrap();
-    assert!(
-        suggestion.contains("scheduling flag your client (listener 1.2)"),
-        "{suggestion}"
-    );
+    assert!(suggestion.contains("scheduling flag your client (listener 1.2)"), "{suggestion}");
     assert!(text(&result).ends_with(suggestion), "{result}");
 }
 
@@ -137,10 +114,7 @@ async fn an_error_of_the_handler_becomes_a_result() {
     let Err(ServiceError::McpError(error)) = line.call("visit", json!({})).await else {
         panic!("no error")
     };
-    assert_eq!(
-        (error.code, error.data),
-        (ErrorCode(-32042), Some(json!({"urls": [0.1]})))
-    );
+    assert_eq!((error.code, error.data), (ErrorCode(-32042), Some(json!({"urls": [0.1]}))));
     let own = line.result("fail", json!({})).await;
     assert_eq!((text(&own), own.get("_meta")), ("no such pane", None));
 }
@@ -158,10 +132,7 @@ async fn a_panic_is_answered_and_the_line_stays_up() {
         panic!("no error")
     };
     assert_eq!(error.code, ErrorCode::INTERNAL_ERROR);
-    assert_eq!(
-        line.result("add", json!({"a": 1, "b": 2})).await["structuredContent"]["sum"],
-        3
-    );
+    assert_eq!(line.result("add", json!({"a": 1, "b": 2})).await["structuredContent"]["sum"], 3);
 }
 
 #[tokio::test]

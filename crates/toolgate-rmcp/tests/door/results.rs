@@ -9,7 +9,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use toolgate::{
-    Chain, Outcome, ToolResult,
+    Chain, Failure, Outcome, ToolResult,
     middleware::{
         error_results::ErrorResults,
         response_limit::{Keep, ResponseLimit, ResponseLimitConfig},
@@ -32,15 +32,8 @@ async fn with(chain: Chain) -> Line<Governed<Everything>> {
 }
 
 fn limited(bytes: usize) -> Chain {
-    let config = ResponseLimitConfig {
-        bytes,
-        keep: Keep::Tail,
-        tools: Vec::new(),
-    };
-    Chain::builder()
-        .layer(ResponseLimit::new(config))
-        .build()
-        .unwrap()
+    let config = ResponseLimitConfig { bytes, keep: Keep::Tail, tools: Vec::new() };
+    Chain::builder().layer(ResponseLimit::new(config)).build().unwrap()
 }
 
 #[tokio::test]
@@ -49,10 +42,7 @@ async fn the_limit_keeps_structured_content_valid() {
     let result = line.result("report", json!({"bytes": 50_000})).await;
     assert!(result.to_string().len() <= 4000);
     let structured = &result["structuredContent"];
-    assert!(
-        structured["title"].is_string() && structured["body"].is_string(),
-        "{result}"
-    );
+    assert!(structured["title"].is_string() && structured["body"].is_string(), "{result}");
     assert!(structured["body"].as_str().unwrap().ends_with("0123456789"));
     let text = result["content"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("[... truncated "), "{text}");
@@ -60,33 +50,19 @@ async fn the_limit_keeps_structured_content_valid() {
     // What fits is left alone.
     let bare = with(Chain::builder().build().unwrap()).await;
     let small = json!({"bytes": 1000});
-    assert_eq!(
-        line.result("report", small.clone()).await,
-        bare.result("report", small).await
-    );
+    assert_eq!(line.result("report", small.clone()).await, bare.result("report", small).await);
 }
 
 #[tokio::test]
 async fn the_limit_shortens_resources_too() {
     let line = with(limited(4000)).await;
     let read = ReadResourceRequestParams::new("mem://long");
-    let result = json!(
-        within(line.client.peer().read_resource(read))
-            .await
-            .unwrap()
-    );
+    let result = json!(within(line.client.peer().read_resource(read)).await.unwrap());
     assert!(result.to_string().len() <= 4000);
     let text = result["contents"][0]["text"].as_str().unwrap();
-    assert!(
-        text.starts_with("[... truncated ") && text.ends_with("a line\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("[... truncated ") && text.ends_with("a line\n"), "{text}");
     let read = ReadResourceRequestParams::new("mem://note");
-    let result = json!(
-        within(line.client.peer().read_resource(read))
-            .await
-            .unwrap()
-    );
+    let result = json!(within(line.client.peer().read_resource(read)).await.unwrap());
     assert_eq!(result["contents"][0]["text"], "a note");
 }
 
@@ -108,10 +84,7 @@ async fn changed_arguments_reach_the_tool_and_a_changed_result_the_client() {
         .build();
     let line = with(chain.unwrap()).await;
     let result = line.result("add", json!({"a": 2, "b": 0})).await;
-    assert_eq!(
-        result["structuredContent"],
-        json!({"sum": 42, "half": 21.0})
-    );
+    assert_eq!(result["structuredContent"], json!({"sum": 42, "half": 21.0}));
     assert_eq!(result["_meta"], json!({"noted": true}));
 }
 
@@ -125,18 +98,9 @@ async fn a_layer_that_makes_nonsense_is_told_so() {
         });
         Chain::builder().layer(answer).build().unwrap()
     };
-    for text in [
-        "7",
-        "{}",
-        r#"{"content":"none"}"#,
-        r#"{"resultType":"task"}"#,
-    ] {
+    for text in ["7", "{}", r#"{"content":"none"}"#, r#"{"resultType":"task"}"#] {
         let line = with(nonsense(text)).await;
-        let error = line
-            .call("rename", json!({}))
-            .await
-            .unwrap_err()
-            .to_string();
+        let error = line.call("rename", json!({})).await.unwrap_err().to_string();
         assert!(error.contains("no result of a tool"), "{text}: {error}");
     }
     let chain = Chain::builder().layer(transform_request("list", |mut call, _| {
@@ -144,11 +108,7 @@ async fn a_layer_that_makes_nonsense_is_told_so() {
         Ok(call)
     }));
     let line = with(chain.build().unwrap()).await;
-    let error = line
-        .call("rename", json!({}))
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = line.call("rename", json!({})).await.unwrap_err().to_string();
     assert!(error.contains("not an object"), "{error}");
 }
 
@@ -157,11 +117,7 @@ async fn a_layer_that_makes_nonsense_is_told_so() {
 async fn a_timeout_cancels_the_tool() {
     let inner = Everything::default();
     let timeout = Timeout::new(Duration::from_millis(20));
-    let chain = Chain::builder()
-        .layer(ErrorResults)
-        .layer(timeout)
-        .build()
-        .unwrap();
+    let chain = Chain::builder().layer(ErrorResults).layer(timeout).build().unwrap();
     let line = connect(Governed::new(inner.clone(), chain), old_era()).await;
     let result = line.result("wait", json!({})).await;
     assert_eq!(result["_meta"]["code"], "TIMED_OUT");
@@ -171,16 +127,14 @@ async fn a_timeout_cancels_the_tool() {
 #[tokio::test]
 async fn a_readonly_call_is_tried_again() {
     let inner = Everything::default();
-    let config = RetryConfig {
-        base_delay: Duration::from_millis(1),
-        ..RetryConfig::default()
-    };
-    let chain = Chain::builder().layer(Retry::new(config)).build().unwrap();
+    let config = RetryConfig { base_delay: Duration::from_millis(1), ..RetryConfig::default() };
+    let passing = transform_response("passing", |outcome: Outcome, _, _| match outcome.failure() {
+        Some(_) => Failure::tool("Flaky", "try again").transient().into(),
+        None => outcome,
+    });
+    let chain = Chain::builder().layer(Retry::new(config)).layer(passing).build().unwrap();
     let line = connect(Governed::new(inner.clone(), chain), old_era()).await;
-    assert_eq!(
-        line.result("flaky", json!({})).await["content"][0]["text"],
-        "at last"
-    );
+    assert_eq!(line.result("flaky", json!({})).await["content"][0]["text"], "at last");
     assert_eq!(inner.0.ran.load(Ordering::SeqCst), 2);
 }
 
@@ -211,9 +165,7 @@ async fn call_with_meta(line: &Line<Governed<Everything>>, meta: Value) -> Value
     let call = ClientRequest::CallToolRequest(Request::new(CallToolRequestParams::new("meta")));
     let mut options = PeerRequestOptions::no_options();
     options.meta = Some(serde_json::from_value(meta).unwrap());
-    let handle = within(line.client.peer().send_request_with_option(call, options))
-        .await
-        .unwrap();
+    let handle = within(line.client.peer().send_request_with_option(call, options)).await.unwrap();
     json!(within(handle.await_response()).await.unwrap())
 }
 
@@ -225,9 +177,6 @@ async fn control_data_never_reaches_the_tool() {
         let meta = json!({"parent_call_uuid": "p-1", "traceparent": "00-1"});
         let result = call_with_meta(&line, meta).await;
         let text = result["content"][0]["text"].as_str().unwrap();
-        assert!(
-            text.contains("traceparent") && !text.contains("parent_call_uuid"),
-            "{text}"
-        );
+        assert!(text.contains("traceparent") && !text.contains("parent_call_uuid"), "{text}");
     }
 }

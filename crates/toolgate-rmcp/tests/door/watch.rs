@@ -62,7 +62,7 @@ pub(crate) fn looking() -> (Chain, Watch) {
         .layer(ResponseLimit::new(ResponseLimitConfig::default()))
         .layer(watch.clone())
         .layer(Retry::new(RetryConfig::default()))
-        .layer(Timeout::new(std::time::Duration::from_secs(60)))
+        .layer(Timeout::new(std::time::Duration::from_mins(1)))
         .build();
     (chain.unwrap(), watch)
 }

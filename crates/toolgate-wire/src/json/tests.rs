@@ -82,26 +82,17 @@ fn depth_and_size_are_bounded() {
     let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert_eq!(json(&nested(128)).kind(), Kind::Array);
     assert_eq!(fault(nested(129).as_bytes()), (WireErrorKind::TooDeep, 128));
-    let small = Limits {
-        max_bytes: 4,
-        max_depth: 0,
-    };
+    let small = Limits { max_bytes: 4, max_depth: 0 };
     assert!(Json::parse("  1234  ", &small).is_ok());
     let error = Json::parse(" 12345", &small).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.position()),
-        (WireErrorKind::TooLarge, 5)
-    );
+    assert_eq!((error.kind(), error.position()), (WireErrorKind::TooLarge, 5));
     let error = Json::parse("[]", &small).unwrap_err();
     assert_eq!(error.kind(), WireErrorKind::TooDeep);
 }
 
 #[test]
 fn depth_takes_no_stack() {
-    let limits = Limits {
-        max_depth: usize::MAX,
-        ..Limits::default()
-    };
+    let limits = Limits { max_depth: usize::MAX, ..Limits::default() };
     let depth = 1_000_000;
     let text = format!("{}1{}", "[{\"a\":".repeat(depth), "}]".repeat(depth));
     let json = Json::parse(text, &limits).unwrap();
@@ -110,10 +101,7 @@ fn depth_takes_no_stack() {
 
 #[test]
 fn text_is_borrowed_unless_it_has_escapes() {
-    assert!(matches!(
-        json("\"plain é\"").text(),
-        Some(Cow::Borrowed("plain é"))
-    ));
+    assert!(matches!(json("\"plain é\"").text(), Some(Cow::Borrowed("plain é"))));
     assert!(matches!(json(r#""a\nb""#).text(), Some(Cow::Owned(text)) if text == "a\nb"));
     assert_eq!(json(r#""\ud83d\ude00""#).text().unwrap(), "😀");
     assert_eq!(json(r#""\ud800""#).text(), None);
@@ -171,8 +159,5 @@ fn writes_values() {
 fn debug_shows_no_payload() {
     let secret = json(r#"{"token":"hunter2"}"#);
     assert_eq!(format!("{secret:?}"), "Json(Object, 19 bytes)");
-    assert_eq!(
-        format!("{:?}", secret.object().unwrap()),
-        "Object(1 members)"
-    );
+    assert_eq!(format!("{:?}", secret.object().unwrap()), "Object(1 members)");
 }

@@ -15,10 +15,7 @@ fn feed(lines: &mut Lines, text: &[u8]) -> Vec<Line> {
 fn lines_come_when_they_are_whole() {
     let mut lines = Lines::new(100);
     assert_eq!(feed(&mut lines, b"{\"a\""), []);
-    assert_eq!(
-        feed(&mut lines, b":1}\n\r\n \n{}\r\n1"),
-        [whole("{\"a\":1}\n"), whole("{}\r\n")]
-    );
+    assert_eq!(feed(&mut lines, b":1}\n\r\n \n{}\r\n1"), [whole("{\"a\":1}\n"), whole("{}\r\n")]);
     assert_eq!(feed(&mut lines, b"2"), []);
     assert_eq!(lines.finish(), Some(whole("12")));
     assert_eq!(lines.finish(), None);
@@ -58,10 +55,7 @@ fn an_over_long_line_is_skipped_and_the_next_one_found() {
 fn an_over_long_line_may_end_with_the_stream() {
     let mut lines = Lines::new(2);
     assert_eq!(feed(&mut lines, b"abc"), []);
-    assert!(matches!(
-        lines.finish(),
-        Some(Line::TooLong { length: 3, .. })
-    ));
+    assert!(matches!(lines.finish(), Some(Line::TooLong { length: 3, .. })));
     assert_eq!(lines.finish(), None);
 }
 

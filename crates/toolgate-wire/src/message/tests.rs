@@ -42,51 +42,20 @@ fn reads_a_call() {
     assert_eq!((call.result(), call.error()), (None, None));
     assert_eq!(call.body().unwrap().len(), 3);
     let shown = format!("{call:?}");
-    assert!(
-        shown.contains("tools/call") && !shown.contains("0.10"),
-        "{shown}"
-    );
+    assert!(shown.contains("tools/call") && !shown.contains("0.10"), "{shown}");
 }
 
 #[test]
 fn reads_every_shape() {
     for (members, shape, id) in [
-        (
-            r#""id":"a","method":"m""#,
-            Shape::Request,
-            Some(Id::string("a")),
-        ),
-        (
-            r#""id":1.5,"method":"m","params":[]"#,
-            Shape::Request,
-            parse_id("1.5"),
-        ),
+        (r#""id":"a","method":"m""#, Shape::Request, Some(Id::string("a"))),
+        (r#""id":1.5,"method":"m","params":[]"#, Shape::Request, parse_id("1.5")),
         (r#""method":"m","params":null"#, Shape::Notification, None),
-        (
-            r#""id":1,"result":null"#,
-            Shape::Response,
-            Some(Id::number(1)),
-        ),
-        (
-            r#""id":1,"result":[1]"#,
-            Shape::Response,
-            Some(Id::number(1)),
-        ),
-        (
-            r#""id":1,"error":{"code":-1,"message":"","x":1}"#,
-            Shape::Error,
-            Some(Id::number(1)),
-        ),
-        (
-            r#""id":null,"error":{"message":"m","code":-32000.0}"#,
-            Shape::Error,
-            None,
-        ),
-        (
-            r#""error":{"code":99999999999,"message":"m"}"#,
-            Shape::Error,
-            None,
-        ),
+        (r#""id":1,"result":null"#, Shape::Response, Some(Id::number(1))),
+        (r#""id":1,"result":[1]"#, Shape::Response, Some(Id::number(1))),
+        (r#""id":1,"error":{"code":-1,"message":"","x":1}"#, Shape::Error, Some(Id::number(1))),
+        (r#""id":null,"error":{"message":"m","code":-32000.0}"#, Shape::Error, None),
+        (r#""error":{"code":99999999999,"message":"m"}"#, Shape::Error, None),
     ] {
         let message = message(&with(members));
         assert_eq!(message.shape(), shape, "{members}");
@@ -100,10 +69,7 @@ fn parse_id(text: &str) -> Option<Id> {
 
 #[test]
 fn an_escaped_method_is_decoded() {
-    assert_eq!(
-        message(&with(r#""method":"tools\/list""#)).method(),
-        "tools/list"
-    );
+    assert_eq!(message(&with(r#""method":"tools\/list""#)).method(), "tools/list");
     assert_eq!(message(&with(r#""id":1,"result":{}"#)).method(), "");
     let kind = refusal(&with(r#""id":1,"method":"\ud800""#));
     assert_eq!(kind, WireErrorKind::WrongType);
@@ -112,52 +78,28 @@ fn an_escaped_method_is_decoded() {
 #[test]
 fn edits_change_their_range_only() {
     let call = message(&format!("  {CALL}\n"));
-    let (id, body) = (
-        Id::string("g-1"),
-        Json::parse("[ ]", &Limits::default()).unwrap(),
-    );
+    let (id, body) = (Id::string("g-1"), Json::parse("[ ]", &Limits::default()).unwrap());
     assert_eq!(call.with(None, None), CALL);
-    assert_eq!(
-        call.with_id(&id),
-        CALL.replace("\"id\":7", "\"id\":\"g-1\"")
-    );
+    assert_eq!(call.with_id(&id), CALL.replace("\"id\":7", "\"id\":\"g-1\""));
     let params = call.params().unwrap();
     let edited = CALL.replace(params.as_str(), "[ ]");
     assert_eq!(call.with_body(body.clone()), edited);
-    assert_eq!(
-        call.with(Some(&id), Some(body)),
-        edited.replace("\"id\":7", "\"id\":\"g-1\"")
-    );
+    assert_eq!(call.with(Some(&id), Some(body)), edited.replace("\"id\":7", "\"id\":\"g-1\""));
 }
 
 #[test]
 fn edits_find_their_order_and_add_what_is_missing() {
     let (id, body) = (Id::number(8), Json::empty_object());
     let late = message(&with(r#""result":[1],"id":7"#));
-    assert_eq!(
-        late.with(Some(&id), Some(body.clone())),
-        with(r#""result":{},"id":8"#)
-    );
+    assert_eq!(late.with(Some(&id), Some(body.clone())), with(r#""result":{},"id":8"#));
     let bare = message(&with(r#""id":7,"method":"m" "#));
-    assert_eq!(
-        bare.with_body(body.clone()),
-        with(r#""id":7,"method":"m" ,"params":{}"#)
-    );
+    assert_eq!(bare.with_body(body.clone()), with(r#""id":7,"method":"m" ,"params":{}"#));
     let note = message(&with(r#""method":"m""#));
-    assert_eq!(
-        note.with(Some(&id), Some(body)),
-        with(r#""method":"m","params":{}"#)
-    );
+    assert_eq!(note.with(Some(&id), Some(body)), with(r#""method":"m","params":{}"#));
     let error = message(&with(r#""id":null,"error":{"code":1,"message":"m"}"#));
-    assert_eq!(
-        error.with_id(&id),
-        with(r#""id":8,"error":{"code":1,"message":"m"}"#)
-    );
+    assert_eq!(error.with_id(&id), with(r#""id":8,"error":{"code":1,"message":"m"}"#));
     let nameless = message(&with(r#""error":{"code":1,"message":"m"}"#));
-    assert_eq!(
-        nameless.with_id(&id),
-        with(r#""error":{"code":1,"message":"m"},"id":8"#)
-    );
+    assert_eq!(nameless.with_id(&id), with(r#""error":{"code":1,"message":"m"},"id":8"#));
 }
 
 #[test]
@@ -168,14 +110,8 @@ fn a_body_of_more_members_than_are_recorded_is_whole() {
     assert_eq!(big.member("k2999").unwrap().u64(), Some(2999));
     assert_eq!(big.body().unwrap().len(), 3000);
     assert_eq!(big.body().unwrap().finish().as_str(), result);
-    let twice = format!(
-        "\"id\":1,\"result\":{{{},\"tools\":1,\"tools\":2}}",
-        members.join(",")
-    );
+    let twice = format!("\"id\":1,\"result\":{{{},\"tools\":1,\"tools\":2}}", members.join(","));
     assert_eq!(refusal(&with(&twice)), WireErrorKind::DuplicateKey);
-    let late = format!(
-        r#""id":1,"error":{{{},"code":1,"message":"late"}}"#,
-        members.join(",")
-    );
+    let late = format!(r#""id":1,"error":{{{},"code":1,"message":"late"}}"#, members.join(","));
     assert_eq!(message(&with(&late)).shape(), Shape::Error);
 }

@@ -44,11 +44,9 @@ fn set_appends_what_is_new_and_writes_its_key() {
 
 #[test]
 fn remove_takes_the_comma_along() {
-    for (key, left) in [
-        ("a", "{\"b\":2,\"c\":3}"),
-        ("b", "{\"a\":1,\"c\":3}"),
-        ("c", "{\"a\":1,\"b\":2}"),
-    ] {
+    for (key, left) in
+        [("a", "{\"b\":2,\"c\":3}"), ("b", "{\"a\":1,\"c\":3}"), ("c", "{\"a\":1,\"b\":2}")]
+    {
         let mut object = object(r#"{"a":1,"b":2,"c":3}"#);
         assert!(object.remove(key).is_some());
         assert_eq!(object.finish().as_str(), left);

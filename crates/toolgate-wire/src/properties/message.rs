@@ -21,10 +21,9 @@ pub fn check_message(bytes: &[u8]) -> Result<(), String> {
         }
         (Ok(_), Err(_)) => Err("a message is JSON".to_owned()),
         (Err(refused), Ok(json)) => check_refused(&refused, &json),
-        (Err(refused), Err(error)) => ensure(
-            refused.error == error,
-            "a message that is no JSON is refused for that",
-        ),
+        (Err(refused), Err(error)) => {
+            ensure(refused.error == error, "a message that is no JSON is refused for that")
+        }
     }
 }
 
@@ -49,10 +48,7 @@ fn check_accepted(message: &Message, json: &Json) -> Check {
         return ensure(message.body().is_none(), "no part, no body");
     };
     let (recorded, scanned) = (message.body(), part.object());
-    ensure(
-        recorded.is_some() == scanned.is_some(),
-        "a body is an object",
-    )?;
+    ensure(recorded.is_some() == scanned.is_some(), "a body is an object")?;
     let (Some(recorded), Some(scanned)) = (recorded, scanned) else {
         return Ok(());
     };
@@ -98,10 +94,7 @@ fn check_salvage(bytes: &[u8], id: Option<&Id>) -> Check {
         let head = bytes.get(..head).unwrap_or_default();
         let tail = bytes.get(tail..).unwrap_or_default();
         let salvaged = salvage_id(head, tail);
-        ensure(
-            salvaged.is_none() || salvaged.as_ref() == id,
-            "a salvaged id is the id",
-        )?;
+        ensure(salvaged.is_none() || salvaged.as_ref() == id, "a salvaged id is the id")?;
     }
     Ok(())
 }

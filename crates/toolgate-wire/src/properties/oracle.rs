@@ -146,12 +146,8 @@ fn error_fits(error: &str) -> bool {
     let is_integer = |code: &str| matches!(Number::of(code.as_bytes()), Number::Integer(_));
     error.count("code") == 1
         && error.count("message") == 1
-        && error
-            .one("code")
-            .is_some_and(|code| code.starts_with(number) && is_integer(code))
-        && error
-            .one("message")
-            .is_some_and(|text| text.starts_with('"'))
+        && error.one("code").is_some_and(|code| code.starts_with(number) && is_integer(code))
+        && error.one("message").is_some_and(|text| text.starts_with('"'))
 }
 
 impl<'de> Deserialize<'de> for Pairs {

@@ -39,10 +39,7 @@ pub fn check_splice(bytes: &[u8]) -> Result<(), String> {
     };
     check_set(&object, &new, &Json::null())?;
     let mut same = object.clone();
-    ensure(
-        same.remove(&new).is_none() && !same.is_changed(),
-        "nothing to remove",
-    )
+    ensure(same.remove(&new).is_none() && !same.is_changed(), "nothing to remove")
 }
 
 fn check_set(object: &Object, key: &str, value: &Json) -> Check {
@@ -51,10 +48,7 @@ fn check_set(object: &Object, key: &str, value: &Json) -> Check {
     ensure(edited.is_changed(), "a set is a change")?;
     ensure(edited.get(key).as_ref() == Some(value), "set, then get")?;
     let edited = finish(edited)?;
-    ensure(
-        edited.get(key).as_ref() == Some(value),
-        "set, written, read",
-    )?;
+    ensure(edited.get(key).as_ref() == Some(value), "set, written, read")?;
     let count = edited.keys().filter(|found| found == key).count();
     ensure(count == 1, "a key that was set is there once")?;
     let place = |object: &Object| object.keys().position(|found| found == key);
@@ -75,10 +69,7 @@ fn check_remove(object: &Object, key: &str) -> Check {
 
 /// Writes the object and reads it again.
 fn finish(object: Object) -> Result<Object, String> {
-    let limits = Limits {
-        max_depth: usize::MAX,
-        ..Limits::default()
-    };
+    let limits = Limits { max_depth: usize::MAX, ..Limits::default() };
     let json = Json::parse(object.finish().into_bytes(), &limits);
     let object = json.map_err(|error| error.to_string())?.object();
     object.ok_or_else(|| "an edited object is an object".to_owned())

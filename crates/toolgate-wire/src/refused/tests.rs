@@ -32,79 +32,24 @@ fn refuses_by_the_rules_and_keeps_the_id() {
     let request = Some(Shape::Request);
     for (line, kind, id, hint) in [
         (r#"{"id":1,"method":"m"}"#, Missing, one(), request),
-        (
-            r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
-            WrongType,
-            one(),
-            request,
-        ),
-        (
-            r#"{"jsonrpc":2.0,"id":1,"method":"m"}"#,
-            WrongType,
-            one(),
-            request,
-        ),
-        (
-            r#"{"jsonrpc":"2.0","method":5,"id":1}"#,
-            WrongType,
-            one(),
-            request,
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":"x"}"#,
-            WrongType,
-            one(),
-            request,
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#,
-            WrongType,
-            None,
-            request,
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#,
-            WrongType,
-            None,
-            request,
-        ),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#, WrongType, one(), request),
+        (r#"{"jsonrpc":2.0,"id":1,"method":"m"}"#, WrongType, one(), request),
+        (r#"{"jsonrpc":"2.0","method":5,"id":1}"#, WrongType, one(), request),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":"x"}"#, WrongType, one(), request),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, WrongType, None, request),
+        (r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#, WrongType, None, request),
         (r#"{"jsonrpc":"2.0","id":1}"#, Missing, one(), None),
-        (
-            r#"{"jsonrpc":"2.0","result":1}"#,
-            Missing,
-            None,
-            Some(Shape::Response),
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":null,"result":1}"#,
-            WrongType,
-            None,
-            Some(Shape::Response),
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"method":"m","result":1}"#,
-            WrongType,
-            one(),
-            None,
-        ),
+        (r#"{"jsonrpc":"2.0","result":1}"#, Missing, None, Some(Shape::Response)),
+        (r#"{"jsonrpc":"2.0","id":null,"result":1}"#, WrongType, None, Some(Shape::Response)),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"m","result":1}"#, WrongType, one(), None),
         (
             r#"{"jsonrpc":"2.0","id":1,"result":1,"params":{}}"#,
             WrongType,
             one(),
             Some(Shape::Response),
         ),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"error":5}"#,
-            WrongType,
-            one(),
-            Some(Shape::Error),
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#,
-            Missing,
-            one(),
-            Some(Shape::Error),
-        ),
+        (r#"{"jsonrpc":"2.0","id":1,"error":5}"#, WrongType, one(), Some(Shape::Error)),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#, Missing, one(), Some(Shape::Error)),
         (
             r#"{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":""}}"#,
             WrongType,
@@ -135,37 +80,19 @@ fn keys_of_the_envelope_stand_once_and_are_spelled_as_they_are() {
         (r#""id":1,"method":"m","Method":"n""#, KeySpelling, one()),
         (r#""id":1,"method":"m","ID":2"#, KeySpelling, None),
         (r#""id":1,"m\u0065thod":"m""#, KeySpelling, one()),
-        (
-            r#""id":1,"method":"m","param\u017f":{}"#,
-            KeySpelling,
-            one(),
-        ),
-        (
-            "\"id\":1,\"method\":\"m\",\"param\u{17f}\":{}",
-            KeySpelling,
-            one(),
-        ),
+        (r#""id":1,"method":"m","param\u017f":{}"#, KeySpelling, one()),
+        ("\"id\":1,\"method\":\"m\",\"param\u{17f}\":{}", KeySpelling, one()),
         (r#""JSONRPC":"2.0","id":1,"method":"m""#, KeySpelling, one()),
     ] {
         let (found, found_id, _) = refusal(&with(members));
         assert_eq!((found, found_id), (kind, id), "{members}");
     }
-    message(&with(
-        r#""id":1,"method":"m","other":1,"other":2,"methods":3"#,
-    ));
+    message(&with(r#""id":1,"method":"m","other":1,"other":2,"methods":3"#));
 }
 
 #[test]
 fn keys_of_the_body_that_decide_stand_once() {
-    for key in [
-        "name",
-        "arguments",
-        "_meta",
-        "cursor",
-        "uri",
-        "requestId",
-        "progressToken",
-    ] {
+    for key in ["name", "arguments", "_meta", "cursor", "uri", "requestId", "progressToken"] {
         let members = format!(r#""id":1,"method":"m","params":{{"{key}":1,"a":2,"{key}":3}}"#);
         assert_eq!(refusal(&with(&members)).0, DuplicateKey, "{key}");
         message(&with(&format!(r#""id":1,"result":{{"a":1,"{key}":3}}"#)));
@@ -183,14 +110,7 @@ fn keys_of_the_body_that_decide_stand_once() {
         let members = format!(r#""id":1,"result":{{"{key}":1,"a":2,"{key}":3}}"#);
         assert_eq!(refusal(&with(&members)).0, DuplicateKey, "{key}");
     }
-    for spelling in [
-        "Name",
-        "n\\u0061me",
-        "ARGUMENTS",
-        "argument\\u017f",
-        "_Meta",
-        "\\u005fmeta",
-    ] {
+    for spelling in ["Name", "n\\u0061me", "ARGUMENTS", "argument\\u017f", "_Meta", "\\u005fmeta"] {
         let members = format!(r#""id":1,"method":"m","params":{{"{spelling}":1}}"#);
         assert_eq!(refusal(&with(&members)).0, KeySpelling, "{spelling}");
     }
@@ -199,9 +119,7 @@ fn keys_of_the_body_that_decide_stand_once() {
     let twice = with(r#""id":1,"method":"m","params":{"c\u0075rsor":1,"cursor":2}"#);
     assert_eq!(refusal(&twice).0, DuplicateKey);
     // What decides nothing passes, as does anything further in.
-    message(&with(
-        r#""id":1,"method":"m","params":{"a":1,"a":2,"arguments":{"name":1,"name":2}}"#,
-    ));
+    message(&with(r#""id":1,"method":"m","params":{"a":1,"a":2,"arguments":{"name":1,"name":2}}"#));
     message(&with(r#""id":1,"result":{"IsError":1,"x":1,"x":2}"#));
 }
 
@@ -212,60 +130,33 @@ fn what_cannot_be_read_keeps_the_id_where_it_is_certain() {
         refusal(r#"{"id":12,"method":"m","params":{"#),
         (Syntax, id(), Some(Shape::Request))
     );
-    assert_eq!(
-        refusal(r#"{"method":"m","id":12"#),
-        (Syntax, None, Some(Shape::Request))
-    );
+    assert_eq!(refusal(r#"{"method":"m","id":12"#), (Syntax, None, Some(Shape::Request)));
     assert_eq!(refusal(r#"{"method":"m","id":12x}"#).1, None);
     assert_eq!(refusal(r#"{"method":"m",,"id":12}"#), (Syntax, None, None));
-    let deep = format!(
-        r#"{{"method":"m","params":{}1{},"id":12}}"#,
-        "[".repeat(200),
-        "]".repeat(200)
-    );
+    let deep =
+        format!(r#"{{"method":"m","params":{}1{},"id":12}}"#, "[".repeat(200), "]".repeat(200));
     assert_eq!(refusal(&deep), (TooDeep, id(), Some(Shape::Request)));
 
     let mut bad = br#"{"id":12,"result":{"text":"?"}}"#.to_vec();
     bad[27] = 0xff;
     let refused = Message::parse(bad.into(), &Limits::default()).unwrap_err();
     assert_eq!((refused.error.kind(), refused.error.position()), (Utf8, 27));
-    assert_eq!(
-        (refused.id, refused.shape_hint),
-        (id(), Some(Shape::Response))
-    );
+    assert_eq!((refused.id, refused.shape_hint), (id(), Some(Shape::Response)));
 
-    let small = Limits {
-        max_bytes: 50,
-        ..Limits::default()
-    };
-    let long = format!(
-        r#"{{"method":"m","params":["{}"],"id":12}}"#,
-        "x".repeat(9000)
-    );
+    let small = Limits { max_bytes: 50, ..Limits::default() };
+    let long = format!(r#"{{"method":"m","params":["{}"],"id":12}}"#, "x".repeat(9000));
     let refused = Message::parse(long.into(), &small).unwrap_err();
     assert_eq!(refused.error.kind(), TooLarge);
-    assert_eq!(
-        (refused.id, refused.shape_hint),
-        (id(), Some(Shape::Request))
-    );
+    assert_eq!((refused.id, refused.shape_hint), (id(), Some(Shape::Request)));
 }
 
 #[test]
 fn errors_speak_of_keys_and_places_only() {
     for (line, text) in [
-        (
-            r#"{"jsonrpc":"2.0","x" 1}"#,
-            "invalid JSON at byte 21: expected `:`",
-        ),
+        (r#"{"jsonrpc":"2.0","x" 1}"#, "invalid JSON at byte 21: expected `:`"),
         (r#"{"id":1,"id":2}"#, "duplicate key `id` at byte 8"),
-        (
-            r#"{"Method":1}"#,
-            "key `Method` at byte 1: write it `method`",
-        ),
-        (
-            r#"{"jsonrpc":"2.0","method":7}"#,
-            "`method` at byte 26 must be a string",
-        ),
+        (r#"{"Method":1}"#, "key `Method` at byte 1: write it `method`"),
+        (r#"{"jsonrpc":"2.0","method":7}"#, "`method` at byte 26 must be a string"),
         (r#"{"method":"m"}"#, "`jsonrpc` is missing"),
         (
             r#"{"jsonrpc":"2.0","method":"m","result":1}"#,

@@ -95,12 +95,7 @@ pub struct RedactConfig {
 
 impl Default for RedactConfig {
     fn default() -> Self {
-        Self {
-            keys: Vec::new(),
-            defaults: true,
-            digest: Digest::Sha256,
-            key_file: None,
-        }
+        Self { keys: Vec::new(), defaults: true, digest: Digest::Sha256, key_file: None }
     }
 }
 

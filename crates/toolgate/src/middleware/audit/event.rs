@@ -66,9 +66,7 @@ impl Event {
             ran: Some(outcome.ran()),
             code: failure.map(|failure| failure.code().name()),
             error_type: failure.map(|failure| failure.error_type().to_owned()),
-            rule: failure
-                .and_then(|failure| failure.rule())
-                .map(str::to_owned),
+            rule: failure.and_then(|failure| failure.rule()).map(str::to_owned),
             result_bytes: outcome.result().map(|result| result.json().len()),
             duration,
         };
@@ -109,10 +107,7 @@ impl Event {
             // To the microsecond: finer digits are noise.
             duration_ms: (self.end.duration.as_secs_f64() * 1e6).round() / 1e3,
             result_bytes: self.end.result_bytes,
-            args: self
-                .arguments
-                .as_ref()
-                .map(|arguments| redactor.summary(arguments)),
+            args: self.arguments.as_ref().map(|arguments| redactor.summary(arguments)),
         };
         // Writing to memory cannot fail, and every field is plain data.
         if serde_json::to_writer(&mut *line, &record).is_ok() {

@@ -67,11 +67,7 @@ impl AuditFile {
         // Another process may be at it: only who holds the lock on the file that is still in place
         // may move it.
         self.file.lock()?;
-        let moved = if self.is_in_place() {
-            self.move_aside()
-        } else {
-            Ok(())
-        };
+        let moved = if self.is_in_place() { self.move_aside() } else { Ok(()) };
         self.file.unlock()?;
         moved?;
         self.reopen()
@@ -120,10 +116,7 @@ impl AuditFile {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder)?;
     }
     let mut options = OpenOptions::new();

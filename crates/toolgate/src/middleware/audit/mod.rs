@@ -49,10 +49,7 @@ impl Middleware for Audit {
     }
 
     fn describe(&self) -> String {
-        format!(
-            "one record per call to {}, arguments redacted",
-            self.sink.describe()
-        )
+        format!("one record per call to {}, arguments redacted", self.sink.describe())
     }
 
     fn hooks(&self) -> Hooks {
@@ -62,10 +59,7 @@ impl Middleware for Audit {
     fn order(&self) -> &'static [Order] {
         &[
             Order::Outside(super::safety::NAME, "denials are recorded too"),
-            Order::Outside(
-                super::timeout::NAME,
-                "calls that took too long are recorded too",
-            ),
+            Order::Outside(super::timeout::NAME, "calls that took too long are recorded too"),
         ]
     }
 

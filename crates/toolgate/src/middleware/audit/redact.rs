@@ -10,15 +10,7 @@ use toolgate_wire::{Json, Kind, Limits};
 use super::{Digest, RedactConfig};
 
 /// Payloads of terminal and file tools, by their exact names.
-const PAYLOADS: [&str; 7] = [
-    "keys",
-    "text",
-    "command",
-    "value",
-    "content",
-    "shell",
-    "environment",
-];
+const PAYLOADS: [&str; 7] = ["keys", "text", "command", "value", "content", "shell", "environment"];
 
 /// Words that make a name sound like a secret, wherever they stand in it, in any case, with or
 /// without `_`, `-` and spaces.
@@ -60,9 +52,7 @@ pub struct Redactor {
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor")
-            .field("keys", &self.keys)
-            .finish_non_exhaustive()
+        f.debug_struct("Redactor").field("keys", &self.keys).finish_non_exhaustive()
     }
 }
 
@@ -92,10 +82,7 @@ impl Redactor {
     /// The arguments as they may be recorded.
     #[must_use]
     pub fn summary(&self, arguments: &Json) -> Value {
-        let mut walk = Walk {
-            redactor: self,
-            left: MOST_VALUES,
-        };
+        let mut walk = Walk { redactor: self, left: MOST_VALUES };
         walk.tell(arguments, 0)
     }
 
@@ -112,10 +99,7 @@ impl Redactor {
         if !text.trim_start().starts_with(['{', '[']) {
             return false;
         }
-        let limits = Limits {
-            max_depth: 128,
-            ..Limits::default()
-        };
+        let limits = Limits { max_depth: 128, ..Limits::default() };
         let Ok(json) = Json::parse(text.to_owned(), &limits) else {
             return self.sounds_sensitive(text);
         };
@@ -123,11 +107,7 @@ impl Redactor {
     }
 
     fn sounds_sensitive(&self, text: &str) -> bool {
-        let quoted = |key: &str| {
-            ['"', '\'']
-                .iter()
-                .any(|q| text.contains(&format!("{q}{key}{q}")))
-        };
+        let quoted = |key: &str| ['"', '\''].iter().any(|q| text.contains(&format!("{q}{key}{q}")));
         let mut exact = self.keys.iter().map(String::as_str).chain(PAYLOADS);
         self.has_secret_word(&text.to_lowercase()) || exact.any(quoted)
     }
@@ -146,17 +126,13 @@ impl Redactor {
         match json.kind() {
             Kind::Object => {
                 let members = json.object().unwrap_or_default();
-                members
-                    .iter()
-                    .any(|(key, value)| is_sensitive(&key, &value))
+                members.iter().any(|(key, value)| is_sensitive(&key, &value))
             }
             Kind::Array => {
                 let elements = json.array().unwrap_or_default();
                 elements.iter().any(|json| self.has_sensitive_key(json))
             }
-            Kind::String => json
-                .text()
-                .is_some_and(|text| self.is_sensitive_json(&text)),
+            Kind::String => json.text().is_some_and(|text| self.is_sensitive_json(&text)),
             Kind::Number | Kind::Bool | Kind::Null => false,
         }
     }
@@ -203,9 +179,9 @@ impl Walk<'_> {
                 Some(text) => json!(cut(&text)),
                 None => shape(json),
             },
-            Kind::Number | Kind::Bool | Kind::Null => json
-                .to_value()
-                .unwrap_or_else(|_| json!(cut(json.as_str()))),
+            Kind::Number | Kind::Bool | Kind::Null => {
+                json.to_value().unwrap_or_else(|_| json!(cut(json.as_str())))
+            }
         }
     }
 
@@ -269,10 +245,7 @@ impl Walk<'_> {
         let told = elements.iter().take(MOST_ENTRIES);
         let mut list: Vec<Value> = told.map(|element| each(self, element)).collect();
         if elements.len() > MOST_ENTRIES {
-            list.push(json!(format!(
-                "...<{} more>",
-                elements.len() - MOST_ENTRIES
-            )));
+            list.push(json!(format!("...<{} more>", elements.len() - MOST_ENTRIES)));
         }
         Value::Array(list)
     }
@@ -285,11 +258,7 @@ fn is_batch(json: &Json) -> bool {
 }
 
 fn prefix(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn shape(json: &Json) -> Value {
@@ -316,7 +285,5 @@ pub(super) fn cut(text: &str) -> String {
 /// for a key that only has to be unguessable from the digests of one run.
 fn random_key() -> Vec<u8> {
     use std::hash::{BuildHasher, RandomState};
-    (0..4_u64)
-        .flat_map(|i| RandomState::new().hash_one(i).to_le_bytes())
-        .collect()
+    (0..4_u64).flat_map(|i| RandomState::new().hash_one(i).to_le_bytes()).collect()
 }

@@ -65,11 +65,7 @@ impl AuditSink {
     pub fn open(config: &AuditConfig, redact: &RedactConfig) -> Result<Option<Self>, OpenError> {
         let redactor = Redactor::new(redact).map_err(|source| OpenError {
             what: "key file",
-            path: redact
-                .key_file
-                .as_ref()
-                .map(|p| p.display().to_string())
-                .unwrap_or_default(),
+            path: redact.key_file.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
             source,
         })?;
         let (output, describe) = match &config.file {
@@ -81,11 +77,7 @@ impl AuditSink {
                 match file {
                     Ok(file) => (Output::File(file), path),
                     Err(source) => {
-                        return Err(OpenError {
-                            what: "file",
-                            path,
-                            source,
-                        });
+                        return Err(OpenError { what: "file", path, source });
                     }
                 }
             }
@@ -182,22 +174,14 @@ impl AuditSink {
     /// for the end of a program.
     pub fn close(&self, patience: Duration) {
         drop(self.0.queue.lock().ok().and_then(|mut queue| queue.take()));
-        let handle = self
-            .0
-            .writer
-            .lock()
-            .ok()
-            .and_then(|mut writer| writer.take());
+        let handle = self.0.writer.lock().ok().and_then(|mut writer| writer.take());
         let Some(handle) = handle else { return };
         let deadline = std::time::Instant::now() + patience;
         while !handle.is_finished() && std::time::Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }
         if !handle.is_finished() {
-            tracing::error!(
-                sink = self.0.describe,
-                "the audit sink did not finish in time"
-            );
+            tracing::error!(sink = self.0.describe, "the audit sink did not finish in time");
         }
     }
 }

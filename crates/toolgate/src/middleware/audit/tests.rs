@@ -67,9 +67,7 @@ impl Kept {
 }
 
 fn parse(text: &str) -> Vec<Value> {
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[tokio::test]
@@ -133,27 +131,9 @@ async fn a_record_says_how_the_call_ended() {
             "TOOL_FAILED",
             "PaneNotFound",
         ),
-        (
-            Failure::new(Code::TimedOut, "").into(),
-            "timed_out",
-            "maybe",
-            "TIMED_OUT",
-            "TimedOut",
-        ),
-        (
-            rejected.into(),
-            "upstream_failed",
-            "maybe",
-            "SERVER_REJECTED",
-            "MethodNotFound",
-        ),
-        (
-            ToolResult::new(json(r#"{"isError":true}"#)).into(),
-            "tool_error",
-            "yes",
-            "",
-            "",
-        ),
+        (Failure::new(Code::TimedOut, "").into(), "timed_out", "maybe", "TIMED_OUT", "TimedOut"),
+        (rejected.into(), "upstream_failed", "maybe", "SERVER_REJECTED", "MethodNotFound"),
+        (ToolResult::new(json(r#"{"isError":true}"#)).into(), "tool_error", "yes", "", ""),
         (
             ToolResult::new(json(r#"{"resultType":"input_required"}"#)).into(),
             "input_required",
@@ -170,10 +150,7 @@ async fn a_record_says_how_the_call_ended() {
         assert_eq!(record["outcome"], class);
         assert_eq!(record["ran"], ran, "{class}");
         assert_eq!(record["code"].as_str().unwrap_or_default(), code);
-        assert_eq!(
-            record["error_type"].as_str().unwrap_or_default(),
-            error_type
-        );
+        assert_eq!(record["error_type"].as_str().unwrap_or_default(), error_type);
         assert!(record.get("tier").is_none());
         // A message may quote anything, so none is recorded.
         assert!(!record.to_string().contains("secret words"));
@@ -183,18 +160,10 @@ async fn a_record_says_how_the_call_ended() {
 #[tokio::test]
 async fn a_denied_call_is_recorded_with_its_rule() {
     let kept = Kept::new();
-    let chain = Chain::builder()
-        .layer(kept.layer())
-        .layer(Safety::new(Tier::Readonly));
+    let chain = Chain::builder().layer(kept.layer()).layer(Safety::new(Tier::Readonly));
     let chain = chain.build().unwrap();
     let server = answering(json("{}"));
-    testbed::call(
-        &chain,
-        &tool("kill_server", Tier::Destructive),
-        "{}",
-        &server,
-    )
-    .await;
+    testbed::call(&chain, &tool("kill_server", Tier::Destructive), "{}", &server).await;
     let record = kept.record();
     assert_eq!(record["outcome"], "denied");
     assert_eq!(record["ran"], "no");
@@ -205,9 +174,7 @@ async fn a_denied_call_is_recorded_with_its_rule() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_retried_is_recorded_once() {
     let kept = Kept::new();
-    let chain = Chain::builder()
-        .layer(kept.layer())
-        .layer(Retry::new(Default::default()));
+    let chain = Chain::builder().layer(kept.layer()).layer(Retry::new(Default::default()));
     let chain = chain.build().unwrap();
     let server = failing(Failure::new(Code::ServerUnavailable, "down"));
     testbed::call(&chain, &tool("show", Tier::Readonly), "{}", &server).await;
@@ -241,9 +208,7 @@ async fn what_a_client_chose_is_cut_like_its_arguments() {
     let id = ToolId::new("main", long.as_str());
     let unlisted = Arc::new(Tool::unlisted(id, &Default::default()));
     let server = answering(json("{}"));
-    kept.chain()
-        .call(&mut cx, Call::new(unlisted, None), &server)
-        .await;
+    kept.chain().call(&mut cx, Call::new(unlisted, None), &server).await;
     let text = kept.text();
     assert!(text.len() < 2000, "{}", text.len());
     let record = &parse(&text)[0];
@@ -260,10 +225,7 @@ async fn the_default_stack_writes_its_records_and_logs_no_argument_at_any_level(
     let settings = Settings {
         safety: Some(Tier::Mutating),
         retry: Some(Default::default()),
-        audit: AuditConfig {
-            file: Target::File(path.clone()),
-            ..AuditConfig::default()
-        },
+        audit: AuditConfig { file: Target::File(path.clone()), ..AuditConfig::default() },
         ..Settings::default()
     };
     let log = Log::default();
@@ -288,14 +250,8 @@ async fn the_default_stack_writes_its_records_and_logs_no_argument_at_any_level(
     assert!(!text.contains(secret));
     let lines = log.lines();
     assert!(lines.iter().any(|(level, _)| *level == Level::ERROR));
-    assert!(
-        lines.iter().any(|(level, _)| *level == Level::DEBUG),
-        "{lines:?}"
-    );
-    assert!(
-        lines.iter().all(|(_, line)| !line.contains(secret)),
-        "{lines:?}"
-    );
+    assert!(lines.iter().any(|(level, _)| *level == Level::DEBUG), "{lines:?}");
+    assert!(lines.iter().all(|(_, line)| !line.contains(secret)), "{lines:?}");
     let call = Call::new(tool("t", None), Some(json(arguments)));
     assert!(!format!("{call:?} {sink:?}").contains(secret));
 }

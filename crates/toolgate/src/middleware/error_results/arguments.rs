@@ -40,10 +40,7 @@ pub(super) fn suggestion(unexpected: &[String], client: Option<&ClientInfo>) -> 
     }
     let told = unexpected.iter().take(MOST_NAMES);
     let told: Vec<String> = told.map(|name| cut(name)).collect();
-    let mut text = format!(
-        "Remove or correct the unrecognized argument(s): {}",
-        told.join(", ")
-    );
+    let mut text = format!("Remove or correct the unrecognized argument(s): {}", told.join(", "));
     match unexpected.len().saturating_sub(MOST_NAMES) {
         0 => text.push('.'),
         more => {

@@ -73,8 +73,7 @@ impl<'a> Mask<'a> {
 
     fn hide_whole(&mut self, value: &str) {
         let found = self.message.match_indices(value);
-        self.hidden
-            .extend(found.map(|(at, found)| at..at + found.len()));
+        self.hidden.extend(found.map(|(at, found)| at..at + found.len()));
     }
 
     /// The longest start and the longest end of the value that stand in the message; the whole value
@@ -151,10 +150,7 @@ fn end_of(value: &str) -> usize {
 fn common_start(message: &str, value: &str) -> usize {
     let same = message.bytes().zip(value.bytes());
     let same = same.take_while(|(a, b)| a == b).count();
-    (0..=same)
-        .rev()
-        .find(|at| message.is_char_boundary(*at))
-        .unwrap_or(0)
+    (0..=same).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0)
 }
 
 /// How many bytes both end with, in whole characters.
@@ -181,14 +177,8 @@ mod tests {
 
     #[test]
     fn a_value_goes_wherever_it_stands() {
-        assert_eq!(
-            masked("hunter2hunter2, hunter2", &["hunter2"]),
-            "[value], [value]"
-        );
-        assert_eq!(
-            masked("`value` is bad: value", &["value"]),
-            "`[value]` is bad: [value]"
-        );
+        assert_eq!(masked("hunter2hunter2, hunter2", &["hunter2"]), "[value], [value]");
+        assert_eq!(masked("`value` is bad: value", &["value"]), "`[value]` is bad: [value]");
         assert_eq!(masked("abcdef", &["abcd", "cdef"]), "[value]");
         assert_eq!(masked("nothing of it", &["hunter2", ""]), "nothing of it");
     }
@@ -207,33 +197,20 @@ mod tests {
         assert_eq!(masked(&format!("<{value}>"), &[value]), "<[value]>");
         assert_eq!(masked("correct hor<cut>", &[value]), "[value]<cut>");
         assert_eq!(masked("<cut>ry staple", &[value]), "<cut>[value]");
-        assert_eq!(
-            masked("correct horse...ery staple", &[value]),
-            "[value]...[value]"
-        );
+        assert_eq!(masked("correct horse...ery staple", &[value]), "[value]...[value]");
         assert_eq!(
             masked("'corre…ple'", &[value]),
             "'[value]…[value]'",
             "what an ellipsis leaves is short"
         );
-        assert_eq!(
-            masked("that is correct", &[value]),
-            "that is correct",
-            "a word is no start"
-        );
+        assert_eq!(masked("that is correct", &[value]), "that is correct", "a word is no start");
     }
 
     #[test]
     fn cuts_are_on_characters() {
         // The characters that differ share their first byte here, and their last one there.
-        assert_eq!(
-            masked("пароль пароп!", &["пароль пароль пароль"]),
-            "[value]п!"
-        );
-        assert_eq!(
-            masked("Ѡabcdefghijklmnopq", &["xРabcdefghijklmnopq"]),
-            "Ѡ[value]"
-        );
+        assert_eq!(masked("пароль пароп!", &["пароль пароль пароль"]), "[value]п!");
+        assert_eq!(masked("Ѡabcdefghijklmnopq", &["xРabcdefghijklmnopq"]), "Ѡ[value]");
     }
 
     #[test]
@@ -245,10 +222,7 @@ mod tests {
             ),
             "n\n  bad [type=int_parsing, input_value=[value], input_type=str]\nnext"
         );
-        assert_eq!(
-            masked("x input_value={'a': 1\r\nnext", &[]),
-            "x input_value=[value]\r\nnext"
-        );
+        assert_eq!(masked("x input_value={'a': 1\r\nnext", &[]), "x input_value=[value]\r\nnext");
     }
 
     #[test]

@@ -89,10 +89,7 @@ fn explain(failure: &Failure, call: &Call, cx: &Context) -> Told {
             arguments::suggestion(&arguments::unexpected(call.tool(), given), cx.client())
         });
     }
-    Told {
-        message,
-        suggestion,
-    }
+    Told { message, suggestion }
 }
 
 /// The result for a failure that needs no further explanation.

@@ -142,40 +142,26 @@ async fn errors_of_the_protocol_reach_the_client_with_their_data() {
 async fn other_requests_keep_their_errors() {
     let layer = chain(ErrorResults);
     assert!(!layer.sees_requests() && !layer.sees_listings());
-    let request = crate::Request {
-        method: "resources/read".into(),
-        params: None,
-    };
+    let request = crate::Request { method: "resources/read".into(), params: None };
     let server = answering(json("{}"));
     let answer = layer.request(&mut context(), request, &server).await;
-    assert_eq!(
-        answer.body.unwrap_err().as_str(),
-        r#"{"code":-32602,"message":"no params"}"#
-    );
+    assert_eq!(answer.body.unwrap_err().as_str(), r#"{"code":-32602,"message":"no params"}"#);
 }
 
 #[tokio::test]
 async fn what_the_caller_can_put_right_is_a_warning() {
     for (failure, level) in [
         (Failure::tool("PaneNotFound", "no such pane"), Level::WARN),
-        (
-            Failure::new(Code::InvalidArguments, "bad 'hunter2!'"),
-            Level::WARN,
-        ),
+        (Failure::new(Code::InvalidArguments, "bad 'hunter2!'"), Level::WARN),
         (Failure::internal("a bug"), Level::ERROR),
         (Failure::new(Code::ServerCrashed, "gone"), Level::ERROR),
-        (
-            Failure::tool("Bug", "unexpected").expected(false),
-            Level::ERROR,
-        ),
+        (Failure::tool("Bug", "unexpected").expected(false), Level::ERROR),
     ] {
         let log = Log::default();
         let _guard = log.start();
         rendered_by(&open(), r#"{"password":"hunter2!"}"#, failure).await;
         let lines = log.lines();
-        let [(found, line)] = lines.as_slice() else {
-            panic!("one line, not {lines:?}")
-        };
+        let [(found, line)] = lines.as_slice() else { panic!("one line, not {lines:?}") };
         assert_eq!(*found, level, "{line}");
         assert!(line.contains("main/t"), "{line}");
         assert!(!line.contains("hunter2"), "{line}");
@@ -187,10 +173,7 @@ async fn rejected_values_are_never_repeated() {
     let secret = "correct horse battery staple, and more of it";
     let arguments = format!(r#"{{"a":{{"b":[{secret:?}]}},"n":123456,"s":"x1","pin":"007"}}"#);
     for (message, clean) in [
-        (
-            format!("bad value '{secret}'"),
-            "bad value '[value]'".to_owned(),
-        ),
+        (format!("bad value '{secret}'"), "bad value '[value]'".to_owned()),
         (
             format!("[type=int_parsing, input_value='{secret}', input_type=str]"),
             "[type=int_parsing, input_value=[value], input_type=str]".to_owned(),
@@ -211,10 +194,7 @@ async fn rejected_values_are_never_repeated() {
             "123456 is too much, '007' too little, x1 common".to_owned(),
             "[value] is too much, [value] too little, x1 common".to_owned(),
         ),
-        (
-            "keys: Field required".to_owned(),
-            "keys: Field required".to_owned(),
-        ),
+        ("keys: Field required".to_owned(), "keys: Field required".to_owned()),
     ] {
         assert_eq!(told(&arguments, &message).await, clean);
     }
@@ -224,17 +204,12 @@ async fn rejected_values_are_never_repeated() {
 async fn values_are_found_however_they_are_spelt() {
     // Spelt with escapes by the client; quoted decoded, as JSON, and as the client spelt it.
     let arguments = r#"{"a":"caf\u00e9\n\"quoted\""}"#;
-    for message in [
-        "no: café\n\"quoted\"",
-        r#"no: "café\n\"quoted\"""#,
-        r#"no: "caf\u00e9\n\"quoted\"""#,
-    ] {
+    for message in
+        ["no: café\n\"quoted\"", r#"no: "café\n\"quoted\"""#, r#"no: "caf\u00e9\n\"quoted\"""#]
+    {
         let clean = told(arguments, message).await;
         assert!(clean.starts_with("no: "), "{clean}");
-        assert!(
-            !clean.contains("quoted") && !clean.contains("caf"),
-            "{clean}"
-        );
+        assert!(!clean.contains("quoted") && !clean.contains("caf"), "{clean}");
     }
 }
 
@@ -280,10 +255,7 @@ async fn no_part_of_a_secret_of_eight_characters_survives_at_its_ends() {
         let dots = dice.pick(&["...", "…", "", "[cut]"]);
         let message = format!("ROUND {round}: {start}{dots}{end} IS WRONG");
         let clean = told(&format!("{{\"a\":{secret:?}}}"), &message).await;
-        assert!(
-            clean.starts_with("ROUND") && clean.ends_with("IS WRONG"),
-            "{clean}"
-        );
+        assert!(clean.starts_with("ROUND") && clean.ends_with("IS WRONG"), "{clean}");
         let first: String = chars.iter().take(8).collect();
         let last: String = chars.iter().skip(length - 8).collect();
         assert!(!clean.contains(&first) && !clean.contains(&last), "{clean}");
@@ -318,15 +290,9 @@ async fn names_that_a_closed_schema_does_not_know_are_named() {
         suggestion.as_deref(),
         Some("Remove or correct the unrecognized argument(s): entr, b.")
     );
-    assert_eq!(
-        suggested(r#"{"keys":"x"}"#, &mut context(), closed()).await,
-        None
-    );
+    assert_eq!(suggested(r#"{"keys":"x"}"#, &mut context(), closed()).await, None);
     // An open schema makes no name wrong.
-    assert_eq!(
-        suggested(r#"{"entr":1}"#, &mut context(), open()).await,
-        None
-    );
+    assert_eq!(suggested(r#"{"entr":1}"#, &mut context(), open()).await, None);
 }
 
 #[tokio::test]
@@ -337,10 +303,7 @@ async fn the_scheduling_flag_is_explained_with_the_clients_name() {
                  wait_for_previous is a scheduling flag your client (refbench 1.0) can leak into \
                  batched tool calls; retry the call without it.";
     for tool in [closed(), open()] {
-        assert_eq!(
-            suggested(arguments, &mut cx, tool).await.as_deref(),
-            Some(named)
-        );
+        assert_eq!(suggested(arguments, &mut cx, tool).await.as_deref(), Some(named));
     }
     let unnamed = "Remove or correct the unrecognized argument(s): wait_for_previous. \
                    wait_for_previous is a scheduling flag some clients (e.g. Gemini CLI) can leak \
@@ -391,13 +354,9 @@ async fn a_suggestion_of_the_failure_comes_first() {
 
 #[tokio::test]
 async fn many_and_long_names_are_bounded() {
-    let names: Vec<String> = (0..50)
-        .map(|n| format!("\"{n}{}\":1", "x".repeat(10_000)))
-        .collect();
+    let names: Vec<String> = (0..50).map(|n| format!("\"{n}{}\":1", "x".repeat(10_000))).collect();
     let arguments = format!("{{{}}}", names.join(","));
-    let suggestion = suggested(&arguments, &mut context(), closed())
-        .await
-        .unwrap();
+    let suggestion = suggested(&arguments, &mut context(), closed()).await.unwrap();
     assert!(suggestion.len() < 1000, "{}", suggestion.len());
     assert!(suggestion.ends_with(" and 40 more."), "{suggestion}");
 }

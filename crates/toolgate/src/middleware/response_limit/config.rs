@@ -28,11 +28,7 @@ pub struct ResponseLimitConfig {
 
 impl Default for ResponseLimitConfig {
     fn default() -> Self {
-        Self {
-            bytes: super::DEFAULT_BYTES,
-            keep: Keep::Tail,
-            tools: Vec::new(),
-        }
+        Self { bytes: super::DEFAULT_BYTES, keep: Keep::Tail, tools: Vec::new() }
     }
 }
 

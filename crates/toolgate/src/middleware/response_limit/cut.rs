@@ -25,11 +25,7 @@ pub(super) fn part(text: &str, budget: usize, keep: Keep) -> &str {
         Keep::Tail => {
             let kept: usize = fitting(text.chars().rev(), budget);
             let (gone, kept) = text.split_at(text.len() - kept);
-            if gone.is_empty() || gone.ends_with('\n') {
-                kept
-            } else {
-                at_line_start(kept)
-            }
+            if gone.is_empty() || gone.ends_with('\n') { kept } else { at_line_start(kept) }
         }
         Keep::Head => {
             let kept = fitting(text.chars(), budget);

@@ -50,20 +50,10 @@ impl ResponseLimit {
     /// The limit and the end to keep for this call: a selector that names the tool exactly wins,
     /// else the first that covers it.
     fn of(&self, call: &Call) -> (usize, Keep) {
-        let covering = || {
-            self.config
-                .tools
-                .iter()
-                .filter(|(s, ..)| call.is_covered_by(s))
-        };
-        let rule = covering()
-            .find(|(s, ..)| Selector::is_exact(s))
-            .or_else(|| covering().next());
+        let covering = || self.config.tools.iter().filter(|(s, ..)| call.is_covered_by(s));
+        let rule = covering().find(|(s, ..)| Selector::is_exact(s)).or_else(|| covering().next());
         rule.map_or((self.config.bytes, self.config.keep), |(_, bytes, keep)| {
-            (
-                bytes.unwrap_or(self.config.bytes),
-                keep.unwrap_or(self.config.keep),
-            )
+            (bytes.unwrap_or(self.config.bytes), keep.unwrap_or(self.config.keep))
         })
     }
 }
@@ -89,18 +79,11 @@ impl Middleware for ResponseLimit {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks {
-            call: true,
-            list: false,
-            request: true,
-        }
+        Hooks { call: true, list: false, request: true }
     }
 
     fn order(&self) -> &'static [Order] {
-        &[Order::Outside(
-            super::error_results::NAME,
-            "error results are bounded too",
-        )]
+        &[Order::Outside(super::error_results::NAME, "error results are bounded too")]
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
@@ -115,9 +98,7 @@ impl Middleware for ResponseLimit {
         }
         let (size, is_error) = (result.json().len(), result.is_error());
         // A tool that is known to declare no output schema may lose its structured content.
-        let optional = tool
-            .definition()
-            .is_some_and(|json| json.get("outputSchema").is_none());
+        let optional = tool.definition().is_some_and(|json| json.get("outputSchema").is_none());
         match shrink(result.json(), &CONTENT, limit, keep, optional) {
             Ok(json) => {
                 let result_type = json.get("resultType");

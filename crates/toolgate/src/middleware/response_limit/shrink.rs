@@ -17,15 +17,9 @@ pub(super) struct Blocks {
 }
 
 /// `content` of a `tools/call`.
-pub(super) const CONTENT: Blocks = Blocks {
-    member: "content",
-    note: text_block,
-};
+pub(super) const CONTENT: Blocks = Blocks { member: "content", note: text_block };
 /// `contents` of a `resources/read`.
-pub(super) const CONTENTS: Blocks = Blocks {
-    member: "contents",
-    note: text_resource,
-};
+pub(super) const CONTENTS: Blocks = Blocks { member: "contents", note: text_resource };
 
 /// The member of `_meta` that says that something is missing.
 pub(super) const FLAG: &str = "toolgate/truncated";
@@ -93,11 +87,7 @@ pub(super) fn shrink(
     }
     flag(&mut object, dropped);
     let shrunk = object.finish();
-    if shrunk.len() <= limit {
-        Ok(shrunk)
-    } else {
-        Err(Rigid)
-    }
+    if shrunk.len() <= limit { Ok(shrunk) } else { Err(Rigid) }
 }
 
 /// What cannot be shortened: everything but the blocks and the structured content.
@@ -113,11 +103,7 @@ fn fixed(object: &Object, blocks: &Blocks) -> usize {
 
 /// The room of the structured content: whichever of the two is small keeps all it has.
 fn share(structure: usize, elastic: usize, room: usize) -> usize {
-    if elastic <= room / 2 {
-        room - elastic
-    } else {
-        structure.min(room / 2)
-    }
+    if elastic <= room / 2 { room - elastic } else { structure.min(room / 2) }
 }
 
 /// Whether there are more than [`MOST_VALUES`] values, counted without building any.

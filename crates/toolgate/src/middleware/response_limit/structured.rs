@@ -39,10 +39,7 @@ pub(super) fn shrink(value: &Json, budget: usize, keep: Keep) -> Result<(Json, u
     let plan = plan(&tree, budget, keep).ok_or(Rigid)?;
     let mut text = Vec::with_capacity(budget);
     tree.write(plan, &mut text);
-    let limits = Limits {
-        max_bytes: usize::MAX,
-        max_depth: usize::MAX,
-    };
+    let limits = Limits { max_bytes: usize::MAX, max_depth: usize::MAX };
     let json = Json::parse(text, &limits).map_err(|_| Rigid)?;
     let dropped = value.len().saturating_sub(json.len());
     Ok((json, dropped))
@@ -131,9 +128,7 @@ impl Node {
             Self::Text(json) => lengths.push(json.len()),
             Self::Array(nodes, _) => nodes.iter().for_each(|node| node.long_texts(lengths)),
             Self::Object(members, _) => {
-                members
-                    .iter()
-                    .for_each(|(_, node)| node.long_texts(lengths));
+                members.iter().for_each(|(_, node)| node.long_texts(lengths));
             }
         }
     }

@@ -15,20 +15,12 @@ use crate::{
 };
 
 fn limit(bytes: usize, keep: Keep) -> Chain {
-    chain(ResponseLimit::new(ResponseLimitConfig {
-        bytes,
-        keep,
-        tools: Vec::new(),
-    }))
+    chain(ResponseLimit::new(ResponseLimitConfig { bytes, keep, tools: Vec::new() }))
 }
 
 /// A tool that promises what its structured content looks like.
 fn strict() -> Arc<Tool> {
-    defined(
-        "t",
-        None,
-        r#"{"name":"t","outputSchema":{"type":"object"}}"#,
-    )
+    defined("t", None, r#"{"name":"t","outputSchema":{"type":"object"}}"#)
 }
 
 async fn through(chain: &Chain, result: &str) -> Outcome {
@@ -47,12 +39,7 @@ async fn cut(bytes: usize, result: &str) -> Json {
 
 fn text(result: &Json, block: usize) -> String {
     let blocks = result.get("content").unwrap().array().unwrap();
-    blocks[block]
-        .get("text")
-        .unwrap()
-        .text()
-        .unwrap()
-        .into_owned()
+    blocks[block].get("text").unwrap().text().unwrap().into_owned()
 }
 
 fn with_text(text: &str) -> String {
@@ -93,10 +80,7 @@ async fn the_tail_is_kept_whole_lines_and_the_header_counts_exactly() {
     let (dropped, kept) = header(&told);
     assert_eq!(dropped + kept.len(), whole.len());
     assert!(whole.ends_with(kept));
-    assert!(
-        kept.starts_with("line "),
-        "no line is cut in two: {kept:.20}"
-    );
+    assert!(kept.starts_with("line "), "no line is cut in two: {kept:.20}");
     assert!(kept.len() > 4000, "the room is used: {}", kept.len());
     let flag = result.get("_meta").unwrap().get(shrink::FLAG).unwrap();
     assert_eq!(flag.get("bytes").unwrap().u64(), Some(dropped as u64));
@@ -126,11 +110,7 @@ async fn the_limit_holds_for_what_crosses_the_wire_twice() {
     });
     let result = cut(DEFAULT_BYTES, &result.to_string()).await;
     assert!(result.len() > DEFAULT_BYTES * 9 / 10, "{}", result.len());
-    let structured = result
-        .get("structuredContent")
-        .unwrap()
-        .get("result")
-        .unwrap();
+    let structured = result.get("structuredContent").unwrap().get("result").unwrap();
     for told in [text(&result, 0), structured.text().unwrap().into_owned()] {
         let (dropped, kept) = header(&told);
         assert_eq!(dropped + kept.len(), lines.concat().len());
@@ -139,10 +119,7 @@ async fn the_limit_holds_for_what_crosses_the_wire_twice() {
     }
     assert_eq!(result.get("isError").unwrap().bool(), Some(false));
     let meta = result.get("_meta").unwrap();
-    assert_eq!(
-        meta.get("fastmcp").unwrap().as_str(),
-        r#"{"wrap_result":true}"#
-    );
+    assert_eq!(meta.get("fastmcp").unwrap().as_str(), r#"{"wrap_result":true}"#);
 }
 
 #[tokio::test]
@@ -198,13 +175,8 @@ async fn unknown_members_and_spellings_survive() {
     );
     let short = cut(2000, &result).await;
     let text = short.as_str();
-    for kept in [
-        r#""priority":1.50"#,
-        "[1e400, 1.0]",
-        r#""n":1e400"#,
-        r#""m":-0.10"#,
-        r#""a":1E2"#,
-    ] {
+    for kept in [r#""priority":1.50"#, "[1e400, 1.0]", r#""n":1e400"#, r#""m":-0.10"#, r#""a":1E2"#]
+    {
         assert!(text.contains(kept), "{kept} is not in {text}");
     }
 }
@@ -224,15 +196,7 @@ async fn one_header_tells_of_several_blocks() {
     let (dropped, kept) = header(&told);
     assert_eq!(dropped, 6000 + 7000 - kept.len());
     assert!("second ".repeat(1000).ends_with(kept));
-    assert_eq!(
-        blocks[1]
-            .get("resource")
-            .unwrap()
-            .get("uri")
-            .unwrap()
-            .as_str(),
-        "\"a:b\""
-    );
+    assert_eq!(blocks[1].get("resource").unwrap().get("uri").unwrap().as_str(), "\"a:b\"");
     assert_eq!(text(&short, 2), "the end");
     assert_eq!(short.as_str().matches("truncated ").count(), 1);
 }
@@ -376,10 +340,7 @@ async fn a_tool_may_have_a_limit_of_its_own() {
 }
 
 async fn read(layer: &Chain, method: &str, result: &str) -> Answer {
-    let request = Request {
-        method: method.into(),
-        params: Some(json(result)),
-    };
+    let request = Request { method: method.into(), params: Some(json(result)) };
     let server = answering(json("{}"));
     layer.request(&mut context(), request, &server).await
 }
@@ -415,10 +376,7 @@ async fn resources_are_limited_too() {
     assert_eq!(error["code"], 413);
     assert_eq!(error["data"]["code"], "RESPONSE_TOO_LARGE");
 
-    for (method, result) in [
-        ("resources/read", r#"{"contents":[]}"#),
-        ("prompts/get", &rigid),
-    ] {
+    for (method, result) in [("resources/read", r#"{"contents":[]}"#), ("prompts/get", &rigid)] {
         let answer = read(&layer, method, result).await;
         assert_eq!(answer.body.unwrap().as_str(), result, "{method}");
         assert!(answer.origin.is_some());

@@ -22,10 +22,6 @@ pub struct RetryConfig {
 
 impl Default for RetryConfig {
     fn default() -> Self {
-        Self {
-            times: 1,
-            base_delay: Duration::from_millis(100),
-            max_delay: Duration::from_secs(1),
-        }
+        Self { times: 1, base_delay: Duration::from_millis(100), max_delay: Duration::from_secs(1) }
     }
 }

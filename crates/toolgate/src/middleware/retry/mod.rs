@@ -38,35 +38,23 @@ impl Retry {
 
     fn delay(&self, attempt: u32) -> Duration {
         let factor = 2_u32.saturating_pow(attempt);
-        self.config
-            .base_delay
-            .saturating_mul(factor)
-            .min(self.config.max_delay)
+        self.config.base_delay.saturating_mul(factor).min(self.config.max_delay)
     }
 }
 
 /// Whether the failure passes by itself. A call that took too long would take as long again, one that
 /// was given up is not wanted any more, and a fault of our own stays one.
 fn is_transient(outcome: &Outcome) -> bool {
-    let passes = outcome
-        .failure()
-        .is_some_and(|f| f.retry() != registry::Retry::Useless);
-    passes
-        && !matches!(
-            outcome.class(),
-            Class::Cancelled | Class::TimedOut | Class::Internal
-        )
+    let passes = outcome.failure().is_some_and(|f| f.retry() != registry::Retry::Useless);
+    passes && !matches!(outcome.class(), Class::Cancelled | Class::TimedOut | Class::Internal)
 }
 
 /// The client gave the call up between two attempts: it gets no answer to the one that failed.
 fn given_up(last: &Outcome) -> Outcome {
-    Failure::new(
-        Code::Cancelled,
-        "the call was given up before it was tried again",
-    )
-    .by(NAME, "cancelled")
-    .ran(last.ran())
-    .into()
+    Failure::new(Code::Cancelled, "the call was given up before it was tried again")
+        .by(NAME, "cancelled")
+        .ran(last.ran())
+        .into()
 }
 
 impl Middleware for Retry {
@@ -87,10 +75,7 @@ impl Middleware for Retry {
     }
 
     fn order(&self) -> &'static [Order] {
-        &[Order::Inside(
-            super::audit::NAME,
-            "a call is audited once, however often it is tried",
-        )]
+        &[Order::Inside(super::audit::NAME, "a call is audited once, however often it is tried")]
     }
 
     fn needs_tools(&self) -> bool {

@@ -12,10 +12,7 @@ use crate::{
 };
 
 fn config(times: u32) -> RetryConfig {
-    RetryConfig {
-        times,
-        ..RetryConfig::default()
-    }
+    RetryConfig { times, ..RetryConfig::default() }
 }
 
 fn readonly() -> Arc<Tool> {
@@ -97,13 +94,7 @@ async fn the_last_failure_is_told() {
     assert_eq!(outcome.failure().unwrap().message(), "attempt 2");
     for times in [0, 1, 7] {
         let server = failing(Failure::new(Code::ServerCrashed, "gone"));
-        testbed::call(
-            &chain(Retry::new(config(times))),
-            &readonly(),
-            "{}",
-            &server,
-        )
-        .await;
+        testbed::call(&chain(Retry::new(config(times))), &readonly(), "{}", &server).await;
         assert_eq!(server.calls(), times as usize + 1);
     }
 }
@@ -125,11 +116,7 @@ async fn each_wait_is_twice_the_last_up_to_the_longest() {
         base_delay: Duration::MAX,
         max_delay: Duration::MAX,
     });
-    assert_eq!(
-        endless.delay(u32::MAX),
-        Duration::MAX,
-        "and nothing overflows"
-    );
+    assert_eq!(endless.delay(u32::MAX), Duration::MAX, "and nothing overflows");
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,11 +138,7 @@ async fn no_wait_and_no_attempt_outlive_the_client() {
     assert_eq!(begun.elapsed().as_secs(), 1);
     assert_eq!(server.calls(), 1);
     assert_eq!(outcome.class(), Class::Cancelled);
-    assert_eq!(
-        outcome.ran(),
-        Ran::Maybe,
-        "the attempt that failed may have run"
-    );
+    assert_eq!(outcome.ran(), Ran::Maybe, "the attempt that failed may have run");
     assert!(matches!(outcome.into_reply(), crate::Reply::Nothing));
 }
 
@@ -165,9 +148,7 @@ async fn a_call_that_was_given_up_before_is_not_tried_again() {
     cx.cancel().cancel();
     let server = failing(Failure::new(Code::ServerUnavailable, "down"));
     let call = Call::new(readonly(), None);
-    let outcome = chain(Retry::new(config(3)))
-        .call(&mut cx, call, &server)
-        .await;
+    let outcome = chain(Retry::new(config(3))).call(&mut cx, call, &server).await;
     assert_eq!(server.calls(), 1);
     assert_eq!(outcome.ran(), Ran::No);
 }
@@ -186,9 +167,8 @@ async fn each_attempt_has_its_own_time_and_none_follows_one_that_was_too_long() 
 
 #[tokio::test(start_paused = true)]
 async fn a_denied_call_never_comes_here() {
-    let both = crate::Chain::builder()
-        .layer(Safety::new(Tier::Readonly))
-        .layer(Retry::new(config(3)));
+    let both =
+        crate::Chain::builder().layer(Safety::new(Tier::Readonly)).layer(Retry::new(config(3)));
     let both = both.build().unwrap();
     let server = failing(Failure::new(Code::ServerUnavailable, "down"));
     testbed::call(&both, &tool("kill", Tier::Destructive), "{}", &server).await;
@@ -220,12 +200,6 @@ async fn every_attempt_gets_the_same_call() {
         }
     }
     let seen = Arguments(Default::default());
-    testbed::call(
-        &chain(Retry::new(config(2))),
-        &readonly(),
-        r#"{"n":1.0}"#,
-        &seen,
-    )
-    .await;
+    testbed::call(&chain(Retry::new(config(2))), &readonly(), r#"{"n":1.0}"#, &seen).await;
     assert_eq!(*seen.0.lock().unwrap(), [r#"{"n":1.0}"#; 3]);
 }

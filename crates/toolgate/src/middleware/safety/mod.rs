@@ -44,9 +44,7 @@ impl Safety {
                     tool.id().name()
                 );
                 Err(Failure::new(Code::TierDenied, message)
-                    .suggest(format!(
-                        "Set safety = \"{tier}\" (or --safety {tier}) to enable it."
-                    ))
+                    .suggest(format!("Set safety = \"{tier}\" (or --safety {tier}) to enable it."))
                     .by(NAME, format!("{tier} > {allowed}")))
             }
             None if tool.definition().is_none() => {
@@ -87,10 +85,7 @@ impl Middleware for Safety {
     }
 
     fn order(&self) -> &'static [Order] {
-        &[Order::Outside(
-            super::retry::NAME,
-            "a denied call must never be tried again",
-        )]
+        &[Order::Outside(super::retry::NAME, "a denied call must never be tried again")]
     }
 
     fn needs_tools(&self) -> bool {

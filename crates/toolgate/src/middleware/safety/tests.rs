@@ -91,20 +91,14 @@ async fn a_tool_without_a_tier_is_refused_at_every_level() {
 
 #[tokio::test]
 async fn the_refusal_names_the_namespace_that_the_client_is_in() {
-    let dev = crate::Session {
-        namespace: "dev".into(),
-        ..(*session()).clone()
-    };
+    let dev = crate::Session { namespace: "dev".into(), ..(*session()).clone() };
     let server = answering(json("{}"));
     let asked = Call::new(tool("mystery", None), None);
     let layer = chain(Safety::new(Tier::Readonly));
     let mut cx = Context::new(std::sync::Arc::new(dev));
     let outcome = layer.call(&mut cx, asked, &server).await;
     let suggestion = outcome.failure().unwrap().suggestion().unwrap();
-    assert!(
-        suggestion.contains("[namespaces.dev.tools."),
-        "{suggestion}"
-    );
+    assert!(suggestion.contains("[namespaces.dev.tools."), "{suggestion}");
 }
 
 #[tokio::test]
@@ -123,10 +117,7 @@ async fn a_denied_tool_is_never_taken_for_an_unknown_one() {
     let ruled = vec![("main/kill_server".parse().unwrap(), Tier::Destructive)];
     let id = ToolId::new("main", "kill_server");
     let ruled = std::sync::Arc::new(Tool::unlisted(id, &TierRules::new(ruled, true)));
-    assert_eq!(
-        denial(Tier::Mutating, &ruled).await.code(),
-        Code::TierDenied
-    );
+    assert_eq!(denial(Tier::Mutating, &ruled).await.code(), Code::TierDenied);
 }
 
 #[tokio::test]
@@ -150,10 +141,7 @@ async fn a_denial_is_logged_as_a_warning_and_told_as_expected() {
 
 #[tokio::test]
 async fn a_page_keeps_what_it_has_beside_its_tools() {
-    let tools = vec![
-        tool("show", Tier::Readonly),
-        tool("kill", Tier::Destructive),
-    ];
+    let tools = vec![tool("show", Tier::Readonly), tool("kill", Tier::Destructive)];
     let wire = r#"{"tools":[{"name":"show"},{"name":"kill"}],"nextCursor":"x","_meta":{"a":1.0}}"#;
     let page = ToolList::from_wire(tools, json(wire).object().unwrap(), Some("line".into()));
     struct Pages(ToolList);
@@ -197,15 +185,6 @@ async fn other_requests_pass_by() {
     assert!(layer.sees_listings());
     assert!(layer.needs_tools());
     let server = Server::new(|_| Failure::internal("not called").into());
-    let request = crate::Request {
-        method: "ping".into(),
-        params: Some(json("{}")),
-    };
-    assert!(
-        layer
-            .request(&mut context(), request, &server)
-            .await
-            .body
-            .is_ok()
-    );
+    let request = crate::Request { method: "ping".into(), params: Some(json("{}")) };
+    assert!(layer.request(&mut context(), request, &server).await.body.is_ok());
 }

@@ -51,25 +51,19 @@ impl Middleware for Timeout {
     }
 
     fn order(&self) -> &'static [Order] {
-        &[Order::Inside(
-            super::retry::NAME,
-            "each attempt has its own time",
-        )]
+        &[Order::Inside(super::retry::NAME, "each attempt has its own time")]
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         // Dropping the rest of the chain is what cancels: the endpoint tells the server.
         let Ok(outcome) = tokio::time::timeout(self.after, next.call(cx, call)).await else {
             let after = duration::format(self.after);
-            return Failure::new(
-                Code::TimedOut,
-                format!("Tool execution timed out after {after}"),
-            )
-            .suggest(
-                "Ask for less at once, or raise limits.timeout; the call may have run in part.",
-            )
-            .by(NAME, format!("limits.timeout = {after}"))
-            .into();
+            return Failure::new(Code::TimedOut, format!("Tool execution timed out after {after}"))
+                .suggest(
+                    "Ask for less at once, or raise limits.timeout; the call may have run in part.",
+                )
+                .by(NAME, format!("limits.timeout = {after}"))
+                .into();
         };
         outcome
     }

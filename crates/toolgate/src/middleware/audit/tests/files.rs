@@ -27,24 +27,15 @@ fn read(path: &Path) -> String {
 fn the_file_is_private_and_its_folder_is_made() {
     let (folder, _) = folder();
     let path = folder.path().join("a/b/audit.jsonl");
-    AuditFile::open(&path, 1000, 1)
-        .unwrap()
-        .append(b"1\n")
-        .unwrap();
-    assert_eq!(
-        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    AuditFile::open(&path, 1000, 1).unwrap().append(b"1\n").unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
 fn records_are_appended_to_what_is_there() {
     let (_folder, path) = folder();
     fs::write(&path, "old\n").unwrap();
-    AuditFile::open(&path, 1000, 1)
-        .unwrap()
-        .append(b"new\n")
-        .unwrap();
+    AuditFile::open(&path, 1000, 1).unwrap().append(b"new\n").unwrap();
     assert_eq!(read(&path), "old\nnew\n");
 }
 
@@ -59,20 +50,14 @@ fn a_full_file_is_moved_aside_and_the_oldest_goes() {
     assert_eq!(read(&numbered(&path, 1)), "three\n");
     assert_eq!(read(&numbered(&path, 2)), "two\n");
     assert!(!numbered(&path, 3).exists());
-    assert_eq!(
-        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
 fn a_file_that_was_full_before_is_moved_aside_at_once() {
     let (_folder, path) = folder();
     fs::write(&path, "from an earlier run\n").unwrap();
-    AuditFile::open(&path, 10, 1)
-        .unwrap()
-        .append(b"new\n")
-        .unwrap();
+    AuditFile::open(&path, 10, 1).unwrap().append(b"new\n").unwrap();
     assert_eq!(read(&path), "new\n");
     assert_eq!(read(&numbered(&path, 1)), "from an earlier run\n");
 }
@@ -95,10 +80,7 @@ fn a_file_that_was_moved_or_removed_is_found_missing_and_made_anew() {
     let moved = folder.path().join("moved");
     fs::rename(&path, &moved).unwrap();
     file.append(b"two\n").unwrap();
-    assert_eq!(
-        (read(&moved), read(&path)),
-        ("one\n".to_owned(), "two\n".to_owned())
-    );
+    assert_eq!((read(&moved), read(&path)), ("one\n".to_owned(), "two\n".to_owned()));
     fs::remove_file(&path).unwrap();
     file.append(b"three\n").unwrap();
     assert_eq!(read(&path), "three\n");
@@ -159,15 +141,8 @@ fn several_writers_lose_nothing_and_mix_no_lines() {
             scope.spawn(move || write(writer));
         }
     });
-    let files: Vec<_> = fs::read_dir(folder.path())
-        .unwrap()
-        .map(|f| f.unwrap().path())
-        .collect();
-    assert!(
-        files.len() > 5,
-        "it was moved aside again and again: {}",
-        files.len()
-    );
+    let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().path()).collect();
+    assert!(files.len() > 5, "it was moved aside again and again: {}", files.len());
     let text: String = files.iter().map(|path| read(path)).collect();
     let mut seen = std::collections::HashSet::new();
     for line in text.lines() {
@@ -183,13 +158,8 @@ fn several_writers_lose_nothing_and_mix_no_lines() {
 #[tokio::test]
 async fn the_sink_opens_its_file_anew_when_it_is_told() {
     let (folder, path) = folder();
-    let config = AuditConfig {
-        file: Target::File(path.clone()),
-        ..AuditConfig::default()
-    };
-    let sink = AuditSink::open(&config, &RedactConfig::default())
-        .unwrap()
-        .unwrap();
+    let config = AuditConfig { file: Target::File(path.clone()), ..AuditConfig::default() };
+    let sink = AuditSink::open(&config, &RedactConfig::default()).unwrap().unwrap();
     assert_eq!(sink.describe(), path.display().to_string());
     fs::rename(&path, folder.path().join("moved")).unwrap();
     sink.reopen();
@@ -203,19 +173,12 @@ async fn the_sink_opens_its_file_anew_when_it_is_told() {
 #[test]
 fn a_file_that_cannot_be_opened_refuses_to_start() {
     let (folder, _) = folder();
-    let config = AuditConfig {
-        file: Target::File(folder.path().to_owned()),
-        ..AuditConfig::default()
-    };
-    let error = AuditSink::open(&config, &RedactConfig::default())
-        .unwrap_err()
-        .to_string();
+    let config =
+        AuditConfig { file: Target::File(folder.path().to_owned()), ..AuditConfig::default() };
+    let error = AuditSink::open(&config, &RedactConfig::default()).unwrap_err().to_string();
     let start = format!("cannot open the audit file `{}`: ", folder.path().display());
     assert!(error.starts_with(&start), "{error}");
-    assert!(
-        error.ends_with("or choose another with `--audit`"),
-        "{error}"
-    );
+    assert!(error.ends_with("or choose another with `--audit`"), "{error}");
     let off = AuditSink::open(&AuditConfig::default(), &RedactConfig::default()).unwrap();
     assert!(off.is_none());
 }

@@ -18,24 +18,14 @@ struct Slow {
 
 impl Slow {
     fn new(on_full: OnFull) -> Self {
-        let config = AuditConfig {
-            queue: 1,
-            on_full,
-            ..AuditConfig::default()
-        };
+        let config = AuditConfig { queue: 1, on_full, ..AuditConfig::default() };
         let (enter, entered) = channel();
         let (release, released) = channel();
         let sink = AuditSink::probe(&config, move |lines| {
-            enter
-                .send(String::from_utf8(lines.to_vec()).unwrap())
-                .unwrap();
+            enter.send(String::from_utf8(lines.to_vec()).unwrap()).unwrap();
             released.recv_timeout(PATIENCE).unwrap_or(Ok(()))
         });
-        Self {
-            sink,
-            entered,
-            release,
-        }
+        Self { sink, entered, release }
     }
 
     /// The lines of the write that is under way.
@@ -68,12 +58,10 @@ fn poll<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Poll<T> {
 
 fn events(lines: &str) -> Vec<String> {
     let events = parse(lines);
-    let events = events
-        .iter()
-        .map(|record| match record["records"].as_u64() {
-            Some(count) => format!("{} {count}", record["event"].as_str().unwrap()),
-            None => record["event"].as_str().unwrap().to_owned(),
-        });
+    let events = events.iter().map(|record| match record["records"].as_u64() {
+        Some(count) => format!("{} {count}", record["event"].as_str().unwrap()),
+        None => record["event"].as_str().unwrap().to_owned(),
+    });
     events.collect()
 }
 
@@ -140,9 +128,7 @@ async fn a_broken_sink_changes_no_outcome_and_the_gap_is_told_once_it_works_agai
             told.first().map(String::as_str),
             Some(if broken == 1 { "call" } else { &lost })
         );
-        slow.release
-            .send(Err(io::Error::other("broken on purpose")))
-            .unwrap();
+        slow.release.send(Err(io::Error::other("broken on purpose"))).unwrap();
     }
     slow.call().await;
     assert_eq!(events(&slow.entered()), ["lost 3", "call"]);
@@ -159,9 +145,7 @@ async fn a_gap_at_the_end_is_told_when_the_sink_closes() {
     let slow = Slow::new(OnFull::Wait);
     slow.call().await;
     slow.entered();
-    slow.release
-        .send(Err(io::Error::other("broken on purpose")))
-        .unwrap();
+    slow.release.send(Err(io::Error::other("broken on purpose"))).unwrap();
     slow.release.send(Ok(())).unwrap();
     slow.sink.close(PATIENCE);
     assert_eq!(events(&slow.entered()), ["lost 1"]);
@@ -189,11 +173,6 @@ async fn a_sink_that_hangs_does_not_hold_the_end_up() {
     let _guard = log.start();
     slow.sink.close(Duration::ZERO);
     let lines = log.lines();
-    assert!(
-        lines
-            .iter()
-            .any(|(_, line)| line.contains("did not finish in time")),
-        "{lines:?}"
-    );
+    assert!(lines.iter().any(|(_, line)| line.contains("did not finish in time")), "{lines:?}");
     slow.release.send(Ok(())).unwrap();
 }

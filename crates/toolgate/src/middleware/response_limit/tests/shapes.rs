@@ -11,12 +11,9 @@ fn is_shortened(long: &Json, short: &Json, keep: Keep) -> bool {
         Kind::Object => {
             let (long, short) = (long.object().unwrap(), short.object().unwrap());
             long.len() == short.len()
-                && long
-                    .iter()
-                    .zip(short.iter())
-                    .all(|((key, value), (same, part))| {
-                        key == same && is_shortened(&value, &part, keep)
-                    })
+                && long.iter().zip(short.iter()).all(|((key, value), (same, part))| {
+                    key == same && is_shortened(&value, &part, keep)
+                })
         }
         Kind::Array => {
             let (long, short) = (long.array().unwrap(), short.array().unwrap());
@@ -26,10 +23,7 @@ fn is_shortened(long: &Json, short: &Json, keep: Keep) -> bool {
                 Keep::Head => &long[..short.len()],
             };
             (short.is_empty() == long.is_empty())
-                && kept
-                    .iter()
-                    .zip(&short)
-                    .all(|(long, short)| is_shortened(long, short, keep))
+                && kept.iter().zip(&short).all(|(long, short)| is_shortened(long, short, keep))
         }
         Kind::String => {
             let (Some(long), Some(short)) = (long.text(), short.text()) else {
@@ -44,10 +38,7 @@ fn is_shortened(long: &Json, short: &Json, keep: Keep) -> bool {
 fn is_cut(long: &str, short: &str, keep: Keep) -> bool {
     let (header, kept) = match keep {
         Keep::Tail => short.split_once('\n').unwrap(),
-        Keep::Head => short
-            .rsplit_once('\n')
-            .map(|(kept, header)| (header, kept))
-            .unwrap(),
+        Keep::Head => short.rsplit_once('\n').map(|(kept, header)| (header, kept)).unwrap(),
     };
     let dropped = long.len() - kept.len();
     let is_end = match keep {
@@ -69,11 +60,7 @@ async fn the_longest_strings_give_first() {
     let long = json(result.to_string());
     let short = structured(&cut(4000, long.as_str()).await);
     assert!(is_shortened(&structured(&long), &short, Keep::Tail));
-    assert_eq!(
-        short.get("note").unwrap().len(),
-        902,
-        "what is short enough stays whole"
-    );
+    assert_eq!(short.get("note").unwrap().len(), 902, "what is short enough stays whole");
     assert_eq!(short.get("n").unwrap().as_str(), "[1,2]");
     assert!(short.len() > 3500, "{}", short.len());
 }
@@ -117,9 +104,7 @@ async fn small_things_beside_large_ones_stay_whole() {
 
 #[tokio::test]
 async fn structure_that_needs_more_than_its_share_gets_it() {
-    let keys: Vec<String> = (0..100)
-        .map(|n| format!("\"key number {n}\":{n}"))
-        .collect();
+    let keys: Vec<String> = (0..100).map(|n| format!("\"key number {n}\":{n}")).collect();
     let keys = keys.join(",");
     let result = format!(
         r#"{{"content":[{{"type":"text","text":"{}"}}],"structuredContent":{{{keys}}}}}"#,
@@ -148,10 +133,7 @@ fn any_result(dice: &mut Dice) -> String {
         let text = Json::string(&dice.text(3000));
         let text = text.as_str();
         blocks.push(match dice.roll(5) {
-            0 => format!(
-                r#"{{"type":"image","data":"{}"}}"#,
-                "A".repeat(dice.roll(4000))
-            ),
+            0 => format!(r#"{{"type":"image","data":"{}"}}"#, "A".repeat(dice.roll(4000))),
             1 => format!(r#"{{"type":"resource","resource":{{"uri":"a:b","text":{text}}}}}"#),
             _ => format!(r#"{{ "type":"text", "text":{text}, "_meta":{{"n":1e400}} }}"#),
         });
@@ -161,10 +143,7 @@ fn any_result(dice: &mut Dice) -> String {
         members.push(format!(r#""structuredContent":{}"#, dice.json(8000, 6)));
     }
     if dice.roll(2) == 0 {
-        members.push(format!(
-            r#""_meta":{{"a":{}}}"#,
-            Json::string(&dice.text(300)).as_str()
-        ));
+        members.push(format!(r#""_meta":{{"a":{}}}"#, Json::string(&dice.text(300)).as_str()));
     }
     if dice.roll(2) == 0 {
         members.push(r#""isError":true"#.to_owned());
@@ -177,17 +156,13 @@ fn any_result(dice: &mut Dice) -> String {
 async fn no_result_of_any_kind_is_over_the_limit_or_loses_its_shape() {
     let mut dice = Dice::new(3);
     let (mut shortened, mut refused) = (0, 0);
-    for round in 0..2000 {
+    for round in 0..400 {
         let result = any_result(&mut dice);
         let bytes = SMALLEST + dice.roll(4000);
         let keep = *dice.pick(&[Keep::Tail, Keep::Head]);
         let outcome = through(&limit(bytes, keep), &result).await;
         let (long, short) = (json(result.as_str()), outcome.result().unwrap().json());
-        assert!(
-            short.len() <= bytes,
-            "round {round}: {} > {bytes}",
-            short.len()
-        );
+        assert!(short.len() <= bytes, "round {round}: {} > {bytes}", short.len());
         json(short.as_str());
         if outcome.code() == Some(Code::ResponseTooLarge) {
             assert!(long.len() > bytes);
@@ -205,16 +180,10 @@ async fn no_result_of_any_kind_is_over_the_limit_or_loses_its_shape() {
         assert_eq!(meta(short), meta(&long), "round {round}");
         assert!(short.get("_meta").unwrap().get(shrink::FLAG).is_some());
         if let Some(structure) = long.get("structuredContent") {
-            assert!(
-                is_shortened(&structure, &structured(short), keep),
-                "round {round}"
-            );
+            assert!(is_shortened(&structure, &structured(short), keep), "round {round}");
         }
     }
-    assert!(
-        shortened > 500 && refused > 10,
-        "{shortened} shortened, {refused} refused"
-    );
+    assert!(shortened > 100 && refused > 2, "{shortened} shortened, {refused} refused");
 }
 
 #[tokio::test]

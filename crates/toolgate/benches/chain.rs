@@ -1,0 +1,4 @@
+//! Bench.
+fn main() {
+    divan::main();
+}

@@ -1,0 +1,208 @@
+//! The stack: what the settings say is what is built, or the start is refused.
+
+use super::*;
+use crate::{
+    Tier,
+    middleware::{
+        audit::{AuditConfig, Target},
+        response_limit::Keep,
+        retry::RetryConfig,
+    },
+    settings::Switch,
+    testbed::{self, answering, json, tool},
+    tool::ToolSettings,
+};
+
+fn names(stack: &Stack) -> Vec<&'static str> {
+    stack.chain.layers().iter().map(|info| info.name).collect()
+}
+
+fn listed(layers: &[&str]) -> ChainOrder {
+    ChainOrder::Listed(layers.iter().map(|&name| name.to_owned()).collect())
+}
+
+fn to_stderr() -> AuditConfig {
+    AuditConfig { file: Target::Stderr, ..AuditConfig::default() }
+}
+
+/// Everything is on.
+fn everything() -> Settings {
+    Settings {
+        safety: Some(Tier::Mutating),
+        retry: Some(RetryConfig::default()),
+        audit: to_stderr(),
+        ..Settings::default()
+    }
+}
+
+fn refused(settings: &Settings) -> String {
+    build(settings).expect_err("must be refused").to_string()
+}
+
+#[test]
+fn by_default_results_are_bounded_errors_told_and_calls_end() {
+    let stack = build(&Settings::default()).unwrap();
+    assert_eq!(names(&stack), ["response-limit", "errors-to-results", "timeout"]);
+    assert!(stack.audit.is_none());
+}
+
+#[test]
+fn the_default_order_is_the_one_that_is_written_down() {
+    let stack = build(&everything()).unwrap();
+    let order: Vec<_> = DEFAULT_ORDER.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names(&stack), order);
+    assert!(stack.audit.is_some());
+    assert!(stack.chain.needs_tools());
+}
+
+#[test]
+fn a_chain_from_config_is_the_chain_from_code() {
+    let order: Vec<_> = DEFAULT_ORDER.iter().map(|(name, _)| *name).collect();
+    let from_list = Settings { chain: listed(&order), ..everything() };
+    let (one, two) = (build(&everything()).unwrap(), build(&from_list).unwrap());
+    assert_eq!(one.chain.to_string(), two.chain.to_string());
+    let by_hand = Chain::builder().layer(ErrorResults).layer(Safety::new(Tier::Mutating)).build();
+    let some = Settings {
+        chain: listed(&["errors-to-results", "safety"]),
+        safety: Some(Tier::Mutating),
+        ..Settings::default()
+    };
+    let some = build(&some).unwrap();
+    assert_eq!(some.chain.to_string(), by_hand.unwrap().to_string());
+}
+
+#[test]
+fn a_listed_chain_is_checked_like_any_other() {
+    let wrong = Settings { chain: listed(&["safety", "audit"]), retry: None, ..everything() };
+    assert_eq!(
+        refused(&wrong),
+        "the chain is refused: `audit` must stand outside `safety`: denials are recorded too; move \
+         `audit` before `safety` in the chain"
+    );
+    let twice = Settings { chain: listed(&["timeout", "timeout"]), ..Settings::default() };
+    assert_eq!(
+        refused(&twice),
+        "the chain is refused: `timeout` stands in the chain twice: each layer acts once; remove \
+         one of them"
+    );
+}
+
+#[test]
+fn an_unknown_layer_is_refused_with_the_names_there_are() {
+    let unknown = Settings { chain: listed(&["telemetry"]), ..Settings::default() };
+    assert_eq!(
+        refused(&unknown),
+        "the chain names an unknown layer `telemetry`: the layers are `response-limit`, \
+         `errors-to-results`, `audit`, `safety`, `retry`, `timeout`"
+    );
+}
+
+#[test]
+fn a_listed_layer_that_is_off_is_refused() {
+    let off = Settings {
+        limits: crate::settings::LimitsConfig {
+            response_bytes: Switch::Off,
+            timeout: Switch::Off,
+            ..Default::default()
+        },
+        ..Settings::default()
+    };
+    for (layer, missing) in [
+        ("response-limit", "`limits.response_bytes` is off"),
+        ("audit", "`audit.file` is off"),
+        ("safety", "no `safety` tier is set"),
+        ("retry", "there is no `[retry]`"),
+        ("timeout", "`limits.timeout` is off"),
+    ] {
+        let settings = Settings { chain: listed(&[layer]), ..off.clone() };
+        assert_eq!(refused(&settings), format!("the chain names `{layer}`, but {missing}"));
+    }
+    assert_eq!(names(&build(&off).unwrap()), ["errors-to-results"]);
+}
+
+#[test]
+fn a_setting_that_no_layer_would_heed_is_refused() {
+    let selector = || "main/*".parse().unwrap();
+    let limited = ToolSettings { response_bytes: Some(5000), ..ToolSettings::default() };
+    let plain = Settings::default;
+    for (settings, sentence) in [
+        (
+            Settings { safety: Some(Tier::Readonly), ..plain() },
+            "`safety` is set, but the chain does not name `safety`",
+        ),
+        (
+            Settings { audit: to_stderr(), ..plain() },
+            "`audit.file` is set, but the chain does not name `audit`",
+        ),
+        (
+            Settings { retry: Some(RetryConfig::default()), ..plain() },
+            "`[retry]` is set, but the chain does not name `retry`",
+        ),
+        (
+            Settings { tools: vec![(selector(), limited)], ..plain() },
+            "`response_bytes` of a tool is set, but the chain does not name `response-limit`",
+        ),
+    ] {
+        let settings = Settings { chain: listed(&["errors-to-results"]), ..settings };
+        let sentence = format!("{sentence}: add it, or remove the setting");
+        assert_eq!(refused(&settings), sentence);
+    }
+}
+
+#[test]
+fn an_audit_that_cannot_be_opened_refuses_to_start() {
+    let nowhere = Settings {
+        audit: AuditConfig {
+            file: Target::File("/dev/null/audit.jsonl".into()),
+            ..AuditConfig::default()
+        },
+        ..Settings::default()
+    };
+    let sentence = refused(&nowhere);
+    assert!(
+        sentence.starts_with("cannot open the audit file `/dev/null/audit.jsonl`: "),
+        "{sentence}"
+    );
+}
+
+#[tokio::test]
+async fn the_limit_of_a_single_tool_holds_where_all_others_are_unlimited() {
+    let limited = ToolSettings {
+        response_bytes: Some(2000),
+        keep: Some(Keep::Head),
+        ..ToolSettings::default()
+    };
+    let settings = Settings {
+        tools: vec![("main/cat".parse().unwrap(), limited)],
+        limits: crate::settings::LimitsConfig { response_bytes: Switch::Off, ..Default::default() },
+        ..Settings::default()
+    };
+    let chain = build(&settings).unwrap().chain;
+    let described = &chain.layers()[0].describe;
+    assert_eq!(described, "single tools only, 1 rules, keeps the tail");
+    let text = "x".repeat(2_000_000);
+    let result = format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#);
+    let server = answering(json(result));
+    for (name, is_limited) in [("cat", true), ("other", false)] {
+        let outcome = testbed::call(&chain, &tool(name, None), "{}", &server).await;
+        let length = outcome.result().unwrap().json().len();
+        assert_eq!(length <= 2000, is_limited, "{name}: {length}");
+    }
+}
+
+#[test]
+fn tiers_come_from_the_settings_of_tools() {
+    let ruled = ToolSettings { tier: Some(Tier::Destructive), ..ToolSettings::default() };
+    let settings = Settings {
+        tools: vec![("main/show".parse().unwrap(), ruled)],
+        annotations: crate::settings::Annotations::Ignore,
+        ..Settings::default()
+    };
+    let rules = settings.tier_rules();
+    let listed = |name| {
+        let annotated = json(r#"{"annotations":{"readOnlyHint":true}}"#);
+        crate::Tool::listed(crate::ToolId::new("main", name), annotated, &rules).tier()
+    };
+    assert_eq!(listed("show"), Some(Tier::Destructive));
+    assert_eq!(listed("other"), None, "annotations are ignored");
+}
