@@ -31,7 +31,7 @@ impl<H: ServerHandler> Governed<H> {
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let mut cx = self.surroundings(&context);
-        
+        context.meta.remove(PARENT);
         params.meta.as_mut().map(|meta| meta.remove(PARENT));
 
         let tool = self.tool(&params.name, &context).await;

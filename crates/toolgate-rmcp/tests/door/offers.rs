@@ -61,6 +61,8 @@ impl ServerHandler for Everything {
 
     async fn list_tools(&self, _: Page, _: Asked) -> Result<ListToolsResult, ErrorData> {
         self.0.listed.fetch_add(1, Ordering::SeqCst);
+        // Long enough for other calls to come in between.
+        tokio::task::yield_now().await;
         Ok(ListToolsResult::with_all_items(self.router().list_all()))
     }
 
