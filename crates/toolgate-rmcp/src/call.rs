@@ -6,14 +6,13 @@ use rmcp::{
     service::RequestContext,
 };
 use toolgate::{
-    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Reply, Request,
+    Answer, Boxed, Call, Code, Context, Control, Endpoint, Failure, Listing, Outcome, Reply, Request,
     RpcError, ToolId, ToolList, ToolResult,
 };
 use toolgate_wire::Json;
 
 use crate::{
     Governed,
-    governed::PARENT,
     kept::{Kept, same},
     request::off_path,
     unwind::{Panicked, caught},
@@ -31,8 +30,10 @@ impl<H: ServerHandler> Governed<H> {
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let mut cx = self.surroundings(&context);
-        context.meta.remove(PARENT);
-        params.meta.as_mut().map(|meta| meta.remove(PARENT));
+        for key in Control::KEYS {
+            context.meta.remove(key);
+            params.meta.as_mut().map(|meta| meta.remove(key));
+        }
 
         let tool = self.tool(&params.name, &context).await;
         let arguments = params.arguments.as_ref().map(Json::serialize).transpose();

@@ -101,7 +101,8 @@ impl<H: ServerHandler> Governed<H> {
             return tool;
         }
         if self.chain.needs_tools() {
-            self.load(context).await;
+            let known = || self.facts.recall(name, said.as_ref()).is_some();
+            self.load(context, known).await;
             if let Some(tool) = self.facts.settle(name, said.as_ref()) {
                 return tool;
             }
@@ -119,7 +120,7 @@ impl<H: ServerHandler> Governed<H> {
         context: &RequestContext<RoleServer>,
     ) -> bool {
         self.handler.get_tool(name).is_none()
-            && self.load(context).await
+            && self.load(context, || false).await
             && !self.facts.known().contains_key(name)
     }
 
@@ -155,11 +156,17 @@ impl<H: ServerHandler> Governed<H> {
 
     /// Asks the handler for all of its tools, and says whether it told. If it does not, what was
     /// known stays: a tool that nobody knows is then denied by whoever needs to know it.
-    async fn load(&self, context: &RequestContext<RoleServer>) -> bool {
+    ///
+    /// One asks at a time. Whoever waited need not ask again if the list was asked for after they
+    /// came, or if it has what they are looking for (`enough`).
+    async fn load(
+        &self,
+        context: &RequestContext<RoleServer>,
+        enough: impl Fn() -> bool + Send,
+    ) -> bool {
         let asked = self.facts.loads();
         let _turn = self.facts.loading.lock().await;
-        if self.facts.loads().finished > asked.started {
-            // Whoever had the turn before us asked after we came.
+        if self.facts.loads().finished > asked.started || enough() {
             return true;
         }
         let number = {

@@ -7,14 +7,10 @@ use rmcp::{
     model::{RequestId, RequestMetaObject},
     service::RequestContext,
 };
-use toolgate::{CallId, Chain, ClientInfo, Context, Principal, Session, TierRules};
-use toolgate_wire::Id;
+use toolgate::{CallId, Chain, ClientInfo, Context, Control, Principal, Session, TierRules};
+use toolgate_wire::{Id, Json};
 
 use crate::facts::Facts;
-
-/// The member of `_meta` with the id of the call that this one is part of. Control data: it is taken
-/// off at the door, and no tool gets to see it.
-pub(crate) const PARENT: &str = "parent_call_uuid";
 
 type PrincipalOf = Box<dyn Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync>;
 
@@ -55,7 +51,7 @@ impl<H> Governed<H> {
         let session = Session {
             id: CallId::next().to_string().into(),
             namespace: "default".into(),
-            principal: Principal::Local(local_user()),
+            principal: Principal::local(),
         };
         Self {
             handler,
@@ -138,7 +134,7 @@ impl<H> Governed<H> {
         Context::new(session)
             .with_client(client)
             .with_request_id(Some(wire_id(&context.id)))
-            .with_parent(parent(&context.meta))
+            .with_control(control(&context.meta))
             .with_cancel(context.ct.clone())
     }
 
@@ -155,8 +151,12 @@ impl<H> Governed<H> {
     }
 }
 
-fn parent(meta: &RequestMetaObject) -> Option<Arc<str>> {
-    meta.get(PARENT)?.as_str().map(Arc::from)
+fn control(meta: &RequestMetaObject) -> Control {
+    if !Control::KEYS.iter().any(|key| meta.contains_key(*key)) {
+        return Control::default();
+    }
+    let lifted = Json::serialize(meta).ok().and_then(|meta| Control::lift(&meta));
+    lifted.map(|(control, _)| control).unwrap_or_default()
 }
 
 fn wire_id(id: &RequestId) -> Id {
@@ -164,11 +164,6 @@ fn wire_id(id: &RequestId) -> Id {
         RequestId::Number(number) => Id::number(*number),
         RequestId::String(text) => Id::string(text),
     }
-}
-
-fn local_user() -> Arc<str> {
-    let named = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
-    named.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned()).into()
 }
 
 impl<H> fmt::Debug for Governed<H> {

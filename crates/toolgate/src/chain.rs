@@ -6,7 +6,7 @@ use crate::{
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
     failure::Failure,
-    middleware::{Boxed, Info, Layer, Middleware, Order},
+    middleware::{Boxed, Explained, Info, Layer, Middleware, Order},
     next::{Endpoint, Next},
     outcome::Outcome,
 };
@@ -137,6 +137,13 @@ impl Chain {
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Answer> {
         Next { layers: &self.0.requests, end }.request(cx, request)
+    }
+
+    /// What each layer would decide about this call, outermost first; `None` where one decides nothing.
+    #[must_use]
+    pub fn explain(&self, cx: &Context, call: &Call) -> Vec<(&'static str, Option<Explained>)> {
+        let calls = self.0.calls.iter();
+        calls.map(|layer| (layer.as_info().name, layer.explain(cx, call))).collect()
     }
 
     /// Whether any layer looks at listings. If none does, a door may pass them by.

@@ -12,7 +12,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 use toolgate_wire::Id;
 
-use crate::identity::Principal;
+use crate::{control::Control, identity::Principal};
 
 /// The id of one call: a UUID of version 7, so ids sort by time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,7 +92,7 @@ pub struct Context {
     client: Option<Arc<ClientInfo>>,
     request_id: Option<Id>,
     call_id: CallId,
-    parent: Option<Arc<str>>,
+    control: Control,
     cancel: CancellationToken,
     bag: Bag,
 }
@@ -106,7 +106,7 @@ impl Context {
             client: None,
             request_id: None,
             call_id: CallId::next(),
-            parent: None,
+            control: Control::default(),
             cancel: CancellationToken::new(),
             bag: Bag::default(),
         }
@@ -126,10 +126,17 @@ impl Context {
         self
     }
 
+    /// With the control data that was lifted off `_meta`.
+    #[must_use]
+    pub fn with_control(mut self, control: Control) -> Self {
+        self.control = control;
+        self
+    }
+
     /// With the id of the call that this one is part of (`_meta.parent_call_uuid`).
     #[must_use]
     pub fn with_parent(mut self, parent: Option<Arc<str>>) -> Self {
-        self.parent = parent;
+        self.control.parent = parent;
         self
     }
 
@@ -149,7 +156,11 @@ impl Context {
             client: self.client.clone(),
             request_id: self.request_id.clone(),
             call_id: CallId::next(),
-            parent: Some(self.call_id.to_string().into()),
+            // What narrows a call narrows every call that is part of it.
+            control: Control {
+                parent: Some(self.call_id.to_string().into()),
+                ..self.control.clone()
+            },
             cancel: self.cancel.child_token(),
             bag: Bag::default(),
         }
@@ -200,7 +211,13 @@ impl Context {
     /// The id of the call that this one is part of.
     #[must_use]
     pub fn parent(&self) -> Option<&Arc<str>> {
-        self.parent.as_ref()
+        self.control.parent.as_ref()
+    }
+
+    /// What the request says about itself, to narrow what it may do.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        &self.control
     }
 
     /// Cancelled when the client gives the call up.

@@ -57,6 +57,15 @@ pub enum Principal {
     Anonymous,
 }
 
+impl Principal {
+    /// The user that started this process, by name as far as the environment tells.
+    #[must_use]
+    pub fn local() -> Self {
+        let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+        Self::Local(name.unwrap_or_else(|| "unknown".to_owned()).into())
+    }
+}
+
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -35,7 +35,7 @@ pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 ///     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
 ///         if !(self.0)() {
-///             return Failure::new(Code::ToolFailed, "the office is closed").into();
+///             return Failure::new(Code::Refused, "the office is closed").into();
 ///         }
 ///         next.call(cx, call).await
 ///     }
@@ -66,6 +66,13 @@ pub trait Middleware: Send + Sync + 'static {
         false
     }
 
+    /// What it would decide about this call, and by which rule; `None` if it decides nothing.
+    ///
+    /// For people who ask why. Must agree with what [`Self::call`] does, and do nothing else.
+    fn explain(&self, _cx: &Context, _call: &Call) -> Option<Explained> {
+        None
+    }
+
     /// A tool is called.
     fn call(
         &self,
@@ -94,6 +101,32 @@ pub trait Middleware: Send + Sync + 'static {
         next: Next<'_>,
     ) -> impl Future<Output = Answer> + Send {
         async move { next.request(cx, request).await }
+    }
+}
+
+/// What a layer would decide, for people who ask why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// Whether the call passes this layer.
+    pub allowed: bool,
+    /// The rule that decides, by its id.
+    pub rule: String,
+    /// The reason, in words.
+    pub why: String,
+}
+
+impl Explained {
+    /// The explanation of a decision that is made as a [`Result`].
+    #[must_use]
+    pub fn of(decision: &Result<(), Failure>, rule_if_allowed: &str) -> Self {
+        match decision {
+            Ok(()) => Self { allowed: true, rule: rule_if_allowed.to_owned(), why: String::new() },
+            Err(denial) => Self {
+                allowed: false,
+                rule: denial.rule().unwrap_or_default().to_owned(),
+                why: denial.message().to_owned(),
+            },
+        }
     }
 }
 
@@ -129,6 +162,7 @@ pub enum Order {
 /// [`Middleware`] as an object: boxes each hook's future once.
 pub(crate) trait Layer: Send + Sync {
     fn as_info(&self) -> Info;
+    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained>;
     fn call<'a>(&'a self, cx: &'a mut Context, call: Call, next: Next<'a>) -> Boxed<'a, Outcome>;
     fn list<'a>(
         &'a self,
@@ -171,6 +205,10 @@ impl<M: Middleware> Layer for M {
             order: self.order(),
             needs_tools: self.needs_tools(),
         }
+    }
+
+    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
+        Middleware::explain(self, cx, call)
     }
 
     fn call<'a>(&'a self, cx: &'a mut Context, call: Call, next: Next<'a>) -> Boxed<'a, Outcome> {

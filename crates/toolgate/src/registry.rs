@@ -146,6 +146,30 @@ registry! {
     /// A tier is set and nobody says which one the tool has.
     TierUnknown = "TIER_UNKNOWN", Denied, Useless, Result(403), expected,
         "ask the operator to give the tool a tier";
+    /// A layer of your own refuses the call.
+    Refused = "REFUSED", Denied, Useless, Result(403), expected,
+        "read why, and call something else";
+    /// A policy refuses the tool, or nobody knows the policy.
+    PolicyDenied = "POLICY_DENIED", Denied, Useless, Result(403), expected,
+        "ask the operator which policy allows the tool";
+    /// The tool is switched off in this namespace.
+    ToolInactive = "TOOL_INACTIVE", Denied, Useless, Result(403), expected,
+        "call tools/list for the tools that are active";
+    /// The tool is not among those that the request allows itself.
+    ToolNotAllowed = "TOOL_NOT_ALLOWED", Denied, Useless, Result(403), expected,
+        "call one of the tools in `_meta.allowedTools`";
+    /// The tool is new, and nobody has looked at it yet.
+    ToolQuarantined = "TOOL_QUARANTINED", Denied, Useless, Result(403), expected,
+        "ask the operator to look at the new tool and set its status to active";
+    /// The tool is switched off for a while.
+    ToolDisabled = "TOOL_DISABLED", Denied, Useless, Result(503), expected,
+        "use another tool, or call again later";
+    /// More calls than allowed in this time.
+    RateLimited = "RATE_LIMITED", Denied, Safe, Result(429), expected,
+        "wait as long as `retry_after` says, then call again";
+    /// The calls of this day are used up.
+    QuotaExceeded = "QUOTA_EXCEEDED", Denied, Useless, Result(429), expected,
+        "wait for the next day, or ask the operator for more";
     /// The tool raised an error.
     ToolFailed = "TOOL_FAILED", ToolError, Useless, Result(-32603), expected,
         "read the message and correct the call";

@@ -72,6 +72,12 @@ fn names() -> String {
 
 /// Builds the chain that the settings describe.
 pub fn build(settings: &Settings) -> Result<Stack, StackError> {
+    let (builder, audit) = builder(settings)?;
+    Ok(Stack { chain: builder.build()?, audit })
+}
+
+/// The same, unfinished: layers of your own go inside of those that the settings describe.
+pub fn builder(settings: &Settings) -> Result<(Builder, Option<AuditSink>), StackError> {
     let audit = AuditSink::open(&settings.audit, &settings.redact)?;
     let mut builder = Chain::builder();
     match &settings.chain {
@@ -90,7 +96,7 @@ pub fn build(settings: &Settings) -> Result<Stack, StackError> {
             heeded(settings, layers)?;
         }
     }
-    Ok(Stack { chain: builder.build()?, audit })
+    Ok((builder, audit))
 }
 
 /// Adds the layer of this name if it is switched on; else says what is missing.

@@ -56,9 +56,7 @@ impl Wrap {
     /// Builds the chain; refuses what does not fit together.
     pub fn new(options: Options) -> Result<Self, StackError> {
         let stack = stack::build(&options.settings)?;
-        let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
-        let user = user.unwrap_or_else(|_| format!("uid-{}", rustix::process::getuid().as_raw()));
-        let principal = Principal::Local(user.into());
+        let principal = Principal::local();
         let id: Arc<str> = toolgate::CallId::next().to_string().into();
         let session = Session { id, namespace: NAMESPACE.into(), principal };
         Ok(Self { options, stack, session })

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
-use toolgate::{Call, Code, Context, Failure, Listing, Outcome, Reply, Request, Tool};
+use toolgate::{Call, Code, Context, Control, Failure, Listing, Outcome, Reply, Request, Tool};
 use toolgate_wire::{Json, Message};
 
 use super::{
@@ -12,9 +12,6 @@ use super::{
     reply::{Batch, Owed},
     upstream::{Refused, Upstream},
 };
-
-/// The member of `_meta` that names the call which a nested one is part of. Lifted off at the door.
-const PARENT: &str = "parent_call_uuid";
 
 /// Takes up one request of the client.
 pub(crate) fn take_up(hub: &Arc<Hub>, message: Message, batch: Option<Arc<Batch>>) {
@@ -65,8 +62,8 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
     };
     let mut cx = hub.context(message, cancel);
     let mut end = Upstream::new(hub, message);
-    if let Some((parent, rest)) = message.member("_meta").as_ref().and_then(lift) {
-        cx = cx.with_parent(Some(parent));
+    if let Some((control, rest)) = message.member("_meta").as_ref().and_then(Control::lift) {
+        cx = cx.with_control(control);
         end = end.with_meta(rest);
     }
     let tool = tool(hub, &name, &cx).await;
@@ -81,15 +78,6 @@ async fn tool(hub: &Hub, name: &str, cx: &Context) -> Arc<Tool> {
         asking::learn_all(hub, name, cx.cancel()).await;
     }
     hub.tools.listed(name).unwrap_or_else(|| hub.tools.unlisted(name))
-}
-
-/// Takes the control data out of `_meta`: the parent's id, and what is left (nothing, if it was all).
-fn lift(meta: &Json) -> Option<(Arc<str>, Option<Json>)> {
-    let parent = meta.get(PARENT)?;
-    let mut rest = meta.object()?;
-    rest.remove(PARENT);
-    let parent = parent.text().unwrap_or_default().as_ref().into();
-    Some((parent, if rest.is_empty() { None } else { Some(rest.finish()) }))
 }
 
 async fn list(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owed) {

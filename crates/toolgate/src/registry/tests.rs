@@ -35,10 +35,11 @@ fn no_code_is_invented_in_the_range_of_the_protocol() {
 }
 
 #[test]
-fn what_was_denied_is_never_worth_a_retry() {
+fn what_was_denied_is_never_worth_a_retry_unless_time_heals_it() {
     let denied = Code::ALL.iter().filter(|code| code.entry().class == Class::Denied);
     assert!(denied.clone().count() > 0);
-    assert!(denied.clone().all(|code| code.entry().retry == Retry::Useless));
+    let worth = denied.filter(|code| code.entry().retry != Retry::Useless);
+    assert_eq!(worth.collect::<Vec<_>>(), [&Code::RateLimited]);
 }
 
 /// Who produces a code.
@@ -86,6 +87,15 @@ async fn made(code: Code) -> Maker {
     let unlisted = || Tool::unlisted(ToolId::new("main", "t"), &crate::TierRules::default());
     match code {
         Code::ParseError | Code::InvalidRequest | Code::MessageTooLarge => Door,
+        // From layers behind features: provoked through the program, and beside those layers.
+        Code::PolicyDenied
+        | Code::ToolInactive
+        | Code::ToolNotAllowed
+        | Code::ToolQuarantined
+        | Code::ToolDisabled
+        | Code::RateLimited
+        | Code::QuotaExceeded => Door,
+        Code::Refused => Library(raised(Failure::new(Code::Refused, "no")).await),
         Code::UnknownTool => Library(refused(readonly(), unlisted()).await),
         Code::InvalidArguments => Library(raised(rejected(-32602)).await),
         Code::TierDenied => {

@@ -3,7 +3,7 @@
 use toolgate::{Endpoint, Replay};
 
 fn any_call_again(end: &dyn Endpoint) -> Replay<'_> {
-    Replay { layers: unimplemented!(), end }
+    Replay { layers: &[], end }
 }
 
 fn main() {}

@@ -10,12 +10,12 @@ pub(super) fn header(dropped: usize) -> String {
     format!("[... truncated {dropped} bytes ...]")
 }
 
-/// What one character costs in JSON text, as the wire writes it.
-fn cost(c: char) -> usize {
-    match c {
-        '"' | '\\' | '\n' | '\r' | '\t' => 2,
-        c if c < ' ' => 6,
-        c => c.len_utf8(),
+/// What one byte of text costs in JSON, as the wire writes it.
+fn cost(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
+        byte if byte < b' ' => 6,
+        _ => 1,
     }
 }
 
@@ -23,28 +23,28 @@ fn cost(c: char) -> usize {
 pub(super) fn part(text: &str, budget: usize, keep: Keep) -> &str {
     match keep {
         Keep::Tail => {
-            let kept: usize = fitting(text.chars().rev(), budget);
-            let (gone, kept) = text.split_at(text.len() - kept);
+            let from = text.len() - fitting(text.bytes().rev(), budget);
+            let from = (from..text.len()).find(|at| text.is_char_boundary(*at));
+            let (gone, kept) = text.split_at(from.unwrap_or(text.len()));
             if gone.is_empty() || gone.ends_with('\n') { kept } else { at_line_start(kept) }
         }
         Keep::Head => {
-            let kept = fitting(text.chars(), budget);
-            text.get(..kept).unwrap_or_default()
+            let to = fitting(text.bytes(), budget);
+            let to = (0..=to).rev().find(|at| text.is_char_boundary(*at));
+            text.get(..to.unwrap_or(0)).unwrap_or_default()
         }
     }
 }
 
-/// How many bytes of text fit the budget, in whole characters.
-fn fitting(chars: impl Iterator<Item = char>, budget: usize) -> usize {
-    let (mut spent, mut bytes) = (0, 0);
-    for c in chars {
-        spent += cost(c);
-        if spent > budget {
-            break;
-        }
-        bytes += c.len_utf8();
-    }
-    bytes
+/// How many bytes fit the budget.
+fn fitting(bytes: impl Iterator<Item = u8>, budget: usize) -> usize {
+    let mut left = budget;
+    let fits = |byte| {
+        let rest = left.checked_sub(cost(byte));
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    bytes.map(fits).take_while(|fits| *fits).count()
 }
 
 /// Drops the rest of a line that was cut in two, unless that would cost much of what is kept.

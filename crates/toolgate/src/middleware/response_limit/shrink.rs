@@ -112,17 +112,31 @@ fn has_too_many_values(text: &[u8]) -> bool {
     if text.len() / 2 <= MOST_VALUES {
         return false;
     }
-    let (mut count, mut in_string, mut escaped) = (0, false, false);
-    for byte in text {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => in_string = !in_string,
-            b',' | b'[' | b'{' if !in_string => count += 1,
-            _ => {}
-        }
+    let (mut count, mut rest) = (0, text);
+    while let Some((byte, after)) = rest.split_first() {
+        rest = match byte {
+            b'"' => after_string(after),
+            b',' | b'[' | b'{' => {
+                count += 1;
+                after
+            }
+            _ => after,
+        };
     }
     count > MOST_VALUES
+}
+
+/// What follows a string whose first quote is gone.
+fn after_string(mut text: &[u8]) -> &[u8] {
+    while let Some(at) = memchr::memchr2(b'"', b'\\', text) {
+        let is_end = text.get(at) == Some(&b'"');
+        // An escape takes whatever follows it along.
+        text = text.get(at + if is_end { 1 } else { 2 }..).unwrap_or_default();
+        if is_end {
+            break;
+        }
+    }
+    text
 }
 
 fn flag(object: &mut Object, dropped: usize) {
@@ -163,17 +177,17 @@ fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Jso
         if !full && block.len() < left {
             left -= block.len() + 1;
             kept.push((at, block.clone()));
-        } else if let Some(text) = text_of(block) {
+        } else if let Some(text) = Text::of(block) {
             let mut part = "";
             if !full {
                 full = true;
-                let frame = with_text(block, "").len() + 1;
-                part = cut::part(&text, left.saturating_sub(frame), keep);
+                let frame = text.replaced("").len() + 1;
+                part = cut::part(&text.text, left.saturating_sub(frame), keep);
                 if !part.is_empty() {
-                    kept.push((at, with_text(block, part)));
+                    kept.push((at, text.replaced(part)));
                 }
             }
-            dropped += text.len() - part.len();
+            dropped += text.text.len() - part.len();
         } else {
             // A picture cannot be cut: it goes whole, and the texts around it may still fit.
             dropped += block.len();
@@ -194,13 +208,14 @@ fn put_header(kept: &mut Vec<Json>, header: String, note: impl Fn(String) -> Jso
         Keep::Head => kept.last_mut(),
     };
     if let Some(block) = edge
-        && let Some(text) = text_of(block)
+        && let Some(found) = Text::of(block)
     {
-        let text = match keep {
+        let text = &found.text;
+        let told = match keep {
             Keep::Tail => format!("{header}\n{text}"),
             Keep::Head => format!("{text}\n{header}"),
         };
-        *block = with_text(block, &text);
+        *block = found.replaced(&told);
         return;
     }
     match keep {
@@ -209,19 +224,37 @@ fn put_header(kept: &mut Vec<Json>, header: String, note: impl Fn(String) -> Jso
     }
 }
 
-/// The text of a block: its own, or that of the resource embedded in it.
-fn text_of(block: &Json) -> Option<String> {
-    let text = |json: Json| json.get("text")?.text().map(Cow::into_owned);
-    text(block.clone()).or_else(|| text(block.get("resource")?))
+/// A block with a text: its own, or that of the resource embedded in it.
+struct Text {
+    block: Object,
+    resource: Option<Object>,
+    text: String,
 }
 
-fn with_text(block: &Json, text: &str) -> Json {
-    let mut object = block.object().unwrap_or_default();
-    if object.contains("text") {
-        object.set("text", Json::string(text));
-    } else if let Some(mut resource) = object.get("resource").and_then(|json| json.object()) {
-        resource.set("text", Json::string(text));
-        object.set("resource", resource.finish());
+impl Text {
+    fn of(block: &Json) -> Option<Self> {
+        let block = block.object()?;
+        let text = |object: &Object| object.get("text")?.text().map(Cow::into_owned);
+        if let Some(text) = text(&block) {
+            let resource = None;
+            return Some(Self { block, resource, text });
+        }
+        let resource = block.get("resource")?.object()?;
+        let text = text(&resource)?;
+        let resource = Some(resource);
+        Some(Self { block, resource, text })
     }
-    object.finish()
+
+    /// The block with another text.
+    fn replaced(&self, text: &str) -> Json {
+        let mut block = self.block.clone();
+        match self.resource.clone() {
+            Some(mut resource) => {
+                resource.set("text", Json::string(text));
+                block.set("resource", resource.finish());
+            }
+            None => block.set("text", Json::string(text)),
+        }
+        block.finish()
+    }
 }

@@ -47,6 +47,8 @@ pub(super) fn shrink(value: &Json, budget: usize, keep: Keep) -> Result<(Json, u
 
 fn grow(value: &Json) -> Node {
     match value.kind() {
+        // Nothing in it could be cut.
+        _ if value.len() <= SHORTEST_CUT => Node::Leaf(value.clone()),
         Kind::Object => {
             let object = value.object().unwrap_or_default();
             let members = object.iter().map(|(key, v)| (Json::string(&key), grow(&v)));
@@ -61,9 +63,7 @@ fn grow(value: &Json) -> Node {
             Node::Array(nodes, len)
         }
         // A string with a lone surrogate is no text: it cannot be cut.
-        Kind::String if value.len() > SHORTEST_CUT && value.text().is_some() => {
-            Node::Text(value.clone())
-        }
+        Kind::String if value.text().is_some() => Node::Text(value.clone()),
         _ => Node::Leaf(value.clone()),
     }
 }

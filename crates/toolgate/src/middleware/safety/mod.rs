@@ -8,7 +8,7 @@ use crate::{
     call::{Call, Listing, ToolList},
     context::Context,
     failure::Failure,
-    middleware::{Hooks, Middleware, Order},
+    middleware::{Explained, Hooks, Middleware, Order},
     next::Next,
     outcome::Outcome,
     registry::Code,
@@ -90,6 +90,11 @@ impl Middleware for Safety {
 
     fn needs_tools(&self) -> bool {
         true
+    }
+
+    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
+        let decision = self.decide(call.tool(), &cx.session().namespace);
+        Some(Explained::of(&decision, &format!("at or below {}", self.allowed)))
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {

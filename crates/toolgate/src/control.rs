@@ -1,0 +1,131 @@
+//! Control data: what a request says in `_meta` to narrow what it may do. It never widens anything.
+
+use std::sync::Arc;
+
+use toolgate_wire::Json;
+
+use crate::{identity::ToolId, selector::Selector};
+
+const PARENT: &str = "parent_call_uuid";
+const POLICY: &str = "policyId";
+const ALLOWED: &str = "allowedTools";
+
+/// What was lifted off one request's `_meta`, with what it inherits from the call that it is part of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    /// The call that this one is part of.
+    pub parent: Option<Arc<str>>,
+    /// Policies that must allow the call, besides those that the operator bound to it.
+    pub policies: Vec<Arc<str>>,
+    /// Lists of tools; a tool must be on each of them.
+    pub allowed: Vec<Arc<AllowedTools>>,
+}
+
+impl Control {
+    /// The members of `_meta` that are lifted off at the door. They never reach a tool.
+    pub const KEYS: [&str; 3] = [PARENT, POLICY, ALLOWED];
+
+    /// Takes the control data out of `_meta`, and gives it with what is left of `_meta`, `None` if nothing
+    /// is. Gives `None` if there is no control data.
+    ///
+    /// Data of the wrong type narrows to nothing: an allow list that is no list allows no tool, a policy
+    /// that is no text is one that nobody knows.
+    #[must_use]
+    pub fn lift(meta: &Json) -> Option<(Self, Option<Json>)> {
+        let mut rest = meta.object()?;
+        let parent = rest.remove(PARENT);
+        let policy = rest.remove(POLICY);
+        let allowed = rest.remove(ALLOWED);
+        if !rest.is_changed() {
+            return None;
+        }
+        let text = |json: Json| Arc::from(json.text().unwrap_or_default().as_ref());
+        let control = Self {
+            parent: parent.map(text),
+            policies: policy.map(text).into_iter().collect(),
+            allowed: allowed.map(|json| Arc::new(AllowedTools::read(&json))).into_iter().collect(),
+        };
+        Some((control, if rest.is_empty() { None } else { Some(rest.finish()) }))
+    }
+
+    /// Whether it narrows anything.
+    #[must_use]
+    pub fn narrows(&self) -> bool {
+        !self.policies.is_empty() || !self.allowed.is_empty()
+    }
+
+    /// Adds what the call that this one is part of was narrowed to.
+    pub fn inherit(&mut self, parent: &Self) {
+        self.policies.extend(parent.policies.iter().cloned());
+        self.allowed.extend(parent.allowed.iter().cloned());
+    }
+}
+
+/// `_meta.allowedTools`: selectors (`server/tool`), or names of tools on any server; globs in both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedTools(Vec<Selector>);
+
+impl AllowedTools {
+    fn read(json: &Json) -> Self {
+        let entries = json.array().unwrap_or_default();
+        Self(entries.iter().filter_map(|entry| Self::selector(&entry.text()?)).collect())
+    }
+
+    fn selector(text: &str) -> Option<Selector> {
+        text.parse().or_else(|_| format!("*/{text}").parse()).ok()
+    }
+
+    /// Whether the list has this tool.
+    #[must_use]
+    pub fn covers(&self, tool: &ToolId) -> bool {
+        self.0.iter().any(|selector| selector.covers(tool))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolgate_wire::Limits;
+
+    use super::*;
+
+    fn lift(text: &'static str) -> Option<(Control, Option<Json>)> {
+        Control::lift(&Json::parse(text, &Limits::default()).unwrap())
+    }
+
+    #[test]
+    fn control_data_is_lifted_and_the_rest_stays_as_it_was() {
+        assert_eq!(lift(r#"{"progressToken": 1}"#), None);
+        let (control, rest) = lift(
+            r#"{"a": 1e5, "policyId":"p","allowedTools":["x","s/y*"],"parent_call_uuid":"u"}"#,
+        )
+        .unwrap();
+        assert_eq!(rest.unwrap().as_str(), r#"{"a": 1e5}"#);
+        assert_eq!(control.parent.as_deref(), Some("u"));
+        assert_eq!(control.policies, [Arc::from("p")]);
+        let covers =
+            |server: &str, name: &str| control.allowed[0].covers(&ToolId::new(server, name));
+        assert!(covers("any", "x") && covers("s", "yes") && !covers("t", "yes"));
+        assert_eq!(lift(r#"{"policyId":"p"}"#).unwrap().1, None);
+    }
+
+    #[test]
+    fn data_of_the_wrong_type_narrows_to_nothing() {
+        for text in
+            [r#"{"allowedTools":"x"}"#, r#"{"allowedTools":null}"#, r#"{"allowedTools":[1]}"#]
+        {
+            let (control, _) = lift(text).unwrap();
+            assert!(!control.allowed[0].covers(&ToolId::new("s", "x")), "{text}");
+        }
+        assert_eq!(lift(r#"{"policyId":7}"#).unwrap().0.policies, [Arc::from("")]);
+    }
+
+    #[test]
+    fn a_nested_call_is_narrowed_by_both() {
+        let (mut child, _) = lift(r#"{"allowedTools":["*"]}"#).unwrap();
+        let (parent, _) = lift(r#"{"allowedTools":["x"],"policyId":"p"}"#).unwrap();
+        child.inherit(&parent);
+        let tool = ToolId::new("s", "y");
+        assert!(!child.allowed.iter().all(|list| list.covers(&tool)));
+        assert_eq!(child.policies.len(), 1);
+    }
+}
