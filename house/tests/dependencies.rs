@@ -16,7 +16,11 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("toolgate-wire", &[]),
     ("toolgate", &["toolgate-wire"]),
     ("toolgate-rmcp", &["toolgate", "toolgate-wire"]),
-    ("toolgate-gateway", &["toolgate", "toolgate-wire"]),
+    ("toolgate-store", &["toolgate", "toolgate-wire"]),
+    (
+        "toolgate-gateway",
+        &["toolgate", "toolgate-wire", "toolgate-store"],
+    ),
     (
         "toolgate-cli",
         &[
@@ -24,6 +28,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "toolgate-wire",
             "toolgate-gateway",
             "toolgate-rmcp",
+            "toolgate-store",
         ],
     ),
     ("house", &[]),

@@ -101,7 +101,7 @@ impl Server {
     fn answer(&self, method: &str, id: &Value, params: &Value, line: &str) {
         let is_modern = params["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28";
         let mut result = match method {
-            "server/discover" if is_modern => json!({
+            "server/discover" => json!({
                 "supportedVersions": ["2026-07-28"],
                 "capabilities": {"tools": {"listChanged": true}, "resources": {}},
             }),

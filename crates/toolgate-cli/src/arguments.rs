@@ -2,7 +2,10 @@
 
 use clap::{Parser, Subcommand, builder::styling};
 
-use crate::commands::{completions::Completions, wrap::Wrap};
+use crate::commands::{
+    chain::Chain, check::Check, completions::Completions, config::ConfigCommand, why::Why,
+    wrap::Wrap,
+};
 
 const STYLES: styling::Styles = styling::Styles::styled()
     .header(styling::AnsiColor::Green.on_default().bold())
@@ -28,5 +31,9 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Wrap(Box<Wrap>),
+    Chain(Box<Chain>),
+    Check(Box<Check>),
+    Why(Box<Why>),
+    Config(ConfigCommand),
     Completions(Completions),
 }

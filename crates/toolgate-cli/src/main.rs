@@ -3,6 +3,7 @@
 mod arguments;
 mod commands;
 mod log;
+mod overlay;
 
 use std::process::ExitCode;
 

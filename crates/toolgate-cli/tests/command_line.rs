@@ -104,7 +104,6 @@ fn a_wrong_config_says_where_and_refuses_to_start() {
             &["`echo` does not select tools"],
         ),
         ("[policies.team]\nallow = []\n", &["policies"]),
-        ("[namespaces.dev]\n", &["`dev`"]),
         ("oh no", &["line 1"]),
     ] {
         let output = chain(config, &[]);

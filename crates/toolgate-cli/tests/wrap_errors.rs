@@ -67,7 +67,14 @@ fn provoke(code: Code) -> Option<Value> {
         }
         // No answer may be sent for a cancelled call: `wrap_passes` shows that none is. The other two
         // come from tools and layers written with the library, and are provoked there.
-        Code::Cancelled | Code::ToolFailed | Code::Internal => return None,
+        Code::Cancelled | Code::ToolFailed | Code::Refused | Code::Internal => return None,
+        Code::PolicyDenied
+        | Code::ToolInactive
+        | Code::ToolNotAllowed
+        | Code::ToolQuarantined
+        | Code::ToolDisabled
+        | Code::RateLimited
+        | Code::QuotaExceeded => return None,
         other => panic!("nobody says how {other:?} is provoked"),
     })
 }

@@ -13,6 +13,7 @@ use crate::{identity::ToolId, selector::Selector, tier::Tier, tool::Tool};
 pub struct Call {
     tool: Arc<Tool>,
     arguments: Option<Json>,
+    wire_name: Option<Arc<str>>,
     changed: bool,
 }
 
@@ -20,7 +21,14 @@ impl Call {
     /// A call of `tool`.
     #[must_use]
     pub fn new(tool: Arc<Tool>, arguments: Option<Json>) -> Self {
-        Self { tool, arguments, changed: false }
+        Self { tool, arguments, wire_name: None, changed: false }
+    }
+
+    /// With the name that the client called it by, where that is not the server's own name.
+    #[must_use]
+    pub fn with_wire_name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.wire_name = Some(name.into());
+        self
     }
 
     /// The tool that is called.
@@ -33,6 +41,12 @@ impl Call {
     #[must_use]
     pub fn id(&self) -> &ToolId {
         self.tool.id()
+    }
+
+    /// The name that the client called it by, if the door says. For records; it decides nothing.
+    #[must_use]
+    pub fn wire_name(&self) -> Option<&Arc<str>> {
+        self.wire_name.as_ref()
     }
 
     /// The arguments, as they came in.

@@ -1,6 +1,6 @@
 //! Why a call did not end well: the one error type inside the chain.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use toolgate_wire::Json;
 
@@ -44,6 +44,7 @@ struct Inner {
     rule: Option<String>,
     ran: Ran,
     retry: Retry,
+    retry_after: Option<Duration>,
     rpc: Option<RpcError>,
 }
 
@@ -92,6 +93,7 @@ impl Failure {
             rule: None,
             ran,
             retry: entry.retry,
+            retry_after: None,
             rpc: None,
         }))
     }
@@ -171,6 +173,13 @@ impl Failure {
         self
     }
 
+    /// Says how long to wait before the same call may pass. The caller reads it in seconds.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.0.retry_after = Some(wait);
+        self
+    }
+
     /// Replaces the message.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
@@ -232,6 +241,13 @@ impl Failure {
         self.0.retry
     }
 
+    /// How many seconds to wait before the same call may pass, rounded up, if the failure says.
+    #[must_use]
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        let wait = self.0.retry_after?;
+        Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
+    }
+
     /// The error of the server that it came from.
     #[must_use]
     pub fn rpc(&self) -> Option<&RpcError> {
@@ -250,8 +266,13 @@ impl Failure {
             "expected": self.0.expected,
             "suggestion": self.suggestion().unwrap_or(self.0.code.entry().hint),
         });
-        if let (Some(rule), Some(data)) = (&self.0.rule, data.as_object_mut()) {
-            data.insert("rule".to_owned(), rule.as_str().into());
+        if let Some(data) = data.as_object_mut() {
+            if let Some(rule) = &self.0.rule {
+                data.insert("rule".to_owned(), rule.as_str().into());
+            }
+            if let Some(seconds) = self.retry_after_seconds() {
+                data.insert("retry_after".to_owned(), seconds.into());
+            }
         }
         RpcError {
             code: self.0.code.entry().rpc,

@@ -11,6 +11,8 @@ pub mod middleware;
 mod next;
 mod outcome;
 mod registry;
+#[cfg(feature = "schema")]
+mod schema;
 mod selector;
 pub mod settings;
 pub mod stack;

@@ -1,11 +1,22 @@
 //! What a middleware is, and a folder for each one that comes with toolgate.
 
 pub mod audit;
+pub mod call_id;
 pub mod error_results;
+pub mod filter;
+pub mod flags;
+pub mod log;
+pub mod overrides;
+#[cfg(feature = "rate-limit")]
+pub mod rate_limit;
 pub mod response_limit;
 pub mod retry;
 pub mod safety;
+#[cfg(feature = "sanitize")]
+pub mod sanitize;
 pub mod timeout;
+#[cfg(feature = "validate")]
+pub mod validate;
 
 use std::{fmt, future::Future, pin::Pin};
 

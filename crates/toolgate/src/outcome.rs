@@ -39,6 +39,12 @@ impl ToolResult {
         Self { json: Json::value(&value), is_error: false, input_required: false }
     }
 
+    /// The same result with another text, of which `isError` and `resultType` are the same.
+    #[must_use]
+    pub fn with_json(&self, json: Json) -> Self {
+        Self { json, ..*self }
+    }
+
     /// The result object.
     #[must_use]
     pub fn json(&self) -> &Json {

@@ -61,33 +61,33 @@ impl<'de> Deserialize<'de> for Selector {
     }
 }
 
-/// Linear in practice and never exponential: only the last `*` is ever retried.
-fn glob(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                retry = Some((p + 1, t));
-                p += 1;
+/// Whether the whole text fits the pattern, by the rules of [`Selector`]. Allocates nothing; linear in
+/// practice and never exponential: only the last `*` is ever retried.
+pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+    let (mut pattern, mut text) = (pattern, text);
+    let mut retry: Option<(&str, &str)> = None;
+    loop {
+        let (mut wanted, mut given) = (pattern.chars(), text.chars());
+        match (wanted.next(), given.next()) {
+            (Some('*'), _) => {
+                pattern = wanted.as_str();
+                retry = Some((pattern, text));
             }
-            Some(c) if *c == '?' || text.get(t) == Some(c) => {
-                p += 1;
-                t += 1;
+            (Some(want), Some(got)) if want == '?' || want == got => {
+                (pattern, text) = (wanted.as_str(), given.as_str());
             }
-            _ => match retry {
-                Some((after_star, from)) => {
-                    retry = Some((after_star, from + 1));
-                    p = after_star;
-                    t = from + 1;
-                }
-                None => return false,
-            },
+            (None, None) => return true,
+            // The last `*` takes one character more.
+            (_, Some(_)) => {
+                let Some((after_star, from)) = retry else { return false };
+                let mut longer = from.chars();
+                longer.next();
+                (pattern, text) = (after_star, longer.as_str());
+                retry = Some((after_star, text));
+            }
+            (Some(_), None) => return false,
         }
     }
-    pattern.get(p..).is_none_or(|rest| rest.iter().all(|c| *c == '*'))
 }
 
 #[cfg(test)]

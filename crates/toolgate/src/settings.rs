@@ -69,6 +69,7 @@ impl<'de> Deserialize<'de> for ChainOrder {
 
 /// `annotations = "trust" | "ignore"`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Annotations {
     /// A tool's hints give it its tier where no rule does.
@@ -80,6 +81,7 @@ pub enum Annotations {
 
 /// `[limits]`
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
     /// The most bytes of one result, or `"off"`.

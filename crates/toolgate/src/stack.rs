@@ -76,27 +76,45 @@ pub fn build(settings: &Settings) -> Result<Stack, StackError> {
     Ok(Stack { chain: builder.build()?, audit })
 }
 
+impl Stack {
+    /// The stack for changed settings. Sinks whose own settings did not change go on as they are.
+    pub fn successor(&self, old: &Settings, new: &Settings) -> Result<Self, StackError> {
+        let same = (&old.audit, &old.redact) == (&new.audit, &new.redact);
+        let audit = if same {
+            self.audit.clone()
+        } else {
+            AuditSink::open(&new.audit, &new.redact)?
+        };
+        let chain = with_sinks(new, audit.as_ref())?.build()?;
+        Ok(Self { chain, audit })
+    }
+}
+
 /// The same, unfinished: layers of your own go inside of those that the settings describe.
 pub fn builder(settings: &Settings) -> Result<(Builder, Option<AuditSink>), StackError> {
     let audit = AuditSink::open(&settings.audit, &settings.redact)?;
+    Ok((with_sinks(settings, audit.as_ref())?, audit))
+}
+
+fn with_sinks(settings: &Settings, audit: Option<&AuditSink>) -> Result<Builder, StackError> {
     let mut builder = Chain::builder();
     match &settings.chain {
         ChainOrder::Default => {
             for (name, _) in DEFAULT_ORDER {
-                builder = add(builder, name, settings, audit.as_ref()).unwrap_or_else(|(b, _)| b);
+                builder = add(builder, name, settings, audit).unwrap_or_else(|(b, _)| b);
             }
         }
         ChainOrder::Listed(layers) => {
             for listed in layers {
                 let known = DEFAULT_ORDER.iter().find(|(name, _)| name == listed);
                 let (name, _) = known.ok_or_else(|| StackError::Unknown(listed.clone()))?;
-                builder = add(builder, name, settings, audit.as_ref())
+                builder = add(builder, name, settings, audit)
                     .map_err(|(_, missing)| StackError::NotSet { layer: name, missing })?;
             }
             heeded(settings, layers)?;
         }
     }
-    Ok((builder, audit))
+    Ok(builder)
 }
 
 /// Adds the layer of this name if it is switched on; else says what is missing.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// How much harm a tool can do. Ordered: `readonly < mutating < destructive`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
     /// Observes and changes nothing.

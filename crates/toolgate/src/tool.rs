@@ -37,6 +37,13 @@ impl Tool {
         Self { id, definition: Some(definition), hints, tier }
     }
 
+    /// The same tool under another definition: what a client is shown. Who the tool is and what is known
+    /// about it stay what they are, whatever the definition says.
+    #[must_use]
+    pub fn published(&self, definition: Json) -> Self {
+        Self { definition: Some(definition), ..self.clone() }
+    }
+
     /// Who the tool is.
     #[must_use]
     pub fn id(&self) -> &ToolId {
@@ -129,6 +136,7 @@ impl Default for TierRules {
 
 /// Settings of one tool, or of all that a selector covers: `[namespaces.N.tools."server/tool"]`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ToolSettings {
     /// The tool's safety tier, over its own annotations.

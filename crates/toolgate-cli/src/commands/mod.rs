@@ -1,17 +1,45 @@
 //! The commands, one file each.
 
+pub(crate) mod chain;
+pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod keep_server;
+pub(crate) mod why;
 pub(crate) mod wrap;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
-use crate::arguments::Command;
+use toolgate_gateway::wrap::Inspection;
+
+use crate::{arguments::Command, overlay::Overlay};
 
 /// Runs the command that was asked for.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Wrap(wrap) => wrap.run(),
+        Command::Chain(chain) => chain.run(),
+        Command::Check(check) => check.run(),
+        Command::Why(why) => why.run(),
+        Command::Config(config) => config.run(),
         Command::Completions(completions) => completions.run(),
+    }
+}
+
+/// One thread is enough for one client.
+pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// Looks at the server that the config or the command line names, or at the settings alone.
+pub(crate) fn inspect(overlay: &Overlay, command: &[OsString]) -> anyhow::Result<Inspection> {
+    let config = overlay.read()?;
+    let mut options = chain::without_server(overlay);
+    match overlay.server(&config, command)? {
+        None => Ok(Inspection::of_settings(&options)?),
+        Some((name, server)) => {
+            (options.name, options.server) = (name, server);
+            Ok(runtime()?.block_on(Inspection::of_server(&options))?)
+        }
     }
 }

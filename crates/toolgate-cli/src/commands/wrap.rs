@@ -1,21 +1,15 @@
 //! `toolgate wrap [OPTIONS] -- CMD ARGS…`
 
-use std::{
-    ffi::OsString,
-    io::{IsTerminal as _, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-    time::Duration,
-};
+use std::{ffi::OsString, io::IsTerminal as _, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
-use toolgate::{
-    Tier,
-    middleware::{audit::Target, retry::RetryConfig},
-    settings::{Settings, Switch},
+use toolgate_gateway::{
+    Environment,
+    wrap::{self, Inspection, Options},
 };
-use toolgate_gateway::{Environment, ServerCommand, config, wrap};
+
+use crate::overlay::Overlay;
 
 /// Govern one MCP server: put `toolgate wrap --` in front of its command
 ///
@@ -28,29 +22,8 @@ use toolgate_gateway::{Environment, ServerCommand, config, wrap};
     \"args\": [\"wrap\", \"--safety\", \"readonly\", \"--\", \"npx\", \"-y\",\n               \
     \"@modelcontextprotocol/server-filesystem\", \".\"] } } }")]
 pub(crate) struct Wrap {
-    /// Allow tools up to this tier: readonly, mutating or destructive. Others are hidden and refused
-    #[arg(long, value_name = "TIER")]
-    safety: Option<Tier>,
-
-    /// Where the audit goes: a file, `stderr` or `off` [default: toolgate/audit.jsonl in the state folder]
-    #[arg(long, value_name = "FILE")]
-    audit: Option<String>,
-
-    /// The most bytes of one result, or `off` [default: `1_000_000`]
-    #[arg(long, value_name = "BYTES")]
-    limit: Option<Switch<usize>>,
-
-    /// How long a call may take, as 60s or 5m, or `off` [default: 5m]
-    #[arg(long, value_name = "TIME")]
-    timeout: Option<Switch<Duration>>,
-
-    /// Try readonly calls again, so often at most, when the failure passes by itself
-    #[arg(long, value_name = "TIMES")]
-    retry: Option<u32>,
-
-    /// Read settings from a toolgate.toml; options given here win
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    overlay: Overlay,
 
     /// Start the server again, with growing waits, when it ends by itself
     #[arg(long)]
@@ -72,8 +45,8 @@ pub(crate) struct Wrap {
     #[arg(long)]
     print_chain: bool,
 
-    /// The server's command and its arguments
-    #[arg(last = true, value_name = "CMD", required_unless_present = "print_chain")]
+    /// The server's command and its arguments; not needed where the config names the server
+    #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -86,69 +59,45 @@ fn variable(text: &str) -> Result<(OsString, OsString), String> {
 
 impl Wrap {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let settings = self.settings()?;
-        let environment = match self.only_env {
-            Some(names) => Environment::Only(names),
-            None => Environment::All,
-        };
-        let server = ServerCommand { command: self.command, environment, set: self.env };
-        let options = wrap::Options {
-            server,
-            settings,
-            restart: self.restart,
-            start_timeout: self.start_timeout,
-        };
-        let wrap = wrap::Wrap::new(options)?;
+        let options = self.options()?;
         if self.print_chain {
-            writeln!(std::io::stdout(), "{}", wrap.chain())?;
-            return Ok(ExitCode::SUCCESS);
+            return super::chain::print(&Inspection::of_settings(&options)?);
         }
+        let wrap = wrap::Wrap::new(options)?;
         if std::io::stdin().is_terminal() {
             explain();
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = super::runtime()?;
         let code = runtime.block_on(wrap.run());
         // A read of a terminal that never ends must not keep us.
         runtime.shutdown_background();
         Ok(ExitCode::from(code))
     }
 
-    /// The file first, then the options over it.
-    fn settings(&self) -> anyhow::Result<Settings> {
-        let loaded = self.config.as_deref().map(config::read).transpose()?;
-        let says_audit = loaded.as_ref().is_some_and(|loaded| loaded.says_audit);
-        let mut settings = loaded.map(|loaded| loaded.settings).unwrap_or_default();
-        if let Some(tier) = self.safety {
-            settings.safety = Some(tier);
+    fn options(&self) -> anyhow::Result<Options> {
+        let config = self.overlay.read()?;
+        let found = self.overlay.server(&config, &self.command)?;
+        let (name, mut server) = match found {
+            None if self.print_chain => Default::default(),
+            found => found.context(
+                "which server? Write its command after `--`, or name one of the config with `--server`: \
+                 toolgate wrap [OPTIONS] -- CMD ARGS…",
+            )?,
+        };
+        if let Some(names) = &self.only_env {
+            server.environment = Environment::Only(names.clone());
         }
-        if let Some(limit) = self.limit {
-            settings.limits.response_bytes = limit;
-        }
-        if let Some(timeout) = self.timeout {
-            settings.limits.timeout = timeout;
-        }
-        if let Some(times) = self.retry {
-            settings.retry = Some(RetryConfig { times, ..settings.retry.unwrap_or_default() });
-        }
-        match &self.audit {
-            Some(target) => settings.audit.file = Target::from(target.as_str()),
-            None if says_audit => {}
-            None => settings.audit.file = Target::File(default_audit_file()?),
-        }
-        Ok(settings)
+        server.set.extend(self.env.iter().cloned());
+        Ok(Options {
+            name,
+            namespace: self.overlay.namespace.clone(),
+            server,
+            settings: self.overlay.source(),
+            watch: self.overlay.watch(),
+            restart: self.restart,
+            start_timeout: self.start_timeout,
+        })
     }
-}
-
-fn default_audit_file() -> anyhow::Result<PathBuf> {
-    let folder = |name: &str| {
-        let path = PathBuf::from(std::env::var_os(name)?);
-        path.is_absolute().then_some(path)
-    };
-    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-    let state = state.context(
-        "no place for the audit file: neither XDG_STATE_HOME nor HOME is set; choose one with `--audit`",
-    )?;
-    Ok(state.join("toolgate/audit.jsonl"))
 }
 
 /// Tells a person who runs it by hand what it waits for.

@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use super::keeper::{self, Role};
 
 /// What to start, and with what around it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ServerCommand {
     /// The program and its arguments.
     pub command: Vec<OsString>,
@@ -22,6 +22,8 @@ pub struct ServerCommand {
     pub environment: Environment,
     /// Further variables, set over those.
     pub set: Vec<(OsString, OsString)>,
+    /// The folder that it is started in; ours if not set.
+    pub folder: Option<PathBuf>,
 }
 
 /// Which environment variables a server gets.
@@ -101,6 +103,9 @@ pub(crate) fn start(server: &ServerCommand) -> Result<(Server, Pipes), StartErro
         command.env_clear();
         let needed = NEEDED.iter().map(OsStr::new).chain(names.iter().map(OsString::as_os_str));
         command.envs(needed.filter_map(|name| Some((name, std::env::var_os(name)?))));
+    }
+    if let Some(folder) = &server.folder {
+        command.current_dir(folder);
     }
     command.envs(server.set.iter().map(|(name, value)| (name, value)));
     let mut child = command.spawn().map_err(failed)?;

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure, Tool};
 use toolgate_wire::{Json, Message, Object, Shape, era, request};
 
-use super::{hub::Hub, upstream::exchange};
+use super::{hub::Hub, tools::Tools, upstream::exchange};
 
 /// A server that lists more pages than this goes round in circles.
 const MOST_PAGES: usize = 1000;
@@ -17,36 +17,42 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Learns all tools of the server, once for everybody who waits for it.
 ///
 /// If that fails, what was known before stays; a tool that is not known then is denied, not allowed.
-pub(crate) async fn learn_all(hub: &Hub, name: &str, cancel: &CancellationToken) {
-    let _asking = hub.tools.asking.lock().await;
-    if !hub.tools.must_ask(name) {
+pub(crate) async fn learn_all(hub: &Hub, tools: &Tools, name: &str, cancel: &CancellationToken) {
+    let _asking = tools.asking.lock().await;
+    if !tools.must_ask(name) {
         return;
     }
     let pages = tokio::select! {
-        pages = all_pages(hub) => pages,
+        pages = all_pages(hub, tools) => pages,
         () = cancel.cancelled() => return,
     };
     match pages {
-        Ok(pages) => hub.tools.replace(&pages),
+        Ok(pages) => tools.replace(&pages),
         Err(failure) => {
-            hub.tools.asked_in_vain();
+            tools.asked_in_vain();
             tracing::warn!(server = %hub.server, "cannot list the server's tools: {failure}");
         }
     }
 }
 
-async fn all_pages(hub: &Hub) -> Result<Vec<Vec<Arc<Tool>>>, Failure> {
+/// Learns all tools of the server, or says why not.
+pub(crate) async fn all_tools(hub: &Hub, tools: &Tools) -> Result<(), Failure> {
+    tools.replace(&all_pages(hub, tools).await?);
+    Ok(())
+}
+
+async fn all_pages(hub: &Hub, tools: &Tools) -> Result<Vec<Vec<Arc<Tool>>>, Failure> {
     let mut pages = Vec::new();
     let mut cursor: Option<Json> = None;
     for _ in 0..MOST_PAGES {
         let page = page(hub, cursor.as_ref()).await?;
-        let Some((tools, _)) = hub.tools.learn(&page) else {
+        let Some((learnt, _)) = tools.learn(&page) else {
             return Err(Failure::new(
                 Code::ServerProtocol,
                 "the answer to tools/list has no tools",
             ));
         };
-        pages.push(tools);
+        pages.push(learnt);
         // Only a missing cursor is the end: an empty one is a cursor.
         cursor = page.member("nextCursor").filter(|json| json.text().is_some());
         if cursor.is_none() {

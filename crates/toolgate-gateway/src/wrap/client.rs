@@ -79,6 +79,7 @@ async fn take_one(hub: &Arc<Hub>, line: Bytes, batch: Option<Arc<Batch>>) {
         Ok(message) => message,
         Err(refused) => return refuse(hub, &refused).await,
     };
+    let governance = hub.governance();
     match (message.shape(), message.method()) {
         (Shape::Request, "initialize") => {
             hub.note_initialize(&message);
@@ -89,11 +90,13 @@ async fn take_one(hub: &Arc<Hub>, line: Bytes, batch: Option<Arc<Batch>>) {
             }
         }
         (Shape::Request, "tools/call") => requests::take_up(hub, message, batch),
-        (Shape::Request, "tools/list") if hub.chain.sees_listings() => {
+        (Shape::Request, "tools/list") if governance.chain().sees_listings() => {
             requests::take_up(hub, message, batch);
         }
         (Shape::Request, "tools/list") => drop(forward(hub, &message, Waiter::Listing).await),
-        (Shape::Request, _) if hub.chain.sees_requests() => requests::take_up(hub, message, batch),
+        (Shape::Request, _) if governance.chain().sees_requests() => {
+            requests::take_up(hub, message, batch)
+        }
         (Shape::Request, _) => drop(forward(hub, &message, Waiter::Client).await),
         _ => pass(hub, message).await,
     }

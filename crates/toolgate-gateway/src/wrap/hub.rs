@@ -9,15 +9,16 @@ use std::{
     },
 };
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use toolgate::{Chain, ClientInfo, Code, Context, Failure, Ran, Session};
+use toolgate::{ClientInfo, Code, Context, Failure, Ran, Session};
 use toolgate_wire::{Id, Json, Limits, Message, era, error_response};
 
 use super::{
+    governance::Governance,
     pending::{Arrival, PendingTable, Waiter},
-    tools::Tools,
 };
 use crate::outbox::Outbox;
 
@@ -25,13 +26,12 @@ use crate::outbox::Outbox;
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) server: Arc<str>,
-    pub(crate) chain: Chain,
+    governance: ArcSwap<Governance>,
     pub(crate) session: Arc<Session>,
     pub(crate) limits: Limits,
     pub(crate) most_in_flight: usize,
     pub(crate) to_client: Outbox,
     pub(crate) pending: Arc<PendingTable>,
-    pub(crate) tools: Tools,
     pub(crate) tasks: TaskTracker,
     pub(crate) start_timeout: std::time::Duration,
     /// The server did not answer `initialize` in time.
@@ -66,16 +66,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Hub {
     pub(crate) fn new(
-        chain: Chain,
+        server: Arc<str>,
+        governance: Governance,
         session: Session,
         settings: &toolgate::settings::Settings,
         start_timeout: std::time::Duration,
     ) -> Self {
-        let server: Arc<str> = super::SERVER.into();
         Self {
-            tools: Tools::new(Arc::clone(&server), settings.tier_rules()),
             server,
-            chain,
+            governance: ArcSwap::from_pointee(governance),
             session: Arc::new(session),
             limits: Limits { max_bytes: settings.limits.message_bytes, ..Limits::default() },
             most_in_flight: settings.limits.in_flight,
@@ -89,6 +88,17 @@ impl Hub {
             client: Mutex::default(),
             own_ids: AtomicU64::new(0),
         }
+    }
+
+    /// What governs a call that starts now.
+    pub(crate) fn governance(&self) -> Arc<Governance> {
+        self.governance.load_full()
+    }
+
+    /// From here on, calls that start are governed by this. Those under way finish by what they started
+    /// with.
+    pub(crate) fn govern_by(&self, governance: Governance) {
+        self.governance.store(Arc::new(governance));
     }
 
     /// The way to the server.

@@ -7,11 +7,12 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
-use toolgate::{Code, Failure, Session, middleware::audit::AuditSink, stack::Stack};
+use toolgate::{Code, Failure};
 
 use super::{
-    Options, client,
+    Options, SettingsSource, client,
     hub::{Hub, Link},
+    reload::{ConfigWatch, reload},
     restart::{self, Backoff},
     server,
 };
@@ -25,7 +26,7 @@ use crate::{
 };
 
 /// After the client closed its end, calls in flight may take this long.
-const LAST_CALLS: Duration = Duration::from_secs(30);
+const LAST_CALLS: Duration = Duration::from_secs(10);
 /// After its input was closed, a server may take this long to end by itself.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// What is queued for a client may take this long to be read.
@@ -52,11 +53,13 @@ struct Events {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
-    audit: Option<AuditSink>,
+    config: ConfigWatch,
+    hub: Arc<Hub>,
+    settings: SettingsSource,
 }
 
 impl Events {
-    fn new(hub: &Arc<Hub>, audit: Option<AuditSink>) -> std::io::Result<Self> {
+    fn new(hub: &Arc<Hub>, options: &Options) -> std::io::Result<Self> {
         let (input, output) = (stdio::input()?, stdio::output()?);
         let writing = Arc::clone(hub);
         Ok(Self {
@@ -65,7 +68,9 @@ impl Events {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
-            audit,
+            config: ConfigWatch::new(options.watch.as_deref()),
+            hub: Arc::clone(hub),
+            settings: Arc::clone(&options.settings),
         })
     }
 
@@ -78,24 +83,26 @@ impl Events {
                 _ = self.terminate.recv() => return End::Signal(15),
                 _ = self.interrupt.recv() => return End::Signal(2),
                 _ = self.hangup.recv() => {
-                    if let Some(audit) = &self.audit {
+                    if let Some(audit) = &self.hub.governance().stack.audit {
                         audit.reopen();
                     }
+                    reload(&self.hub, &self.settings);
                 }
+                () = self.config.changed() => reload(&self.hub, &self.settings),
             }
         }
     }
 }
 
 /// A server that runs, with the tasks that serve its pipes.
-struct Running {
-    server: Server,
-    outbox: Arc<Outbox>,
+pub(super) struct Running {
+    pub(super) server: Server,
+    pub(super) outbox: Arc<Outbox>,
     reader: JoinHandle<()>,
     stderr: JoinHandle<()>,
 }
 
-fn start(hub: &Arc<Hub>, command: &ServerCommand) -> Result<Running, child::StartError> {
+pub(super) fn start(hub: &Arc<Hub>, command: &ServerCommand) -> Result<Running, child::StartError> {
     let (server, (stdin, stdout, stderr)) = child::start(command)?;
     let outbox = Arc::new(Outbox::new());
     let writing = Arc::clone(&outbox);
@@ -110,16 +117,13 @@ fn start(hub: &Arc<Hub>, command: &ServerCommand) -> Result<Running, child::Star
     Ok(Running { server, outbox, reader, stderr })
 }
 
-pub(super) async fn run(options: Options, stack: Stack, session: Session) -> u8 {
-    let audit = stack.audit.clone();
-    let hub = Hub::new(stack.chain, session, &options.settings, options.start_timeout);
-    let hub = Arc::new(hub);
+pub(super) async fn run(hub: &Arc<Hub>, options: &Options) -> u8 {
     // Before the client is read: its first message finds the server's way open.
-    let first = start(&hub, &options.server);
+    let first = start(hub, &options.server);
     if let Ok(running) = &first {
         hub.set_link(Link::Up(Arc::clone(&running.outbox)));
     }
-    let mut events = match Events::new(&hub, audit) {
+    let mut events = match Events::new(hub, options) {
         Ok(events) => events,
         Err(error) => {
             tracing::error!(%error, "cannot use standard input and output");
@@ -127,8 +131,8 @@ pub(super) async fn run(options: Options, stack: Stack, session: Session) -> u8 
         }
     };
     let code = match first {
-        Ok(running) => live(&hub, &options, running, &mut events).await,
-        Err(error) => never_started(&hub, &error, &mut events).await,
+        Ok(running) => live(hub, options, running, &mut events).await,
+        Err(error) => never_started(hub, &error, &mut events).await,
     };
     hub.to_client.close();
     if !events.writer.is_finished() && timeout(LAST_WORDS, &mut events.writer).await.is_err() {
@@ -193,6 +197,12 @@ async fn bury(hub: &Arc<Hub>, running: Running, ending: Ending) {
     let _ = timeout(LAST_WORDS, settled(hub)).await;
 }
 
+/// Waits until every request of the client has its answer.
+async fn answered(hub: &Hub) {
+    settled(hub).await;
+    hub.pending.emptied().await;
+}
+
 /// Waits until no request of the client is being worked on.
 async fn settled(hub: &Hub) {
     hub.tasks.close();
@@ -245,15 +255,15 @@ async fn again(
 
 /// The client closed its end: what is in flight is finished, then the server's input is closed.
 async fn say_goodbye(hub: &Arc<Hub>, mut running: Running) -> u8 {
-    running.outbox.close();
     tokio::select! {
-        _ = timeout(LAST_CALLS, settled(hub)) => {}
+        _ = timeout(LAST_CALLS, answered(hub)) => {}
         ending = running.server.ended() => {
             bury(hub, running, ending).await;
             return 0;
         }
     }
     hub.cancel_all();
+    running.outbox.close();
     let ending = running.server.end(FAREWELL).await;
     bury(hub, running, ending).await;
     0

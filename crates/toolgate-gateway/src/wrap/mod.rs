@@ -5,9 +5,12 @@
 
 mod asking;
 mod client;
+mod governance;
 mod hub;
+mod inspect;
 mod life;
 mod pending;
+mod reload;
 mod reply;
 mod requests;
 mod restart;
@@ -15,64 +18,93 @@ mod server;
 mod tools;
 mod upstream;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use toolgate::{
-    Principal, Session,
-    settings::Settings,
-    stack::{self, Stack, StackError},
-};
+use governance::Governance;
+use hub::Hub;
+pub use inspect::Inspection;
+use toolgate::{Principal, Session, settings::Settings, stack::StackError};
 
 use crate::outbound::child::ServerCommand;
 
-/// The id of the wrapped server: tools are `main/NAME`.
+/// The id of a wrapped server that no config names: its tools are `main/NAME`.
 pub const SERVER: &str = "main";
 
-/// The namespace that the wrapped server joins.
+/// The namespace that a wrapped server joins where nothing else is said.
 pub const NAMESPACE: &str = "default";
 
+/// Reads the settings, once at the start and again whenever their file changes.
+pub type SettingsSource = Arc<dyn Fn() -> Result<Settings, String> + Send + Sync>;
+
 /// What to wrap, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
+    /// The id of the server: its tools are `ID/NAME`.
+    pub name: String,
+    /// The namespace that it joins.
+    pub namespace: String,
     /// The server.
     pub server: ServerCommand,
     /// What the chain is set to.
-    pub settings: Settings,
+    pub settings: SettingsSource,
+    /// The file that the settings come from, to be watched.
+    pub watch: Option<PathBuf>,
     /// Start the server again when it ends by itself.
     pub restart: bool,
     /// How long it may take to answer `initialize`.
     pub start_timeout: Duration,
 }
 
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Why a server cannot be wrapped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WrapError {
+    /// The settings cannot be read.
+    #[error("{0}")]
+    Settings(String),
+    /// The chain cannot be built.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// The server could not be looked at.
+    #[error("cannot look at the server's tools: {0}")]
+    Inspection(String),
+}
+
+/// Everything but the server itself.
+fn hub_for(options: &Options) -> Result<Hub, WrapError> {
+    let settings = (options.settings)().map_err(WrapError::Settings)?;
+    let server: Arc<str> = options.name.as_str().into();
+    let governance = Governance::new(Arc::clone(&server), settings.clone())?;
+    let id: Arc<str> = toolgate::CallId::next().to_string().into();
+    let namespace = options.namespace.as_str().into();
+    let session = Session { id, namespace, principal: Principal::local() };
+    Ok(Hub::new(server, governance, session, &settings, options.start_timeout))
+}
+
 /// A server with a chain in front of it, ready to run.
 #[derive(Debug)]
 pub struct Wrap {
     options: Options,
-    stack: Stack,
-    session: Session,
+    hub: Arc<Hub>,
 }
 
 impl Wrap {
     /// Builds the chain; refuses what does not fit together.
-    pub fn new(options: Options) -> Result<Self, StackError> {
-        let stack = stack::build(&options.settings)?;
-        let principal = Principal::local();
-        let id: Arc<str> = toolgate::CallId::next().to_string().into();
-        let session = Session { id, namespace: NAMESPACE.into(), principal };
-        Ok(Self { options, stack, session })
-    }
-
-    /// The chain, for people who want to see it.
-    #[must_use]
-    pub fn chain(&self) -> &toolgate::Chain {
-        &self.stack.chain
+    pub fn new(options: Options) -> Result<Self, WrapError> {
+        let hub = Arc::new(hub_for(&options)?);
+        Ok(Self { options, hub })
     }
 
     /// Runs until the client is gone, the server is gone for good, or a signal comes. Gives the exit code.
     pub async fn run(self) -> u8 {
-        let audit = self.stack.audit.clone();
-        let code = life::run(self.options, self.stack, self.session).await;
-        if let Some(audit) = audit {
+        let code = life::run(&self.hub, &self.options).await;
+        if let Some(audit) = &self.hub.governance().stack.audit {
             // Blocks, but nothing else runs any more.
             audit.close(Duration::from_secs(5));
             let lost = audit.counts().lost();

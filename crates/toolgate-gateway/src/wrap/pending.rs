@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use toolgate_wire::{Id, Json, Message, notification};
 
 use crate::outbox::Outbox;
@@ -39,7 +39,11 @@ const REMEMBERED: usize = 1024;
 
 /// All requests that wait, by the id under which the server has them.
 #[derive(Debug, Default)]
-pub(crate) struct PendingTable(Mutex<Inner>);
+pub(crate) struct PendingTable {
+    inner: Mutex<Inner>,
+    /// Woken when the last one is gone.
+    empty: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -60,7 +64,14 @@ pub(crate) enum Found {
 
 impl PendingTable {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody waits. For one waiter, at the end.
+    pub(crate) async fn emptied(&self) {
+        while !self.lock().waiting.is_empty() {
+            self.empty.notified().await;
+        }
     }
 
     /// Enters a request; `false` when one with the same id still waits.
@@ -88,7 +99,11 @@ impl PendingTable {
     /// Takes the request that an answer belongs to.
     pub(crate) fn take(&self, id: &Id) -> Found {
         let mut inner = self.lock();
-        match inner.waiting.remove(id) {
+        let waiter = inner.waiting.remove(id);
+        if inner.waiting.is_empty() {
+            self.empty.notify_one();
+        }
+        match waiter {
             Some(waiter) => Found::Waiting(waiter),
             None if inner.given_up.contains(id) => Found::Late,
             None => Found::Unknown,

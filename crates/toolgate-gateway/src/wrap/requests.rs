@@ -8,6 +8,7 @@ use toolgate_wire::{Json, Message};
 
 use super::{
     asking,
+    governance::Governance,
     hub::{Hub, Refusal},
     reply::{Batch, Owed},
     upstream::{Refused, Upstream},
@@ -47,8 +48,10 @@ async fn refuse(hub: &Hub, message: &Message, refusal: Refusal, method: &str, ow
                 return owed.refuse(&failure).await;
             };
             let mut cx = hub.context(message, CancellationToken::new());
-            let call = Call::new(hub.tools.unlisted(&name), message.member("arguments"));
-            let outcome = hub.chain.call(&mut cx, call, &Refused(failure)).await;
+            let governance = hub.governance();
+            let tool = governance.tools.unlisted(&name);
+            let call = Call::new(tool, message.member("arguments"));
+            let outcome = governance.chain().call(&mut cx, call, &Refused(failure)).await;
             owed.reply(outcome.into_reply()).await;
         }
     }
@@ -60,31 +63,34 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
         let text = "params.name of tools/call must be a string";
         return owed.refuse(&Failure::new(Code::InvalidRequest, text)).await;
     };
+    let governance = hub.governance();
     let mut cx = hub.context(message, cancel);
-    let mut end = Upstream::new(hub, message);
+    let mut end = Upstream::new(hub, &governance, message);
     if let Some((control, rest)) = message.member("_meta").as_ref().and_then(Control::lift) {
         cx = cx.with_control(control);
         end = end.with_meta(rest);
     }
-    let tool = tool(hub, &name, &cx).await;
+    let tool = tool(hub, &governance, &name, &cx).await;
     let call = Call::new(tool, message.member("arguments"));
-    let outcome: Outcome = hub.chain.call(&mut cx, call, &end).await;
+    let outcome: Outcome = governance.chain().call(&mut cx, call, &end).await;
     owed.reply(outcome.into_reply()).await;
 }
 
 /// The tool of this name. Only where a layer decides on facts about tools, the server is asked for them.
-async fn tool(hub: &Hub, name: &str, cx: &Context) -> Arc<Tool> {
-    if hub.chain.needs_tools() && hub.tools.must_ask(name) {
-        asking::learn_all(hub, name, cx.cancel()).await;
+async fn tool(hub: &Hub, governance: &Governance, name: &str, cx: &Context) -> Arc<Tool> {
+    let tools = &governance.tools;
+    if governance.chain().needs_tools() && tools.must_ask(name) {
+        asking::learn_all(hub, tools, name, cx.cancel()).await;
     }
-    hub.tools.listed(name).unwrap_or_else(|| hub.tools.unlisted(name))
+    tools.listed(name).unwrap_or_else(|| tools.unlisted(name))
 }
 
 async fn list(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owed) {
     let mut cx = hub.context(message, cancel);
     let cursor = message.member("cursor").and_then(|json| json.text().map(Cow::into_owned));
-    let end = Upstream::new(hub, message);
-    match hub.chain.list(&mut cx, Listing { cursor }, &end).await {
+    let governance = hub.governance();
+    let end = Upstream::new(hub, &governance, message);
+    match governance.chain().list(&mut cx, Listing { cursor }, &end).await {
         Ok(list) => match list.origin().cloned() {
             Some(line) => owed.reply(Reply::Verbatim(line)).await,
             None => owed.reply(Reply::Result(list.into_result())).await,
@@ -95,9 +101,10 @@ async fn list(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
 
 async fn request(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owed) {
     let mut cx = hub.context(message, cancel);
-    let end = Upstream::new(hub, message);
+    let governance = hub.governance();
+    let end = Upstream::new(hub, &governance, message);
     let request = Request { method: message.method().into(), params: message.params() };
-    let answer = hub.chain.request(&mut cx, request, &end).await;
+    let answer = governance.chain().request(&mut cx, request, &end).await;
     // A cancelled request has no answer that anybody may send.
     if cx.cancel().is_cancelled() {
         return owed.send(None).await;

@@ -73,7 +73,7 @@ pub(super) async fn resume(hub: &Arc<Hub>, outbox: &Arc<Outbox>) -> Result<(), F
         let capability = |json: Json| json.get("tools")?.get("listChanged")?.bool();
         listens = answer.member("capabilities").and_then(capability) == Some(true);
     }
-    hub.tools.outdated();
+    hub.governance().tools.outdated();
     hub.set_link(Link::Up(Arc::clone(outbox)));
     if listens {
         hub.to_client.push(notification("notifications/tools/list_changed", None)).await;

@@ -75,7 +75,7 @@ async fn take_one(hub: &Hub, line: Bytes, stray: &mut StrayLines) {
         }
         (Shape::Request | Shape::Notification | Shape::Error, _) => {
             if message.method() == "notifications/tools/list_changed" {
-                hub.tools.outdated();
+                hub.governance().tools.outdated();
             }
             hub.to_client.push(message.line().clone()).await;
         }
@@ -90,7 +90,7 @@ async fn answer(hub: &Hub, id: &Id, message: Message) {
         }
         Found::Waiting(waiter) => {
             if let Waiter::Listing = waiter {
-                hub.tools.learn(&message);
+                hub.governance().tools.learn(&message);
             }
             hub.to_client.push(message.line().clone()).await;
         }

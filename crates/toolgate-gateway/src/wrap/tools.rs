@@ -37,10 +37,38 @@ impl Tools {
         Self { server, rules, known: RwLock::default(), asking: tokio::sync::Mutex::default() }
     }
 
+    /// The same tools, with the tiers that other rules give them.
+    pub(crate) fn judged_by(&self, rules: TierRules) -> Self {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let again = |tool: &Arc<Tool>| match tool.definition() {
+            Some(definition) => Tool::listed(tool.id().clone(), definition.clone(), &rules),
+            None => Tool::unlisted(tool.id().clone(), &rules),
+        };
+        let tools = known.tools.iter().map(|(name, tool)| (name.clone(), Arc::new(again(tool))));
+        let known = Known { tools: tools.collect(), ..Known { tools: HashMap::new(), ..*known } };
+        Self {
+            server: Arc::clone(&self.server),
+            known: RwLock::new(known),
+            asking: tokio::sync::Mutex::default(),
+            rules,
+        }
+    }
+
     /// The tool of this name, if a listing had it.
     pub(crate) fn listed(&self, name: &str) -> Option<Arc<Tool>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.tools.get(name).cloned()
+    }
+
+    /// The id of the server.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// All tools that listings had.
+    pub(crate) fn all(&self) -> Vec<Arc<Tool>> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.tools.values().cloned().collect()
     }
 
     /// A tool of which only the name is known.

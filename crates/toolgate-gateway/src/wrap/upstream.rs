@@ -16,13 +16,14 @@ use toolgate::{
 };
 use toolgate_wire::{Id, Json, Message, Shape};
 
-use super::{hub::Hub, pending::Arrival};
+use super::{governance::Governance, hub::Hub, pending::Arrival};
 use crate::outbox::Outbox;
 
 /// One request of the client, and the way to send it.
 #[derive(Debug)]
 pub(crate) struct Upstream<'a> {
     hub: &'a Hub,
+    governance: &'a Governance,
     message: &'a Message,
     meta: Meta,
     tried: AtomicBool,
@@ -37,8 +38,8 @@ enum Meta {
 }
 
 impl<'a> Upstream<'a> {
-    pub(crate) fn new(hub: &'a Hub, message: &'a Message) -> Self {
-        Self { hub, message, meta: Meta::AsItCame, tried: AtomicBool::new(false) }
+    pub(crate) fn new(hub: &'a Hub, governance: &'a Governance, message: &'a Message) -> Self {
+        Self { hub, governance, message, meta: Meta::AsItCame, tried: AtomicBool::new(false) }
     }
 
     /// Sends this `_meta` instead of the client's.
@@ -200,7 +201,7 @@ impl Endpoint for Upstream<'_> {
                 return Err(Failure::rejected(rpc_error(&answer)));
             }
             let (Some((tools, entries)), Some(result)) =
-                (self.hub.tools.learn(&answer), answer.body())
+                (self.governance.tools.learn(&answer), answer.body())
             else {
                 let message =
                     format!("The server `{}` answered tools/list without tools", self.hub.server);

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 /// `[audit]`: where the records go.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditConfig {
     /// The file that records are appended to, one JSON object a line; `stderr`; or `off`.
@@ -68,6 +69,7 @@ impl<'de> Deserialize<'de> for Target {
 
 /// What happens to a record that finds the queue full.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OnFull {
     /// The call waits for room: nothing is lost, and a slow disk slows calls down.
@@ -79,6 +81,7 @@ pub enum OnFull {
 
 /// `[redact]`: what never reaches a record in clear.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RedactConfig {
     /// Further names of arguments whose values are replaced by a digest.
@@ -101,6 +104,7 @@ impl Default for RedactConfig {
 
 /// How a redacted value is summed up.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Digest {
     /// Plain SHA-256.

@@ -4,6 +4,7 @@
 mod config;
 mod event;
 mod file;
+mod hidden;
 mod redact;
 mod sink;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use std::time::Instant;
 
 pub use config::{AuditConfig, Digest, OnFull, RedactConfig, Target};
 pub use event::Event;
+pub(in crate::middleware) use redact::cut;
 pub use redact::Redactor;
 pub use sink::{AuditCounts, AuditSink, OpenError};
 

@@ -30,7 +30,7 @@ const SECRETS: [&str; 12] = [
 ];
 
 /// Lists of calls within a call. What stands there and is no call is told by its shape only.
-const BATCHES: [&str; 1] = ["operations"];
+pub(super) const BATCHES: [&str; 1] = ["operations"];
 
 /// Texts that are no secret are cut after this many characters.
 const LONGEST_TEXT: usize = 200;
@@ -86,7 +86,7 @@ impl Redactor {
         walk.tell(arguments, 0)
     }
 
-    fn is_sensitive(&self, key: &str) -> bool {
+    pub(in crate::middleware) fn is_sensitive(&self, key: &str) -> bool {
         let lower = key.to_lowercase();
         self.keys.contains(&lower)
             || self.defaults && PAYLOADS.contains(&key)
@@ -95,7 +95,7 @@ impl Redactor {
 
     /// Whether a text is JSON with a sensitive key in it, as from clients that write nested
     /// arguments as text. What only looks like JSON is searched for the words.
-    fn is_sensitive_json(&self, text: &str) -> bool {
+    pub(in crate::middleware) fn is_sensitive_json(&self, text: &str) -> bool {
         if !text.trim_start().starts_with(['{', '[']) {
             return false;
         }
@@ -138,7 +138,7 @@ impl Redactor {
     }
 
     /// Length and the first twelve digits of a digest: enough to see that two values are the same.
-    fn digest(&self, text: &str) -> Value {
+    pub(in crate::middleware) fn digest(&self, text: &str) -> Value {
         let len = text.chars().count();
         match &self.hmac {
             None => json!({"len": len, "sha256_prefix": prefix(&Sha256::digest(text))}),
@@ -252,7 +252,7 @@ impl Walk<'_> {
 }
 
 /// Whether it is a list of calls and of nothing else.
-fn is_batch(json: &Json) -> bool {
+pub(super) fn is_batch(json: &Json) -> bool {
     let elements = json.array();
     elements.is_some_and(|all| all.iter().all(|json| json.kind() == Kind::Object))
 }
@@ -274,7 +274,7 @@ fn shape(json: &Json) -> Value {
 }
 
 /// A text as it may be recorded: not longer than records should be.
-pub(super) fn cut(text: &str) -> String {
+pub(in crate::middleware) fn cut(text: &str) -> String {
     match text.char_indices().nth(LONGEST_TEXT) {
         Some((end, _)) => format!("{}...<truncated>", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),

@@ -15,14 +15,14 @@ const SHORTEST_END: usize = 8;
 const SHORTEST_STUMP: usize = 3;
 
 /// A message, and the places in it that must not be told.
-pub(super) struct Mask<'a> {
+pub(in crate::middleware) struct Mask<'a> {
     message: &'a str,
     hidden: Vec<Range<usize>>,
     ellipses: Vec<Range<usize>>,
 }
 
 impl<'a> Mask<'a> {
-    pub(super) fn new(message: &'a str) -> Self {
+    pub(in crate::middleware) fn new(message: &'a str) -> Self {
         let all = |dots: &'static str| {
             let found = message.match_indices(dots);
             found.map(|(at, dots)| at..at + dots.len())
@@ -56,7 +56,7 @@ impl<'a> Mask<'a> {
     }
 
     /// Hides a value wherever it stands.
-    pub(super) fn hide(&mut self, value: &str) {
+    pub(in crate::middleware) fn hide(&mut self, value: &str) {
         match value.chars().take(LONGEST_WHOLE + 1).count() {
             0 => return,
             count if count < SHORTEST => {
@@ -116,7 +116,7 @@ impl<'a> Mask<'a> {
     }
 
     /// The message with each hidden place masked once.
-    pub(super) fn finish(mut self) -> String {
+    pub(in crate::middleware) fn finish(mut self) -> String {
         self.hidden.retain(|range| !range.is_empty());
         self.hidden.sort_unstable_by_key(|range| range.start);
         let mut clean = String::with_capacity(self.message.len());

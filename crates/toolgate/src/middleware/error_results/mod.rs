@@ -2,7 +2,7 @@
 #![doc = include_str!("README.md")]
 
 mod arguments;
-mod mask;
+pub(in crate::middleware) mod mask;
 #[cfg(test)]
 mod tests;
 
@@ -68,7 +68,7 @@ impl Middleware for ErrorResults {
 /// Whether an error of the server is one of the protocol's own (`-32042`: open this page first;
 /// `-32021`: declare this capability). Those speak to the client, with data that it acts on; a result
 /// would hide them from it.
-fn is_for_the_client(rpc: &RpcError) -> bool {
+pub(in crate::middleware) fn is_for_the_client(rpc: &RpcError) -> bool {
     (-32099..=-32020).contains(&rpc.code)
 }
 
@@ -116,6 +116,9 @@ fn render(failure: &Failure, told: &Told) -> ToolResult {
         }
         if let Some(rule) = failure.rule() {
             meta.insert("rule".to_owned(), rule.into());
+        }
+        if let Some(seconds) = failure.retry_after_seconds() {
+            meta.insert("retry_after".to_owned(), seconds.into());
         }
     }
     let result = serde_json::json!({

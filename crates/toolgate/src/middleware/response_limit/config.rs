@@ -6,6 +6,7 @@ use crate::selector::Selector;
 
 /// Which end of an oversized text is kept.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {
     /// The end, where a terminal has its prompt and a build its error.

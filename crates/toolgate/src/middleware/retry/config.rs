@@ -8,15 +8,18 @@ use crate::duration;
 
 /// `[retry]`: readonly calls are tried again after a failure that passes by itself.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryConfig {
     /// How often a call is tried again, at most.
     pub times: u32,
     /// The wait before the first repetition; each further one waits twice as long.
     #[serde(deserialize_with = "duration::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub base_delay: Duration,
     /// The longest wait.
     #[serde(deserialize_with = "duration::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub max_delay: Duration,
 }
 

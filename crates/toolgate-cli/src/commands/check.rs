@@ -1,0 +1,77 @@
+//! `toolgate check`
+
+use std::{ffi::OsString, io::Write as _, process::ExitCode};
+
+use clap::Args;
+use toolgate_gateway::wrap::Inspection;
+
+use crate::overlay::Overlay;
+
+/// Check the config: keys, chain order, policies, selectors and, with a server, its tools
+///
+/// With a server (after `--`, or named in the config) it is started and asked for its tools: tools
+/// without a tier and selectors that cover nothing are found too. Exits with 0 if all is well, with 1 if
+/// something needs a look, with 2 if the config is refused.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    overlay: Overlay,
+
+    /// Check the settings alone, without starting a server
+    #[arg(long)]
+    offline: bool,
+
+    /// The server's command and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+impl Check {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let inspection = if self.offline {
+            Inspection::of_settings(&super::chain::without_server(&self.overlay))?
+        } else {
+            super::inspect(&self.overlay, &self.command)?
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(
+            out,
+            "ok    the config is read, and its chain has {} layers",
+            inspection.chain().layers().len()
+        )?;
+        let findings = findings(&inspection);
+        if inspection.tools.is_empty() {
+            writeln!(out, "note  no server was asked: tools are not checked")?;
+        } else {
+            writeln!(out, "ok    the server lists {} tools", inspection.tools.len())?;
+        }
+        for finding in &findings {
+            writeln!(out, "look  {finding}")?;
+        }
+        Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// What needs a look.
+fn findings(inspection: &Inspection) -> Vec<String> {
+    let mut findings = Vec::new();
+    if inspection.tools.is_empty() {
+        return findings;
+    }
+    let settings = inspection.settings();
+    if settings.safety.is_some() {
+        for tool in inspection.tools.iter().filter(|tool| tool.tier().is_none()) {
+            findings.push(format!(
+                "`{id}` has no tier, so nobody can call it: [namespaces.{}.tools.\"{id}\"] tier = …",
+                inspection.session().namespace,
+                id = tool.id(),
+            ));
+        }
+    }
+    for (selector, _) in &settings.tools {
+        if !inspection.tools.iter().any(|tool| selector.covers(tool.id())) {
+            findings.push(format!("the settings of `{selector}` cover no tool of this server"));
+        }
+    }
+    findings
+}

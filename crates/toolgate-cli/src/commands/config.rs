@@ -1,0 +1,32 @@
+//! `toolgate config schema | reference`
+
+use std::{io::Write as _, process::ExitCode};
+
+use clap::{Args, Subcommand};
+use toolgate_gateway::config;
+
+/// Print the JSON Schema or the reference page of toolgate.toml
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCommand {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The JSON Schema, so that editors complete and check toolgate.toml
+    Schema,
+    /// Every key with its meaning, as Markdown
+    Reference,
+}
+
+impl ConfigCommand {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let text = match self.what {
+            What::Schema => format!("{:#}\n", config::schema()),
+            What::Reference => config::reference(),
+        };
+        std::io::stdout().write_all(text.as_bytes())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,156 @@
+//! Where settings come from, for every command that needs some: the file, then the environment, then
+//! the command line, each over the one before.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use toolgate::{
+    Tier,
+    middleware::{audit::Target, retry::RetryConfig},
+    settings::{Settings, Switch},
+};
+use toolgate_gateway::{
+    Environment, ServerCommand,
+    config::{Config, environment},
+    wrap::{NAMESPACE, SERVER, SettingsSource},
+};
+
+/// Settings that can be given on the command line.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Overlay {
+    /// Read settings from a toolgate.toml, or servers from the mcp.json of an existing client
+    #[arg(long, value_name = "FILE", env = "TOOLGATE_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The namespace whose settings apply
+    #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
+    pub(crate) namespace: String,
+
+    /// Allow tools up to this tier: readonly, mutating or destructive. Others are hidden and refused
+    #[arg(long, value_name = "TIER", env = "TOOLGATE_SAFETY")]
+    safety: Option<Tier>,
+
+    /// Where the audit goes: a file, `stderr` or `off` [default: toolgate/audit.jsonl in the state folder]
+    #[arg(long, value_name = "FILE", env = "TOOLGATE_AUDIT")]
+    audit: Option<String>,
+
+    /// The most bytes of one result, or `off` [default: `1_000_000`]
+    #[arg(long, value_name = "BYTES", env = "TOOLGATE_LIMIT")]
+    limit: Option<Switch<usize>>,
+
+    /// How long a call may take, as 60s or 5m, or `off` [default: 5m]
+    #[arg(long, value_name = "TIME", env = "TOOLGATE_TIMEOUT")]
+    timeout: Option<Switch<Duration>>,
+
+    /// Try readonly calls again, so often at most, when the failure passes by itself
+    #[arg(long, value_name = "TIMES", env = "TOOLGATE_RETRY")]
+    retry: Option<u32>,
+
+    /// Take this server of the config, by its name in `[servers]` or `mcpServers`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+}
+
+impl Overlay {
+    /// Reads the file, if there is one.
+    pub(crate) fn read(&self) -> anyhow::Result<Config> {
+        for (name, nearest) in environment::unknown() {
+            let help = nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default();
+            tracing::warn!("the variable {name} means nothing to toolgate{help}");
+        }
+        Ok(self.config.as_deref().map(Config::read).transpose()?.unwrap_or_default())
+    }
+
+    /// Gives the settings now, and again whenever they are asked for.
+    pub(crate) fn source(&self) -> SettingsSource {
+        let overlay = self.clone();
+        Arc::new(move || overlay.settings().map_err(|error| error.to_string()))
+    }
+
+    fn settings(&self) -> anyhow::Result<Settings> {
+        let config = self.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+        let mut settings = config.settings(&self.namespace)?;
+        if let Some(tier) = self.safety {
+            settings.safety = Some(tier);
+        }
+        if let Some(limit) = self.limit {
+            settings.limits.response_bytes = limit;
+        }
+        if let Some(timeout) = self.timeout {
+            settings.limits.timeout = timeout;
+        }
+        if let Some(times) = self.retry {
+            settings.retry = Some(RetryConfig { times, ..settings.retry.unwrap_or_default() });
+        }
+        match &self.audit {
+            Some(target) => settings.audit.file = Target::from(target.as_str()),
+            None if config.says_audit(&self.namespace)? => {}
+            None => settings.audit.file = Target::File(state_folder()?.join("audit.jsonl")),
+        }
+        Ok(settings)
+    }
+
+    /// The server to govern: the one named, the one on the command line, or the only one in the file.
+    /// `None` where nobody says.
+    pub(crate) fn server(
+        &self,
+        config: &Config,
+        command: &[OsString],
+    ) -> anyhow::Result<Option<(String, ServerCommand)>> {
+        let servers = config.servers();
+        let name = match (&self.server, command.is_empty()) {
+            (Some(_), false) => {
+                bail!("`--server` and a command after `--` name two servers: give one of them")
+            }
+            (Some(name), true) => name,
+            (None, false) => {
+                let server = ServerCommand {
+                    command: command.to_vec(),
+                    environment: Environment::All,
+                    set: Vec::new(),
+                    folder: None,
+                };
+                return Ok(Some((SERVER.to_owned(), server)));
+            }
+            (None, true) if servers.len() == 1 => match servers.keys().next() {
+                Some(name) => name,
+                None => return Ok(None),
+            },
+            (None, true) => return Ok(None),
+        };
+        let known = || servers.keys().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+        let server = servers.get(name).with_context(|| {
+            format!("there is no server `{name}` in the config: it has {}", known())
+        })?;
+        let command = server.to_command().with_context(|| {
+            format!(
+                "server `{name}` is reached by its url; only a server with a command can be wrapped"
+            )
+        })?;
+        Ok(Some((name.clone(), command)))
+    }
+
+    /// The file to watch.
+    pub(crate) fn watch(&self) -> Option<PathBuf> {
+        self.config.as_deref().map(Path::to_owned)
+    }
+}
+
+/// Where toolgate keeps what it learns.
+pub(crate) fn state_folder() -> anyhow::Result<PathBuf> {
+    let folder = |name: &str| {
+        let path = PathBuf::from(std::env::var_os(name)?);
+        path.is_absolute().then_some(path)
+    };
+    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
+    let state = state.context(
+        "no place for the audit file: neither XDG_STATE_HOME nor HOME is set; choose one with `--audit`",
+    )?;
+    Ok(state.join("toolgate"))
+}

@@ -1,0 +1,54 @@
+//! `TOOLGATE_*` variables: settings over the file, under the command line.
+
+use std::ffi::OsString;
+
+/// Every variable that means something, and what.
+pub const VARIABLES: &[(&str, &str)] = &[
+    ("TOOLGATE_CONFIG", "the config file, as `--config`"),
+    ("TOOLGATE_SAFETY", "the highest tier that is allowed, as `--safety`"),
+    ("TOOLGATE_AUDIT", "where the audit goes, as `--audit`"),
+    ("TOOLGATE_LIMIT", "the most bytes of one result, as `--limit`"),
+    ("TOOLGATE_TIMEOUT", "how long a call may take, as `--timeout`"),
+    ("TOOLGATE_RETRY", "how often readonly calls are tried again, as `--retry`"),
+    ("TOOLGATE_STORE", "the store of the call log, as `--store`"),
+    ("TOOLGATE_LOG", "how many messages toolgate writes on stderr: off, error, warn, info, debug"),
+];
+
+/// The variables that are set and look like ours, but mean nothing, each with the nearest one that does.
+#[must_use]
+pub fn unknown() -> Vec<(String, Option<&'static str>)> {
+    unknown_among(std::env::vars_os().map(|(name, _)| name))
+}
+
+fn unknown_among(names: impl Iterator<Item = OsString>) -> Vec<(String, Option<&'static str>)> {
+    let is_known = |name: &str| VARIABLES.iter().any(|(known, _)| *known == name);
+    let ours = names.filter_map(|name| name.into_string().ok());
+    let ours = ours.filter(|name| name.starts_with("TOOLGATE_") && !is_known(name));
+    let mut unknown: Vec<_> = ours.map(|name| (name.clone(), nearest(&name))).collect();
+    unknown.sort();
+    unknown
+}
+
+fn nearest(name: &str) -> Option<&'static str> {
+    let distance = |known: &str| strsim::damerau_levenshtein(name, known);
+    let known = VARIABLES.iter().map(|(known, _)| *known);
+    known.min_by_key(|known| distance(known)).filter(|known| distance(known) <= 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_looks_like_ours_and_is_not_is_told() {
+        let set = ["PATH", "TOOLGATE_SAFETY", "TOOLGATE_SAFTEY", "TOOLGATE_X"];
+        let unknown = unknown_among(set.into_iter().map(OsString::from));
+        assert_eq!(
+            unknown,
+            [
+                ("TOOLGATE_SAFTEY".to_owned(), Some("TOOLGATE_SAFETY")),
+                ("TOOLGATE_X".to_owned(), None)
+            ]
+        );
+    }
+}

@@ -1,0 +1,104 @@
+//! `toolgate.toml` as it is written: every table and key, with its meaning.
+//!
+//! From these types come the JSON Schema (`toolgate config schema`), the reference page
+//! (`toolgate config reference`) and the checks. Each layer's own keys live beside the layer.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toolgate::{
+    Tier, ToolSettings,
+    middleware::{
+        audit::{AuditConfig, RedactConfig},
+        retry::RetryConfig,
+    },
+    settings::{Annotations, ChainOrder, LimitsConfig},
+};
+
+use super::{Text, servers::ServerConfig};
+
+/// A table that also holds the settings of the layers, and can hand them out.
+///
+/// Written out by a macro instead of flattened: serde loses the place of an error in what it flattens.
+macro_rules! with_layers {
+    (
+        $(#[$outer:meta])*
+        struct $name:ident { $($(#[$inner:meta])* $field:ident: $type:ty,)* }
+    ) => {
+        #[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+        $(#[$outer])*
+        #[serde(deny_unknown_fields, default)]
+        pub(super) struct $name {
+            $($(#[$inner])* pub(super) $field: $type,)*
+            /// Where the records of calls go.
+            audit: Option<AuditConfig>,
+            /// What never reaches a record in clear.
+            redact: Option<RedactConfig>,
+            /// Sizes and times.
+            limits: Option<LimitsConfig>,
+            /// Whether readonly calls are tried again.
+            retry: Option<RetryConfig>,
+        }
+
+        impl $name {
+            pub(super) fn layers(&self) -> Layers {
+                Layers {
+                    audit: self.audit.clone(),
+                    redact: self.redact.clone(),
+                    limits: self.limits.clone(),
+                    retry: self.retry.clone(),
+                }
+            }
+        }
+    };
+}
+
+with_layers! {
+    /// The whole file. A key that it does not know is refused: a rule that nobody heeds is worse than none.
+    #[schemars(title = "toolgate.toml")]
+    struct File {
+        /// Where the call log and what is learnt while running are kept: `sqlite:FILE`.
+        store: Option<Text>,
+        /// What may be started or reached, by a name of your own.
+        servers: BTreeMap<String, ServerConfig>,
+        /// What a client connects to: some servers and one chain. A wrapped server joins `default`.
+        namespaces: BTreeMap<String, Namespace>,
+    }
+}
+
+with_layers! {
+    /// What a client connects to. Tables of layers in a namespace stand in for those at the top.
+    struct Namespace {
+        /// The servers of the namespace, by their names in `[servers]`; all if not set.
+        servers: Option<Vec<String>>,
+        /// `default`, or the names of the layers, outermost first.
+        chain: ChainOrder,
+        /// The highest tier that is allowed; all tools pass when it is not set.
+        safety: Option<Tier>,
+        /// Whether a tool's own annotations give it a tier where this file does not.
+        annotations: Annotations,
+        /// Settings of single tools, by identity: `"server/tool"`; globs work where one setting fits many.
+        tools: BTreeMap<String, ToolSettings>,
+    }
+}
+
+/// Settings of the layers: at the top of the file for all namespaces, in a namespace for that one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layers {
+    pub(super) audit: Option<AuditConfig>,
+    pub(super) redact: Option<RedactConfig>,
+    pub(super) limits: Option<LimitsConfig>,
+    pub(super) retry: Option<RetryConfig>,
+}
+
+impl Layers {
+    /// These, and those of `shared` where these say nothing.
+    pub(super) fn over(self, shared: Self) -> Self {
+        Self {
+            audit: self.audit.or(shared.audit),
+            redact: self.redact.or(shared.redact),
+            limits: self.limits.or(shared.limits),
+            retry: self.retry.or(shared.retry),
+        }
+    }
+}

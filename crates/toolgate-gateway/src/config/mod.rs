@@ -1,0 +1,178 @@
+//! Configuration: one file, read once, checked whole, refused with the line that is wrong.
+
+pub mod environment;
+mod file;
+mod nearest;
+mod reference;
+mod servers;
+mod text;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use file::{File, Namespace};
+pub use reference::reference;
+pub use servers::ServerConfig;
+pub use text::Text;
+use toolgate::{Selector, middleware::audit::Target, settings::Settings};
+
+/// Why a config file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("cannot read the config `{path}`: {source}; check the path given with `--config`")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It does not say what it should.
+    #[error("the config `{path}` is refused:\n{why}")]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        why: String,
+    },
+    /// There is no such namespace.
+    #[error("there is no namespace `{0}` in the config: it has {1}")]
+    NoNamespace(String, String),
+}
+
+/// A config file that was read and checked.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    path: PathBuf,
+    file: File,
+}
+
+impl Config {
+    /// Reads `toolgate.toml`, or the `mcp.json` of an existing client.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+        let refused = |why: String| ConfigError::Refused { path: path.to_owned(), why };
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let file = if is_json {
+            let servers = servers::from_client_file(&text).map_err(|e| refused(e.to_string()))?;
+            let mut file = File::default();
+            file.servers = servers;
+            file
+        } else {
+            toml::from_str(&text).map_err(|e| refused(nearest::with_guess(&e.to_string())))?
+        };
+        let config = Self { path: path.to_owned(), file };
+        config.fault().map_or(Ok(()), |why| Err(refused(why)))?;
+        Ok(config)
+    }
+
+    /// What is wrong beyond the grammar.
+    fn fault(&self) -> Option<String> {
+        for (name, server) in &self.file.servers {
+            if let Some(fault) = server.fault() {
+                return Some(format!("server `{name}` {fault}"));
+            }
+            if name.contains('/') || name.is_empty() {
+                return Some(format!("server `{name}`: a name has no `/` and is not empty"));
+            }
+        }
+        for (name, namespace) in &self.file.namespaces {
+            let unknown = namespace.servers.iter().flatten();
+            let unknown = unknown.filter(|server| !self.file.servers.contains_key(*server));
+            if let Some(server) = unknown.into_iter().next() {
+                return Some(format!("namespace `{name}` names an unknown server `{server}`"));
+            }
+            for selector in namespace.tools.keys() {
+                if let Err(error) = selector.parse::<Selector>() {
+                    return Some(format!("namespace `{name}`: {error}"));
+                }
+            }
+        }
+        None
+    }
+
+    /// The servers, by name.
+    #[must_use]
+    pub fn servers(&self) -> &BTreeMap<String, ServerConfig> {
+        &self.file.servers
+    }
+
+    /// The names of the namespaces; `default` is always one.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.file.namespaces.keys().map(String::as_str).collect();
+        if !names.contains(&crate::wrap::NAMESPACE) {
+            names.insert(0, crate::wrap::NAMESPACE);
+        }
+        names
+    }
+
+    /// Where the call log is kept, if the file says.
+    #[must_use]
+    pub fn store(&self) -> Option<&str> {
+        self.file.store.as_ref().map(Text::as_str)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn namespace(&self, name: &str) -> Result<Namespace, ConfigError> {
+        match self.file.namespaces.get(name) {
+            Some(namespace) => Ok(namespace.clone()),
+            None if name == crate::wrap::NAMESPACE => Ok(Namespace::default()),
+            None => {
+                let names: Vec<_> = self.namespaces().iter().map(|n| format!("`{n}`")).collect();
+                Err(ConfigError::NoNamespace(name.to_owned(), names.join(", ")))
+            }
+        }
+    }
+
+    /// Whether the file itself says where the audit of a namespace goes.
+    pub fn says_audit(&self, namespace: &str) -> Result<bool, ConfigError> {
+        Ok(self.namespace(namespace)?.layers().over(self.file.layers()).audit.is_some())
+    }
+
+    /// What the chain of a namespace is set to.
+    pub fn settings(&self, name: &str) -> Result<Settings, ConfigError> {
+        let namespace = self.namespace(name)?;
+        let layers = namespace.layers().over(self.file.layers());
+        let tools = namespace.tools.into_iter();
+        let tools = tools.filter_map(|(selector, tool)| Some((selector.parse().ok()?, tool)));
+        let mut settings = Settings {
+            chain: namespace.chain,
+            safety: namespace.safety,
+            annotations: namespace.annotations,
+            tools: tools.collect(),
+            audit: layers.audit.unwrap_or_default(),
+            redact: layers.redact.unwrap_or_default(),
+            limits: layers.limits.unwrap_or_default(),
+            retry: layers.retry,
+        };
+        self.anchor(&mut settings);
+        Ok(settings)
+    }
+
+    /// Paths in a file are meant from where the file is.
+    fn anchor(&self, settings: &mut Settings) {
+        let Some(folder) = self.path.parent() else { return };
+        if let Target::File(path) = &mut settings.audit.file {
+            *path = folder.join(&*path);
+        }
+        if let Some(path) = &mut settings.redact.key_file {
+            *path = folder.join(&*path);
+        }
+    }
+}
+
+/// The JSON Schema of `toolgate.toml`, for editors.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(File).to_value()
+}

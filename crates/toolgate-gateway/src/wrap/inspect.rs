@@ -1,0 +1,104 @@
+//! Looking at a server without a client: started, asked for its tools, ended.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+use toolgate::{Chain, Session, Tool, settings::Settings};
+use toolgate_wire::{Json, Shape, notification, request};
+
+use super::{
+    Options, WrapError, asking,
+    governance::Governance,
+    hub::{Hub, Link},
+    life,
+    upstream::exchange,
+};
+
+/// A server's tools, as the settings judge them.
+#[derive(Debug)]
+pub struct Inspection {
+    governance: Arc<Governance>,
+    session: Arc<Session>,
+    /// Every tool that the server lists, by name; empty where no server was asked.
+    pub tools: Vec<Arc<Tool>>,
+}
+
+impl Inspection {
+    /// Judges by the settings alone, without asking any server.
+    pub fn of_settings(options: &Options) -> Result<Self, WrapError> {
+        let hub = super::hub_for(options)?;
+        let (governance, session) = (hub.governance(), Arc::clone(&hub.session));
+        Ok(Self { governance, session, tools: Vec::new() })
+    }
+
+    /// Starts the server, asks it for its tools, and ends it.
+    pub async fn of_server(options: &Options) -> Result<Self, WrapError> {
+        let hub = Arc::new(super::hub_for(options)?);
+        let mut running = life::start(&hub, &options.server)
+            .map_err(|error| WrapError::Inspection(error.to_string()))?;
+        hub.set_link(Link::Up(Arc::clone(&running.outbox)));
+        let asked = tokio::select! {
+            asked = ask(&hub) => asked,
+            ending = running.server.ended() => Err(format!("the server ended: {ending}")),
+        };
+        running.outbox.close();
+        running.server.end(Duration::from_millis(500)).await;
+        asked.map_err(WrapError::Inspection)?;
+        let (governance, session) = (hub.governance(), Arc::clone(&hub.session));
+        let mut tools = governance.tools.all();
+        tools.sort_by(|a, b| a.id().name().cmp(b.id().name()));
+        Ok(Self { governance, session, tools })
+    }
+
+    /// The id of the server.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        self.governance.tools.server()
+    }
+
+    /// The tool of this name; one of which only the name is known where no listing had it.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Arc<Tool> {
+        let tools = &self.governance.tools;
+        tools.listed(name).unwrap_or_else(|| tools.unlisted(name))
+    }
+
+    /// The chain.
+    #[must_use]
+    pub fn chain(&self) -> &Chain {
+        self.governance.chain()
+    }
+
+    /// What the chain is set to.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        self.governance.settings()
+    }
+
+    /// The session that calls would belong to.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+}
+
+/// Says initialize and learns all tools.
+async fn ask(hub: &Arc<Hub>) -> Result<(), String> {
+    let hello = serde_json::json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "toolgate", "version": env!("CARGO_PKG_VERSION")},
+    });
+    let id = hub.own_id();
+    let line = request(&id, "initialize", Some(&Json::value(&hello)));
+    let never = CancellationToken::new();
+    let answer = tokio::time::timeout(hub.start_timeout, exchange(hub, &never, id, line, false));
+    let answer = answer.await.map_err(|_| "it did not answer initialize in time".to_owned())?;
+    let answer = answer.map_err(|failure| failure.to_string())?;
+    if answer.shape() == Shape::Error {
+        return Err("it refused initialize".to_owned());
+    }
+    let link = hub.link().map_err(|failure| failure.to_string())?;
+    link.push(notification("notifications/initialized", None)).await;
+    asking::all_tools(hub, &hub.governance().tools).await.map_err(|failure| failure.to_string())
+}

@@ -1,0 +1,79 @@
+//! Settings that change while running: watched, checked, and swapped in whole or refused.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::Notify;
+use toolgate::settings::Settings;
+
+use super::{SettingsSource, hub::Hub};
+
+/// Editors write a file in several steps; so long after the last one it is read.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// Watches a config file. Holds the watcher; dropped, it watches no more.
+pub(super) struct ConfigWatch {
+    changed: Arc<Notify>,
+    _watcher: Option<RecommendedWatcher>,
+}
+
+impl ConfigWatch {
+    /// Watches the folder of the file, because a file is often replaced and not written.
+    pub(super) fn new(path: Option<&Path>) -> Self {
+        let changed = Arc::new(Notify::new());
+        let watcher = path.and_then(|path| match watch(path, Arc::clone(&changed)) {
+            Ok(watcher) => Some(watcher),
+            Err(error) => {
+                let path = path.display();
+                tracing::warn!(%error, "changes of `{path}` are not noticed; send SIGHUP to have it read");
+                None
+            }
+        });
+        Self { changed, _watcher: watcher }
+    }
+
+    /// Waits until the file has changed and is left alone. Cancel safe.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+        while tokio::time::timeout(SETTLE, self.changed.notified()).await.is_ok() {}
+    }
+}
+
+fn watch(path: &Path, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
+    let path = path.canonicalize()?;
+    let folder = path.parent().unwrap_or(&path).to_owned();
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let is_ours = |event: &notify::Event| {
+            !event.kind.is_access() && event.paths.iter().any(|p| p.file_name() == path.file_name())
+        };
+        // An error may mean that something was missed.
+        if event.as_ref().map_or(true, is_ours) {
+            changed.notify_one();
+        }
+    })?;
+    watcher.watch(&folder, RecursiveMode::NonRecursive)?;
+    Ok(watcher)
+}
+
+/// Reads the settings again. What is wrong is refused, and everything stays as it was.
+pub(super) fn reload(hub: &Hub, source: &SettingsSource) {
+    let old = hub.governance();
+    let settings: Settings = match source() {
+        Ok(settings) => settings,
+        Err(why) => return refused(&why),
+    };
+    if *old.settings() == settings {
+        return;
+    }
+    match old.successor(settings) {
+        Ok(next) => {
+            hub.govern_by(next);
+            tracing::info!("the config has changed; calls from here on are governed by it");
+        }
+        Err(error) => refused(&error.to_string()),
+    }
+}
+
+fn refused(why: &str) {
+    tracing::error!("the changed config is refused, the old one stays in force: {why}");
+}

@@ -1,0 +1,5 @@
+//! What a call pays for its policies.
+
+fn main() {
+    divan::main();
+}

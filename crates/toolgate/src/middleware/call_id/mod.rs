@@ -1,0 +1,73 @@
+//! Call id: a result tells the id that its call is logged under.
+#![doc = include_str!("README.md")]
+
+#[cfg(test)]
+mod tests;
+
+use toolgate_wire::{Json, Kind, Object};
+
+use crate::{
+    call::Call,
+    context::Context,
+    middleware::{Hooks, Middleware, Order},
+    next::Next,
+    outcome::Outcome,
+};
+
+/// The layer's name.
+pub const NAME: &str = "call-id";
+
+/// The member of a result's `_meta` that holds the id.
+pub const KEY: &str = "toolgate/call_uuid";
+
+/// Puts the id of each call into its result.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReturnCallId;
+
+impl Middleware for ReturnCallId {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        format!("a result tells its call's id in _meta[\"{KEY}\"]")
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::CALL
+    }
+
+    fn order(&self) -> &'static [Order] {
+        &[
+            Order::Outside(super::error_results::NAME, "results of failures have an id too"),
+            Order::Inside(super::response_limit::NAME, "what it adds is bounded too"),
+        ]
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        let id = cx.call_id();
+        let mut outcome = next.call(cx, call).await;
+        let marked = outcome.result().and_then(|result| {
+            let json = mark(result.json(), &id.to_string())?;
+            Some(result.with_json(json))
+        });
+        if let Some(result) = marked {
+            outcome.set_result(result);
+        }
+        outcome
+    }
+}
+
+/// The result with the id in its `_meta`; every other member keeps its bytes. `None` where there is no
+/// place for it: the result, or its `_meta`, is no object.
+fn mark(result: &Json, id: &str) -> Option<Json> {
+    let mut result = result.object()?;
+    let mut meta = match result.get("_meta") {
+        None => Object::new(),
+        Some(meta) if meta.kind() == Kind::Null => Object::new(),
+        Some(meta) => meta.object()?,
+    };
+    meta.set(KEY, Json::string(id));
+    result.set("_meta", meta.finish());
+    Some(result.finish())
+}

@@ -1,0 +1,45 @@
+//! Settings of the filter: which tools are switched off, and what happens to new ones.
+
+use serde::Deserialize;
+
+use crate::selector::Selector;
+
+/// What the filter is set to, for one namespace.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct FilterConfig {
+    /// Tools that are switched off: those with `status = "inactive"`.
+    pub inactive: Vec<Selector>,
+    /// Tools that are switched on by name: those with `status = "active"`. They pass also while new
+    /// tools are quarantined.
+    pub active: Vec<Selector>,
+    /// What a caller of an inactive tool reads, instead of the default; `{name}` stands for the tool's
+    /// own name.
+    pub message: Option<String>,
+    /// What happens to tools that nobody has looked at.
+    pub new_tools: NewTools,
+}
+
+/// `new_tools = "allow" | "quarantine"`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum NewTools {
+    /// A new tool passes.
+    #[default]
+    Allow,
+    /// A new tool is hidden and refused until it is known, or its status is set to `active`.
+    Quarantine,
+}
+
+/// `status = "active" | "inactive"` of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Switched on by name.
+    Active,
+    /// Switched off.
+    Inactive,
+}

@@ -1,0 +1,16 @@
+//! Settings of flags: the table `[flags]`.
+
+use serde::Deserialize;
+
+use crate::selector::Selector;
+
+/// `[flags]`: tools that are disabled for a while.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct FlagsConfig {
+    /// The tools that are disabled, by selector.
+    pub disabled: Vec<Selector>,
+    /// Whether disabled tools stay in listings. A caller then sees tools that it cannot call.
+    pub listed: bool,
+}

@@ -1,0 +1,101 @@
+//! Flags: tools that are disabled for maintenance are refused, and hidden unless set otherwise.
+#![doc = include_str!("README.md")]
+
+mod config;
+#[cfg(test)]
+mod tests;
+
+pub use config::FlagsConfig;
+
+use crate::{
+    call::{Call, Listing, ToolList},
+    context::Context,
+    failure::Failure,
+    identity::ToolId,
+    middleware::{Explained, Hooks, Middleware, Order},
+    next::Next,
+    outcome::Outcome,
+    registry::Code,
+    selector::Selector,
+};
+
+/// The layer's name.
+pub const NAME: &str = "flags";
+
+/// Refuses tools that are disabled for a while.
+#[derive(Clone, Debug)]
+pub struct Flags {
+    config: FlagsConfig,
+}
+
+impl Flags {
+    /// With these settings.
+    #[must_use]
+    pub fn new(config: FlagsConfig) -> Self {
+        Self { config }
+    }
+
+    /// The one decision, for listings and calls alike: the selector that disables the tool.
+    fn disabled_by(&self, tool: &ToolId) -> Option<&Selector> {
+        self.config.disabled.iter().find(|selector| selector.covers(tool))
+    }
+
+    fn check(&self, tool: &ToolId) -> Result<(), Failure> {
+        let Some(selector) = self.disabled_by(tool) else {
+            return Ok(());
+        };
+        let message = format!("Tool '{}' is currently disabled for maintenance", tool.name());
+        Err(Failure::new(Code::ToolDisabled, message)
+            .suggest("Use another tool, or call again later.")
+            .by(NAME, format!("disabled: {selector}")))
+    }
+}
+
+impl Middleware for Flags {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        let disabled: Vec<String> = self.config.disabled.iter().map(Selector::to_string).collect();
+        let listed = if self.config.listed { "still listed" } else { "hidden" };
+        match disabled.as_slice() {
+            [] => "nothing is disabled".to_owned(),
+            names => format!("disabled and {listed}: {}", names.join(", ")),
+        }
+    }
+
+    fn hooks(&self) -> Hooks {
+        if self.config.listed { Hooks::CALL } else { Hooks::TOOLS }
+    }
+
+    fn order(&self) -> &'static [Order] {
+        &[
+            Order::Inside(super::error_results::NAME, "refusals are rendered too"),
+            Order::Inside(super::audit::NAME, "refusals are recorded too"),
+            Order::Outside(super::retry::NAME, "a refused call must never be tried again"),
+        ]
+    }
+
+    fn explain(&self, _: &Context, call: &Call) -> Option<Explained> {
+        Some(Explained::of(&self.check(call.id()), "not disabled"))
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        match self.check(call.id()) {
+            Ok(()) => next.call(cx, call).await,
+            Err(refusal) => refusal.into(),
+        }
+    }
+
+    async fn list(
+        &self,
+        cx: &mut Context,
+        listing: Listing,
+        next: Next<'_>,
+    ) -> Result<ToolList, Failure> {
+        let mut list = next.list(cx, listing).await?;
+        list.retain(|tool| self.disabled_by(tool.id()).is_none());
+        Ok(list)
+    }
+}

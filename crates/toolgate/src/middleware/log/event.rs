@@ -1,0 +1,190 @@
+//! What is gathered of a call on its way, and how it becomes a record once it is off the path.
+
+use std::{sync::Arc, time::Duration};
+
+use toolgate_wire::Json;
+
+use super::{
+    record::{Kind, Record},
+    telling::Telling,
+};
+use crate::{
+    call::{Call, ToolList},
+    context::{CallId, ClientInfo, Context, Session},
+    failure::{Failure, Ran},
+    middleware::audit::{Redactor, cut},
+    outcome::Outcome,
+    registry::Class,
+    tool::Tool,
+};
+
+/// One call or listing. Holds what came in, shared and unread: only the writer's side reads it.
+#[derive(Debug)]
+pub(super) struct Event {
+    at: jiff::Timestamp,
+    id: CallId,
+    parent: Option<Arc<str>>,
+    session: Arc<Session>,
+    client: Option<Arc<ClientInfo>>,
+    subject: Subject,
+    end: Option<End>,
+    duration: Duration,
+    result: Option<Json>,
+    result_bytes: Option<usize>,
+    arguments_bytes: Option<usize>,
+}
+
+#[derive(Debug)]
+enum Subject {
+    Call { tool: Arc<Tool>, wire_name: Option<Arc<str>>, arguments: Option<Json> },
+    Listing { tools: Option<usize> },
+}
+
+#[derive(Debug)]
+struct End {
+    class: Class,
+    ran: Ran,
+    failure: Option<Failure>,
+}
+
+/// How much of it is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) results: bool,
+    pub(super) result_bytes: usize,
+}
+
+impl Event {
+    pub(super) fn call(cx: &Context, call: &Call) -> Self {
+        let mut event = Self::begin(cx, Subject::Call {
+            tool: Arc::clone(call.tool()),
+            wire_name: call.wire_name().cloned(),
+            arguments: call.arguments().cloned(),
+        });
+        event.arguments_bytes = call.arguments().map(Json::len);
+        event
+    }
+
+    pub(super) fn listing(cx: &Context) -> Self {
+        Self::begin(cx, Subject::Listing { tools: None })
+    }
+
+    fn begin(cx: &Context, subject: Subject) -> Self {
+        Self {
+            at: jiff::Timestamp::now(),
+            id: cx.call_id(),
+            parent: cx.parent().cloned(),
+            session: cx.session_shared(),
+            client: cx.client_shared(),
+            subject,
+            end: None,
+            duration: Duration::ZERO,
+            result: None,
+            result_bytes: None,
+            arguments_bytes: None,
+        }
+    }
+
+    /// The call has ended; `results` says whether its result is of interest.
+    pub(super) fn end_call(&mut self, outcome: &Outcome, duration: Duration, results: bool) {
+        let result = outcome.result().map(crate::ToolResult::json);
+        self.result_bytes = result.map(Json::len);
+        self.result = result.filter(|_| results).cloned();
+        self.duration = duration;
+        let failure = outcome.failure().cloned();
+        self.end = Some(End { class: outcome.class(), ran: outcome.ran(), failure });
+    }
+
+    pub(super) fn end_listing(&mut self, answer: &Result<ToolList, Failure>, duration: Duration) {
+        self.duration = duration;
+        self.end = Some(match answer {
+            Ok(list) => {
+                self.subject = Subject::Listing { tools: Some(list.tools().len()) };
+                End { class: Class::Ok, ran: Ran::Yes, failure: None }
+            }
+            Err(failure) => End {
+                class: failure.code().entry().class,
+                ran: failure.has_run(),
+                failure: Some(failure.clone()),
+            },
+        });
+    }
+
+    /// Nobody waited for the end.
+    pub(super) fn abandon(&mut self, duration: Duration) {
+        if self.end.is_none() {
+            self.duration = duration;
+            self.end = Some(End { class: Class::Cancelled, ran: Ran::Maybe, failure: None });
+        }
+    }
+
+    /// The bytes of a client or server that it keeps in memory.
+    pub(super) fn weight(&self) -> usize {
+        let arguments = match &self.subject {
+            Subject::Call { arguments, .. } => arguments.as_ref(),
+            Subject::Listing { .. } => None,
+        };
+        [arguments, self.result.as_ref()].into_iter().flatten().map(Json::len).sum()
+    }
+
+    /// Lets go of those bytes.
+    pub(super) fn strip(&mut self) {
+        self.result = None;
+        if let Subject::Call { arguments, .. } = &mut self.subject {
+            *arguments = None;
+        }
+    }
+
+    /// Reads, redacts and cuts what was gathered. What a client chose is cut like its arguments.
+    pub(super) fn into_record(self, redactor: &Redactor, extent: Extent) -> Record {
+        let mut record = Record {
+            id: self.id.to_string(),
+            parent: self.parent.as_deref().map(cut),
+            at_us: self.at.as_microsecond(),
+            duration_us: u64::try_from(self.duration.as_micros()).unwrap_or(u64::MAX),
+            session: self.session.id.to_string(),
+            principal: self.session.principal.to_string(),
+            namespace: self.session.namespace.to_string(),
+            client: self.client.map(|client| cut(&client.to_string())),
+            arguments_bytes: self.arguments_bytes.map(|bytes| bytes as u64),
+            result_bytes: self.result_bytes.map(|bytes| bytes as u64),
+            ..Record::default()
+        };
+        let mut telling = Telling::new(redactor, extent.result_bytes);
+        match self.subject {
+            Subject::Call { tool, wire_name, arguments } => {
+                record.server = Some(tool.id().server().to_owned());
+                record.tool = Some(cut(tool.id().name()));
+                record.wire_name = wire_name.as_deref().map(cut);
+                record.arguments = arguments.map(|arguments| telling.arguments(&arguments));
+            }
+            Subject::Listing { tools } => {
+                record.kind = Kind::Listing;
+                record.result = tools.map(|tools| format!("{{\"tools\":{tools}}}"));
+            }
+        }
+        if let Some(result) = self.result {
+            record.result = Some(telling.result(&result));
+        }
+        if let Some(end) = self.end {
+            end.tell(&mut record, &telling, extent);
+        }
+        record
+    }
+}
+
+impl End {
+    fn tell(&self, record: &mut Record, telling: &Telling<'_>, extent: Extent) {
+        self.class.name().clone_into(&mut record.outcome);
+        self.ran.name().clone_into(&mut record.ran);
+        let Some(failure) = &self.failure else { return };
+        record.code = Some(failure.code().name().to_owned());
+        record.decided_by = failure.decided_by().map(str::to_owned);
+        record.rule = failure.rule().map(cut);
+        record.error_bytes = Some(failure.message().len() as u64);
+        // What a layer of ours says is ours; what anybody else says may quote anything.
+        if extent.results || failure.decided_by().is_some() {
+            record.error = Some(telling.error(failure.message()));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Log: each call leaves a record in a store, where people can find it again.
+#![doc = include_str!("README.md")]
+
+mod config;
+mod event;
+mod record;
+mod sink;
+mod telling;
+#[cfg(test)]
+mod tests;
+
+use std::time::Instant;
+
+pub use config::LogConfig;
+pub use record::{Kind, Record};
+pub use sink::{LogCounts, LogQueue, LogSink};
+
+use self::event::Event;
+use crate::{
+    call::{Call, Listing, ToolList},
+    context::Context,
+    failure::Failure,
+    middleware::{Hooks, Middleware, Order},
+    next::Next,
+    outcome::Outcome,
+};
+
+/// The layer's name.
+pub const NAME: &str = "log";
+
+/// Leaves a record of each call, and of each listing if that is asked for.
+#[derive(Clone, Debug)]
+pub struct Log {
+    sink: LogSink,
+}
+
+impl Log {
+    /// Leaves its records in this sink.
+    #[must_use]
+    pub fn new(sink: LogSink) -> Self {
+        Self { sink }
+    }
+
+    fn begin(&self, event: Event) -> Unfinished<'_> {
+        Unfinished { event: Some(event), started: Instant::now(), sink: &self.sink }
+    }
+}
+
+impl Middleware for Log {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        let what = if self.sink.wants_listings() { "call and listing" } else { "call" };
+        let results = if self.sink.wants_results() { "with its result" } else { "without results" };
+        format!("one record per {what} in the store, {results}, redacted")
+    }
+
+    fn hooks(&self) -> Hooks {
+        if self.sink.wants_listings() { Hooks::TOOLS } else { Hooks::CALL }
+    }
+
+    fn order(&self) -> &'static [Order] {
+        const DENIED: &str = "calls that are refused are logged too";
+        &[
+            Order::Inside(super::error_results::NAME, "it sees how a call ended, not how that is told"),
+            Order::Outside(super::safety::NAME, DENIED),
+            Order::Outside(super::retry::NAME, "a call is logged once, however often it is tried"),
+            Order::Outside(super::timeout::NAME, "calls that took too long are logged too"),
+        ]
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        let mut unfinished = self.begin(Event::call(cx, &call));
+        let outcome = next.call(cx, call).await;
+        let duration = unfinished.started.elapsed();
+        if let Some(event) = &mut unfinished.event {
+            event.end_call(&outcome, duration, self.sink.wants_results());
+        }
+        unfinished.record().await;
+        outcome
+    }
+
+    async fn list(
+        &self,
+        cx: &mut Context,
+        listing: Listing,
+        next: Next<'_>,
+    ) -> Result<ToolList, Failure> {
+        let mut unfinished = self.begin(Event::listing(cx));
+        let answer = next.list(cx, listing).await;
+        let duration = unfinished.started.elapsed();
+        if let Some(event) = &mut unfinished.event {
+            event.end_listing(&answer, duration);
+        }
+        unfinished.record().await;
+        answer
+    }
+}
+
+/// A call whose end is not recorded yet. Dropped on the way (the client is gone, the door gives up) it
+/// is recorded as cancelled.
+struct Unfinished<'a> {
+    event: Option<Event>,
+    started: Instant,
+    sink: &'a LogSink,
+}
+
+impl Unfinished<'_> {
+    async fn record(&mut self) {
+        self.sink.record(&mut self.event).await;
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(mut event) = self.event.take() {
+            event.abandon(self.started.elapsed());
+            self.sink.try_record(event);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The way from the call's path to the writer: a queue that is bounded in records and in bytes.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+use super::{
+    LogConfig,
+    event::{Event, Extent},
+    record::Record,
+};
+use crate::middleware::audit::{OnFull, Redactor};
+
+/// How many records took which way.
+#[derive(Debug, Default)]
+pub struct LogCounts {
+    written: AtomicU64,
+    lost: AtomicU64,
+    bare: AtomicU64,
+}
+
+impl LogCounts {
+    /// Records that reached the store.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Records that did not: the queue was full or closed, or the store failed.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Records that went without arguments and result, because too many bytes were waiting.
+    #[must_use]
+    pub fn bare(&self) -> u64 {
+        self.bare.load(Ordering::Relaxed)
+    }
+
+    fn lose(&self, records: u64) {
+        self.lost.fetch_add(records, Ordering::Relaxed);
+    }
+}
+
+/// Where calls leave their records. Cheap to clone.
+#[derive(Clone)]
+pub struct LogSink(Arc<Inner>);
+
+struct Inner {
+    /// The one sender that keeps the queue open.
+    queue: Mutex<Option<mpsc::Sender<Event>>>,
+    sender: mpsc::WeakSender<Event>,
+    on_full: OnFull,
+    waiting: Arc<AtomicUsize>,
+    most_waiting: usize,
+    counts: Arc<LogCounts>,
+    extent: Extent,
+    listings: bool,
+}
+
+impl LogSink {
+    /// A sink, and the queue that a writer empties. What is in the queue is read and redacted there.
+    #[must_use]
+    pub fn channel(config: &LogConfig, redactor: Redactor) -> (Self, LogQueue) {
+        let (sender, receiver) = mpsc::channel(config.queue.max(1));
+        let counts = Arc::new(LogCounts::default());
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let extent = Extent { results: config.results, result_bytes: config.result_bytes };
+        let sink = Self(Arc::new(Inner {
+            sender: sender.downgrade(),
+            queue: Mutex::new(Some(sender)),
+            on_full: config.on_full,
+            waiting: Arc::clone(&waiting),
+            most_waiting: config.queue_bytes,
+            counts: Arc::clone(&counts),
+            extent,
+            listings: config.listings,
+        }));
+        let events = Vec::new();
+        (sink, LogQueue { receiver, events, redactor, extent, waiting, counts })
+    }
+
+    /// How many records were written and lost so far.
+    #[must_use]
+    pub fn counts(&self) -> &LogCounts {
+        &self.0.counts
+    }
+
+    /// Takes no more records. The queue ends once those in it are taken.
+    pub fn close(&self) {
+        drop(self.0.queue.lock().ok().and_then(|mut queue| queue.take()));
+    }
+
+    pub(super) fn wants_results(&self) -> bool {
+        self.0.extent.results
+    }
+
+    pub(super) fn wants_listings(&self) -> bool {
+        self.0.listings
+    }
+
+    /// Takes the event over. Given up while it waits for room, it leaves the event where it is.
+    pub(super) async fn record(&self, event: &mut Option<Event>) {
+        let Some(sender) = self.0.sender.upgrade() else {
+            *event = None;
+            return self.0.counts.lose(1);
+        };
+        let Some(ready) = event.take() else { return };
+        match sender.try_send(self.weighed(ready)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(back)) if self.0.on_full == OnFull::Wait => {
+                *event = Some(self.unweighed(back));
+                let permit = sender.reserve().await;
+                match (permit, event.take()) {
+                    (Ok(permit), Some(event)) => permit.send(self.weighed(event)),
+                    _ => self.0.counts.lose(1),
+                }
+            }
+            Err(error) => self.refused(error.into_inner()),
+        }
+    }
+
+    /// Records without waiting, whatever the setting: for the places that cannot wait.
+    pub(super) fn try_record(&self, event: Event) {
+        let Some(sender) = self.0.sender.upgrade() else {
+            return self.0.counts.lose(1);
+        };
+        if let Err(error) = sender.try_send(self.weighed(event)) {
+            self.refused(error.into_inner());
+        }
+    }
+
+    fn refused(&self, event: Event) {
+        drop(self.unweighed(event));
+        self.0.counts.lose(1);
+    }
+
+    /// Counts the bytes that the event keeps; without room for them it goes without.
+    fn weighed(&self, mut event: Event) -> Event {
+        let weight = event.weight();
+        let before = self.0.waiting.fetch_add(weight, Ordering::Relaxed);
+        if weight > 0 && before.saturating_add(weight) > self.0.most_waiting {
+            self.0.waiting.fetch_sub(weight, Ordering::Relaxed);
+            self.0.counts.bare.fetch_add(1, Ordering::Relaxed);
+            event.strip();
+        }
+        event
+    }
+
+    fn unweighed(&self, event: Event) -> Event {
+        self.0.waiting.fetch_sub(event.weight(), Ordering::Relaxed);
+        event
+    }
+}
+
+impl fmt::Debug for LogSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LogSink({:?})", self.0.counts)
+    }
+}
+
+/// How long a record waits for others to be written with: a transaction for each would cost more than
+/// the records.
+const MOMENT: Duration = Duration::from_millis(5);
+
+/// The other end of a [`LogSink`]: records in the order in which their calls ended.
+pub struct LogQueue {
+    receiver: mpsc::Receiver<Event>,
+    /// Taken from the queue and not handed out yet.
+    events: Vec<Event>,
+    redactor: Redactor,
+    extent: Extent,
+    waiting: Arc<AtomicUsize>,
+    counts: Arc<LogCounts>,
+}
+
+impl LogQueue {
+    /// Waits for records and gives up to `max` of them; `None` when the sink was closed, or is gone, and
+    /// all were given. Loses nothing when it is dropped before it is ready.
+    ///
+    /// Reads and redacts what it gives, so it belongs on a thread that no call waits for.
+    pub async fn next_batch(&mut self, max: usize) -> Option<Vec<Record>> {
+        let max = max.max(1);
+        if self.events.is_empty() && self.receiver.recv_many(&mut self.events, max).await == 0 {
+            return None;
+        }
+        if self.events.len() < max && !self.receiver.is_closed() && self.receiver.is_empty() {
+            tokio::time::sleep(MOMENT).await;
+        }
+        while self.events.len() < max
+            && let Ok(event) = self.receiver.try_recv()
+        {
+            self.events.push(event);
+        }
+        let count = self.events.len().min(max);
+        let mut records = Vec::with_capacity(count);
+        for event in self.events.drain(..count) {
+            self.waiting.fetch_sub(event.weight(), Ordering::Relaxed);
+            records.push(event.into_record(&self.redactor, self.extent));
+        }
+        Some(records)
+    }
+
+    /// The writer says that so many records reached the store.
+    pub fn wrote(&self, records: usize) {
+        self.counts.written.fetch_add(records as u64, Ordering::Relaxed);
+    }
+
+    /// The writer says that so many records did not.
+    pub fn lost(&self, records: usize) {
+        self.counts.lose(records as u64);
+    }
+
+    /// How many records were written and lost so far.
+    #[must_use]
+    pub fn counts(&self) -> &LogCounts {
+        &self.counts
+    }
+}
+
+impl fmt::Debug for LogQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LogQueue({:?})", self.counts)
+    }
+}

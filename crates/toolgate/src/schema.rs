@@ -1,0 +1,70 @@
+//! JSON Schema for the config types that are written as one word: what an editor completes.
+
+use std::{borrow::Cow, time::Duration};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::{
+    middleware::audit::Target,
+    selector::Selector,
+    settings::{ChainOrder, Switch},
+    stack::DEFAULT_ORDER,
+};
+
+/// Implements a schema that stands where it is used, without a name of its own.
+macro_rules! inline_schema {
+    ($type:ty, $name:literal, $schema:expr) => {
+        impl JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        }
+    };
+}
+
+inline_schema!(
+    Selector,
+    "Selector",
+    json_schema!({"type": "string", "pattern": "^[^/]+/.+$", "examples": ["main/*", "*/delete_*"]})
+);
+inline_schema!(
+    Target,
+    "Target",
+    json_schema!({"type": "string", "examples": ["audit.jsonl", "stderr", "off"]})
+);
+inline_schema!(
+    Switch<usize>,
+    "Bytes",
+    json_schema!({"anyOf": [{"type": "integer", "minimum": 1000}, {"const": "off"}]})
+);
+inline_schema!(
+    Switch<Duration>,
+    "Time",
+    json_schema!({"type": "string", "pattern": "^([0-9]+(ms|s|m|h)|off)$", "examples": ["60s"]})
+);
+
+impl JsonSchema for ChainOrder {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Chain".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let layers: Vec<&str> = DEFAULT_ORDER.iter().map(|(name, _)| *name).collect();
+        json_schema!({"anyOf": [
+            {"const": "default"},
+            {"type": "array", "items": {"enum": layers}, "uniqueItems": true},
+        ]})
+    }
+}
