@@ -21,8 +21,8 @@ use toolgate::{
     middleware::{
         audit::{Audit, AuditConfig, AuditSink, RedactConfig, Redactor, Target},
         error_results::ErrorResults,
-        response_limit::ResponseLimit,
-        retry::Retry,
+        response_limit::{ResponseLimit, ResponseLimitConfig},
+        retry::{Retry, RetryConfig},
         safety::Safety,
         timeout::Timeout,
     },
@@ -135,40 +135,36 @@ fn context_and_call() -> (Context, Call) {
     asked()
 }
 
-mod layer {
-    use super::*;
+#[divan::bench]
+fn layer_response_limit(bencher: Bencher<'_, '_>) {
+    alone(bencher, ResponseLimit::new(ResponseLimitConfig::default()));
+}
 
-    #[divan::bench]
-    fn response_limit(bencher: Bencher<'_, '_>) {
-        alone(bencher, ResponseLimit::new(Default::default()));
-    }
+#[divan::bench]
+fn layer_errors_to_results(bencher: Bencher<'_, '_>) {
+    alone(bencher, ErrorResults);
+}
 
-    #[divan::bench]
-    fn errors_to_results(bencher: Bencher<'_, '_>) {
-        alone(bencher, ErrorResults);
-    }
+/// Handing the record over; the writer's thread does the rest beside it.
+#[divan::bench(sample_count = 100, sample_size = 100)]
+fn layer_audit(bencher: Bencher<'_, '_>) {
+    let (_folder, sink) = audit_sink();
+    alone(bencher, Audit::new(sink));
+}
 
-    /// Handing the record over; the writer's thread does the rest beside it.
-    #[divan::bench(sample_count = 100, sample_size = 100)]
-    fn audit(bencher: Bencher<'_, '_>) {
-        let (_folder, sink) = audit_sink();
-        alone(bencher, Audit::new(sink));
-    }
+#[divan::bench]
+fn layer_safety(bencher: Bencher<'_, '_>) {
+    alone(bencher, Safety::new(Tier::Mutating));
+}
 
-    #[divan::bench]
-    fn safety(bencher: Bencher<'_, '_>) {
-        alone(bencher, Safety::new(Tier::Mutating));
-    }
+#[divan::bench]
+fn layer_retry(bencher: Bencher<'_, '_>) {
+    alone(bencher, Retry::new(RetryConfig::default()));
+}
 
-    #[divan::bench]
-    fn retry(bencher: Bencher<'_, '_>) {
-        alone(bencher, Retry::new(Default::default()));
-    }
-
-    #[divan::bench]
-    fn timeout(bencher: Bencher<'_, '_>) {
-        alone(bencher, Timeout::new(toolgate::middleware::timeout::DEFAULT));
-    }
+#[divan::bench]
+fn layer_timeout(bencher: Bencher<'_, '_>) {
+    alone(bencher, Timeout::new(toolgate::middleware::timeout::DEFAULT));
 }
 
 /// A queue that takes all records of one benchmark, so that none waits and none is dropped.
@@ -193,7 +189,7 @@ fn default_stack(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings {
         safety: Some(Tier::Mutating),
-        retry: Some(Default::default()),
+        retry: Some(RetryConfig::default()),
         audit: audit_config(&folder),
         ..Settings::default()
     };
@@ -201,32 +197,28 @@ fn default_stack(bencher: Bencher<'_, '_>) {
     measure(bencher, &stack.chain, &Echo::of(16));
 }
 
-mod result {
-    use super::*;
+fn limited(bencher: Bencher<'_, '_>, end: &Echo) {
+    let layer = ResponseLimit::new(ResponseLimitConfig::default());
+    let chain = Chain::builder().layer(layer).build().unwrap();
+    measure(bencher, &chain, end);
+}
 
-    fn limited(bencher: Bencher<'_, '_>, end: &Echo) {
-        let layer = ResponseLimit::new(Default::default());
-        let chain = Chain::builder().layer(layer).build().unwrap();
-        measure(bencher, &chain, end);
-    }
+#[divan::bench]
+fn under_the_limit_100_kb(bencher: Bencher<'_, '_>) {
+    limited(bencher, &Echo::of(100_000));
+}
 
-    #[divan::bench]
-    fn under_the_limit_100_kb(bencher: Bencher<'_, '_>) {
-        limited(bencher, &Echo::of(100_000));
-    }
+#[divan::bench]
+fn over_the_limit_2_mb_of_text(bencher: Bencher<'_, '_>) {
+    limited(bencher, &Echo::of(2_000_000));
+}
 
-    #[divan::bench]
-    fn over_the_limit_2_mb_of_text(bencher: Bencher<'_, '_>) {
-        limited(bencher, &Echo::of(2_000_000));
-    }
-
-    #[divan::bench]
-    fn over_the_limit_2_mb_of_rows(bencher: Bencher<'_, '_>) {
-        let row = r#"{"id":12345,"name":"a name of some length","at":[1.5,2.5],"ok":true}"#;
-        let rows = vec![row; 2_000_000 / row.len()].join(",");
-        let result = format!(r#"{{"content":[],"structuredContent":{{"rows":[{rows}]}}}}"#);
-        limited(bencher, &Echo(ToolResult::new(json(&result))));
-    }
+#[divan::bench]
+fn over_the_limit_2_mb_of_rows(bencher: Bencher<'_, '_>) {
+    let row = r#"{"id":12345,"name":"a name of some length","at":[1.5,2.5],"ok":true}"#;
+    let rows = vec![row; 2_000_000 / row.len()].join(",");
+    let result = format!(r#"{{"content":[],"structuredContent":{{"rows":[{rows}]}}}}"#);
+    limited(bencher, &Echo(ToolResult::new(json(&result))));
 }
 
 /// What the writer's thread does for one record.

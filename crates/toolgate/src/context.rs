@@ -26,9 +26,10 @@ impl CallId {
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
         let millis = jiff::Timestamp::now().as_millisecond().unsigned_abs();
         let salt = process_salt();
+        let [.., high, low] = count.to_be_bytes();
         let mut tail = [0_u8; 10];
         // Two bytes that sort within the millisecond, eight that no other process has.
-        tail[..2].copy_from_slice(&(count as u16).to_be_bytes());
+        tail[..2].copy_from_slice(&[high, low]);
         tail[2..].copy_from_slice(&(salt.wrapping_add(count)).to_be_bytes());
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid())
     }
@@ -305,7 +306,7 @@ mod tests {
     fn a_nested_call_names_its_parent_and_dies_with_it() {
         let parent = Context::new(session());
         let child = parent.nested();
-        assert_eq!(child.parent().map(|p| p.to_string()), Some(parent.call_id().to_string()));
+        assert_eq!(child.parent().map(ToString::to_string), Some(parent.call_id().to_string()));
         assert_ne!(child.call_id(), parent.call_id());
         parent.cancel().cancel();
         assert!(child.cancel().is_cancelled());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serializer};
 
 /// A text that is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,11 +33,16 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
 pub fn format(duration: Duration) -> String {
     let millis = duration.as_millis();
     for (unit, size) in [("h", 3_600_000), ("m", 60_000), ("s", 1000)] {
-        if millis >= size && millis % size == 0 {
+        if millis >= size && millis.is_multiple_of(size) {
             return format!("{}{unit}", millis / size);
         }
     }
     format!("{millis}ms")
+}
+
+/// For `#[serde(serialize_with)]` on a `Duration`.
+pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format(*duration))
 }
 
 /// For `#[serde(deserialize_with)]` on a `Duration`.
@@ -55,7 +60,7 @@ mod tests {
             let written = format(parse(text).unwrap());
             assert_eq!(parse(&written), parse(text));
         }
-        assert_eq!(format(Duration::from_secs(60)), "1m");
+        assert_eq!(format(Duration::from_mins(1)), "1m");
         for wrong in ["", "5", "s", "-1s", "0s", "1 s", "1d", "99999999999999999999h"] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }

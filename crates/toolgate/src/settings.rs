@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
     duration,
@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for ChainOrder {
 }
 
 /// `annotations = "trust" | "ignore"`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Annotations {
@@ -166,6 +166,24 @@ impl std::str::FromStr for Switch<Duration> {
             text => {
                 duration::parse(text).map(Self::On).map_err(|error| format!("{error}, or `off`"))
             }
+        }
+    }
+}
+
+impl Serialize for Switch<usize> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Off => serializer.serialize_str("off"),
+            Self::On(bytes) => bytes.serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for Switch<Duration> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Off => serializer.serialize_str("off"),
+            Self::On(time) => duration::serialize(time, serializer),
         }
     }
 }

@@ -2,10 +2,7 @@
 
 use std::{
     fmt::{self, Write as _},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
 };
 
 use tokio::sync::Notify;
@@ -33,6 +30,10 @@ pub(crate) fn context() -> Context {
     Context::new(session())
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it is handed to `with_client`, which takes an option"
+)]
 pub(crate) fn client(name: &str, version: &str) -> Option<Arc<ClientInfo>> {
     Some(Arc::new(ClientInfo { name: name.to_owned(), version: Some(version.to_owned()) }))
 }
@@ -47,7 +48,7 @@ pub(crate) fn defined(name: &str, tier: Option<Tier>, definition: &str) -> Arc<T
 
 /// The tool `main/NAME` of this tier.
 pub(crate) fn tool(name: &str, tier: impl Into<Option<Tier>>) -> Arc<Tool> {
-    defined(name, tier.into(), &format!("{{\"name\":{:?}}}", name))
+    defined(name, tier.into(), &format!("{{\"name\":{name:?}}}"))
 }
 
 pub(crate) fn chain(layer: impl Middleware) -> Chain {
@@ -70,22 +71,28 @@ pub(crate) fn read(outcome: &Outcome) -> serde_json::Value {
     outcome.result().unwrap().json().to_value().unwrap()
 }
 
-/// A server whose `n`th call (from 0) ends as told, with these tools.
+/// A server whose `n`th call (from 0) ends as told. Lists `tools`, or the page that it is given.
 pub(crate) struct Server<F> {
     answer: F,
     pub(crate) tools: Vec<Arc<Tool>>,
-    calls: AtomicUsize,
+    pub(crate) page: Option<ToolList>,
+    seen: Mutex<Vec<Option<Json>>>,
 }
 
 impl<F: Fn(usize) -> Outcome + Send + Sync> Server<F> {
     pub(crate) fn new(answer: F) -> Self {
-        let (tools, calls) = (Vec::new(), AtomicUsize::new(0));
-        Self { answer, tools, calls }
+        Self { answer, tools: Vec::new(), page: None, seen: Mutex::default() }
     }
 
     /// How many calls reached it.
     pub(crate) fn calls(&self) -> usize {
-        self.calls.load(Ordering::SeqCst)
+        self.seen.lock().unwrap().len()
+    }
+
+    /// The arguments that reached it, as they came.
+    pub(crate) fn seen(&self) -> Vec<String> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().flatten().map(|json| json.as_str().to_owned()).collect()
     }
 }
 
@@ -100,12 +107,18 @@ pub(crate) fn failing(failure: Failure) -> Server<impl Fn(usize) -> Outcome + Se
 }
 
 impl<F: Fn(usize) -> Outcome + Send + Sync> Endpoint for Server<F> {
-    fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
-        Box::pin(async move { (self.answer)(self.calls.fetch_add(1, Ordering::SeqCst)) })
+    fn call<'a>(&'a self, _: &'a mut Context, call: Call) -> Boxed<'a, Outcome> {
+        Box::pin(async move {
+            let calls = self.calls();
+            self.seen.lock().unwrap().push(call.arguments().cloned());
+            (self.answer)(calls)
+        })
     }
 
     fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
-        Box::pin(async move { Ok(ToolList::new(self.tools.clone())) })
+        let page = self.page.clone();
+        let page = page.unwrap_or_else(|| ToolList::new(self.tools.clone()));
+        Box::pin(async move { Ok(page) })
     }
 
     /// Answers with the params.

@@ -64,6 +64,12 @@ impl Session {
 
     /// Wraps any command, with something done to the environment first.
     pub fn wrap_in(options: &[&str], command: &[&str], prepare: impl FnOnce(&mut Command)) -> Self {
+        let all = [options, &["--"], command].concat();
+        Self::wrap_bare(&all, prepare)
+    }
+
+    /// Wraps whatever the options say, with something done to the environment first.
+    pub fn wrap_bare(options: &[&str], prepare: impl FnOnce(&mut Command)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let audit = folder.path().join("audit.jsonl");
         let mut wrap = Command::new(toolgate());
@@ -71,7 +77,7 @@ impl Session {
         if !options.contains(&"--audit") && !options.contains(&"--config") {
             wrap.arg("--audit").arg(&audit);
         }
-        wrap.args(options).arg("--").args(command);
+        wrap.args(options);
         prepare(&mut wrap);
         wrap.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = wrap.spawn().unwrap();

@@ -1,6 +1,6 @@
 //! The reference page of `toolgate.toml`, written from the schema, so that it cannot be out of date.
 
-use std::fmt::Write as _;
+use std::{collections::VecDeque, fmt::Write as _};
 
 use serde_json::{Map, Value};
 
@@ -11,11 +11,17 @@ pub fn reference() -> String {
     let mut page = String::from(
         "# toolgate.toml\n\nMade by `toolgate config reference` from the types that read the file.\n",
     );
-    let mut tables = vec![(String::new(), schema.clone())];
-    while let Some((path, table)) = tables.pop() {
-        let mut inner = write_table(&mut page, &schema, &path, &table);
-        inner.reverse();
-        tables.append(&mut inner);
+    // Outer tables first, so that a table which stands in two places is described at the outer one.
+    let mut tables = VecDeque::from([(String::new(), schema.clone())]);
+    let mut described: Vec<(Value, String)> = Vec::new();
+    while let Some((path, table)) = tables.pop_front() {
+        let resolved = resolve(&schema, &table).clone();
+        if let Some((_, place)) = described.iter().find(|(known, _)| *known == resolved) {
+            let _ = write!(page, "\n## `[{path}]`\n\nAs `[{place}]`, for this one only.\n");
+            continue;
+        }
+        tables.extend(write_table(&mut page, &schema, &path, &resolved));
+        described.push((resolved, path));
     }
     page
 }

@@ -7,8 +7,8 @@ use crate::{
         Hooks,
         audit::{Audit, AuditConfig, AuditSink, RedactConfig, Target},
         error_results::ErrorResults,
-        response_limit::ResponseLimit,
-        retry::Retry,
+        response_limit::{ResponseLimit, ResponseLimitConfig},
+        retry::{Retry, RetryConfig},
         safety::Safety,
         timeout::Timeout,
     },
@@ -24,11 +24,11 @@ fn audit() -> Audit {
 /// Adds the layer of this name, as it is by default.
 fn add(builder: Builder, name: &str) -> Builder {
     match name {
-        "response-limit" => builder.layer(ResponseLimit::new(Default::default())),
+        "response-limit" => builder.layer(ResponseLimit::new(ResponseLimitConfig::default())),
         "errors-to-results" => builder.layer(ErrorResults),
         "audit" => builder.layer(audit()),
         "safety" => builder.layer(Safety::new(Tier::Mutating)),
-        "retry" => builder.layer(Retry::new(Default::default())),
+        "retry" => builder.layer(Retry::new(RetryConfig::default())),
         "timeout" => builder.layer(Timeout::new(crate::middleware::timeout::DEFAULT)),
         other => panic!("no layer {other}"),
     }

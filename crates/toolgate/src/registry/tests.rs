@@ -86,15 +86,6 @@ async fn made(code: Code) -> Maker {
     let readonly = || chain(Safety::new(Tier::Readonly));
     let unlisted = || Tool::unlisted(ToolId::new("main", "t"), &crate::TierRules::default());
     match code {
-        Code::ParseError | Code::InvalidRequest | Code::MessageTooLarge => Door,
-        // From layers behind features: provoked through the program, and beside those layers.
-        Code::PolicyDenied
-        | Code::ToolInactive
-        | Code::ToolNotAllowed
-        | Code::ToolQuarantined
-        | Code::ToolDisabled
-        | Code::RateLimited
-        | Code::QuotaExceeded => Door,
         Code::Refused => Library(raised(Failure::new(Code::Refused, "no")).await),
         Code::UnknownTool => Library(refused(readonly(), unlisted()).await),
         Code::InvalidArguments => Library(raised(rejected(-32602)).await),
@@ -114,13 +105,24 @@ async fn made(code: Code) -> Maker {
             Library(testbed::call(&layer, &tool, "{}", &Hanging::default()).await)
         }
         Code::ServerRejected => Library(raised(rejected(-32000)).await),
-        Code::ServerCrashed
+        Code::ResponseTooLarge => Library(too_large().await),
+        Code::Internal => Library(raised(Failure::internal("a bug")).await),
+        Code::ParseError
+        | Code::InvalidRequest
+        | Code::MessageTooLarge
+        | Code::ServerCrashed
         | Code::ServerUnavailable
         | Code::ServerStartTimeout
         | Code::ServerProtocol
-        | Code::Overloaded => Door,
-        Code::ResponseTooLarge => Library(too_large().await),
-        Code::Internal => Library(raised(Failure::internal("a bug")).await),
+        | Code::Overloaded
+        // From layers behind features: provoked through the program, and beside those layers.
+        | Code::PolicyDenied
+        | Code::ToolInactive
+        | Code::ToolNotAllowed
+        | Code::ToolQuarantined
+        | Code::ToolDisabled
+        | Code::RateLimited
+        | Code::QuotaExceeded => Door,
     }
 }
 

@@ -63,7 +63,7 @@ fn limits_have_defaults_and_can_be_off() {
     let limits: LimitsConfig = read("");
     assert_eq!(limits, LimitsConfig::default());
     assert_eq!(limits.response_bytes.get(), Some(1_000_000));
-    assert_eq!(limits.timeout.get(), Some(Duration::from_secs(300)));
+    assert_eq!(limits.timeout.get(), Some(Duration::from_mins(5)));
     let limits: LimitsConfig = read(
         "response_bytes = 2_000\nkeep = \"head\"\ntimeout = \"90s\"\nmessage_bytes = 5\nin_flight = 1",
     );
@@ -144,7 +144,7 @@ fn audit_and_redact_say_where_and_what() {
 #[test]
 fn retry_and_tools_refuse_what_they_do_not_know() {
     let retry: RetryConfig = read("times = 3\nbase_delay = \"1s\"\nmax_delay = \"5m\"");
-    assert_eq!(retry.max_delay, Duration::from_secs(300));
+    assert_eq!(retry.max_delay, Duration::from_mins(5));
     assert_eq!(read::<RetryConfig>(""), RetryConfig::default());
     refused::<RetryConfig>(
         "base_delay = \"soon\"",

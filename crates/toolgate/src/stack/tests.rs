@@ -192,9 +192,9 @@ async fn the_limit_of_a_single_tool_holds_where_all_others_are_unlimited() {
 
 #[test]
 fn tiers_come_from_the_settings_of_tools() {
-    let ruled = ToolSettings { tier: Some(Tier::Destructive), ..ToolSettings::default() };
+    let worst = ToolSettings { tier: Some(Tier::Destructive), ..ToolSettings::default() };
     let settings = Settings {
-        tools: vec![("main/show".parse().unwrap(), ruled)],
+        tools: vec![("main/show".parse().unwrap(), worst)],
         annotations: crate::settings::Annotations::Ignore,
         ..Settings::default()
     };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// `[audit]`: where the records go.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Target {
 }
 
 /// What happens to a record that finds the queue full.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OnFull {
@@ -103,7 +103,7 @@ impl Default for RedactConfig {
 }
 
 /// How a redacted value is summed up.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Digest {

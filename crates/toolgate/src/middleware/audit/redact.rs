@@ -1,6 +1,9 @@
 //! Summing up arguments for the record: secrets become digests, long texts are cut.
 
-use std::{fmt, io};
+use std::{
+    fmt::{self, Write as _},
+    io,
+};
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value, json};
@@ -258,7 +261,11 @@ pub(super) fn is_batch(json: &Json) -> bool {
 }
 
 fn prefix(bytes: &[u8]) -> String {
-    bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::with_capacity(12);
+    for byte in bytes.iter().take(6) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 fn shape(json: &Json) -> Value {

@@ -192,11 +192,14 @@ impl fmt::Debug for AuditSink {
     }
 }
 
+#[cfg(test)]
+type Probe = Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>;
+
 enum Output {
     Stderr,
     File(AuditFile),
     #[cfg(test)]
-    Probe(Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>),
+    Probe(Probe),
 }
 
 impl Output {

@@ -14,8 +14,11 @@ use tracing::Level;
 
 use super::*;
 use crate::{
-    Chain, Code, Failure, RpcError, Tier, Tool, ToolId, ToolResult,
-    middleware::{retry::Retry, safety::Safety},
+    Chain, Code, Failure, RpcError, Tier, TierRules, Tool, ToolId, ToolResult,
+    middleware::{
+        retry::{Retry, RetryConfig},
+        safety::Safety,
+    },
     settings::Settings,
     stack,
     testbed::{self, Hanging, Log, Server, answering, client, context, failing, json, tool},
@@ -174,7 +177,7 @@ async fn a_denied_call_is_recorded_with_its_rule() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_retried_is_recorded_once() {
     let kept = Kept::new();
-    let chain = Chain::builder().layer(kept.layer()).layer(Retry::new(Default::default()));
+    let chain = Chain::builder().layer(kept.layer()).layer(Retry::new(RetryConfig::default()));
     let chain = chain.build().unwrap();
     let server = failing(Failure::new(Code::ServerUnavailable, "down"));
     testbed::call(&chain, &tool("show", Tier::Readonly), "{}", &server).await;
@@ -206,7 +209,7 @@ async fn what_a_client_chose_is_cut_like_its_arguments() {
         .with_request_id(toolgate_wire::Id::from_json(json(format!("{long:?}"))))
         .with_parent(Some(long.as_str().into()));
     let id = ToolId::new("main", long.as_str());
-    let unlisted = Arc::new(Tool::unlisted(id, &Default::default()));
+    let unlisted = Arc::new(Tool::unlisted(id, &TierRules::default()));
     let server = answering(json("{}"));
     kept.chain().call(&mut cx, Call::new(unlisted, None), &server).await;
     let text = kept.text();
@@ -224,7 +227,7 @@ async fn the_default_stack_writes_its_records_and_logs_no_argument_at_any_level(
     let path = folder.path().join("state/audit.jsonl");
     let settings = Settings {
         safety: Some(Tier::Mutating),
-        retry: Some(Default::default()),
+        retry: Some(RetryConfig::default()),
         audit: AuditConfig { file: Target::File(path.clone()), ..AuditConfig::default() },
         ..Settings::default()
     };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use toolgate_wire::{Json, Kind};
+use toolgate_wire::{Json, Kind, Object};
 
 use super::mask::Mask;
 use crate::{context::ClientInfo, tool::Tool};
@@ -89,7 +89,7 @@ fn collect(json: &Json, values: &mut Vec<String>, depth: usize) {
         // Deeper than the wire lets anything pass: told apart no further, and so masked by its ends.
         Kind::Object | Kind::Array if depth > 128 => values.push(json.as_str().to_owned()),
         Kind::Object => {
-            for (_, member) in json.object().iter().flat_map(|object| object.iter()) {
+            for (_, member) in json.object().iter().flat_map(Object::iter) {
                 collect(&member, values, depth + 1);
             }
         }

@@ -6,7 +6,7 @@ use tracing::Level;
 
 use super::*;
 use crate::{
-    Endpoint, Ran, Tool,
+    Ran, Tool,
     registry::Class,
     testbed::{self, Dice, Log, answering, chain, client, context, defined, failing, json, read},
 };
@@ -312,37 +312,12 @@ async fn the_scheduling_flag_is_explained_with_the_clients_name() {
     assert_eq!(suggestion.as_deref(), Some(unnamed));
 }
 
-/// Hands back the arguments that reach it.
-struct Mirror;
-
-impl Endpoint for Mirror {
-    fn call<'a>(&'a self, _: &'a mut Context, call: Call) -> crate::Boxed<'a, Outcome> {
-        let arguments = call.arguments().unwrap().clone();
-        Box::pin(async move { ToolResult::new(arguments).into() })
-    }
-
-    fn list<'a>(
-        &'a self,
-        _: &'a mut Context,
-        _: crate::Listing,
-    ) -> crate::Boxed<'a, Result<crate::ToolList, Failure>> {
-        Box::pin(std::future::pending())
-    }
-
-    fn request<'a>(
-        &'a self,
-        _: &'a mut Context,
-        _: crate::Request,
-    ) -> crate::Boxed<'a, crate::Answer> {
-        Box::pin(std::future::pending())
-    }
-}
-
 #[tokio::test]
 async fn the_scheduling_flag_is_never_stripped() {
     let arguments = r#"{"keys":"x","wait_for_previous":true}"#;
-    let outcome = testbed::call(&chain(ErrorResults), &closed(), arguments, &Mirror).await;
-    assert_eq!(outcome.result().unwrap().json().as_str(), arguments);
+    let server = answering(json("{}"));
+    testbed::call(&chain(ErrorResults), &closed(), arguments, &server).await;
+    assert_eq!(server.seen(), [arguments]);
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! Settings of the response limit: `limits.response_bytes`, `limits.keep`, and the same for one tool.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::selector::Selector;
 
 /// Which end of an oversized text is kept.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {

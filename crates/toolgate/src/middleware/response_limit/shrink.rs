@@ -13,7 +13,7 @@ pub(super) struct Rigid;
 /// Where a result keeps its blocks, and what stands in for one that cannot be cut.
 pub(super) struct Blocks {
     member: &'static str,
-    note: fn(&Json, String) -> Json,
+    note: fn(&Json, &str) -> Json,
 }
 
 /// `content` of a `tools/call`.
@@ -30,16 +30,16 @@ const FLAG_ROOM: usize = 200;
 /// Results of more values are not taken apart: that would take many times their size in memory.
 const MOST_VALUES: usize = 1_000_000;
 
-fn text_block(_: &Json, text: String) -> Json {
+fn text_block(_: &Json, text: &str) -> Json {
     Json::value(&serde_json::json!({"type": "text", "text": text}))
 }
 
-fn text_resource(block: &Json, text: String) -> Json {
+fn text_resource(block: &Json, text: &str) -> Json {
     let mut object = block.object().unwrap_or_default();
     if object.remove("blob").is_some() && object.contains("mimeType") {
         object.set("mimeType", Json::string("text/plain"));
     }
-    object.set("text", Json::string(&text));
+    object.set("text", Json::string(text));
     object.finish()
 }
 
@@ -161,8 +161,8 @@ fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Jso
         Keep::Tail => content.first(),
         Keep::Head => content.last(),
     };
-    let note = |header: String| (blocks.note)(model.unwrap_or(&Json::null()), header);
-    let mut left = room.saturating_sub(note(cut::header(usize::MAX)).len() + 1);
+    let note = |header: &str| (blocks.note)(model.unwrap_or(&Json::null()), header);
+    let mut left = room.saturating_sub(note(&cut::header(usize::MAX)).len() + 1);
     let mut order: Vec<usize> = (0..content.len()).collect();
     if keep == Keep::Tail {
         order.reverse();
@@ -182,12 +182,12 @@ fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Jso
             if !full {
                 full = true;
                 let frame = text.replaced("").len() + 1;
-                part = cut::part(&text.text, left.saturating_sub(frame), keep);
+                part = cut::part(&text.said, left.saturating_sub(frame), keep);
                 if !part.is_empty() {
                     kept.push((at, text.replaced(part)));
                 }
             }
-            dropped += text.text.len() - part.len();
+            dropped += text.said.len() - part.len();
         } else {
             // A picture cannot be cut: it goes whole, and the texts around it may still fit.
             dropped += block.len();
@@ -196,13 +196,13 @@ fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Jso
     kept.sort_by_key(|(at, _)| *at);
     let mut kept: Vec<Json> = kept.into_iter().map(|(_, block)| block).collect();
     if dropped > 0 {
-        put_header(&mut kept, cut::header(dropped), note, keep);
+        put_header(&mut kept, &cut::header(dropped), note, keep);
     }
     (kept, dropped)
 }
 
 /// Puts the header into the text at the edge, or into a block of its own.
-fn put_header(kept: &mut Vec<Json>, header: String, note: impl Fn(String) -> Json, keep: Keep) {
+fn put_header(kept: &mut Vec<Json>, header: &str, note: impl Fn(&str) -> Json, keep: Keep) {
     let edge = match keep {
         Keep::Tail => kept.first_mut(),
         Keep::Head => kept.last_mut(),
@@ -210,7 +210,7 @@ fn put_header(kept: &mut Vec<Json>, header: String, note: impl Fn(String) -> Jso
     if let Some(block) = edge
         && let Some(found) = Text::of(block)
     {
-        let text = &found.text;
+        let text = &found.said;
         let told = match keep {
             Keep::Tail => format!("{header}\n{text}"),
             Keep::Head => format!("{text}\n{header}"),
@@ -228,21 +228,19 @@ fn put_header(kept: &mut Vec<Json>, header: String, note: impl Fn(String) -> Jso
 struct Text {
     block: Object,
     resource: Option<Object>,
-    text: String,
+    said: String,
 }
 
 impl Text {
     fn of(block: &Json) -> Option<Self> {
         let block = block.object()?;
         let text = |object: &Object| object.get("text")?.text().map(Cow::into_owned);
-        if let Some(text) = text(&block) {
-            let resource = None;
-            return Some(Self { block, resource, text });
+        if let Some(said) = text(&block) {
+            return Some(Self { block, resource: None, said });
         }
         let resource = block.get("resource")?.object()?;
-        let text = text(&resource)?;
-        let resource = Some(resource);
-        Some(Self { block, resource, text })
+        let said = text(&resource)?;
+        Some(Self { block, resource: Some(resource), said })
     }
 
     /// The block with another text.

@@ -126,9 +126,15 @@ impl Node {
         match self {
             Self::Leaf(_) => {}
             Self::Text(json) => lengths.push(json.len()),
-            Self::Array(nodes, _) => nodes.iter().for_each(|node| node.long_texts(lengths)),
+            Self::Array(nodes, _) => {
+                for node in nodes {
+                    node.long_texts(lengths);
+                }
+            }
             Self::Object(members, _) => {
-                members.iter().for_each(|(_, node)| node.long_texts(lengths));
+                for (_, node) in members {
+                    node.long_texts(lengths);
+                }
             }
         }
     }
@@ -138,7 +144,7 @@ impl Node {
         match self {
             Self::Leaf(json) => json.len(),
             Self::Text(json) => json.len().min(plan.text),
-            Self::Array(nodes, _) => self.kept(nodes, plan).1,
+            Self::Array(nodes, _) => Self::kept(nodes, plan).1,
             Self::Object(members, _) => {
                 let members = members.iter().map(|(k, v)| k.len() + v.size(plan) + 2);
                 2 + members.sum::<usize>()
@@ -148,7 +154,7 @@ impl Node {
 
     /// Which elements of an array stay by this plan, and how long it is then, at most. One always
     /// stays: `minItems: 1` is common.
-    fn kept(&self, nodes: &[Self], plan: Plan) -> (Range<usize>, usize) {
+    fn kept(nodes: &[Self], plan: Plan) -> (Range<usize>, usize) {
         let (mut count, mut size) = (0, 2);
         for at in 0..nodes.len() {
             let at = match plan.keep {
@@ -156,8 +162,7 @@ impl Node {
                 Keep::Head => at,
             };
             let more = nodes.get(at).map_or(0, |node| node.size(plan) + 1);
-            // Short arrays stay whole.
-            if count > 0 && size + more > plan.array && self.len() > SHORTEST_CUT {
+            if count > 0 && size + more > plan.array {
                 break;
             }
             count += 1;
@@ -181,7 +186,7 @@ impl Node {
                 _ => out.extend_from_slice(json.as_bytes()),
             },
             Self::Array(nodes, _) => {
-                let (kept, _) = self.kept(nodes, plan);
+                let (kept, _) = Self::kept(nodes, plan);
                 out.push(b'[');
                 for (at, node) in nodes.get(kept).unwrap_or_default().iter().enumerate() {
                     if at > 0 {

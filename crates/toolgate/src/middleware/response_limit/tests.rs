@@ -88,7 +88,8 @@ async fn the_tail_is_kept_whole_lines_and_the_header_counts_exactly() {
 
 #[tokio::test]
 async fn the_head_is_kept_if_the_setting_says_so() {
-    let whole = (0..1000).map(|n| format!("line {n}\n")).collect::<String>();
+    let lines: Vec<String> = (0..1000).map(|n| format!("line {n}\n")).collect();
+    let whole = lines.concat();
     let outcome = through(&limit(2000, Keep::Head), &with_text(&whole)).await;
     let told = text(outcome.result().unwrap().json(), 0);
     assert!(told.starts_with("line 0\nline 1\n"));
@@ -255,7 +256,8 @@ async fn whitespace_of_the_sender_costs_no_content() {
 
 #[tokio::test]
 async fn what_cannot_be_shortened_is_refused_in_words() {
-    let wide: String = (0..1000).map(|n| format!(r#","key {n}":{n}"#)).collect();
+    let wide: Vec<String> = (0..1000).map(|n| format!(r#","key {n}":{n}"#)).collect();
+    let wide = wide.concat();
     let result = format!(r#"{{"content":[],"structuredContent":{{"a":0{wide}}}}}"#);
     let outcome = through(&limit(2000, Keep::Tail), &result).await;
     assert_eq!(outcome.class(), Class::ToolError);
@@ -333,7 +335,7 @@ async fn a_tool_may_have_a_limit_of_its_own() {
         assert_eq!(text(result, 0).starts_with('x'), keeps_head, "{name}");
     }
     let id = crate::ToolId::new("elsewhere", "logs");
-    let other = Arc::new(Tool::unlisted(id, &Default::default()));
+    let other = Arc::new(Tool::unlisted(id, &crate::TierRules::default()));
     let server = answering(json(with_text(&"x".repeat(10_000))));
     let outcome = testbed::call(&layer, &other, "{}", &server).await;
     assert!(outcome.result().unwrap().json().len() > 3000);

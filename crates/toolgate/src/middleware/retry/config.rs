@@ -14,11 +14,11 @@ pub struct RetryConfig {
     /// How often a call is tried again, at most.
     pub times: u32,
     /// The wait before the first repetition; each further one waits twice as long.
-    #[serde(deserialize_with = "duration::deserialize")]
+    #[serde(with = "duration")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub base_delay: Duration,
     /// The longest wait.
-    #[serde(deserialize_with = "duration::deserialize")]
+    #[serde(with = "duration")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub max_delay: Duration,
 }

@@ -42,11 +42,15 @@ impl Retry {
     }
 }
 
-/// Whether the failure passes by itself. A call that took too long would take as long again, one that
-/// was given up is not wanted any more, and a fault of our own stays one.
+/// Whether the failure passes by itself. What was denied stays denied, a call that took too long would
+/// take as long again, one that was given up is not wanted any more, and a fault of our own stays one.
 fn is_transient(outcome: &Outcome) -> bool {
     let passes = outcome.failure().is_some_and(|f| f.retry() != registry::Retry::Useless);
-    passes && !matches!(outcome.class(), Class::Cancelled | Class::TimedOut | Class::Internal)
+    passes
+        && !matches!(
+            outcome.class(),
+            Class::Denied | Class::Cancelled | Class::TimedOut | Class::Internal
+        )
 }
 
 /// The client gave the call up between two attempts: it gets no answer to the one that failed.

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    Endpoint, Ran, Tier, Tool, ToolResult,
+    Ran, Tier, Tool, ToolResult,
     middleware::{safety::Safety, timeout::Timeout},
     testbed::{self, Hanging, Server, answering, chain, context, failing, json, tool},
 };
@@ -177,29 +177,7 @@ async fn a_denied_call_never_comes_here() {
 
 #[tokio::test(start_paused = true)]
 async fn every_attempt_gets_the_same_call() {
-    struct Arguments(std::sync::Mutex<Vec<String>>);
-    impl Endpoint for Arguments {
-        fn call<'a>(&'a self, _: &'a mut Context, call: Call) -> crate::Boxed<'a, Outcome> {
-            let text = call.arguments().unwrap().as_str().to_owned();
-            self.0.lock().unwrap().push(text);
-            Box::pin(async { Failure::new(Code::ServerCrashed, "gone").into() })
-        }
-        fn list<'a>(
-            &'a self,
-            _: &'a mut Context,
-            _: crate::Listing,
-        ) -> crate::Boxed<'a, Result<crate::ToolList, Failure>> {
-            Box::pin(std::future::pending())
-        }
-        fn request<'a>(
-            &'a self,
-            _: &'a mut Context,
-            _: crate::Request,
-        ) -> crate::Boxed<'a, crate::Answer> {
-            Box::pin(std::future::pending())
-        }
-    }
-    let seen = Arguments(Default::default());
-    testbed::call(&chain(Retry::new(config(2))), &readonly(), r#"{"n":1.0}"#, &seen).await;
-    assert_eq!(*seen.0.lock().unwrap(), [r#"{"n":1.0}"#; 3]);
+    let server = failing(Failure::new(Code::ServerCrashed, "gone"));
+    testbed::call(&chain(Retry::new(config(2))), &readonly(), r#"{"n":1.0}"#, &server).await;
+    assert_eq!(server.seen(), [r#"{"n":1.0}"#; 3]);
 }

@@ -33,7 +33,7 @@ impl Safety {
     }
 
     /// The one decision, for listings and calls alike.
-    fn decide(&self, tool: &Tool, namespace: &str) -> Result<(), Failure> {
+    fn decide(self, tool: &Tool, namespace: &str) -> Result<(), Failure> {
         let allowed = self.allowed;
         match tool.tier() {
             Some(tier) if tier <= allowed => Ok(()),

@@ -1,5 +1,7 @@
 //! Safety: what is shown can be called, what is hidden is refused, and the refusal says why.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::{
     Ran, TierRules, ToolId,
@@ -15,7 +17,7 @@ const TABLE: [(Option<Tier>, [bool; 3]); 4] = [
     (None, [false, false, false]),
 ];
 
-async fn denial(allowed: Tier, tool: &std::sync::Arc<Tool>) -> Failure {
+async fn denial(allowed: Tier, tool: &Arc<Tool>) -> Failure {
     let server = answering(json("{}"));
     let outcome = call(&chain(Safety::new(allowed)), tool, "{}", &server).await;
     assert_eq!(server.calls(), 0, "a denied call never reaches the tool");
@@ -31,7 +33,7 @@ async fn listing_and_call_agree_on_every_combination() {
             let layer = chain(Safety::new(allowed));
             let tool = tool("t", tier);
             let mut server = answering(json("{}"));
-            server.tools = vec![std::sync::Arc::clone(&tool)];
+            server.tools = vec![Arc::clone(&tool)];
 
             let mut cx = context();
             let listing = layer.list(&mut cx, Listing::default(), &server);
@@ -95,7 +97,7 @@ async fn the_refusal_names_the_namespace_that_the_client_is_in() {
     let server = answering(json("{}"));
     let asked = Call::new(tool("mystery", None), None);
     let layer = chain(Safety::new(Tier::Readonly));
-    let mut cx = Context::new(std::sync::Arc::new(dev));
+    let mut cx = Context::new(Arc::new(dev));
     let outcome = layer.call(&mut cx, asked, &server).await;
     let suggestion = outcome.failure().unwrap().suggestion().unwrap();
     assert!(suggestion.contains("[namespaces.dev.tools."), "{suggestion}");
@@ -104,7 +106,7 @@ async fn the_refusal_names_the_namespace_that_the_client_is_in() {
 #[tokio::test]
 async fn a_denied_tool_is_never_taken_for_an_unknown_one() {
     let rules = TierRules::default();
-    let unlisted = |name| std::sync::Arc::new(Tool::unlisted(ToolId::new("main", name), &rules));
+    let unlisted = |name| Arc::new(Tool::unlisted(ToolId::new("main", name), &rules));
     let unknown = denial(Tier::Readonly, &unlisted("kill_server")).await;
     assert_eq!(unknown.code(), Code::UnknownTool);
     assert_eq!(unknown.message(), "Unknown tool: 'kill_server'");
@@ -114,10 +116,10 @@ async fn a_denied_tool_is_never_taken_for_an_unknown_one() {
     assert!(!denied.message().contains("Unknown"));
 
     // A tool that was never listed has the tier that the config gives it, and no other.
-    let ruled = vec![("main/kill_server".parse().unwrap(), Tier::Destructive)];
+    let destructive = vec![("main/kill_server".parse().unwrap(), Tier::Destructive)];
     let id = ToolId::new("main", "kill_server");
-    let ruled = std::sync::Arc::new(Tool::unlisted(id, &TierRules::new(ruled, true)));
-    assert_eq!(denial(Tier::Mutating, &ruled).await.code(), Code::TierDenied);
+    let known = Arc::new(Tool::unlisted(id, &TierRules::new(destructive, true)));
+    assert_eq!(denial(Tier::Mutating, &known).await.code(), Code::TierDenied);
 }
 
 #[tokio::test]
@@ -144,29 +146,12 @@ async fn a_page_keeps_what_it_has_beside_its_tools() {
     let tools = vec![tool("show", Tier::Readonly), tool("kill", Tier::Destructive)];
     let wire = r#"{"tools":[{"name":"show"},{"name":"kill"}],"nextCursor":"x","_meta":{"a":1.0}}"#;
     let page = ToolList::from_wire(tools, json(wire).object().unwrap(), Some("line".into()));
-    struct Pages(ToolList);
-    impl crate::Endpoint for Pages {
-        fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> crate::Boxed<'a, Outcome> {
-            Box::pin(async { Failure::internal("not called").into() })
-        }
-        fn list<'a>(
-            &'a self,
-            _: &'a mut Context,
-            _: Listing,
-        ) -> crate::Boxed<'a, Result<ToolList, Failure>> {
-            Box::pin(async { Ok(self.0.clone()) })
-        }
-        fn request<'a>(
-            &'a self,
-            _: &'a mut Context,
-            _: crate::Request,
-        ) -> crate::Boxed<'a, crate::Answer> {
-            Box::pin(std::future::pending())
-        }
-    }
+    let mut server = answering(json("{}"));
+    server.page = Some(page);
+    let server = &server;
     let listed = |allowed| {
-        let (layer, pages) = (chain(Safety::new(allowed)), Pages(page.clone()));
-        async move { layer.list(&mut context(), Listing::default(), &pages).await }
+        let layer = chain(Safety::new(allowed));
+        async move { layer.list(&mut context(), Listing::default(), server).await }
     };
     let all = listed(Tier::Destructive).await.unwrap();
     assert!(all.origin().is_some(), "nothing hidden, nothing changed");

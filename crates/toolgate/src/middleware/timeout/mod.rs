@@ -21,7 +21,7 @@ use crate::{
 pub const NAME: &str = "timeout";
 
 /// How long a call may take where nobody sets it. Long, because builds and test runs are calls too.
-pub const DEFAULT: Duration = Duration::from_secs(300);
+pub const DEFAULT: Duration = Duration::from_mins(5);
 
 /// Gives a call up after a while.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use crate::{
 #[tokio::test(start_paused = true)]
 async fn a_call_that_hangs_is_given_up_in_time() {
     let (begun, server) = (Instant::now(), Hanging::default());
-    let layer = chain(Timeout::new(Duration::from_secs(60)));
+    let layer = chain(Timeout::new(Duration::from_mins(1)));
     let outcome = testbed::call(&layer, &tool("t", None), "{}", &server).await;
     assert_eq!(begun.elapsed().as_secs(), 60);
     assert_eq!(outcome.class(), Class::TimedOut);
@@ -40,7 +40,7 @@ async fn the_rest_of_the_chain_is_dropped_before_the_client_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_ends_in_time_is_not_touched() {
-    let layer = chain(Timeout::new(Duration::from_secs(60)));
+    let layer = chain(Timeout::new(Duration::from_mins(1)));
     let line = r#"{"content":[{"type":"text","text":"1.0"}]}"#;
     let server = testbed::Server::new(move |_| {
         Outcome::answered(crate::ToolResult::new(json(line))).with_origin(line.into())

@@ -1,0 +1,197 @@
+//! Sanitize: what must not stand in the answers of tools is replaced before anything else sees it.
+#![doc = include_str!("README.md")]
+
+mod config;
+mod detectors;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use config::{PatternConfig, SanitizeConfig};
+pub use rules::BadSanitize;
+use rules::Rules;
+use toolgate_wire::Json;
+use walk::Area;
+
+use super::error_results::is_for_the_client;
+use crate::{
+    call::{Answer, Call, Request},
+    context::Context,
+    failure::{Failure, RpcError},
+    middleware::{Hooks, Middleware, Order},
+    next::Next,
+    outcome::Outcome,
+    selector::Selector,
+};
+
+/// The layer's name.
+pub const NAME: &str = "sanitize";
+
+/// Cleans the answers of tools, of `resources/read` and of `prompts/get`.
+#[derive(Debug)]
+pub struct Sanitize {
+    rules: Rules,
+    tools: Vec<Selector>,
+}
+
+impl Sanitize {
+    /// With these settings. Refuses patterns that do not compile, that match the empty text or whose
+    /// replacement names groups that they do not have, and settings that clean nothing.
+    pub fn new(config: &SanitizeConfig) -> Result<Self, BadSanitize> {
+        Ok(Self { rules: Rules::new(config)?, tools: config.tools.clone() })
+    }
+
+    fn covers(&self, call: &Call) -> bool {
+        self.tools.is_empty() || self.tools.iter().any(|selector| call.is_covered_by(selector))
+    }
+
+    fn json(&self, json: &Json, area: Area) -> Option<Json> {
+        walk::clean(json, area, |text| self.rules.clean(text))
+    }
+
+    /// The outcome, cleaned. One in which nothing had to be replaced keeps the line that it came in.
+    fn outcome(&self, outcome: Outcome) -> Outcome {
+        let result = outcome.result().and_then(|result| {
+            let json = self.json(result.json(), Area::Top)?;
+            Some(result.with_json(json))
+        });
+        let failure = outcome.failure().and_then(|failure| self.failure(failure));
+        let mut cleaned = match failure {
+            None => outcome,
+            Some(failure) => {
+                let rendered = outcome.result().cloned();
+                let mut failed = Outcome::failed(failure);
+                if let Some(rendered) = rendered {
+                    failed.set_result(rendered);
+                }
+                failed
+            }
+        };
+        if let Some(result) = result {
+            cleaned.set_result(result);
+        }
+        cleaned
+    }
+
+    /// The failure, if anything that it says had to be replaced.
+    fn failure(&self, failure: &Failure) -> Option<Failure> {
+        let message = self.rules.clean(failure.message());
+        let suggestion = failure.suggestion().and_then(|text| self.rules.clean(text));
+        let rpc = failure.rpc().and_then(|rpc| self.rpc(rpc));
+        if message.is_none() && suggestion.is_none() && rpc.is_none() {
+            return None;
+        }
+        let mut cleaned = failure.clone();
+        if let Some(message) = message {
+            cleaned = cleaned.with_message(message);
+        }
+        if let Some(suggestion) = suggestion {
+            cleaned = cleaned.suggest(suggestion);
+        }
+        if let Some(rpc) = rpc {
+            cleaned = cleaned.with_rpc(rpc);
+        }
+        Some(cleaned)
+    }
+
+    fn rpc(&self, rpc: &RpcError) -> Option<RpcError> {
+        let message = self.rules.clean(&rpc.message);
+        // The data of the protocol's own errors is for the client to act on: a page to open, say.
+        let data = rpc.data.as_ref().filter(|_| !is_for_the_client(rpc));
+        let data = data.and_then(|data| self.json(data, Area::Data));
+        if message.is_none() && data.is_none() {
+            return None;
+        }
+        Some(RpcError {
+            code: rpc.code,
+            message: message.unwrap_or_else(|| rpc.message.clone()),
+            data: data.or_else(|| rpc.data.clone()),
+        })
+    }
+
+    /// An error object of a request that is no call.
+    fn error(&self, error: &Json) -> Option<Json> {
+        let rpc = RpcError {
+            code: error.get("code").and_then(|code| code.i64()).unwrap_or_default(),
+            message: error.get("message")?.text()?.into_owned(),
+            data: error.get("data"),
+        };
+        let cleaned = self.rpc(&rpc)?;
+        let mut object = error.object()?;
+        object.set("message", Json::string(&cleaned.message));
+        if let Some(data) = cleaned.data {
+            object.set("data", data);
+        }
+        Some(object.finish())
+    }
+}
+
+impl Middleware for Sanitize {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        let (patterns, secrets) = self.rules.extent();
+        let mut parts = Vec::new();
+        if patterns > 0 {
+            parts.push(format!("{patterns} pattern{}", if patterns == 1 { "" } else { "s" }));
+        }
+        if secrets {
+            parts.push("well-known secrets".to_owned());
+        }
+        let mut text = format!("replaces {}", parts.join(" and "));
+        if !self.tools.is_empty() {
+            let tools: Vec<String> = self.tools.iter().map(ToString::to_string).collect();
+            text.push_str(&format!(" in answers of {}", tools.join(", ")));
+        }
+        text
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks { call: true, list: false, request: true }
+    }
+
+    fn order(&self) -> &'static [Order] {
+        const SEEN: &str = "nothing may see an answer before it is clean";
+        &[
+            Order::Inside(
+                super::response_limit::NAME,
+                "of a secret that was cut nobody can tell what it is",
+            ),
+            Order::Inside(super::error_results::NAME, SEEN),
+            Order::Inside("log", SEEN),
+            Order::Inside(super::audit::NAME, SEEN),
+            Order::Inside(super::retry::NAME, SEEN),
+        ]
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        if !self.covers(&call) {
+            return next.call(cx, call).await;
+        }
+        self.outcome(next.call(cx, call).await)
+    }
+
+    async fn request(&self, cx: &mut Context, request: Request, next: Next<'_>) -> Answer {
+        let is_read = matches!(&*request.method, "resources/read" | "prompts/get");
+        let mut answer = next.request(cx, request).await;
+        if !is_read {
+            return answer;
+        }
+        match &answer.body {
+            Ok(result) => {
+                if let Some(result) = self.json(result, Area::Top) {
+                    answer.set_result(result);
+                }
+            }
+            Err(error) => {
+                if let Some(error) = self.error(error) {
+                    answer.set_error(error);
+                }
+            }
+        }
+        answer
+    }
+}

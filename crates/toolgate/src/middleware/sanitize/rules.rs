@@ -1,0 +1,211 @@
+//! Patterns and detectors, compiled once, and what they make of a text.
+
+use std::borrow::Cow;
+
+use regex::{Captures, Regex, RegexBuilder};
+
+use super::{
+    config::SanitizeConfig,
+    detectors::{Check, DEFAULTS, DETECTORS, Detector},
+};
+
+/// The most memory that one compiled pattern may take.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// Why the settings of sanitize were refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadSanitize {
+    /// A pattern does not compile, or takes too much memory.
+    #[error("the pattern `{pattern}` of `[sanitize]` is refused: {why}")]
+    Pattern {
+        /// The pattern, as it was written.
+        pattern: String,
+        /// The reason.
+        why: String,
+    },
+    /// A pattern also matches where there is nothing.
+    #[error(
+        "the pattern `{0}` of `[sanitize]` matches the empty text and would be replaced everywhere: \
+         write `+` instead of `*`, or name what must be there"
+    )]
+    Empty(String),
+    /// What a pattern is replaced by names a group that the pattern does not have.
+    #[error(
+        "`{replace}` names a group `{group}` that the pattern `{pattern}` of `[sanitize]` does not \
+         have: write `${{1}}x` for the first group with an `x` after it, `$$` for a dollar"
+    )]
+    Group {
+        /// The pattern.
+        pattern: String,
+        /// What replaces it.
+        replace: String,
+        /// The group.
+        group: String,
+    },
+    /// There is nothing to clean.
+    #[error(
+        "`[sanitize]` cleans nothing: set `secrets = true`, `defaults = true` or `patterns`, or \
+         remove the table"
+    )]
+    Nothing,
+}
+
+/// Everything that is replaced, and by what.
+#[derive(Debug)]
+pub(super) struct Rules {
+    patterns: Vec<(Regex, String)>,
+    secrets: Option<Secrets>,
+}
+
+impl Rules {
+    pub(super) fn new(config: &SanitizeConfig) -> Result<Self, BadSanitize> {
+        if !config.is_on() {
+            return Err(BadSanitize::Nothing);
+        }
+        let own = config.patterns.iter().map(|own| (own.pattern.as_str(), own.replace.as_str()));
+        let defaults = DEFAULTS.iter().filter(|_| config.defaults).copied();
+        let patterns = own.chain(defaults).map(|(pattern, replace)| compile(pattern, replace));
+        let patterns = patterns.collect::<Result<_, _>>()?;
+        let secrets = if config.secrets { Some(Secrets::new()?) } else { None };
+        Ok(Self { patterns, secrets })
+    }
+
+    /// How many patterns there are, and whether secrets are looked for.
+    pub(super) fn extent(&self) -> (usize, bool) {
+        (self.patterns.len(), self.secrets.is_some())
+    }
+
+    /// The text without what must not stand in it; `None` if nothing did.
+    pub(super) fn clean(&self, text: &str) -> Option<String> {
+        let mut clean = Cow::Borrowed(text);
+        for (pattern, replace) in &self.patterns {
+            if let Cow::Owned(next) = pattern.replace_all(&clean, replace.as_str()) {
+                clean = Cow::Owned(next);
+            }
+        }
+        if let Some(secrets) = &self.secrets {
+            secrets.redact(&mut clean);
+        }
+        match clean {
+            Cow::Owned(clean) if clean != text => Some(clean),
+            _ => None,
+        }
+    }
+}
+
+fn build(pattern: &str) -> Result<Regex, BadSanitize> {
+    RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build().map_err(|error| {
+        BadSanitize::Pattern { pattern: pattern.to_owned(), why: error.to_string() }
+    })
+}
+
+fn compile(pattern: &str, replace: &str) -> Result<(Regex, String), BadSanitize> {
+    let regex = build(pattern)?;
+    if regex.is_match("") {
+        return Err(BadSanitize::Empty(pattern.to_owned()));
+    }
+    let has = |group: &str| match group.parse::<usize>() {
+        Ok(number) => number < regex.captures_len(),
+        Err(_) => regex.capture_names().flatten().any(|name| name == group),
+    };
+    if let Some(group) = groups(replace).find(|group| !has(group)) {
+        let (pattern, replace) = (pattern.to_owned(), replace.to_owned());
+        return Err(BadSanitize::Group { pattern, replace, group: group.to_owned() });
+    }
+    Ok((regex, replace.to_owned()))
+}
+
+/// The groups that a replacement names. The crate leaves out those that it does not know, so a
+/// misspelt one would go unnoticed.
+fn groups(replace: &str) -> impl Iterator<Item = &str> {
+    let mut rest = replace;
+    std::iter::from_fn(move || {
+        loop {
+            let (_, after) = rest.split_once('$')?;
+            if let Some(after) = after.strip_prefix('$') {
+                rest = after;
+                continue;
+            }
+            let (group, after) = match after.strip_prefix('{').and_then(|a| a.split_once('}')) {
+                Some(split) => split,
+                None => {
+                    let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                    after.split_at(end.unwrap_or(after.len()))
+                }
+            };
+            rest = after;
+            if !group.is_empty() {
+                return Some(group);
+            }
+        }
+    })
+}
+
+/// The detector set: one search for all literals, and only then the patterns whose literals are there.
+#[derive(Debug)]
+struct Secrets {
+    literals: Regex,
+    /// Which detectors a literal speaks for, one bit each.
+    owners: Vec<(&'static str, u64)>,
+    patterns: Vec<Regex>,
+}
+
+impl Secrets {
+    fn new() -> Result<Self, BadSanitize> {
+        let mut owners: Vec<(&'static str, u64)> = Vec::new();
+        for (at, detector) in DETECTORS.iter().enumerate() {
+            for literal in detector.literals {
+                let bit = 1_u64 << at;
+                match owners.iter_mut().find(|(known, _)| known == literal) {
+                    Some((_, bits)) => *bits |= bit,
+                    None => owners.push((literal, bit)),
+                }
+            }
+        }
+        // A literal that begins with another one must be found first.
+        owners.sort_by_key(|(literal, _)| std::cmp::Reverse(literal.len()));
+        let literals: Vec<String> =
+            owners.iter().map(|(literal, _)| regex::escape(literal)).collect();
+        let literals = build(&format!("(?-u){}", literals.join("|")))?;
+        let patterns = DETECTORS.iter().map(|detector| build(detector.pattern));
+        Ok(Self { literals, owners, patterns: patterns.collect::<Result<_, _>>()? })
+    }
+
+    fn redact(&self, text: &mut Cow<'_, str>) {
+        let mut candidates = 0_u64;
+        for found in self.literals.find_iter(text) {
+            let owner = self.owners.iter().find(|(literal, _)| *literal == found.as_str());
+            candidates |= owner.map_or(0, |(_, bits)| *bits);
+        }
+        if candidates == 0 {
+            return;
+        }
+        for (at, (detector, pattern)) in DETECTORS.iter().zip(&self.patterns).enumerate() {
+            if candidates & (1_u64 << at) != 0
+                && let Cow::Owned(next) =
+                    pattern.replace_all(text, |found: &Captures<'_>| detector.replace(found))
+            {
+                *text = Cow::Owned(next);
+            }
+        }
+    }
+}
+
+impl Detector {
+    /// What stands where this was found.
+    fn replace(&self, found: &Captures<'_>) -> String {
+        let group = |name| found.name(name).map_or("", |group| group.as_str());
+        let (keep, after) = (group("keep"), group("after"));
+        let whole = found.get(0).map_or("", |whole| whole.as_str());
+        let secret = whole.get(keep.len()..).unwrap_or_default();
+        let is_mixed = || {
+            secret.contains(|c: char| c.is_ascii_digit())
+                && secret.contains(|c: char| c.is_ascii_alphabetic())
+        };
+        if self.check == Check::Mixed && !is_mixed() {
+            return whole.to_owned();
+        }
+        format!("{keep}[redacted: {}]{after}", self.kind)
+    }
+}
