@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand, builder::styling};
 
 use crate::commands::{
-    chain::Chain, check::Check, completions::Completions, config::ConfigCommand, why::Why,
-    wrap::Wrap,
+    chain::Chain, check::Check, completions::Completions, config::ConfigCommand, log::Log,
+    why::Why, wrap::Wrap,
 };
 
 const STYLES: styling::Styles = styling::Styles::styled()
@@ -34,6 +34,7 @@ pub(crate) enum Command {
     Chain(Box<Chain>),
     Check(Box<Check>),
     Why(Box<Why>),
+    Log(Box<Log>),
     Config(ConfigCommand),
     Completions(Completions),
 }

@@ -52,6 +52,10 @@ pub(crate) struct Overlay {
     #[arg(long, value_name = "TIMES", env = "TOOLGATE_RETRY")]
     retry: Option<u32>,
 
+    /// Keep a log of all calls in this store, as sqlite:FILE
+    #[arg(long, value_name = "URL", env = "TOOLGATE_STORE")]
+    store: Option<String>,
+
     /// Take this server of the config, by its name in `[servers]` or `mcpServers`
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
@@ -134,6 +138,11 @@ impl Overlay {
             )
         })?;
         Ok(Some((name.clone(), command)))
+    }
+
+    /// Where the call log is kept. A file is meant from where the config is.
+    pub(crate) fn store(&self, config: &Config) -> Option<String> {
+        self.store.clone().or_else(|| config.store())
     }
 
     /// The file to watch.

@@ -63,9 +63,11 @@ fn the_chain_is_printed_in_order_with_its_settings() {
         " client\n  \
            1  response-limit     at most 5000 bytes a result, keeps the tail\n  \
            2  errors-to-results  a failed call answers with isError, the message and _meta\n  \
-           3  safety             up to readonly; a tool without a tier is denied\n  \
-           4  retry              readonly calls, up to 2 more after a passing failure, first after 100ms\n  \
-           5  timeout            a call is cancelled after 90s\n tool\n"
+           3  filter             all tools active; new tools are allowed; _meta.allowedTools narrows\n  \
+           4  policy             none bound\n  \
+           5  safety             up to readonly; a tool without a tier is denied\n  \
+           6  retry              readonly calls, up to 2 more after a passing failure, first after 100ms\n  \
+           7  timeout            a call is cancelled after 90s\n tool\n"
     );
 }
 
@@ -103,7 +105,7 @@ fn a_wrong_config_says_where_and_refuses_to_start() {
             "[namespaces.default.tools.\"echo\"]\ntier = \"readonly\"\n",
             &["`echo` does not select tools"],
         ),
-        ("[policies.team]\nallow = []\n", &["policies"]),
+        ("[namespaces.default]\npolicy = \"team\"\n", &["`team`, which does not exist"]),
         ("oh no", &["line 1"]),
     ] {
         let output = chain(config, &[]);

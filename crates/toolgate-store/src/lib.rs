@@ -1,1 +1,49 @@
-//! x
+//! What toolgate keeps while it runs: the call log, and the tools that it has seen.
+#![doc = include_str!("../README.md")]
+
+mod drain;
+mod error;
+mod sqlite;
+mod store;
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;
+
+use std::sync::Arc;
+
+pub use drain::{Drain, drain};
+pub use error::StoreError;
+pub use sqlite::SqliteStore;
+pub use store::{Answer, Cursor, Filter, Node, Page, Pruned, Retention, Size, Store, Tree};
+pub use toolgate::middleware::log::{Kind, Record};
+
+/// Opens the store that a text names: `sqlite:PATH`. A file that is not there is made.
+pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(SqliteStore::open(sqlite_path(url)?).await?))
+}
+
+/// The file that `sqlite:PATH` names.
+pub fn sqlite_path(url: &str) -> Result<&std::path::Path, StoreError> {
+    // A URL may hold a password, so no more of it is repeated than its scheme.
+    let Some((scheme, rest)) = url.split_once(':') else {
+        return Err(StoreError::Url(format!(
+            "`{url}` names no store: write `sqlite:` and a path, as `sqlite:{url}`"
+        )));
+    };
+    if matches!(scheme, "postgres" | "postgresql") {
+        return Err(StoreError::Url(
+            "Postgres is coming, but is no store yet: use `sqlite:` and a path".to_owned(),
+        ));
+    }
+    if scheme != "sqlite" {
+        return Err(StoreError::Url(format!(
+            "`{scheme}:` is no store: write `sqlite:` and a path, as `sqlite:toolgate.db`"
+        )));
+    }
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    if path.is_empty() || path == ":memory:" || path.contains('?') {
+        return Err(StoreError::Url(format!(
+            "`{url}` names no file: write `sqlite:` and a path, without options, as `sqlite:toolgate.db`"
+        )));
+    }
+    Ok(std::path::Path::new(path))
+}

@@ -33,8 +33,9 @@ pub use next::{Endpoint, Next, Replay};
 pub use outcome::{Outcome, Reply, ToolResult};
 pub use registry::{Class, Code, Delivery, Entry, Retry};
 pub use selector::{BadSelector, Selector};
+pub use settings::ToolSettings;
 pub use tier::{Hints, Tier, UnknownTier};
-pub use tool::{TierRules, Tool, ToolSettings};
+pub use tool::{TierRules, Tool};
 pub use transform::{
     TransformList, TransformRequest, TransformResponse, transform_list, transform_request,
     transform_response,

@@ -7,6 +7,7 @@ pub mod filter;
 pub mod flags;
 pub mod log;
 pub mod overrides;
+pub mod policy;
 #[cfg(feature = "rate-limit")]
 pub mod rate_limit;
 pub mod response_limit;
@@ -138,6 +139,60 @@ impl Explained {
                 why: denial.message().to_owned(),
             },
         }
+    }
+}
+
+/// A layer that is shared is the same layer.
+impl<M: Middleware> Middleware for std::sync::Arc<M> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
+
+    fn hooks(&self) -> Hooks {
+        (**self).hooks()
+    }
+
+    fn order(&self) -> &'static [Order] {
+        (**self).order()
+    }
+
+    fn needs_tools(&self) -> bool {
+        (**self).needs_tools()
+    }
+
+    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
+        (**self).explain(cx, call)
+    }
+
+    fn call(
+        &self,
+        cx: &mut Context,
+        call: Call,
+        next: Next<'_>,
+    ) -> impl Future<Output = Outcome> + Send {
+        (**self).call(cx, call, next)
+    }
+
+    fn list(
+        &self,
+        cx: &mut Context,
+        listing: Listing,
+        next: Next<'_>,
+    ) -> impl Future<Output = Result<ToolList, Failure>> + Send {
+        (**self).list(cx, listing, next)
+    }
+
+    fn request(
+        &self,
+        cx: &mut Context,
+        request: Request,
+        next: Next<'_>,
+    ) -> impl Future<Output = Answer> + Send {
+        (**self).request(cx, request, next)
     }
 }
 

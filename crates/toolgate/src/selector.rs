@@ -29,6 +29,12 @@ impl Selector {
         glob(&self.server, tool.server()) && glob(&self.tool, tool.name())
     }
 
+    /// The one tool that it names, if it does.
+    #[must_use]
+    pub fn exact(&self) -> Option<ToolId> {
+        self.is_exact().then(|| ToolId::new(self.server.as_str(), self.tool.as_str()))
+    }
+
     /// Whether it names exactly one tool.
     #[must_use]
     pub fn is_exact(&self) -> bool {

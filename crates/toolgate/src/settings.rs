@@ -1,6 +1,8 @@
 //! What a chain is set to: the settings of every layer, gathered in one place.
 
-use std::time::Duration;
+mod tools;
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -8,14 +10,20 @@ use crate::{
     duration,
     middleware::{
         audit::{AuditConfig, RedactConfig},
+        filter::NewTools,
+        flags::FlagsConfig,
+        log::LogConfig,
+        policy::{PolicyConfig, PrincipalPattern},
         response_limit::{self, Keep, ResponseLimitConfig},
         retry::RetryConfig,
         timeout,
     },
     selector::Selector,
     tier::Tier,
-    tool::{TierRules, ToolSettings},
+    tool::TierRules,
 };
+
+pub use tools::{NotOneTool, ToolSettings};
 
 /// Everything that a chain is built from. [`Default`] is what `toolgate wrap` does when nothing is said,
 /// less the audit, whose place the program chooses.
@@ -37,6 +45,25 @@ pub struct Settings {
     pub limits: LimitsConfig,
     /// `[retry]`; nothing is retried when it is not set.
     pub retry: Option<RetryConfig>,
+    /// What the caller of an inactive tool reads.
+    pub inactive_message: Option<String>,
+    /// What happens to tools that nobody has looked at.
+    pub new_tools: NewTools,
+    /// `[flags]`
+    pub flags: Option<FlagsConfig>,
+    /// `[policies]`, by name.
+    pub policies: BTreeMap<String, PolicyConfig>,
+    /// The policy of the namespace.
+    pub policy: Option<String>,
+    /// Policies of single principals, on top.
+    pub principals: Vec<(PrincipalPattern, String)>,
+    /// Where files that settings name are looked for.
+    pub folder: PathBuf,
+    /// `[log]`; needs somewhere to write to, which the program gives.
+    pub log: Option<LogConfig>,
+    /// `[sanitize]`
+    #[cfg(feature = "sanitize")]
+    pub sanitize: Option<crate::middleware::sanitize::SanitizeConfig>,
 }
 
 /// `chain = "default"`, or the names of the layers, outermost first.

@@ -1,10 +1,20 @@
 //! The stack: every layer that toolgate has, in the order in which a call passes them. Open this first.
 
+mod layers;
+
+use layers::Layers;
+
 use crate::{
     chain::{BadChain, Builder, Chain},
     middleware::{
         audit::{self, Audit, AuditSink, OpenError},
+        call_id::{self, ReturnCallId},
         error_results::{self, ErrorResults},
+        filter::{self, KnownTools},
+        flags,
+        log::{self, Log, LogSink},
+        overrides::{self, CurrentOverrides, OverrideTools},
+        policy,
         response_limit::{self, ResponseLimit},
         retry::{self, Retry},
         safety::{self, Safety},
@@ -13,23 +23,53 @@ use crate::{
     settings::{ChainOrder, Settings},
 };
 
+// Layers behind features keep their place, and their name, in a build without them.
+const VALIDATE: &str = "validate";
+const RATE_LIMIT: &str = "rate-limit";
+const SANITIZE: &str = "sanitize";
+
 /// The default order, outermost first, with the reason for each place.
 pub const DEFAULT_ORDER: &[(&str, &str)] = &[
     (response_limit::NAME, "bounds whatever leaves, error results too"),
+    (call_id::NAME, "results of failures have an id too"),
     (error_results::NAME, "renders whatever failed inside of it"),
+    (log::NAME, "sees denials and runs; the outcome tells which it was"),
     (audit::NAME, "sees denials and runs; the outcome tells which it was"),
+    (overrides::NAME, "whatever decides sees the arguments that the tool gets"),
+    (VALIDATE, "whatever decides sees arguments that fit"),
+    (filter::NAME, "what is switched off needs no further question"),
+    (flags::NAME, "what is switched off needs no further question"),
+    (policy::NAME, "who may call what; its denials cost nothing further in"),
     (safety::NAME, "what is denied here costs nothing further in"),
+    (RATE_LIMIT, "only what is permitted uses up what is rationed"),
     (retry::NAME, "only what was permitted is tried again"),
     (timeout::NAME, "each attempt has its own time"),
+    #[cfg(feature = "sanitize")]
+    (
+        crate::middleware::sanitize::NAME,
+        "cleans what the tool says before anybody sees or keeps it",
+    ),
 ];
 
-/// A chain with the sink that its audit writes to.
+/// A chain with what it shares with the door in front of it.
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// The chain.
     pub chain: Chain,
     /// The sink of its audit, if it has one: to be closed at the end.
     pub audit: Option<AuditSink>,
+    /// Names on the wire and the tools that they mean.
+    pub overrides: CurrentOverrides,
+    parts: Parts,
+}
+
+/// What outlives a chain: a chain for changed settings takes it over.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// Where the call log goes. Without it there is none, whatever the settings say.
+    pub log: Option<LogSink>,
+    /// The tools that somebody has looked at, for a namespace that quarantines new ones.
+    pub known: KnownTools,
 }
 
 /// Why a stack could not be built.
@@ -42,6 +82,14 @@ pub enum StackError {
     /// The audit has nowhere to go.
     #[error(transparent)]
     Audit(#[from] OpenError),
+    /// A layer refuses its settings.
+    #[error("`{layer}` refuses its settings: {why}")]
+    Layer {
+        /// The layer.
+        layer: &'static str,
+        /// What is wrong.
+        why: String,
+    },
     /// The chain lists a layer that does not exist.
     #[error("the chain names an unknown layer `{0}`: the layers are {names}", names = names())]
     Unknown(String),
@@ -72,46 +120,70 @@ fn names() -> String {
 
 /// Builds the chain that the settings describe.
 pub fn build(settings: &Settings) -> Result<Stack, StackError> {
-    let (builder, audit) = builder(settings)?;
-    Ok(Stack { chain: builder.build()?, audit })
+    build_with(settings, Parts::default())
+}
+
+/// The same, with what the program gives it.
+pub fn build_with(settings: &Settings, parts: Parts) -> Result<Stack, StackError> {
+    let audit = AuditSink::open(&settings.audit, &settings.redact)?;
+    finish(settings, parts, audit)
+}
+
+/// The same, unfinished: layers of your own go inside of those that the settings describe.
+pub fn builder(settings: &Settings) -> Result<(Builder, Option<AuditSink>), StackError> {
+    let audit = AuditSink::open(&settings.audit, &settings.redact)?;
+    let layers = Layers::new(settings, &Parts::default())?;
+    Ok((ordered(settings, &layers, &Parts::default(), audit.as_ref())?, audit))
 }
 
 impl Stack {
     /// The stack for changed settings. Sinks whose own settings did not change go on as they are.
     pub fn successor(&self, old: &Settings, new: &Settings) -> Result<Self, StackError> {
         let same = (&old.audit, &old.redact) == (&new.audit, &new.redact);
-        let audit = if same {
-            self.audit.clone()
-        } else {
-            AuditSink::open(&new.audit, &new.redact)?
-        };
-        let chain = with_sinks(new, audit.as_ref())?.build()?;
-        Ok(Self { chain, audit })
+        let audit =
+            if same { self.audit.clone() } else { AuditSink::open(&new.audit, &new.redact)? };
+        finish(new, self.parts.clone(), audit)
+    }
+
+    /// What outlives the chain.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        &self.parts
     }
 }
 
-/// The same, unfinished: layers of your own go inside of those that the settings describe.
-pub fn builder(settings: &Settings) -> Result<(Builder, Option<AuditSink>), StackError> {
-    let audit = AuditSink::open(&settings.audit, &settings.redact)?;
-    Ok((with_sinks(settings, audit.as_ref())?, audit))
+fn finish(
+    settings: &Settings,
+    parts: Parts,
+    audit: Option<AuditSink>,
+) -> Result<Stack, StackError> {
+    let layers = Layers::new(settings, &parts)?;
+    let chain = ordered(settings, &layers, &parts, audit.as_ref())?.build()?;
+    Ok(Stack { chain, audit, overrides: layers.overrides, parts })
 }
 
-fn with_sinks(settings: &Settings, audit: Option<&AuditSink>) -> Result<Builder, StackError> {
+fn ordered(
+    settings: &Settings,
+    layers: &Layers,
+    parts: &Parts,
+    audit: Option<&AuditSink>,
+) -> Result<Builder, StackError> {
     let mut builder = Chain::builder();
+    let add = |builder, name| add(builder, name, settings, layers, parts, audit);
     match &settings.chain {
         ChainOrder::Default => {
             for (name, _) in DEFAULT_ORDER {
-                builder = add(builder, name, settings, audit).unwrap_or_else(|(b, _)| b);
+                builder = add(builder, name).unwrap_or_else(|(builder, _)| builder);
             }
         }
-        ChainOrder::Listed(layers) => {
-            for listed in layers {
+        ChainOrder::Listed(listed) => {
+            for listed in listed {
                 let known = DEFAULT_ORDER.iter().find(|(name, _)| name == listed);
                 let (name, _) = known.ok_or_else(|| StackError::Unknown(listed.clone()))?;
-                builder = add(builder, name, settings, audit)
+                builder = add(builder, name)
                     .map_err(|(_, missing)| StackError::NotSet { layer: name, missing })?;
             }
-            heeded(settings, layers)?;
+            heeded(settings, parts, listed)?;
         }
     }
     Ok(builder)
@@ -122,19 +194,27 @@ fn add(
     builder: Builder,
     name: &str,
     settings: &Settings,
+    layers: &Layers,
+    parts: &Parts,
     audit: Option<&AuditSink>,
 ) -> Result<Builder, (Builder, &'static str)> {
-    let limits = &settings.limits;
     match name {
         response_limit::NAME => match settings.response_limit() {
             Some(config) => Ok(builder.layer(ResponseLimit::new(config))),
             None => Err((builder, "`limits.response_bytes` is off")),
         },
+        call_id::NAME if parts.log.is_some() => Ok(builder.layer(ReturnCallId)),
         error_results::NAME => Ok(builder.layer(ErrorResults)),
+        log::NAME => match &parts.log {
+            Some(sink) => Ok(builder.layer(Log::new(sink.clone()))),
+            None => Err((builder, "there is no `store` for the log")),
+        },
         audit::NAME => match audit {
             Some(sink) => Ok(builder.layer(Audit::new(sink.clone()))),
             None => Err((builder, "`audit.file` is off")),
         },
+        overrides::NAME if !settings.changes_tools() => Err((builder, "no tool is changed")),
+        overrides::NAME => Ok(builder.layer(OverrideTools::new(layers.overrides.clone()))),
         safety::NAME => match settings.safety {
             Some(tier) => Ok(builder.layer(Safety::new(tier))),
             None => Err((builder, "no `safety` tier is set")),
@@ -143,23 +223,28 @@ fn add(
             Some(config) => Ok(builder.layer(Retry::new(config.clone()))),
             None => Err((builder, "there is no `[retry]`")),
         },
-        timeout::NAME => match limits.timeout.get() {
+        timeout::NAME => match settings.limits.timeout.get() {
             Some(after) => Ok(builder.layer(Timeout::new(after))),
             None => Err((builder, "`limits.timeout` is off")),
         },
-        _ => Err((builder, "nobody knows how to build it")),
+        other => layers.add(builder, other),
     }
 }
 
 /// A listed chain that leaves out a layer that something asks for would be open where it looks shut.
-fn heeded(settings: &Settings, layers: &[String]) -> Result<(), StackError> {
+fn heeded(settings: &Settings, parts: &Parts, layers: &[String]) -> Result<(), StackError> {
     let asked = [
         (safety::NAME, "`safety`", settings.safety.is_some()),
         (audit::NAME, "`audit.file`", settings.audit.file != audit::Target::Off),
+        (log::NAME, "`store`", parts.log.is_some()),
         (retry::NAME, "`[retry]`", settings.retry.is_some()),
         (response_limit::NAME, "`response_bytes` of a tool", settings.limits_single_tools()),
+        (overrides::NAME, "a change of a tool", settings.changes_tools()),
+        (filter::NAME, "`status` of a tool or `new_tools`", settings.filters_tools()),
+        (flags::NAME, "`[flags]`", settings.flags.is_some()),
+        (policy::NAME, "a policy", settings.binds_policies()),
     ];
-    for (layer, setting, is_set) in asked {
+    for (layer, setting, is_set) in asked.into_iter().chain(Layers::asked(settings)) {
         if is_set && !layers.iter().any(|name| name == layer) {
             return Err(StackError::Unheeded { layer, setting });
         }

@@ -2,12 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use serde::{Deserialize, Deserializer};
 use toolgate_wire::Json;
 
 use crate::{
     identity::ToolId,
-    middleware::response_limit::{Keep, SMALLEST},
     selector::Selector,
     tier::{Hints, Tier},
 };
@@ -131,29 +129,6 @@ impl TierRules {
 impl Default for TierRules {
     fn default() -> Self {
         Self::new(Vec::new(), true)
-    }
-}
-
-/// Settings of one tool, or of all that a selector covers: `[namespaces.N.tools."server/tool"]`.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ToolSettings {
-    /// The tool's safety tier, over its own annotations.
-    pub tier: Option<Tier>,
-    /// The most bytes of one result of this tool, over `limits.response_bytes`.
-    #[serde(default, deserialize_with = "response_bytes")]
-    pub response_bytes: Option<usize>,
-    /// Which end of an oversized text is kept.
-    pub keep: Option<Keep>,
-}
-
-fn response_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
-    match usize::deserialize(deserializer)? {
-        bytes if bytes < SMALLEST => Err(serde::de::Error::custom(format!(
-            "`{bytes}` is too small: at least {SMALLEST} bytes"
-        ))),
-        bytes => Ok(Some(bytes)),
     }
 }
 

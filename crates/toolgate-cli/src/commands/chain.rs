@@ -16,8 +16,9 @@ pub(crate) struct Chain {
 
 impl Chain {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        self.overlay.read()?;
-        let options = without_server(&self.overlay);
+        let config = self.overlay.read()?;
+        let mut options = without_server(&self.overlay);
+        options.store = self.overlay.store(&config);
         print(&Inspection::of_settings(&options)?)
     }
 }
@@ -35,6 +36,7 @@ pub(crate) fn without_server(overlay: &Overlay) -> Options {
         namespace: overlay.namespace.clone(),
         server: toolgate_gateway::ServerCommand::default(),
         settings: overlay.source(),
+        store: None,
         watch: None,
         restart: false,
         start_timeout: Duration::from_mins(1),

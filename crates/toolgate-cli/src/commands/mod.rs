@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod keep_server;
+pub(crate) mod log;
 pub(crate) mod why;
 pub(crate) mod wrap;
 
@@ -21,6 +22,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Chain(chain) => chain.run(),
         Command::Check(check) => check.run(),
         Command::Why(why) => why.run(),
+        Command::Log(log) => log.run(),
         Command::Config(config) => config.run(),
         Command::Completions(completions) => completions.run(),
     }

@@ -63,11 +63,11 @@ impl Wrap {
         if self.print_chain {
             return super::chain::print(&Inspection::of_settings(&options)?);
         }
-        let wrap = wrap::Wrap::new(options)?;
+        let runtime = super::runtime()?;
+        let wrap = runtime.block_on(wrap::Wrap::new(options))?;
         if std::io::stdin().is_terminal() {
             explain();
         }
-        let runtime = super::runtime()?;
         let code = runtime.block_on(wrap.run());
         // A read of a terminal that never ends must not keep us.
         runtime.shutdown_background();
@@ -93,6 +93,7 @@ impl Wrap {
             namespace: self.overlay.namespace.clone(),
             server,
             settings: self.overlay.source(),
+            store: self.overlay.store(&config),
             watch: self.overlay.watch(),
             restart: self.restart,
             start_timeout: self.start_timeout,

@@ -10,7 +10,12 @@ use toolgate::{
     Tier, ToolSettings,
     middleware::{
         audit::{AuditConfig, RedactConfig},
+        filter::NewTools,
+        flags::FlagsConfig,
+        log::LogConfig,
+        policy::{PolicyConfig, PrincipalPattern},
         retry::RetryConfig,
+        sanitize::SanitizeConfig,
     },
     settings::{Annotations, ChainOrder, LimitsConfig},
 };
@@ -38,6 +43,12 @@ macro_rules! with_layers {
             limits: Option<LimitsConfig>,
             /// Whether readonly calls are tried again.
             retry: Option<RetryConfig>,
+            /// What is kept of each call; needs a `store`.
+            log: Option<LogConfig>,
+            /// Tools that are switched off for a while.
+            flags: Option<FlagsConfig>,
+            /// What is cleaned out of results.
+            sanitize: Option<SanitizeConfig>,
         }
 
         impl $name {
@@ -47,6 +58,9 @@ macro_rules! with_layers {
                     redact: self.redact.clone(),
                     limits: self.limits.clone(),
                     retry: self.retry.clone(),
+                    log: self.log.clone(),
+                    flags: self.flags.clone(),
+                    sanitize: self.sanitize.clone(),
                 }
             }
         }
@@ -63,6 +77,9 @@ with_layers! {
         servers: BTreeMap<String, ServerConfig>,
         /// What a client connects to: some servers and one chain. A wrapped server joins `default`.
         namespaces: BTreeMap<String, Namespace>,
+        /// Policies, by a name of your own. One holds where a namespace or a principal is bound to it, or
+        /// where a request names it in `_meta.policyId`.
+        policies: BTreeMap<String, PolicyConfig>,
     }
 }
 
@@ -77,6 +94,14 @@ with_layers! {
         safety: Option<Tier>,
         /// Whether a tool's own annotations give it a tier where this file does not.
         annotations: Annotations,
+        /// The policy that every call must be allowed by.
+        policy: Option<String>,
+        /// Policies that calls of single principals must be allowed by too: `"local:*" = "NAME"`.
+        principals: BTreeMap<PrincipalPattern, String>,
+        /// What happens to tools that nobody has looked at; `quarantine` needs a `store`.
+        new_tools: NewTools,
+        /// What the caller of an inactive tool reads; `{name}` stands for the tool's name.
+        inactive_message: Option<String>,
         /// Settings of single tools, by identity: `"server/tool"`; globs work where one setting fits many.
         tools: BTreeMap<String, ToolSettings>,
     }
@@ -89,6 +114,9 @@ pub(super) struct Layers {
     pub(super) redact: Option<RedactConfig>,
     pub(super) limits: Option<LimitsConfig>,
     pub(super) retry: Option<RetryConfig>,
+    pub(super) log: Option<LogConfig>,
+    pub(super) flags: Option<FlagsConfig>,
+    pub(super) sanitize: Option<SanitizeConfig>,
 }
 
 impl Layers {
@@ -99,6 +127,9 @@ impl Layers {
             redact: self.redact.or(shared.redact),
             limits: self.limits.or(shared.limits),
             retry: self.retry.or(shared.retry),
+            log: self.log.or(shared.log),
+            flags: self.flags.or(shared.flags),
+            sanitize: self.sanitize.or(shared.sanitize),
         }
     }
 }

@@ -113,8 +113,13 @@ impl Config {
 
     /// Where the call log is kept, if the file says.
     #[must_use]
-    pub fn store(&self) -> Option<&str> {
-        self.file.store.as_ref().map(Text::as_str)
+    pub fn store(&self) -> Option<String> {
+        let url = self.file.store.as_ref()?.as_str();
+        // A path in a file is meant from where the file is.
+        Some(match (url.strip_prefix("sqlite:"), self.path.parent()) {
+            (Some(path), Some(folder)) => format!("sqlite:{}", folder.join(path).display()),
+            _ => url.to_owned(),
+        })
     }
 
     /// The file.
@@ -154,6 +159,15 @@ impl Config {
             redact: layers.redact.unwrap_or_default(),
             limits: layers.limits.unwrap_or_default(),
             retry: layers.retry,
+            inactive_message: namespace.inactive_message,
+            new_tools: namespace.new_tools,
+            flags: layers.flags,
+            policies: self.file.policies.clone(),
+            policy: namespace.policy,
+            principals: namespace.principals.into_iter().collect(),
+            folder: self.path.parent().map(Path::to_owned).unwrap_or_default(),
+            log: layers.log,
+            sanitize: layers.sanitize,
         };
         self.anchor(&mut settings);
         Ok(settings)

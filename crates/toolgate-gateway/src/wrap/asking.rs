@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure, Tool};
 use toolgate_wire::{Json, Message, Object, Shape, era, request};
 
-use super::{hub::Hub, tools::Tools, upstream::exchange};
+use super::{governance::Governance, hub::Hub, tools::Tools, upstream::exchange};
 
 /// A server that lists more pages than this goes round in circles.
 const MOST_PAGES: usize = 1000;
@@ -17,7 +17,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Learns all tools of the server, once for everybody who waits for it.
 ///
 /// If that fails, what was known before stays; a tool that is not known then is denied, not allowed.
-pub(crate) async fn learn_all(hub: &Hub, tools: &Tools, name: &str, cancel: &CancellationToken) {
+pub(crate) async fn learn_all(
+    hub: &Hub,
+    governance: &Governance,
+    name: &str,
+    cancel: &CancellationToken,
+) {
+    let tools = &governance.tools;
     let _asking = tools.asking.lock().await;
     if !tools.must_ask(name) {
         return;
@@ -27,7 +33,10 @@ pub(crate) async fn learn_all(hub: &Hub, tools: &Tools, name: &str, cancel: &Can
         () = cancel.cancelled() => return,
     };
     match pages {
-        Ok(pages) => tools.replace(&pages),
+        Ok(pages) => {
+            tools.replace(&pages);
+            meet(hub, governance).await;
+        }
         Err(failure) => {
             tools.asked_in_vain();
             tracing::warn!(server = %hub.server, "cannot list the server's tools: {failure}");
@@ -36,9 +45,19 @@ pub(crate) async fn learn_all(hub: &Hub, tools: &Tools, name: &str, cancel: &Can
 }
 
 /// Learns all tools of the server, or says why not.
-pub(crate) async fn all_tools(hub: &Hub, tools: &Tools) -> Result<(), Failure> {
-    tools.replace(&all_pages(hub, tools).await?);
+pub(crate) async fn all_tools(hub: &Hub, governance: &Governance) -> Result<(), Failure> {
+    governance.tools.replace(&all_pages(hub, &governance.tools).await?);
+    meet(hub, governance).await;
     Ok(())
+}
+
+/// Settles what depends on which tools there are: names on the wire, and which tools are new.
+async fn meet(hub: &Hub, governance: &Governance) {
+    governance.settle_names();
+    if let Some(acquaintances) = hub.acquaintances() {
+        let listed = governance.tools.all().iter().map(|tool| tool.id().clone()).collect();
+        acquaintances.meet(&hub.session.namespace, governance.stack.parts(), listed).await;
+    }
 }
 
 async fn all_pages(hub: &Hub, tools: &Tools) -> Result<Vec<Vec<Arc<Tool>>>, Failure> {

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use toolgate::{
-    Chain,
+    Chain, ToolId,
     settings::Settings,
-    stack::{self, Stack, StackError},
+    stack::{self, Parts, Stack, StackError},
 };
 
 use super::tools::Tools;
@@ -23,8 +23,12 @@ pub(crate) struct Governance {
 
 impl Governance {
     /// The first one.
-    pub(crate) fn new(server: Arc<str>, settings: Settings) -> Result<Self, StackError> {
-        let stack = stack::build(&settings)?;
+    pub(crate) fn new(
+        server: Arc<str>,
+        settings: Settings,
+        parts: Parts,
+    ) -> Result<Self, StackError> {
+        let stack = stack::build_with(&settings, parts)?;
         let tools = Tools::new(server, settings.tier_rules());
         Ok(Self { stack, tools, settings })
     }
@@ -33,7 +37,17 @@ impl Governance {
     pub(crate) fn successor(&self, settings: Settings) -> Result<Self, StackError> {
         let stack = self.stack.successor(&self.settings, &settings)?;
         let tools = self.tools.judged_by(settings.tier_rules());
-        Ok(Self { stack, tools, settings })
+        let next = Self { stack, tools, settings };
+        next.settle_names();
+        Ok(next)
+    }
+
+    /// Names on the wire are settled against the tools that there are.
+    pub(crate) fn settle_names(&self) {
+        let listed: Vec<ToolId> = self.tools.all().iter().map(|tool| tool.id().clone()).collect();
+        for collision in self.stack.overrides.learn(&listed) {
+            tracing::error!("{collision}");
+        }
     }
 
     pub(crate) fn settings(&self) -> &Settings {

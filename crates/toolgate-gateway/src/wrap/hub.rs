@@ -13,11 +13,12 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use toolgate::{ClientInfo, Code, Context, Failure, Ran, Session};
+use toolgate::{CallId, ClientInfo, Code, Context, Control, Failure, Ran, Session};
 use toolgate_wire::{Id, Json, Limits, Message, era, error_response};
 
 use super::{
     governance::Governance,
+    memory::{Acquaintances, Memory},
     pending::{Arrival, PendingTable, Waiter},
 };
 use crate::outbox::Outbox;
@@ -40,6 +41,8 @@ pub(crate) struct Hub {
     in_flight: Mutex<HashMap<Id, CancellationToken>>,
     client: Mutex<ClientFacts>,
     own_ids: AtomicU64,
+    memory: Mutex<Option<Memory>>,
+    narrowed: Mutex<Narrowed>,
 }
 
 /// Whether the server can be reached.
@@ -71,6 +74,7 @@ impl Hub {
         session: Session,
         settings: &toolgate::settings::Settings,
         start_timeout: std::time::Duration,
+        memory: Option<Memory>,
     ) -> Self {
         Self {
             server,
@@ -87,6 +91,8 @@ impl Hub {
             in_flight: Mutex::default(),
             client: Mutex::default(),
             own_ids: AtomicU64::new(0),
+            memory: Mutex::new(memory),
+            narrowed: Mutex::default(),
         }
     }
 
@@ -99,6 +105,29 @@ impl Hub {
     /// with.
     pub(crate) fn govern_by(&self, governance: Governance) {
         self.governance.store(Arc::new(governance));
+    }
+
+    /// The store, to be closed.
+    pub(crate) fn take_memory(&self) -> Option<Memory> {
+        lock(&self.memory).take()
+    }
+
+    /// What remembers tools, if there is a store.
+    pub(crate) fn acquaintances(&self) -> Option<Acquaintances> {
+        lock(&self.memory).as_ref().map(Memory::acquaintances)
+    }
+
+    /// The narrowing that a call inherits from the one that it is part of, and hands on to those that are
+    /// part of it.
+    pub(crate) fn inherit(&self, cx: Context, mut control: Control) -> Context {
+        let mut narrowed = lock(&self.narrowed);
+        if let Some(parent) = control.parent.as_deref().and_then(|parent| narrowed.of(parent)) {
+            control.inherit(&parent);
+        }
+        if control.narrows() {
+            narrowed.remember(cx.call_id(), control.clone());
+        }
+        cx.with_control(control)
     }
 
     /// The way to the server.
@@ -232,6 +261,34 @@ impl Hub {
         let rpc = failure.to_rpc();
         let line = error_response(id, rpc.code, &rpc.message, rpc.data.as_ref());
         self.to_client.push(line).await;
+    }
+}
+
+/// What calls of late were narrowed to, by their ids: calls that are part of them are narrowed too.
+#[derive(Debug, Default)]
+struct Narrowed {
+    calls: HashMap<String, Control>,
+    order: std::collections::VecDeque<String>,
+}
+
+/// So many narrowed calls are remembered. One whose parent is forgotten is narrowed by its own `_meta`
+/// only, as any call is.
+const REMEMBERED: usize = 10_000;
+
+impl Narrowed {
+    fn of(&self, call: &str) -> Option<Control> {
+        self.calls.get(call).cloned()
+    }
+
+    fn remember(&mut self, call: CallId, control: Control) {
+        let call = call.to_string();
+        self.order.push_back(call.clone());
+        self.calls.insert(call, control);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.calls.remove(&oldest);
+        }
     }
 }
 

@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
-use toolgate::{Chain, Session, Tool, settings::Settings};
+use toolgate::{Chain, Session, Tool, settings::Settings, stack::Parts};
 use toolgate_wire::{Json, Shape, notification, request};
 
 use super::{
     Options, WrapError, asking,
     governance::Governance,
     hub::{Hub, Link},
-    life,
+    life, memory,
     upstream::exchange,
 };
 
@@ -26,14 +26,19 @@ pub struct Inspection {
 impl Inspection {
     /// Judges by the settings alone, without asking any server.
     pub fn of_settings(options: &Options) -> Result<Self, WrapError> {
-        let hub = super::hub_for(options)?;
+        let settings = (options.settings)().map_err(WrapError::Settings)?;
+        // A log that nobody writes down: the chain is shown as it would run.
+        let log = options.store.as_ref().map(|_| memory::log_to_nowhere(&settings)).transpose()?;
+        let parts = Parts { log, ..Parts::default() };
+        let hub = super::hub_for(options, settings, None, parts)?;
         let (governance, session) = (hub.governance(), Arc::clone(&hub.session));
         Ok(Self { governance, session, tools: Vec::new() })
     }
 
     /// Starts the server, asks it for its tools, and ends it.
     pub async fn of_server(options: &Options) -> Result<Self, WrapError> {
-        let hub = Arc::new(super::hub_for(options)?);
+        let settings = (options.settings)().map_err(WrapError::Settings)?;
+        let hub = Arc::new(super::hub_for(options, settings, None, Parts::default())?);
         let mut running = life::start(&hub, &options.server)
             .map_err(|error| WrapError::Inspection(error.to_string()))?;
         hub.set_link(Link::Up(Arc::clone(&running.outbox)));
@@ -100,5 +105,5 @@ async fn ask(hub: &Arc<Hub>) -> Result<(), String> {
     }
     let link = hub.link().map_err(|failure| failure.to_string())?;
     link.push(notification("notifications/initialized", None)).await;
-    asking::all_tools(hub, &hub.governance().tools).await.map_err(|failure| failure.to_string())
+    asking::all_tools(hub, &hub.governance()).await.map_err(|failure| failure.to_string())
 }

@@ -9,6 +9,7 @@ mod governance;
 mod hub;
 mod inspect;
 mod life;
+mod memory;
 mod pending;
 mod reload;
 mod reply;
@@ -23,7 +24,12 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use governance::Governance;
 use hub::Hub;
 pub use inspect::Inspection;
-use toolgate::{Principal, Session, settings::Settings, stack::StackError};
+use memory::Memory;
+use toolgate::{
+    Principal, Session,
+    settings::Settings,
+    stack::{Parts, StackError},
+};
 
 use crate::outbound::child::ServerCommand;
 
@@ -47,6 +53,8 @@ pub struct Options {
     pub server: ServerCommand,
     /// What the chain is set to.
     pub settings: SettingsSource,
+    /// Where the call log is kept, as `sqlite:FILE`; there is none if not set.
+    pub store: Option<String>,
     /// The file that the settings come from, to be watched.
     pub watch: Option<PathBuf>,
     /// Start the server again when it ends by itself.
@@ -77,14 +85,18 @@ pub enum WrapError {
 }
 
 /// Everything but the server itself.
-fn hub_for(options: &Options) -> Result<Hub, WrapError> {
-    let settings = (options.settings)().map_err(WrapError::Settings)?;
+fn hub_for(
+    options: &Options,
+    settings: Settings,
+    memory: Option<Memory>,
+    parts: Parts,
+) -> Result<Hub, WrapError> {
     let server: Arc<str> = options.name.as_str().into();
-    let governance = Governance::new(Arc::clone(&server), settings.clone())?;
+    let governance = Governance::new(Arc::clone(&server), settings.clone(), parts)?;
     let id: Arc<str> = toolgate::CallId::next().to_string().into();
     let namespace = options.namespace.as_str().into();
     let session = Session { id, namespace, principal: Principal::local() };
-    Ok(Hub::new(server, governance, session, &settings, options.start_timeout))
+    Ok(Hub::new(server, governance, session, &settings, options.start_timeout, memory))
 }
 
 /// A server with a chain in front of it, ready to run.
@@ -95,16 +107,22 @@ pub struct Wrap {
 }
 
 impl Wrap {
-    /// Builds the chain; refuses what does not fit together.
-    pub fn new(options: Options) -> Result<Self, WrapError> {
-        let hub = Arc::new(hub_for(&options)?);
+    /// Opens the store and builds the chain; refuses what does not fit together.
+    pub async fn new(options: Options) -> Result<Self, WrapError> {
+        let settings = (options.settings)().map_err(WrapError::Settings)?;
+        let (memory, parts) = Memory::open(options.store.as_deref(), &settings).await?;
+        let hub = Arc::new(hub_for(&options, settings, memory, parts)?);
         Ok(Self { options, hub })
     }
 
     /// Runs until the client is gone, the server is gone for good, or a signal comes. Gives the exit code.
     pub async fn run(self) -> u8 {
         let code = life::run(&self.hub, &self.options).await;
-        if let Some(audit) = &self.hub.governance().stack.audit {
+        let governance = self.hub.governance();
+        if let Some(memory) = self.hub.take_memory() {
+            memory.close(governance.stack.parts().log.as_ref());
+        }
+        if let Some(audit) = &governance.stack.audit {
             // Blocks, but nothing else runs any more.
             audit.close(Duration::from_secs(5));
             let lost = audit.counts().lost();

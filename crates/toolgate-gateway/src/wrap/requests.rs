@@ -3,7 +3,10 @@
 use std::{borrow::Cow, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
-use toolgate::{Call, Code, Context, Control, Failure, Listing, Outcome, Reply, Request, Tool};
+use toolgate::{
+    Call, Code, Context, Control, Failure, Listing, Outcome, Reply, Request, Tool,
+    middleware::overrides::Resolved,
+};
 use toolgate_wire::{Json, Message};
 
 use super::{
@@ -67,29 +70,53 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
     let mut cx = hub.context(message, cancel);
     let mut end = Upstream::new(hub, &governance, message);
     if let Some((control, rest)) = message.member("_meta").as_ref().and_then(Control::lift) {
-        cx = cx.with_control(control);
+        cx = hub.inherit(cx, control);
         end = end.with_meta(rest);
     }
-    let tool = tool(hub, &governance, &name, &cx).await;
-    let call = Call::new(tool, message.member("arguments"));
-    let outcome: Outcome = governance.chain().call(&mut cx, call, &end).await;
+    let arguments = message.member("arguments");
+    let outcome = match tool(hub, &governance, &name, &cx).await {
+        Some(tool) => {
+            end = end.with_name(tool.id().name(), &name);
+            let call = Call::new(tool, arguments).with_wire_name(name.as_ref());
+            governance.chain().call(&mut cx, call, &end).await
+        }
+        // The own name of a tool that has another one now.
+        None => {
+            let unknown = Failure::new(Code::UnknownTool, format!("Unknown tool: '{name}'"))
+                .suggest("Call tools/list for the tools that there are.");
+            let call = Call::new(governance.tools.unlisted(&name), arguments);
+            governance.chain().call(&mut cx, call, &Refused(unknown)).await
+        }
+    };
     owed.reply(outcome.into_reply()).await;
 }
 
-/// The tool of this name. Only where a layer decides on facts about tools, the server is asked for them.
-async fn tool(hub: &Hub, governance: &Governance, name: &str, cx: &Context) -> Arc<Tool> {
+/// The tool that a name on the wire means; `None` where it means none any more. Only where a layer decides on facts about tools, the server is asked for them.
+async fn tool(hub: &Hub, governance: &Governance, name: &str, cx: &Context) -> Option<Arc<Tool>> {
     let tools = &governance.tools;
-    if governance.chain().needs_tools() && tools.must_ask(name) {
-        asking::learn_all(hub, tools, name, cx.cancel()).await;
+    let resolve = || match governance.stack.overrides.get().resolve(tools.server(), name) {
+        Resolved::Tool(own) => Some(own.to_owned()),
+        Resolved::Gone => None,
+    };
+    let own = resolve()?;
+    if governance.chain().needs_tools() && tools.must_ask(&own) {
+        asking::learn_all(hub, governance, &own, cx.cancel()).await;
+        // A name may turn out to be another tool's own.
+        let own = resolve()?;
+        return Some(tools.listed(&own).unwrap_or_else(|| tools.unlisted(&own)));
     }
-    tools.listed(name).unwrap_or_else(|| tools.unlisted(name))
+    Some(tools.listed(&own).unwrap_or_else(|| tools.unlisted(&own)))
 }
 
 async fn list(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owed) {
-    let mut cx = hub.context(message, cancel);
-    let cursor = message.member("cursor").and_then(|json| json.text().map(Cow::into_owned));
     let governance = hub.governance();
-    let end = Upstream::new(hub, &governance, message);
+    let mut cx = hub.context(message, cancel);
+    let mut end = Upstream::new(hub, &governance, message);
+    if let Some((control, rest)) = message.member("_meta").as_ref().and_then(Control::lift) {
+        cx = hub.inherit(cx, control);
+        end = end.with_meta(rest);
+    }
+    let cursor = message.member("cursor").and_then(|json| json.text().map(Cow::into_owned));
     match governance.chain().list(&mut cx, Listing { cursor }, &end).await {
         Ok(list) => match list.origin().cloned() {
             Some(line) => owed.reply(Reply::Verbatim(line)).await,

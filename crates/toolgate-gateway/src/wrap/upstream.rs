@@ -26,6 +26,8 @@ pub(crate) struct Upstream<'a> {
     governance: &'a Governance,
     message: &'a Message,
     meta: Meta,
+    /// The tool's own name, where the client calls it by another.
+    name: Option<Json>,
     tried: AtomicBool,
 }
 
@@ -39,12 +41,25 @@ enum Meta {
 
 impl<'a> Upstream<'a> {
     pub(crate) fn new(hub: &'a Hub, governance: &'a Governance, message: &'a Message) -> Self {
-        Self { hub, governance, message, meta: Meta::AsItCame, tried: AtomicBool::new(false) }
+        Self {
+            hub,
+            governance,
+            message,
+            meta: Meta::AsItCame,
+            name: None,
+            tried: AtomicBool::new(false),
+        }
     }
 
     /// Sends this `_meta` instead of the client's.
     pub(crate) fn with_meta(mut self, meta: Option<Json>) -> Self {
         self.meta = meta.map_or(Meta::Removed, Meta::Replaced);
+        self
+    }
+
+    /// Sends the tool's own name if the client called it by another.
+    pub(crate) fn with_name(mut self, own: &str, called: &str) -> Self {
+        self.name = (own != called).then(|| Json::string(own));
         self
     }
 
@@ -59,11 +74,14 @@ impl<'a> Upstream<'a> {
     /// The line to send: the client's own bytes unless something changed.
     fn line(&self, id: &Id, is_own: bool, arguments: Option<&Json>) -> Bytes {
         let mut body = None;
-        if (arguments.is_some() || self.meta != Meta::AsItCame)
+        if (arguments.is_some() || self.name.is_some() || self.meta != Meta::AsItCame)
             && let Some(mut params) = self.message.body()
         {
             if let Some(arguments) = arguments {
                 params.set("arguments", arguments.clone());
+            }
+            if let Some(name) = &self.name {
+                params.set("name", name.clone());
             }
             match &self.meta {
                 Meta::Replaced(meta) => params.set("_meta", meta.clone()),

@@ -9,8 +9,8 @@ use crate::{
         retry::RetryConfig,
     },
     settings::Switch,
+    settings::ToolSettings,
     testbed::{self, answering, json, tool},
-    tool::ToolSettings,
 };
 
 fn names(stack: &Stack) -> Vec<&'static str> {
@@ -27,12 +27,37 @@ fn to_stderr() -> AuditConfig {
 
 /// Everything is on.
 fn everything() -> Settings {
+    let renamed = ToolSettings { name: Some("other".to_owned()), ..ToolSettings::default() };
     Settings {
         safety: Some(Tier::Mutating),
         retry: Some(RetryConfig::default()),
         audit: to_stderr(),
+        tools: vec![("main/t".parse().unwrap(), renamed)],
+        flags: Some(crate::middleware::flags::FlagsConfig::default()),
+        #[cfg(feature = "sanitize")]
+        sanitize: Some(crate::middleware::sanitize::SanitizeConfig {
+            secrets: true,
+            ..Default::default()
+        }),
         ..Settings::default()
     }
+}
+
+fn with_log() -> Parts {
+    let redactor = audit::Redactor::new(&audit::RedactConfig::default()).unwrap();
+    let (sink, _) = LogSink::channel(&log::LogConfig::default(), redactor);
+    Parts { log: Some(sink), ..Parts::default() }
+}
+
+/// The default order, less what this build does not have.
+fn order() -> Vec<&'static str> {
+    let here = |name: &&str| match *name {
+        VALIDATE => cfg!(feature = "validate"),
+        RATE_LIMIT => cfg!(feature = "rate-limit"),
+        SANITIZE => cfg!(feature = "sanitize"),
+        _ => true,
+    };
+    DEFAULT_ORDER.iter().map(|(name, _)| *name).filter(here).collect()
 }
 
 fn refused(settings: &Settings) -> String {
@@ -42,24 +67,24 @@ fn refused(settings: &Settings) -> String {
 #[test]
 fn by_default_results_are_bounded_errors_told_and_calls_end() {
     let stack = build(&Settings::default()).unwrap();
-    assert_eq!(names(&stack), ["response-limit", "errors-to-results", "timeout"]);
+    let expected = ["response-limit", "errors-to-results", "filter", "policy", "timeout"];
+    assert_eq!(names(&stack), expected);
     assert!(stack.audit.is_none());
 }
 
 #[test]
 fn the_default_order_is_the_one_that_is_written_down() {
-    let stack = build(&everything()).unwrap();
-    let order: Vec<_> = DEFAULT_ORDER.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names(&stack), order);
+    let stack = build_with(&everything(), with_log()).unwrap();
+    assert_eq!(names(&stack), order());
     assert!(stack.audit.is_some());
     assert!(stack.chain.needs_tools());
 }
 
 #[test]
 fn a_chain_from_config_is_the_chain_from_code() {
-    let order: Vec<_> = DEFAULT_ORDER.iter().map(|(name, _)| *name).collect();
-    let from_list = Settings { chain: listed(&order), ..everything() };
-    let (one, two) = (build(&everything()).unwrap(), build(&from_list).unwrap());
+    let from_list = Settings { chain: listed(&order()), ..everything() };
+    let built = |settings: &Settings| build_with(settings, with_log()).unwrap();
+    let (one, two) = (built(&everything()), built(&from_list));
     assert_eq!(one.chain.to_string(), two.chain.to_string());
     let by_hand = Chain::builder().layer(ErrorResults).layer(Safety::new(Tier::Mutating)).build();
     let some = Settings {
@@ -73,7 +98,12 @@ fn a_chain_from_config_is_the_chain_from_code() {
 
 #[test]
 fn a_listed_chain_is_checked_like_any_other() {
-    let wrong = Settings { chain: listed(&["safety", "audit"]), retry: None, ..everything() };
+    let wrong = Settings {
+        chain: listed(&["safety", "audit"]),
+        safety: Some(Tier::Mutating),
+        audit: to_stderr(),
+        ..Settings::default()
+    };
     assert_eq!(
         refused(&wrong),
         "the chain is refused: `audit` must stand outside `safety`: denials are recorded too; move \
@@ -92,8 +122,9 @@ fn an_unknown_layer_is_refused_with_the_names_there_are() {
     let unknown = Settings { chain: listed(&["telemetry"]), ..Settings::default() };
     assert_eq!(
         refused(&unknown),
-        "the chain names an unknown layer `telemetry`: the layers are `response-limit`, \
-         `errors-to-results`, `audit`, `safety`, `retry`, `timeout`"
+        "the chain names an unknown layer `telemetry`: the layers are `response-limit`, `call-id`, \
+         `errors-to-results`, `log`, `audit`, `overrides`, `validate`, `filter`, `flags`, `policy`, \
+         `safety`, `rate-limit`, `retry`, `timeout`, `sanitize`"
     );
 }
 
@@ -117,7 +148,7 @@ fn a_listed_layer_that_is_off_is_refused() {
         let settings = Settings { chain: listed(&[layer]), ..off.clone() };
         assert_eq!(refused(&settings), format!("the chain names `{layer}`, but {missing}"));
     }
-    assert_eq!(names(&build(&off).unwrap()), ["errors-to-results"]);
+    assert_eq!(names(&build(&off).unwrap()), ["errors-to-results", "filter", "policy"]);
 }
 
 #[test]

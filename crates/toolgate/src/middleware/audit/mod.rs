@@ -14,8 +14,8 @@ use std::time::Instant;
 
 pub use config::{AuditConfig, Digest, OnFull, RedactConfig, Target};
 pub use event::Event;
-pub(in crate::middleware) use redact::cut;
 pub use redact::Redactor;
+pub(in crate::middleware) use redact::cut;
 pub use sink::{AuditCounts, AuditSink, OpenError};
 
 use crate::{

@@ -21,7 +21,10 @@ fn chain() -> Chain {
 #[tokio::test]
 async fn a_result_tells_its_id_and_keeps_its_bytes() {
     for (from, to) in [
-        (r#"{"content": [ ],"x":1.0}"#, r#"{"content": [ ],"x":1.0,"_meta":{"toolgate/call_uuid":ID}}"#),
+        (
+            r#"{"content": [ ],"x":1.0}"#,
+            r#"{"content": [ ],"x":1.0,"_meta":{"toolgate/call_uuid":ID}}"#,
+        ),
         (
             r#"{"_meta":{"a" : 1},"content":[]}"#,
             r#"{"_meta":{"a" : 1,"toolgate/call_uuid":ID},"content":[]}"#,

@@ -84,7 +84,10 @@ fn explain(failure: &Failure, call: &Call, cx: &Context) -> Told {
     if failure.code() == Code::InvalidArguments {
         let none = Json::empty_object();
         let given = call.arguments().unwrap_or(&none);
-        message = arguments::without_values(&message, given);
+        // What `validate` says has no values in it; words of the schema would be masked for nothing.
+        if failure.decided_by() != Some("validate") {
+            message = arguments::without_values(&message, given);
+        }
         suggestion = suggestion.or_else(|| {
             arguments::suggestion(&arguments::unexpected(call.tool(), given), cx.client())
         });

@@ -14,8 +14,8 @@ pub struct FilterConfig {
     /// Tools that are switched on by name: those with `status = "active"`. They pass also while new
     /// tools are quarantined.
     pub active: Vec<Selector>,
-    /// What a caller of an inactive tool reads, instead of the default; `{name}` stands for the tool's
-    /// own name.
+    /// What a caller of an inactive tool reads, instead of the default; `{name}` stands for the name
+    /// under which it was called.
     pub message: Option<String>,
     /// What happens to tools that nobody has looked at.
     pub new_tools: NewTools,

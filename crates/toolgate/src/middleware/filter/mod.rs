@@ -86,8 +86,8 @@ impl Filter {
         }
     }
 
-    fn failure(&self, refusal: Refusal<'_>, tool: &ToolId, namespace: &str) -> Failure {
-        let name = tool.name();
+    fn failure(&self, refusal: Refusal<'_>, call: &Call, namespace: &str) -> Failure {
+        let (tool, name) = (call.id(), called(call));
         match refusal {
             Refusal::Inactive(selector) => {
                 let message = match &self.message {
@@ -124,10 +124,15 @@ impl Filter {
         }
     }
 
-    fn check(&self, cx: &Context, tool: &ToolId) -> Result<(), Failure> {
-        let decision = self.decide(cx.control(), tool);
-        decision.map_err(|refusal| self.failure(refusal, tool, &cx.session().namespace))
+    fn check(&self, cx: &Context, call: &Call) -> Result<(), Failure> {
+        let decision = self.decide(cx.control(), call.id());
+        decision.map_err(|refusal| self.failure(refusal, call, &cx.session().namespace))
     }
+}
+
+/// The name to tell the caller: the one that it used.
+fn called(call: &Call) -> &str {
+    call.wire_name().map_or_else(|| call.id().name(), AsRef::as_ref)
 }
 
 impl Middleware for Filter {
@@ -163,11 +168,11 @@ impl Middleware for Filter {
             None if self.quarantine.is_some() => "known".to_owned(),
             None => "not inactive".to_owned(),
         };
-        Some(Explained::of(&self.check(cx, call.id()), &by))
+        Some(Explained::of(&self.check(cx, call), &by))
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        match self.check(cx, call.id()) {
+        match self.check(cx, &call) {
             Ok(()) => next.call(cx, call).await,
             Err(refusal) => refusal.into(),
         }

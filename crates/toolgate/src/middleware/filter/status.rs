@@ -55,9 +55,6 @@ impl Statuses {
     /// How many selectors say inactive, and how many active.
     pub(super) fn count(&self) -> (usize, usize) {
         let named = |wanted| self.named.values().filter(|(status, _)| *status == wanted).count();
-        (
-            self.inactive.len() + named(Status::Inactive),
-            self.active.len() + named(Status::Active),
-        )
+        (self.inactive.len() + named(Status::Inactive), self.active.len() + named(Status::Active))
     }
 }

@@ -40,11 +40,13 @@ impl Flags {
         self.config.disabled.iter().find(|selector| selector.covers(tool))
     }
 
-    fn check(&self, tool: &ToolId) -> Result<(), Failure> {
-        let Some(selector) = self.disabled_by(tool) else {
+    fn check(&self, call: &Call) -> Result<(), Failure> {
+        let Some(selector) = self.disabled_by(call.id()) else {
             return Ok(());
         };
-        let message = format!("Tool '{}' is currently disabled for maintenance", tool.name());
+        // The caller is told the name that it used.
+        let name = call.wire_name().map_or_else(|| call.id().name(), AsRef::as_ref);
+        let message = format!("Tool '{name}' is currently disabled for maintenance");
         Err(Failure::new(Code::ToolDisabled, message)
             .suggest("Use another tool, or call again later.")
             .by(NAME, format!("disabled: {selector}")))
@@ -78,11 +80,11 @@ impl Middleware for Flags {
     }
 
     fn explain(&self, _: &Context, call: &Call) -> Option<Explained> {
-        Some(Explained::of(&self.check(call.id()), "not disabled"))
+        Some(Explained::of(&self.check(call), "not disabled"))
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        match self.check(call.id()) {
+        match self.check(&call) {
             Ok(()) => next.call(cx, call).await,
             Err(refusal) => refusal.into(),
         }

@@ -19,10 +19,10 @@ pub struct LogConfig {
     #[serde(deserialize_with = "at_least_one")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub queue: usize,
-    /// How many bytes of arguments and results wait for the writer at most. A record that finds no room
-    /// for them is kept without them.
+    /// How many bytes of arguments and results wait for the writer at most.
     pub queue_bytes: usize,
-    /// What happens to a record that finds the queue full.
+    /// What happens to a record that finds the queue full. With `drop` a record that only finds too many
+    /// bytes waiting is kept without its arguments and result.
     pub on_full: OnFull,
     /// Records are removed after so many days; `0` keeps them without end.
     pub keep_days: u32,

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::sync::OwnedSemaphorePermit;
 use toolgate_wire::Json;
 
 use super::{
@@ -32,6 +33,8 @@ pub(super) struct Event {
     result: Option<Json>,
     result_bytes: Option<usize>,
     arguments_bytes: Option<usize>,
+    /// The room in the queue that its bytes take.
+    room: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug)]
@@ -56,11 +59,14 @@ pub(super) struct Extent {
 
 impl Event {
     pub(super) fn call(cx: &Context, call: &Call) -> Self {
-        let mut event = Self::begin(cx, Subject::Call {
-            tool: Arc::clone(call.tool()),
-            wire_name: call.wire_name().cloned(),
-            arguments: call.arguments().cloned(),
-        });
+        let mut event = Self::begin(
+            cx,
+            Subject::Call {
+                tool: Arc::clone(call.tool()),
+                wire_name: call.wire_name().cloned(),
+                arguments: call.arguments().cloned(),
+            },
+        );
         event.arguments_bytes = call.arguments().map(Json::len);
         event
     }
@@ -82,6 +88,7 @@ impl Event {
             result: None,
             result_bytes: None,
             arguments_bytes: None,
+            room: None,
         }
     }
 
@@ -125,6 +132,15 @@ impl Event {
             Subject::Listing { .. } => None,
         };
         [arguments, self.result.as_ref()].into_iter().flatten().map(Json::len).sum()
+    }
+
+    /// Keeps the room that its bytes take, for as long as it has them.
+    pub(super) fn hold(&mut self, room: OwnedSemaphorePermit) {
+        self.room = Some(room);
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.room.is_some() || self.weight() == 0
     }
 
     /// Lets go of those bytes.

@@ -64,7 +64,10 @@ impl Middleware for Log {
     fn order(&self) -> &'static [Order] {
         const DENIED: &str = "calls that are refused are logged too";
         &[
-            Order::Inside(super::error_results::NAME, "it sees how a call ended, not how that is told"),
+            Order::Inside(
+                super::error_results::NAME,
+                "it sees how a call ended, not how that is told",
+            ),
             Order::Outside(super::safety::NAME, DENIED),
             Order::Outside(super::retry::NAME, "a call is logged once, however often it is tried"),
             Order::Outside(super::timeout::NAME, "calls that took too long are logged too"),

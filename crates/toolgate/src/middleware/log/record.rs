@@ -115,7 +115,10 @@ mod json_text {
     use serde_json::value::RawValue;
 
     #[expect(clippy::ref_option, reason = "serde passes fields by reference")]
-    pub(super) fn serialize<S: Serializer>(text: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        text: &Option<String>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         match text {
             None => to.serialize_none(),
             Some(text) => match RawValue::from_string(text.clone()) {
@@ -126,7 +129,9 @@ mod json_text {
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<String>, D::Error> {
         let json = Option::<Box<RawValue>>::deserialize(from)?;
         Ok(json.map(|json| json.get().to_owned()))
     }

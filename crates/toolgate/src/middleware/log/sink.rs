@@ -4,12 +4,15 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::{
+    Semaphore,
+    mpsc::{self, error::TrySendError},
+};
 
 use super::{
     LogConfig,
@@ -50,6 +53,9 @@ impl LogCounts {
     }
 }
 
+/// More than a machine has: two terabytes.
+const MOST_UNITS: u32 = u32::MAX >> 1;
+
 /// Where calls leave their records. Cheap to clone.
 #[derive(Clone)]
 pub struct LogSink(Arc<Inner>);
@@ -59,8 +65,9 @@ struct Inner {
     queue: Mutex<Option<mpsc::Sender<Event>>>,
     sender: mpsc::WeakSender<Event>,
     on_full: OnFull,
-    waiting: Arc<AtomicUsize>,
-    most_waiting: usize,
+    /// Room for bytes, in units.
+    room: Arc<Semaphore>,
+    units: u32,
     counts: Arc<LogCounts>,
     extent: Extent,
     listings: bool,
@@ -72,20 +79,20 @@ impl LogSink {
     pub fn channel(config: &LogConfig, redactor: Redactor) -> (Self, LogQueue) {
         let (sender, receiver) = mpsc::channel(config.queue.max(1));
         let counts = Arc::new(LogCounts::default());
-        let waiting = Arc::new(AtomicUsize::new(0));
+        let units = units(config.queue_bytes).min(MOST_UNITS);
         let extent = Extent { results: config.results, result_bytes: config.result_bytes };
         let sink = Self(Arc::new(Inner {
             sender: sender.downgrade(),
             queue: Mutex::new(Some(sender)),
             on_full: config.on_full,
-            waiting: Arc::clone(&waiting),
-            most_waiting: config.queue_bytes,
+            room: Arc::new(Semaphore::new(units as usize)),
+            units,
             counts: Arc::clone(&counts),
             extent,
             listings: config.listings,
         }));
         let events = Vec::new();
-        (sink, LogQueue { receiver, events, redactor, extent, waiting, counts })
+        (sink, LogQueue { receiver, events, redactor, extent, counts })
     }
 
     /// How many records were written and lost so far.
@@ -109,56 +116,62 @@ impl LogSink {
 
     /// Takes the event over. Given up while it waits for room, it leaves the event where it is.
     pub(super) async fn record(&self, event: &mut Option<Event>) {
-        let Some(sender) = self.0.sender.upgrade() else {
-            *event = None;
-            return self.0.counts.lose(1);
-        };
+        let waits = self.0.on_full == OnFull::Wait;
+        if let Some(event) = event
+            && !self.has_room(event)
+        {
+            let units = units(event.weight());
+            if waits && units <= self.0.units {
+                let permit = Arc::clone(&self.0.room).acquire_many_owned(units).await;
+                permit.map_or_else(|_| self.bare(event), |permit| event.hold(permit));
+            } else {
+                self.bare(event);
+            }
+        }
         let Some(ready) = event.take() else { return };
-        match sender.try_send(self.weighed(ready)) {
+        let Some(sender) = self.0.sender.upgrade() else { return self.0.counts.lose(1) };
+        match sender.try_send(ready) {
             Ok(()) => {}
-            Err(TrySendError::Full(back)) if self.0.on_full == OnFull::Wait => {
-                *event = Some(self.unweighed(back));
-                let permit = sender.reserve().await;
-                match (permit, event.take()) {
-                    (Ok(permit), Some(event)) => permit.send(self.weighed(event)),
+            Err(TrySendError::Full(back)) if waits => {
+                *event = Some(back);
+                match (sender.reserve().await, event.take()) {
+                    (Ok(permit), Some(event)) => permit.send(event),
                     _ => self.0.counts.lose(1),
                 }
             }
-            Err(error) => self.refused(error.into_inner()),
+            Err(_) => self.0.counts.lose(1),
         }
     }
 
     /// Records without waiting, whatever the setting: for the places that cannot wait.
-    pub(super) fn try_record(&self, event: Event) {
-        let Some(sender) = self.0.sender.upgrade() else {
-            return self.0.counts.lose(1);
-        };
-        if let Err(error) = sender.try_send(self.weighed(event)) {
-            self.refused(error.into_inner());
+    pub(super) fn try_record(&self, mut event: Event) {
+        if !self.has_room(&mut event) {
+            self.bare(&mut event);
+        }
+        let sender = self.0.sender.upgrade();
+        if sender.is_none_or(|sender| sender.try_send(event).is_err()) {
+            self.0.counts.lose(1);
         }
     }
 
-    fn refused(&self, event: Event) {
-        drop(self.unweighed(event));
-        self.0.counts.lose(1);
-    }
-
-    /// Counts the bytes that the event keeps; without room for them it goes without.
-    fn weighed(&self, mut event: Event) -> Event {
-        let weight = event.weight();
-        let before = self.0.waiting.fetch_add(weight, Ordering::Relaxed);
-        if weight > 0 && before.saturating_add(weight) > self.0.most_waiting {
-            self.0.waiting.fetch_sub(weight, Ordering::Relaxed);
-            self.0.counts.bare.fetch_add(1, Ordering::Relaxed);
-            event.strip();
+    /// Whether there is room now for the bytes that the event keeps. It holds it until it goes.
+    fn has_room(&self, event: &mut Event) -> bool {
+        if event.has_room() {
+            return true;
         }
-        event
+        let permit = Arc::clone(&self.0.room).try_acquire_many_owned(units(event.weight()));
+        permit.map(|permit| event.hold(permit)).is_ok()
     }
 
-    fn unweighed(&self, event: Event) -> Event {
-        self.0.waiting.fetch_sub(event.weight(), Ordering::Relaxed);
-        event
+    fn bare(&self, event: &mut Event) {
+        self.0.counts.bare.fetch_add(1, Ordering::Relaxed);
+        event.strip();
     }
+}
+
+/// Bytes are counted by the kilobyte.
+fn units(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
 impl fmt::Debug for LogSink {
@@ -178,7 +191,6 @@ pub struct LogQueue {
     events: Vec<Event>,
     redactor: Redactor,
     extent: Extent,
-    waiting: Arc<AtomicUsize>,
     counts: Arc<LogCounts>,
 }
 
@@ -201,12 +213,8 @@ impl LogQueue {
             self.events.push(event);
         }
         let count = self.events.len().min(max);
-        let mut records = Vec::with_capacity(count);
-        for event in self.events.drain(..count) {
-            self.waiting.fetch_sub(event.weight(), Ordering::Relaxed);
-            records.push(event.into_record(&self.redactor, self.extent));
-        }
-        Some(records)
+        let events = self.events.drain(..count);
+        Some(events.map(|event| event.into_record(&self.redactor, self.extent)).collect())
     }
 
     /// The writer says that so many records reached the store.

@@ -187,12 +187,14 @@ impl<'a> Telling<'a> {
             Value::Object(map) => {
                 let mut any = false;
                 let members = std::mem::take(map).into_iter();
-                *map = members.map(|(key, mut value)| {
-                    any |= self.mask_value(&mut value);
-                    let masked = self.masked(&key).into_owned();
-                    any |= masked != key;
-                    (masked, value)
-                }).collect();
+                *map = members
+                    .map(|(key, mut value)| {
+                        any |= self.mask_value(&mut value);
+                        let masked = self.masked(&key).into_owned();
+                        any |= masked != key;
+                        (masked, value)
+                    })
+                    .collect();
                 any
             }
             Value::Bool(_) | Value::Null => false,

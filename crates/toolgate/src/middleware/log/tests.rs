@@ -3,8 +3,6 @@
 mod queue;
 mod secrets;
 
-use std::sync::Arc;
-
 use super::*;
 use crate::{
     Chain, Class, Code, Endpoint, Failure, Tier, ToolResult,
@@ -98,7 +96,8 @@ async fn a_call_leaves_one_record_with_all_that_is_known_of_it() {
 async fn a_record_says_how_the_call_ended() {
     let config = LogConfig::default();
     // What says `isError` is no success, and a refusal is none either (bugs 2 of metamcp).
-    let failed = answering(json(r#"{"content":[{"type":"text","text":"no file"}],"isError":true}"#));
+    let failed =
+        answering(json(r#"{"content":[{"type":"text","text":"no file"}],"isError":true}"#));
     let record = logged(&config, "{}", &failed).await;
     assert_eq!((&*record.outcome, &*record.ran, record.code), ("tool_error", "yes", None));
     assert!(record.result.unwrap().contains("no file"));
@@ -111,8 +110,7 @@ async fn a_record_says_how_the_call_ended() {
     assert_eq!(record.rule.as_deref(), Some("team/deny/1"));
     assert_eq!((record.error.as_deref(), record.error_bytes), (Some("not for you"), Some(11)));
 
-    for (code, outcome) in
-        [(Code::TimedOut, "timed_out"), (Code::ServerCrashed, "upstream_failed")]
+    for (code, outcome) in [(Code::TimedOut, "timed_out"), (Code::ServerCrashed, "upstream_failed")]
     {
         let record = logged(&config, "{}", &failing(Failure::new(code, "x"))).await;
         assert_eq!((&*record.outcome, &*record.ran), (outcome, "maybe"));

@@ -46,7 +46,7 @@ pub enum Original {
 /// means that.
 const TOML_DATE: &str = "$__toml_private_datetime";
 
-fn values<'de, D: Deserializer<'de>>(
+pub(crate) fn values<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, Value>, D::Error> {
     let values = BTreeMap::<String, Value>::deserialize(deserializer)?;

@@ -175,7 +175,7 @@ impl Overrides {
     /// The name that a tool has on the wire.
     #[must_use]
     pub fn wire_name<'a>(&'a self, tool: &'a ToolId) -> &'a str {
-        self.names.get(tool).map_or_else(|| tool.name(), |name| name)
+        self.names.get(tool).map_or_else(|| tool.name(), AsRef::as_ref)
     }
 
     /// The tools that have an override, and the name of each if it has a new one. For people who ask.

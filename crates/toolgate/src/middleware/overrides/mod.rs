@@ -10,6 +10,7 @@ mod tests;
 
 use std::sync::Arc;
 
+pub(crate) use config::values;
 pub use config::{Original, OverrideConfig};
 pub use current::CurrentOverrides;
 pub use map::{Collision, OverrideError, Overrides, Resolved};

@@ -60,8 +60,7 @@ impl Policy {
         &'a self,
         cx: &'a Context,
     ) -> impl Iterator<Item = (&'a Arc<str>, Option<&'a Named>)> {
-        let covering =
-            self.principals.iter().filter(|(pattern, _)| pattern.covers(cx.principal()));
+        let covering = self.principals.iter().filter(|(pattern, _)| pattern.covers(cx.principal()));
         let operator = self.namespace.iter().chain(covering.map(|(_, policy)| policy));
         let operator = operator.map(|policy| (&policy.name, Some(&**policy)));
         let named = cx.control().policies.iter();

@@ -11,6 +11,10 @@ use crate::{context::Context, tool::Tool};
 pub(super) struct Asked<'a> {
     pub(super) cx: &'a Context,
     pub(super) tool: &'a Tool,
+    #[cfg_attr(
+        not(feature = "cedar"),
+        expect(dead_code, reason = "only Cedar looks at arguments")
+    )]
     pub(super) arguments: Arguments<'a>,
 }
 
@@ -18,7 +22,13 @@ pub(super) struct Asked<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum Arguments<'a> {
     /// They are these: a call.
-    Are(Option<&'a Json>),
+    Are(
+        #[cfg_attr(
+            not(feature = "cedar"),
+            expect(dead_code, reason = "only Cedar looks at arguments")
+        )]
+        Option<&'a Json>,
+    ),
     /// Nothing yet: a listing. A tool is shown if there may be arguments that are allowed.
     Open,
 }

@@ -1,7 +1,7 @@
 //! The detector set: what well-known secrets look like, by the formats that their makers publish.
 //!
 //! A detector is only run on texts that contain one of its literals, so each names literals that every
-//! match must have. Patterns are ASCII and need no look past the end of a match: linear time on any text.
+//! match must have. Their classes are ASCII, and none needs to look past the end of a match: linear time on any text.
 
 /// One kind of secret.
 pub(super) struct Detector {
@@ -39,7 +39,7 @@ macro_rules! detectors {
 pub(super) const DETECTORS: &[Detector] = detectors! {
     // A key without its end is one that was cut: it goes up to the end of the text.
     "private-key" Pattern ["PRIVATE KEY"]
-        r"(?s-u)-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\z)";
+        r"(?s)-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\z)";
     "age-key" Pattern ["AGE-SECRET-KEY-1"]
         r"(?-u)\bAGE-SECRET-KEY-1[A-Z0-9]{50,}";
     "github-token" Pattern ["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"]
@@ -104,7 +104,7 @@ pub(super) const DETECTORS: &[Detector] = detectors! {
     "bearer-token" Mixed ["earer ", "EARER "]
         r"(?-u)(?<keep>\b(?i:bearer)[\x20\t]+)[A-Za-z0-9._~+/\-]{20,}=*";
     "url-password" Pattern ["://"]
-        r#"(?-u)(?<keep>://[^\x00-\x20/:@?\#"'<>\\`]*:)[^\x00-\x20/@"'<>\\`]{3,}(?<after>@)"#;
+        r#"(?<keep>://[^\x00-\x20/:@?\#"'<>\\`]*:)[^\x00-\x20/@"'<>\\`]{3,}(?<after>@)"#;
 };
 
 /// What `defaults = true` adds, as seed 002 has it: whatever the case, the name is written small.

@@ -144,7 +144,8 @@ impl Middleware for Sanitize {
         let mut text = format!("replaces {}", parts.join(" and "));
         if !self.tools.is_empty() {
             let tools: Vec<String> = self.tools.iter().map(ToString::to_string).collect();
-            text.push_str(&format!(" in answers of {}", tools.join(", ")));
+            text.push_str(" in answers of ");
+            text.push_str(&tools.join(", "));
         }
         text
     }

@@ -127,13 +127,11 @@ fn groups(replace: &str) -> impl Iterator<Item = &str> {
                 rest = after;
                 continue;
             }
-            let (group, after) = match after.strip_prefix('{').and_then(|a| a.split_once('}')) {
-                Some(split) => split,
-                None => {
-                    let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-                    after.split_at(end.unwrap_or(after.len()))
-                }
-            };
+            let braced = after.strip_prefix('{').and_then(|after| after.split_once('}'));
+            let (group, after) = braced.unwrap_or_else(|| {
+                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                after.split_at(end.unwrap_or(after.len()))
+            });
             rest = after;
             if !group.is_empty() {
                 return Some(group);

@@ -22,12 +22,12 @@ impl Area {
     fn member(self, key: &str) -> Self {
         match (self, key) {
             // `requestState` has to come back exactly so; input requests speak to the client, which acts
-            // on them.
-            (Self::Top, "_meta" | "inputRequests" | "requestState" | "resultType") => Self::Opaque,
+            // on them. In blocks: what kind of block it is, and what is no text but base64 of pictures,
+            // sounds and files.
+            (Self::Top, "_meta" | "inputRequests" | "requestState" | "resultType")
+            | (Self::Blocks, "type" | "mimeType" | "data" | "blob" | "_meta") => Self::Opaque,
             (Self::Top, "structuredContent") => Self::Data,
             (Self::Top, _) => Self::Blocks,
-            // What kind of block it is, and what is no text: base64 of pictures, sounds and files.
-            (Self::Blocks, "type" | "mimeType" | "data" | "blob" | "_meta") => Self::Opaque,
             (same, _) => same,
         }
     }

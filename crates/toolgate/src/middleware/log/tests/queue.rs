@@ -123,16 +123,18 @@ async fn a_batch_is_never_larger_than_asked_for() {
     assert_eq!(kept.queue.next_batch(0).await.unwrap().len(), 1);
 }
 
+/// A queue with room for the bytes of one call, and for many records.
+fn light(on_full: OnFull) -> Kept {
+    Kept::new(&LogConfig { queue_bytes: 1024, on_full, ..LogConfig::default() })
+}
+
 #[tokio::test]
 async fn bytes_that_wait_are_bounded_and_records_go_without() {
-    // Room for one call's `{"a":1}` and `{"content":[]}`.
-    let kept = Kept::new(&LogConfig { queue_bytes: 21, ..LogConfig::default() });
-    let sink = kept.sink.clone();
+    let Kept { sink, mut queue } = light(OnFull::Drop);
     for _ in 0..3 {
         call(&sink).await;
     }
     assert_eq!((sink.counts().bare(), sink.counts().lost()), (2, 0));
-    let mut queue = kept.queue;
     let records = queue.next_batch(10).await.unwrap();
     assert!(records[0].arguments.is_some() && records[0].result.is_some());
     for record in &records[1..] {
@@ -145,13 +147,38 @@ async fn bytes_that_wait_are_bounded_and_records_go_without() {
 }
 
 #[tokio::test]
+async fn a_call_waits_for_room_for_its_bytes() {
+    let Kept { sink, mut queue } = light(OnFull::Wait);
+    call(&sink).await;
+    let mut second = pin!(call(&sink));
+    assert!(poll(second.as_mut()).is_pending());
+    assert!(queue.next_batch(10).await.unwrap()[0].result.is_some());
+    second.await;
+    assert!(queue.next_batch(10).await.unwrap()[0].result.is_some());
+    assert_eq!((sink.counts().bare(), sink.counts().lost()), (0, 0));
+    {
+        call(&sink).await;
+        let mut given_up = pin!(call(&sink));
+        assert!(poll(given_up.as_mut()).is_pending());
+    }
+    assert_eq!((sink.counts().bare(), sink.counts().lost()), (1, 0), "it went without");
+    assert_eq!(queue.next_batch(10).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn what_never_fits_goes_without_at_once() {
+    let kept = light(OnFull::Wait);
+    let server = answering(ToolResult::text(&"x".repeat(5000)).json().clone());
+    testbed::call(&kept.chain(), &tool("t", None), "{}", &server).await;
+    assert_eq!(kept.sink.counts().bare(), 1);
+    let record = kept.record().await;
+    assert!(record.result.is_none() && record.result_bytes > Some(5000));
+}
+
+#[tokio::test]
 async fn records_that_are_dropped_free_their_bytes() {
-    let kept = Kept::new(&LogConfig {
-        queue: 1,
-        on_full: OnFull::Drop,
-        queue_bytes: 42,
-        ..LogConfig::default()
-    });
+    let config = LogConfig { queue: 1, queue_bytes: 2048, ..LogConfig::default() };
+    let kept = Kept::new(&LogConfig { on_full: OnFull::Drop, ..config });
     let sink = kept.sink.clone();
     for _ in 0..50 {
         call(&sink).await;

@@ -1,0 +1,155 @@
+//! Calls for programs: JSON, lines of JSON, CSV.
+
+use std::io::{self, Write};
+
+use toolgate_store::Record;
+
+/// Writes calls as they come.
+#[derive(Debug)]
+pub(super) struct Export {
+    form: Form,
+    is_first: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Json,
+    Jsonl,
+    Csv,
+}
+
+impl Export {
+    pub(super) fn json() -> Self {
+        Self { form: Form::Json, is_first: true }
+    }
+
+    pub(super) fn jsonl() -> Self {
+        Self { form: Form::Jsonl, is_first: true }
+    }
+
+    pub(super) fn csv() -> Self {
+        Self { form: Form::Csv, is_first: true }
+    }
+
+    pub(super) fn write(&mut self, records: &[Record], out: &mut impl Write) -> io::Result<()> {
+        if self.is_first && matches!(self.form, Form::Csv) {
+            self.is_first = false;
+            let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+            write!(out, "{}\r\n", names.join(","))?;
+        }
+        for record in records {
+            match self.form {
+                Form::Json => {
+                    out.write_all(if self.is_first { b"[\n" } else { b",\n" })?;
+                    serde_json::to_writer(&mut *out, record)?;
+                }
+                Form::Jsonl => {
+                    serde_json::to_writer(&mut *out, record)?;
+                    out.write_all(b"\n")?;
+                }
+                Form::Csv => {
+                    let values = COLUMNS.iter().map(|(_, value)| field(value(record)));
+                    write!(out, "{}\r\n", values.collect::<Vec<_>>().join(","))?;
+                }
+            }
+            self.is_first = false;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
+        match (self.form, self.is_first) {
+            (Form::Json, true) => out.write_all(b"[]\n"),
+            (Form::Json, false) => out.write_all(b"\n]\n"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One field by RFC 4180: in quotes where it has to be, quotes doubled.
+fn field(text: String) -> String {
+    if text.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
+}
+
+type Column = (&'static str, fn(&Record) -> String);
+
+/// The same names as in JSON.
+const COLUMNS: &[Column] = &[
+    ("ts", |record| {
+        let at = jiff::Timestamp::from_microsecond(record.at_us).unwrap_or_default();
+        format!("{at:.6}")
+    }),
+    ("event", |record| record.kind.name().to_owned()),
+    ("call_id", |record| record.id.clone()),
+    ("parent_call_uuid", |record| text(record.parent.as_ref())),
+    ("session", |record| record.session.clone()),
+    ("principal", |record| record.principal.clone()),
+    ("namespace", |record| record.namespace.clone()),
+    ("client", |record| text(record.client.as_ref())),
+    ("server", |record| text(record.server.as_ref())),
+    ("tool", |record| text(record.tool.as_ref())),
+    ("wire_name", |record| text(record.wire_name.as_ref())),
+    ("outcome", |record| record.outcome.clone()),
+    ("ran", |record| record.ran.clone()),
+    ("code", |record| text(record.code.as_ref())),
+    ("decided_by", |record| text(record.decided_by.as_ref())),
+    ("rule", |record| text(record.rule.as_ref())),
+    ("duration_us", |record| record.duration_us.to_string()),
+    ("arguments_bytes", |record| number(record.arguments_bytes)),
+    ("result_bytes", |record| number(record.result_bytes)),
+    ("error_bytes", |record| number(record.error_bytes)),
+    ("error", |record| text(record.error.as_ref())),
+    ("arguments", |record| text(record.arguments.as_ref())),
+    ("result", |record| text(record.result.as_ref())),
+];
+
+fn text(value: Option<&String>) -> String {
+    value.cloned().unwrap_or_default()
+}
+
+fn number(value: Option<u64>) -> String {
+    value.map(|number| number.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_have_to_be() {
+        let told = ["plain", "a,b", "say \"hi\"", "two\nlines", ""].map(str::to_owned).map(field);
+        assert_eq!(told, ["plain", "\"a,b\"", "\"say \"\"hi\"\"\"", "\"two\nlines\"", ""]);
+    }
+
+    /// A field that is added to the record and not here would be missing from exports.
+    #[test]
+    fn csv_has_every_field_that_json_has() {
+        let full = toolgate_store::Record {
+            parent: Some(String::new()),
+            client: Some(String::new()),
+            server: Some(String::new()),
+            tool: Some(String::new()),
+            wire_name: Some(String::new()),
+            code: Some(String::new()),
+            decided_by: Some(String::new()),
+            rule: Some(String::new()),
+            arguments_bytes: Some(0),
+            result_bytes: Some(0),
+            error_bytes: Some(0),
+            error: Some(String::new()),
+            arguments: Some("{}".to_owned()),
+            result: Some("{}".to_owned()),
+            ..Record::default()
+        };
+        let json = serde_json::to_value(&full).unwrap();
+        let mut in_json: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut in_csv: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+        in_json.sort_unstable();
+        in_csv.sort_unstable();
+        assert_eq!(in_csv, in_json);
+    }
+}

@@ -1,0 +1,81 @@
+//! Writing records: many rows a statement, one transaction a batch.
+
+use std::{fmt::Write as _, sync::LazyLock};
+
+use sqlx::{Connection as _, Sqlite, query::Query, sqlite::SqliteArguments};
+use toolgate::middleware::log::Record;
+
+use super::writer::Writer;
+
+/// The columns of a record, in the order in which they are bound and read.
+pub(super) const COLUMNS: &str = "id, parent, kind, at_us, duration_us, session, principal, namespace, client, \
+    server, tool, wire_name, outcome, ran, code, decided_by, rule, arguments_bytes, result_bytes, error_bytes, \
+    error, arguments, result";
+
+const WIDTH: usize = 23;
+
+/// The sizes of statements: a few, so that each is prepared once.
+const ROWS: [usize; 4] = [128, 32, 8, 1];
+
+static INSERTS: LazyLock<[String; ROWS.len()]> = LazyLock::new(|| ROWS.map(insert));
+
+fn insert(rows: usize) -> String {
+    let row = format!("({})", vec!["?"; WIDTH].join(","));
+    let mut sql = String::new();
+    let _ = write!(sql, "INSERT OR IGNORE INTO calls ({COLUMNS}) VALUES ");
+    sql + &vec![row; rows].join(",")
+}
+
+pub(super) async fn append(writer: &Writer, records: &[Record]) -> Result<(), sqlx::Error> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    // The lock is taken at once: one that is asked for later is refused, not waited for.
+    let mut connection = writer.get().await?;
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let mut rest = records;
+    for (rows, sql) in ROWS.into_iter().zip(INSERTS.iter()) {
+        while rest.len() >= rows {
+            let (now, later) = rest.split_at(rows);
+            // Made of our own words and question marks.
+            let mut query = sqlx::query(sqlx::AssertSqlSafe(sql.as_str()));
+            for record in now {
+                query = bind(query, record);
+            }
+            query.execute(&mut *transaction).await?;
+            rest = later;
+        }
+    }
+    transaction.commit().await
+}
+
+type Insert<'q> = Query<'q, Sqlite, SqliteArguments>;
+
+/// In the order of [`COLUMNS`].
+fn bind<'q>(query: Insert<'q>, record: &'q Record) -> Insert<'q> {
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    query
+        .bind(record.id.as_str())
+        .bind(record.parent.as_deref())
+        .bind(record.kind.name())
+        .bind(record.at_us)
+        .bind(number(record.duration_us))
+        .bind(record.session.as_str())
+        .bind(record.principal.as_str())
+        .bind(record.namespace.as_str())
+        .bind(record.client.as_deref())
+        .bind(record.server.as_deref())
+        .bind(record.tool.as_deref())
+        .bind(record.wire_name.as_deref())
+        .bind(record.outcome.as_str())
+        .bind(record.ran.as_str())
+        .bind(record.code.as_deref())
+        .bind(record.decided_by.as_deref())
+        .bind(record.rule.as_deref())
+        .bind(record.arguments_bytes.map(number))
+        .bind(record.result_bytes.map(number))
+        .bind(record.error_bytes.map(number))
+        .bind(record.error.as_deref())
+        .bind(record.arguments.as_deref())
+        .bind(record.result.as_deref())
+}

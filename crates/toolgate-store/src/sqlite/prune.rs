@@ -1,0 +1,112 @@
+//! Keeping within bounds: the oldest records go, a few at a time, so that writers do not wait for long.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sqlx::{SqliteConnection, SqlitePool};
+
+use super::writer::Writer;
+use crate::store::{Pruned, Retention, Size};
+
+/// So many records go in one transaction.
+const CHUNK: i64 = 500;
+/// So many pages are given back to the disk in one.
+const PAGES: &str = "PRAGMA incremental_vacuum(500)";
+/// New records soon fill free pages again, and moving pages is slow: only if more than one in so many is
+/// free are some given back.
+const FREE: i64 = 4;
+
+pub(super) async fn prune(writer: &Writer, retention: &Retention) -> Result<Pruned, sqlx::Error> {
+    let mut pruned = Pruned::default();
+    if let Some(age) = retention.age {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let before = i64::try_from(now.saturating_sub(age).as_micros()).unwrap_or(i64::MAX);
+        pruned.by_age =
+            all(writer, "SELECT seq FROM calls WHERE at_us < ?1 ORDER BY at_us", before).await?;
+    }
+    if let Some(most) = retention.records {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let bound = "SELECT seq FROM calls ORDER BY seq DESC LIMIT 1 OFFSET ?";
+        let bound: Option<i64> =
+            sqlx::query_scalar(bound).bind(most).fetch_optional(&mut *writer.get().await?).await?;
+        if let Some(bound) = bound {
+            pruned.by_records =
+                all(writer, "SELECT seq FROM calls WHERE seq <= ?1 ORDER BY seq", bound).await?;
+        }
+    }
+    if let Some(most) = retention.bytes {
+        pruned.by_bytes = down_to(writer, most).await?;
+    }
+    if pruned.total() > 0 {
+        give_back(writer).await?;
+    }
+    Ok(pruned)
+}
+
+/// Removes whatever `which` finds below the bound.
+async fn all(writer: &Writer, which: &'static str, bound: i64) -> Result<u64, sqlx::Error> {
+    let mut removed = 0;
+    loop {
+        // Made of our own words; what is bound is bound.
+        let sql = format!("DELETE FROM calls WHERE seq IN ({which} LIMIT ?2)");
+        let delete = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(bound).bind(CHUNK);
+        match delete.execute(&mut *writer.get().await?).await?.rows_affected() {
+            0 => return Ok(removed),
+            count => removed += count,
+        }
+    }
+}
+
+/// Removes the oldest until the rest takes no more than `most` bytes.
+async fn down_to(writer: &Writer, most: u64) -> Result<u64, sqlx::Error> {
+    let mut removed = 0;
+    loop {
+        let Size { records, bytes } = measure(&mut *writer.get().await?).await?;
+        if bytes <= most || records == 0 {
+            return Ok(removed);
+        }
+        // As many as are too much if all are alike; the next round corrects what is left.
+        let too_many = (bytes - most).saturating_mul(records) / bytes.max(1) + 1;
+        let mut left = i64::try_from(too_many).unwrap_or(i64::MAX);
+        while left > 0 {
+            let sql = "DELETE FROM calls WHERE seq IN (SELECT seq FROM calls ORDER BY seq LIMIT ?)";
+            let delete =
+                sqlx::query(sql).bind(left.min(CHUNK)).execute(&mut *writer.get().await?).await?;
+            if delete.rows_affected() == 0 {
+                break;
+            }
+            removed += delete.rows_affected();
+            left -= CHUNK;
+        }
+    }
+}
+
+/// Gives pages that nobody uses any more back to the disk, where they are many.
+async fn give_back(writer: &Writer) -> Result<(), sqlx::Error> {
+    let mut before = i64::MAX;
+    loop {
+        let mut connection = writer.get().await?;
+        let pages =
+            "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count";
+        let (all, free): (i64, i64) = sqlx::query_as(pages).fetch_one(&mut *connection).await?;
+        if free < all / FREE || free >= before || free == 0 {
+            return Ok(());
+        }
+        before = free;
+        sqlx::query(PAGES).fetch_all(&mut *connection).await?;
+    }
+}
+
+pub(super) async fn size(readers: &SqlitePool) -> Result<Size, sqlx::Error> {
+    measure(&mut *readers.acquire().await?).await
+}
+
+async fn measure(connection: &mut SqliteConnection) -> Result<Size, sqlx::Error> {
+    let (records, pages, free, page): (i64, i64, i64, i64) = sqlx::query_as(
+        "SELECT (SELECT count(*) FROM calls), page_count, freelist_count, page_size \
+         FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
+    )
+    .fetch_one(connection)
+    .await?;
+    let number = |number: i64| u64::try_from(number).unwrap_or(0);
+    Ok(Size { records: number(records), bytes: number((pages - free) * page) })
+}

@@ -1,0 +1,193 @@
+//! A call's arguments as Cedar sees them. What cannot be told without doubt is a fault, and the call is denied.
+
+use std::{borrow::Cow, collections::HashSet};
+
+use cedar_policy::RestrictedExpression as Expression;
+use toolgate_wire::{Json, Kind};
+
+use super::inspect::Members;
+
+/// The deepest nesting that is read, as in the wire's own limits.
+const DEEPEST: usize = 128;
+
+/// The arguments, as far as the rules look at them. No arguments are an empty record.
+pub(super) fn record(arguments: Option<&Json>, wanted: &Members) -> Result<Expression, String> {
+    match arguments {
+        Some(arguments) => members(arguments, wanted, DEEPEST),
+        None => built([]),
+    }
+}
+
+fn members(json: &Json, wanted: &Members, depth: usize) -> Result<Expression, String> {
+    let object = json.object().ok_or("the arguments are no object")?;
+    let mut seen = HashSet::new();
+    let mut fields = Vec::new();
+    for (key, value) in object.iter().filter(|(key, _)| wanted.has(key)) {
+        // Which of two the tool will take, nobody knows. Also counts what is dropped below.
+        if !seen.insert(key.clone()) {
+            return Err(format!("`{key}` stands there twice"));
+        }
+        if key.contains(char::REPLACEMENT_CHARACTER) {
+            return Err(format!("the name `{key}` is no text"));
+        }
+        if let Some(field) = expression(&value, depth)? {
+            fields.push((Cow::into_owned(key), field));
+        }
+    }
+    built(fields)
+}
+
+fn built(fields: impl IntoIterator<Item = (String, Expression)>) -> Result<Expression, String> {
+    Expression::new_record(fields).map_err(|fault| fault.to_string())
+}
+
+/// One value; `None` for `null`, which Cedar has no word for.
+fn expression(json: &Json, depth: usize) -> Result<Option<Expression>, String> {
+    let deeper = || depth.checked_sub(1).ok_or("the arguments are nested too deeply");
+    Ok(Some(match json.kind() {
+        Kind::Null => return Ok(None),
+        Kind::Bool => Expression::new_bool(json.bool().unwrap_or_default()),
+        Kind::Number => number(json),
+        Kind::String => {
+            let text = json.text().ok_or("a string holds half of a surrogate pair")?;
+            Expression::new_string(text.into_owned())
+        }
+        Kind::Array => {
+            let depth = deeper()?;
+            let elements = json.array().ok_or("an array cannot be read")?;
+            let elements = elements.iter().filter_map(|json| expression(json, depth).transpose());
+            Expression::new_set(elements.collect::<Result<Vec<_>, _>>()?)
+        }
+        Kind::Object => members(json, &Members::All, deeper()?)?,
+    }))
+}
+
+/// By value and not by spelling, so that `5`, `5.0` and `50e-1` are told alike: a long if it is whole and
+/// fits; else a decimal if four places hold it; else its text, as digits and exponent.
+fn number(json: &Json) -> Expression {
+    if let Some(whole) = json.i64() {
+        return Expression::new_long(whole);
+    }
+    let spelling = json.as_str();
+    match Parts::of(spelling) {
+        Some(parts) => parts.decimal().map_or_else(
+            || Expression::new_string(format!("{}{}e{}", parts.sign, parts.digits, parts.exponent)),
+            Expression::new_decimal,
+        ),
+        None => Expression::new_string(spelling.to_owned()),
+    }
+}
+
+/// A number as digits with no zero at either end, and a power of ten.
+struct Parts<'a> {
+    sign: &'a str,
+    digits: String,
+    exponent: i64,
+}
+
+impl<'a> Parts<'a> {
+    /// `None` for an exponent beyond all measure.
+    fn of(spelling: &'a str) -> Option<Self> {
+        let (mantissa, exponent) = spelling.split_once(['e', 'E']).unwrap_or((spelling, "0"));
+        let unsigned = mantissa.trim_start_matches('-');
+        let sign = mantissa.get(..mantissa.len() - unsigned.len())?;
+        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+        let all = [whole, fraction].concat();
+        let cut = all.trim_end_matches('0');
+        let exponent = exponent.parse::<i64>().ok()?;
+        let exponent = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?;
+        let exponent = exponent.checked_add(i64::try_from(all.len() - cut.len()).ok()?)?;
+        Some(Self { sign, digits: cut.trim_start_matches('0').to_owned(), exponent })
+    }
+
+    /// As Cedar writes decimals: four places at most, and the digits of an `i64`.
+    fn decimal(&self) -> Option<String> {
+        const PLACES: i64 = 4;
+        let scale = u32::try_from(self.exponent.checked_add(PLACES)?).ok()?;
+        let digits: i128 = self.digits.parse().ok()?;
+        let scaled = digits.checked_mul(10_i128.checked_pow(scale)?)?;
+        i64::try_from(if self.sign.is_empty() { scaled } else { -scaled }).ok()?;
+        Some(format!("{}{}.{:04}", self.sign, scaled / 10_000, scaled % 10_000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testbed::json;
+
+    fn told(text: &str) -> String {
+        let text = format!("{{\"x\":{text}}}");
+        let context = [("a".to_owned(), record(Some(&json(text)), &Members::All).unwrap())];
+        let context = cedar_policy::Context::from_pairs(context).unwrap();
+        format!("{:?}", context.get("a").unwrap())
+    }
+
+    fn fault(text: &str) -> String {
+        record(Some(&json(text)), &Members::All).unwrap_err()
+    }
+
+    #[test]
+    fn numbers_are_told_by_value() {
+        for (spellings, expected) in [
+            (&["5", "5.0", "50e-1"][..], "Long(5)"),
+            (&["-0", "0.0"], "Long(0)"),
+            (&["9223372036854775807", "-9223372036854775808"], "Long("),
+            (&["1.5", "15e-1", "0.150E+1", "1.50000"], "1.5"),
+            (&["-0.0001", "-1e-4"], "-0.0001"),
+            (&["922337203685477.5807"], "922337203685477.5807"),
+            (&["922337203685477.5808", "9223372036854775808e-4"], "9223372036854775808e-4"),
+            (&["0.00001", "1e-5", "0.10e-4"], "1e-5"),
+            (&["1e30", "10e29", "1000000000000000000000000000000"], "1e30"),
+            (&["1e99999999999999999999"], "1e99999999999999999999"),
+        ] {
+            for spelling in spellings {
+                let told = told(spelling);
+                assert!(told.contains(expected), "{spelling}: {told}, not {expected}");
+                assert_eq!(told.contains("Long"), expected.contains("Long"), "{spelling}: {told}");
+            }
+        }
+    }
+
+    #[test]
+    fn nulls_are_dropped_and_lists_are_sets() {
+        assert_eq!(told("null"), "Record(Record({}))");
+        assert_eq!(told("[1,null,1]"), told("[1]"));
+        assert_eq!(told(r#"{"a":null,"b":true}"#), told(r#"{"b":true}"#));
+        // Cedar's own escapes mean nothing here: arguments make no entities.
+        let escaped = told(r#"{"__entity":{"type":"Principal","id":"local:root"}}"#);
+        assert!(escaped.contains("__entity"), "{escaped}");
+    }
+
+    #[test]
+    fn what_is_in_doubt_is_a_fault() {
+        assert_eq!(fault(r#"{"a":1,"a":2}"#), "`a` stands there twice");
+        assert_eq!(fault(r#"{"a":1,"\u0061":null}"#), "`a` stands there twice");
+        assert_eq!(fault(r#"{"a":{"b":null,"b":2}}"#), "`b` stands there twice");
+        assert!(fault(r#"{"a":"\ud800"}"#).contains("surrogate"));
+        assert!(fault(r#"{"\ud800":1}"#).contains("is no text"));
+        for no_object in ["[]", "1", "null", "\"x\""] {
+            assert_eq!(fault(no_object), "the arguments are no object");
+        }
+    }
+
+    #[test]
+    fn members_that_no_rule_names_are_not_read() {
+        let wanted = Members::Named(["a".to_owned()].into());
+        let odd = json(r#"{"a":1,"b":"\ud800","c":1,"c":2}"#);
+        assert_eq!(record(Some(&odd), &wanted), record(Some(&json(r#"{"a":1}"#)), &wanted));
+        assert_eq!(record(None, &wanted), record(Some(&json("{}")), &Members::All));
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested =
+            |depth: usize| json(format!("{{\"x\":{}{}}}", "[".repeat(depth), "]".repeat(depth)));
+        let deep = record(Some(&nested(120)), &Members::All).unwrap();
+        assert!(cedar_policy::Context::from_pairs([("x".to_owned(), deep)]).is_ok());
+        let limits = toolgate_wire::Limits { max_depth: 1000, ..Default::default() };
+        let deeper = format!("{{\"x\":{}{}}}", "[".repeat(200), "]".repeat(200));
+        let deeper = Json::parse(deeper, &limits).unwrap();
+        assert!(record(Some(&deeper), &Members::All).unwrap_err().contains("too deeply"));
+    }
+}

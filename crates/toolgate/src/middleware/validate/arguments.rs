@@ -1,0 +1,121 @@
+//! Arguments as a value to be checked: read strictly, so that what is checked is what the tool reads.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use toolgate_wire::Json;
+
+/// Arguments, and how much there is of them.
+#[derive(Debug)]
+pub(super) struct Arguments {
+    pub(super) value: Value,
+    /// How many values there are, inner ones included.
+    pub(super) count: u64,
+    /// How deep they stand inside each other.
+    pub(super) depth: usize,
+}
+
+/// Why arguments cannot be checked.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// An object has this key twice. Of two readers one may take the first and one the last.
+    Twice(String),
+    /// A number that is too large, half a character, or too many levels.
+    Other,
+}
+
+/// Reads them; a call without arguments has none, which is the empty object.
+pub(super) fn read(json: Option<&Json>) -> Result<Arguments, Unreadable> {
+    let Some(json) = json else {
+        return Ok(Arguments { value: Value::Object(Map::new()), count: 1, depth: 0 });
+    };
+    let mut tally = Tally::default();
+    let mut reader = serde_json::Deserializer::from_slice(json.as_bytes());
+    match (Seed { tally: &mut tally, depth: 0 }).deserialize(&mut reader) {
+        Ok(value) => Ok(Arguments { value, count: tally.count, depth: tally.depth }),
+        Err(_) => Err(tally.twice.map_or(Unreadable::Other, Unreadable::Twice)),
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    count: u64,
+    depth: usize,
+    twice: Option<String>,
+}
+
+struct Seed<'a> {
+    tally: &'a mut Tally,
+    depth: usize,
+}
+
+impl Seed<'_> {
+    fn inner(&mut self) -> Seed<'_> {
+        Seed { tally: self.tally, depth: self.depth + 1 }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.tally.count += 1;
+        self.tally.depth = self.tally.depth.max(self.depth);
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        let number = Number::from_f64(value).ok_or_else(|| E::custom("no such number"))?;
+        Ok(Value::Number(number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(element) = elements.next_element_seed(self.inner())? {
+            list.push(element);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = members.next_key::<String>()? {
+            if map.contains_key(&key) {
+                self.tally.twice = Some(key);
+                return Err(A::Error::custom("a key stands there twice"));
+            }
+            let value = members.next_value_seed(self.inner())?;
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}

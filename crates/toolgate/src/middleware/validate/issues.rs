@@ -1,0 +1,189 @@
+//! What is wrong with arguments, in words that name places and rules and never repeat a value.
+
+use std::fmt::Write as _;
+
+use jsonschema::{
+    JsonType, ValidationError,
+    error::{TypeKind, ValidationErrorKind as Kind},
+};
+use serde_json::Value;
+
+/// More issues than these are not told.
+pub(super) const MOST_ISSUES: usize = 20;
+/// Longer places and longer words of a schema are cut.
+const LONGEST: usize = 200;
+
+/// One issue: where, what, and a code for machines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Issue {
+    /// A JSON pointer; empty for the arguments as a whole.
+    pub(super) path: String,
+    pub(super) message: String,
+    pub(super) code: String,
+}
+
+impl Issue {
+    fn new(path: String, message: impl Into<String>, code: &str) -> Self {
+        Self { path, message: message.into(), code: code.to_owned() }
+    }
+
+    /// The same name twice in one object.
+    pub(super) fn twice(name: &str) -> Self {
+        Self::new(inside("", name), "Given more than once", "duplicate_argument")
+    }
+
+    /// Arguments that cannot be read as a whole.
+    pub(super) fn unreadable() -> Self {
+        let message = "Holds a number that is too large, half a character, or too many levels";
+        Self::new(String::new(), message, "unreadable")
+    }
+
+    /// What an error of the validator says. One that names several arguments is several issues.
+    pub(super) fn of(error: &ValidationError<'_>) -> Vec<Self> {
+        let path = error.instance_path().to_string();
+        match error.kind() {
+            Kind::Required { property } => vec![missing(&path, property.as_str().unwrap_or("?"))],
+            Kind::AdditionalProperties { unexpected }
+            | Kind::UnevaluatedProperties { unexpected } => {
+                let told = unexpected.iter().take(MOST_ISSUES + 1);
+                told.map(|name| unexpected_name(&path, name)).collect()
+            }
+            kind => {
+                let (message, code) = words(kind);
+                vec![Self::new(path, message, &code)]
+            }
+        }
+    }
+}
+
+/// The place of a member, by the rules of JSON pointers.
+fn inside(path: &str, name: &str) -> String {
+    format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+fn missing(path: &str, name: &str) -> Issue {
+    let (message, code) = if path.is_empty() {
+        ("Missing required argument", "missing_argument")
+    } else {
+        ("Field required", "missing")
+    };
+    Issue::new(inside(path, name), message, code)
+}
+
+fn unexpected_name(path: &str, name: &str) -> Issue {
+    let (message, code) = if path.is_empty() {
+        ("Unexpected keyword argument", "unexpected_keyword_argument")
+    } else {
+        ("Extra inputs are not permitted", "extra_forbidden")
+    };
+    Issue::new(inside(path, name), message, code)
+}
+
+/// Message and code of an error. All words of it come from the schema.
+fn words(kind: &Kind) -> (String, String) {
+    let (message, code) = match kind {
+        Kind::Type { kind: TypeKind::Single(one) } => {
+            return (format!("Input should be a valid {one}"), format!("{one}_type"));
+        }
+        Kind::Type { kind: TypeKind::Multiple(many) } => {
+            let names: Vec<&str> = many.iter().map(JsonType::as_str).collect();
+            (format!("Input should be one of the types {}", names.join(", ")), "type")
+        }
+        Kind::Enum { options } => (format!("Input should be one of {}", list(options)), "enum"),
+        Kind::Constant { expected_value } => (format!("Input should be {expected_value}"), "const"),
+        Kind::Minimum { limit } => {
+            (format!("Input should be greater than or equal to {limit}"), "greater_than_equal")
+        }
+        Kind::Maximum { limit } => {
+            (format!("Input should be less than or equal to {limit}"), "less_than_equal")
+        }
+        Kind::ExclusiveMinimum { limit } => {
+            (format!("Input should be greater than {limit}"), "greater_than")
+        }
+        Kind::ExclusiveMaximum { limit } => {
+            (format!("Input should be less than {limit}"), "less_than")
+        }
+        Kind::MultipleOf { multiple_of } => {
+            (format!("Input should be a multiple of {multiple_of}"), "multiple_of")
+        }
+        Kind::MinLength { limit } => {
+            (format!("String should have at least {limit} characters"), "string_too_short")
+        }
+        Kind::MaxLength { limit } => {
+            (format!("String should have at most {limit} characters"), "string_too_long")
+        }
+        Kind::Pattern { pattern } => {
+            (format!("String should match pattern '{pattern}'"), "string_pattern_mismatch")
+        }
+        Kind::Format { format } => (format!("Input should be a valid {format}"), "format"),
+        Kind::MinItems { limit } => {
+            (format!("List should have at least {limit} items"), "too_short")
+        }
+        Kind::MaxItems { limit } => (format!("List should have at most {limit} items"), "too_long"),
+        Kind::MinProperties { limit } => {
+            (format!("Input should have at least {limit} members"), "too_short")
+        }
+        Kind::MaxProperties { limit } => {
+            (format!("Input should have at most {limit} members"), "too_long")
+        }
+        Kind::UniqueItems => ("List should have no item twice".to_owned(), "unique_items"),
+        Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => {
+            ("Input fits none of the allowed forms".to_owned(), "no_form_fits")
+        }
+        Kind::OneOfMultipleValid { .. } => (
+            "Input fits several forms of which it may fit one only".to_owned(),
+            "several_forms_fit",
+        ),
+        Kind::PropertyNames { .. } => ("A name in it is not allowed".to_owned(), "property_names"),
+        Kind::FalseSchema => ("Nothing is allowed here".to_owned(), "not_allowed"),
+        other => {
+            (format!("Input does not fit `{}` of the schema", other.keyword()), other.keyword())
+        }
+    };
+    (message, code.to_owned())
+}
+
+fn list(options: &Value) -> String {
+    let options = options.as_array().map_or(&[][..], Vec::as_slice);
+    let options: Vec<String> = options.iter().map(ToString::to_string).collect();
+    options.join(", ")
+}
+
+/// The message that the caller reads: how many issues, and for each its place, what, and its code.
+pub(super) fn text(tool: &str, issues: &[Issue]) -> String {
+    let told = issues.len().min(MOST_ISSUES);
+    let count = match issues.len() {
+        1 => "1 validation error".to_owned(),
+        more if more > MOST_ISSUES => format!("More than {MOST_ISSUES} validation errors"),
+        count => format!("{count} validation errors"),
+    };
+    let mut text = format!("{count} for call[{}]", plain(tool));
+    for issue in issues.iter().take(told) {
+        let place = if issue.path.is_empty() { "(arguments)" } else { issue.path.as_str() };
+        let _ = write!(
+            text,
+            "\n{}\n  {} [type={}]",
+            plain(place),
+            plain(&issue.message),
+            plain(&issue.code)
+        );
+    }
+    text
+}
+
+/// One line, and not a long one: a name must not look like a line of ours.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for c in text.chars() {
+        if plain.len() > LONGEST {
+            plain.push_str("...");
+            break;
+        }
+        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+            plain.extend(c.escape_unicode());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}

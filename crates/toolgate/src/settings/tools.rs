@@ -1,0 +1,125 @@
+//! Settings of single tools: `[namespaces.N.tools."server/tool"]`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::Settings;
+use crate::{
+    ToolId,
+    middleware::{
+        filter::{FilterConfig, Status},
+        overrides::{self, Original, OverrideConfig},
+        response_limit::{Keep, SMALLEST},
+    },
+    selector::Selector,
+    tier::Tier,
+};
+
+/// Settings of one tool, or of all that a selector covers: `[namespaces.N.tools."server/tool"]`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolSettings {
+    /// Whether the tool is switched on.
+    pub status: Option<Status>,
+    /// The tool's safety tier, over its own annotations.
+    pub tier: Option<Tier>,
+    /// The most bytes of one result of this tool, over `limits.response_bytes`.
+    #[serde(deserialize_with = "response_bytes")]
+    pub response_bytes: Option<usize>,
+    /// Which end of an oversized text is kept.
+    pub keep: Option<Keep>,
+    /// The name that clients see and call, instead of the tool's own.
+    pub name: Option<String>,
+    /// The title that clients show.
+    pub title: Option<String>,
+    /// The description that models read.
+    pub description: Option<String>,
+    /// Annotations that are laid over the tool's own; `null` removes one. They are shown, and decide
+    /// nothing.
+    #[serde(deserialize_with = "overrides::values")]
+    pub annotations: BTreeMap<String, Value>,
+    /// Values of arguments that a caller leaves out.
+    #[serde(deserialize_with = "overrides::values")]
+    pub defaults: BTreeMap<String, Value>,
+    /// Values of arguments that no caller sees or sends.
+    #[serde(deserialize_with = "overrides::values")]
+    pub hidden: BTreeMap<String, Value>,
+    /// What becomes of the own name of a tool that gets another one.
+    pub original: Option<Original>,
+}
+
+fn response_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    match usize::deserialize(deserializer)? {
+        bytes if bytes < SMALLEST => Err(serde::de::Error::custom(format!(
+            "`{bytes}` is too small: at least {SMALLEST} bytes"
+        ))),
+        bytes => Ok(Some(bytes)),
+    }
+}
+
+impl ToolSettings {
+    /// What is changed about the tool, if anything is.
+    fn to_override(&self) -> Option<OverrideConfig> {
+        let config = OverrideConfig {
+            name: self.name.clone(),
+            title: self.title.clone(),
+            description: self.description.clone(),
+            annotations: self.annotations.clone(),
+            defaults: self.defaults.clone(),
+            hidden: self.hidden.clone(),
+            original: self.original.unwrap_or_default(),
+        };
+        (config != OverrideConfig::default()).then_some(config)
+    }
+}
+
+/// An override whose selector covers more than one tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the settings of `{0}` change how a tool is called or shown, and `{0}` may cover several: name one \
+     tool, as `server/tool`"
+)]
+pub struct NotOneTool(String);
+
+impl Settings {
+    /// What is changed about single tools.
+    pub(crate) fn overrides(&self) -> Result<Vec<(ToolId, OverrideConfig)>, NotOneTool> {
+        let changed = self.tools.iter();
+        let changed = changed.filter_map(|(selector, tool)| Some((selector, tool.to_override()?)));
+        let one =
+            |selector: &Selector| selector.exact().ok_or_else(|| NotOneTool(selector.to_string()));
+        changed.map(|(selector, config)| Ok((one(selector)?, config))).collect()
+    }
+
+    /// Whether anything is changed about a tool.
+    pub(crate) fn changes_tools(&self) -> bool {
+        self.tools.iter().any(|(_, tool)| tool.to_override().is_some())
+    }
+
+    /// Whether a tool is switched on or off, or new ones are.
+    pub(crate) fn filters_tools(&self) -> bool {
+        self.filter() != FilterConfig::default()
+    }
+
+    /// Whether somebody is bound to a policy.
+    pub(crate) fn binds_policies(&self) -> bool {
+        self.policy.is_some() || !self.principals.is_empty()
+    }
+
+    /// What the filter is set to.
+    pub(crate) fn filter(&self) -> FilterConfig {
+        let with = |status: Status| {
+            let tools = self.tools.iter().filter(move |(_, tool)| tool.status == Some(status));
+            tools.map(|(selector, _)| selector.clone()).collect()
+        };
+        FilterConfig {
+            inactive: with(Status::Inactive),
+            active: with(Status::Active),
+            message: self.inactive_message.clone(),
+            new_tools: self.new_tools,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Layers that are compiled from their settings, and may refuse them.
+
+use std::sync::Arc;
+
+use super::{Parts, StackError};
+use crate::{
+    chain::Builder,
+    middleware::{
+        filter::{self, Filter},
+        flags::{self, Flags},
+        overrides::{self, CurrentOverrides, Overrides},
+        policy::{self, Bindings, Policies, Policy},
+    },
+    settings::Settings,
+};
+
+/// Compiled layers, made once for a stack.
+pub(super) struct Layers {
+    pub(super) overrides: CurrentOverrides,
+    filter: Arc<Filter>,
+    flags: Option<Arc<Flags>>,
+    policy: Arc<Policy>,
+    #[cfg(feature = "sanitize")]
+    sanitize: Option<Arc<crate::middleware::sanitize::Sanitize>>,
+}
+
+/// The refusal of a layer, with its name.
+fn refused<E: ToString>(layer: &'static str) -> impl Fn(E) -> StackError {
+    move |error| StackError::Layer { layer, why: error.to_string() }
+}
+
+impl Layers {
+    pub(super) fn new(settings: &Settings, parts: &Parts) -> Result<Self, StackError> {
+        let changed = settings.overrides().map_err(refused(overrides::NAME))?;
+        let overrides = Overrides::new(changed).map_err(refused(overrides::NAME))?;
+        let filter = Filter::new(&settings.filter(), parts.known.clone());
+        let policies = Policies::load(&settings.policies, &settings.folder);
+        let policies = policies.map_err(refused(policy::NAME))?;
+        let bindings = Bindings {
+            namespace: settings.policy.clone(),
+            principals: settings.principals.clone(),
+        };
+        let policy = Policy::new(&policies, &bindings).map_err(refused(policy::NAME))?;
+        Ok(Self {
+            overrides: CurrentOverrides::new(overrides),
+            filter: Arc::new(filter.map_err(refused(filter::NAME))?),
+            flags: settings.flags.clone().map(|config| Arc::new(Flags::new(config))),
+            policy: Arc::new(policy),
+            #[cfg(feature = "sanitize")]
+            sanitize: sanitize(settings)?,
+        })
+    }
+
+    /// Adds the layer of this name if it is switched on; else says what is missing.
+    pub(super) fn add(
+        &self,
+        builder: Builder,
+        name: &str,
+    ) -> Result<Builder, (Builder, &'static str)> {
+        match name {
+            // These two are always there: what a request says to narrow itself must be heeded.
+            filter::NAME => Ok(builder.layer(Arc::clone(&self.filter))),
+            policy::NAME => Ok(builder.layer(Arc::clone(&self.policy))),
+            flags::NAME => optional(builder, self.flags.as_ref(), "there is no `[flags]`"),
+            #[cfg(feature = "sanitize")]
+            crate::middleware::sanitize::NAME => {
+                optional(builder, self.sanitize.as_ref(), "there is no `[sanitize]`")
+            }
+            _ => Err((builder, "it is off, or this build of toolgate does not have it")),
+        }
+    }
+
+    /// Layers behind features, with whether a setting asks for them.
+    pub(super) fn asked(settings: &Settings) -> Vec<(&'static str, &'static str, bool)> {
+        let _ = settings;
+        vec![
+            #[cfg(feature = "sanitize")]
+            (crate::middleware::sanitize::NAME, "`[sanitize]`", settings.sanitize.is_some()),
+        ]
+    }
+}
+
+fn optional<M: crate::Middleware>(
+    builder: Builder,
+    layer: Option<&Arc<M>>,
+    missing: &'static str,
+) -> Result<Builder, (Builder, &'static str)> {
+    match layer {
+        Some(layer) => Ok(builder.layer(Arc::clone(layer))),
+        None => Err((builder, missing)),
+    }
+}
+
+#[cfg(feature = "sanitize")]
+fn sanitize(
+    settings: &Settings,
+) -> Result<Option<Arc<crate::middleware::sanitize::Sanitize>>, StackError> {
+    use crate::middleware::sanitize::{NAME, Sanitize};
+    let made = settings.sanitize.as_ref().map(Sanitize::new).transpose();
+    Ok(made.map_err(refused(NAME))?.map(Arc::new))
+}
