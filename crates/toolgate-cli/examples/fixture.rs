@@ -1,8 +1,9 @@
 //! A small MCP server for the tests: well behaved when asked nicely, and every kind of bad when asked so.
 //!
 //! Written by hand, without an SDK: an SDK would not let it misbehave. `--page-size N` splits the
-//! listing, `--die-at-start`, `--hang-initialize`, `--noise`, `--ignore-eof`
-//! and `--ignore-term` do what they say. Requests of 2026-07-28 are answered in their own form.
+//! listing, `--extra-tool NAME` adds a tool, with a title and a schema, that answers with the line that
+//! it got; `--die-at-start`, `--hang-initialize`, `--noise`, `--ignore-eof` and `--ignore-term` do what
+//! they say. Requests of 2026-07-28 are answered in their own form.
 
 #![expect(
     clippy::unwrap_used,
@@ -65,6 +66,12 @@ fn main() {
 impl Server {
     fn has(&self, option: &str) -> bool {
         self.options.iter().any(|o| o == option)
+    }
+
+    /// The values of `--extra-tool`.
+    fn extra_tools(&self) -> impl Iterator<Item = &str> {
+        let names = self.options.windows(2).filter(|pair| pair[0] == "--extra-tool");
+        names.map(|pair| pair[1].as_str())
     }
 
     fn raw(&self, text: &str) {
@@ -144,7 +151,8 @@ impl Server {
         let page = self.options.iter().position(|o| o == "--page-size");
         let size: usize =
             page.and_then(|at| self.options.get(at + 1)?.parse().ok()).unwrap_or(1000);
-        let all = tools();
+        let mut all = tools();
+        all.extend(self.extra_tools().map(extra_tool));
         let from: usize = params["cursor"].as_str().and_then(|c| c.parse().ok()).unwrap_or(0);
         let tools: Vec<Value> = all.iter().skip(from).take(size).cloned().collect();
         let mut result = json!({"tools": tools, "xVendor": "kept"});
@@ -227,6 +235,7 @@ impl Server {
                 self.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
                 text("changed".to_owned())
             }
+            name if self.extra_tools().any(|extra| extra == name) => text(line.to_owned()),
             _ => {
                 self.error(id, -32602, "Unknown tool");
                 None
@@ -287,4 +296,13 @@ fn tools() -> Vec<Value> {
         "properties": {"code": {"type": "integer"}, "message": {"type": "string"}}});
     tools.push(reject);
     tools
+}
+
+fn extra_tool(name: &str) -> Value {
+    json!({"name": name, "title": format!("The tool {name}"), "description": "Answers with what it got",
+        "inputSchema": {"type": "object", "properties": {
+            "path": {"type": "string"}, "mode": {"type": "string", "enum": ["copy", "move"]},
+            "overwrite": {"type": "boolean"}}, "required": ["path", "mode", "overwrite"]},
+        "annotations": {"title": format!("Old {name}"), "readOnlyHint": true, "openWorldHint": false},
+        "xVendor": [1e3, null]})
 }

@@ -9,7 +9,7 @@
 
 mod harness;
 
-use harness::{Session, text};
+use harness::{Session, governed::Governed, text};
 use serde_json::{Value, json};
 use toolgate::{Code, Delivery};
 
@@ -68,15 +68,26 @@ fn provoke(code: Code) -> Option<Value> {
         // No answer may be sent for a cancelled call: `wrap_passes` shows that none is. The other two
         // come from tools and layers written with the library, and are provoked there.
         Code::Cancelled | Code::ToolFailed | Code::Refused | Code::Internal => return None,
-        Code::PolicyDenied
-        | Code::ToolInactive
-        | Code::ToolNotAllowed
-        | Code::ToolQuarantined
-        | Code::ToolDisabled
-        | Code::RateLimited
+        Code::PolicyDenied => governed("[namespaces.default]\npolicy = \"p\"\n[policies.p]\n", "echo"),
+        Code::ToolInactive => {
+            governed("[namespaces.default.tools.\"main/echo\"]\nstatus = \"inactive\"\n", "echo")
+        }
+        Code::ToolNotAllowed => session
+            .request("tools/call", json!({"name": "echo", "_meta": {"allowedTools": ["pid"]}})),
+        Code::ToolQuarantined => governed(
+            "store = \"sqlite:x.db\"\n[namespaces.default]\nnew_tools = \"quarantine\"\n",
+            "nobody_lists_this",
+        ),
+        Code::ToolDisabled => governed("[flags]\ndisabled = [\"main/echo\"]\n", "echo"),
+        Code::RateLimited
         | Code::QuotaExceeded => return None,
         other => panic!("nobody says how {other:?} is provoked"),
     })
+}
+
+/// Calls the tool under a config.
+fn governed(config: &str, tool: &str) -> Value {
+    Governed::new(config).start().call(tool, json!({}))
 }
 
 fn overloaded() -> Value {

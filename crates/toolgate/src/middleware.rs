@@ -16,6 +16,7 @@ pub mod safety;
 #[cfg(feature = "sanitize")]
 pub mod sanitize;
 pub mod timeout;
+pub mod trail;
 #[cfg(feature = "validate")]
 pub mod validate;
 

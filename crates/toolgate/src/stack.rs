@@ -19,6 +19,7 @@ use crate::{
         retry::{self, Retry},
         safety::{self, Safety},
         timeout::{self, Timeout},
+        trail::{self, Trail},
     },
     settings::{ChainOrder, Settings},
 };
@@ -35,6 +36,7 @@ pub const DEFAULT_ORDER: &[(&str, &str)] = &[
     (error_results::NAME, "renders whatever failed inside of it"),
     (log::NAME, "sees denials and runs; the outcome tells which it was"),
     (audit::NAME, "sees denials and runs; the outcome tells which it was"),
+    (trail::NAME, "sees denials and runs; the outcome tells which it was"),
     (overrides::NAME, "whatever decides sees the arguments that the tool gets"),
     (VALIDATE, "whatever decides sees arguments that fit"),
     (filter::NAME, "what is switched off needs no further question"),
@@ -44,11 +46,7 @@ pub const DEFAULT_ORDER: &[(&str, &str)] = &[
     (RATE_LIMIT, "only what is permitted uses up what is rationed"),
     (retry::NAME, "only what was permitted is tried again"),
     (timeout::NAME, "each attempt has its own time"),
-    #[cfg(feature = "sanitize")]
-    (
-        crate::middleware::sanitize::NAME,
-        "cleans what the tool says before anybody sees or keeps it",
-    ),
+    (SANITIZE, "cleans what the tool says before anybody sees or keeps it"),
 ];
 
 /// A chain with what it shares with the door in front of it.
@@ -68,6 +66,8 @@ pub struct Stack {
 pub struct Parts {
     /// Where the call log goes. Without it there is none, whatever the settings say.
     pub log: Option<LogSink>,
+    /// Where the audit trail goes. Without it there is none.
+    pub trail: Option<LogSink>,
     /// The tools that somebody has looked at, for a namespace that quarantines new ones.
     pub known: KnownTools,
 }
@@ -213,6 +213,10 @@ fn add(
             Some(sink) => Ok(builder.layer(Audit::new(sink.clone()))),
             None => Err((builder, "`audit.file` is off")),
         },
+        trail::NAME => match &parts.trail {
+            Some(sink) => Ok(builder.layer(Trail::new(sink.clone()))),
+            None => Err((builder, "there is no `[trail]`")),
+        },
         overrides::NAME if !settings.changes_tools() => Err((builder, "no tool is changed")),
         overrides::NAME => Ok(builder.layer(OverrideTools::new(layers.overrides.clone()))),
         safety::NAME => match settings.safety {
@@ -237,6 +241,7 @@ fn heeded(settings: &Settings, parts: &Parts, layers: &[String]) -> Result<(), S
         (safety::NAME, "`safety`", settings.safety.is_some()),
         (audit::NAME, "`audit.file`", settings.audit.file != audit::Target::Off),
         (log::NAME, "`store`", parts.log.is_some()),
+        (trail::NAME, "`[trail]`", parts.trail.is_some()),
         (retry::NAME, "`[retry]`", settings.retry.is_some()),
         (response_limit::NAME, "`response_bytes` of a tool", settings.limits_single_tools()),
         (overrides::NAME, "a change of a tool", settings.changes_tools()),

@@ -19,6 +19,7 @@ impl Chain {
         let config = self.overlay.read()?;
         let mut options = without_server(&self.overlay);
         options.store = self.overlay.store(&config);
+        options.trail = config.trail(&self.overlay.namespace)?;
         print(&Inspection::of_settings(&options)?)
     }
 }
@@ -37,6 +38,7 @@ pub(crate) fn without_server(overlay: &Overlay) -> Options {
         server: toolgate_gateway::ServerCommand::default(),
         settings: overlay.source(),
         store: None,
+        trail: None,
         watch: None,
         restart: false,
         start_timeout: Duration::from_mins(1),

@@ -94,6 +94,7 @@ impl Wrap {
             server,
             settings: self.overlay.source(),
             store: self.overlay.store(&config),
+            trail: config.trail(&self.overlay.namespace)?,
             watch: self.overlay.watch(),
             restart: self.restart,
             start_timeout: self.start_timeout,

@@ -10,6 +10,8 @@
     reason = "a test that cannot go on should say where, and `json!` reads best as a value"
 )]
 
+pub mod governed;
+
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::PathBuf,
@@ -174,6 +176,11 @@ impl Session {
 
     pub fn stderr_so_far(&self) -> Vec<String> {
         self.errors.try_iter().collect()
+    }
+
+    /// Everything on stderr; for a program that has ended.
+    pub fn all_stderr(&self) -> Vec<String> {
+        self.errors.iter().collect()
     }
 
     /// Waits for a line on stderr that contains the text.

@@ -21,6 +21,7 @@ use toolgate::{
 };
 
 use super::{Text, servers::ServerConfig};
+use crate::outbound::trail::TrailConfig;
 
 /// A table that also holds the settings of the layers, and can hand them out.
 ///
@@ -45,6 +46,8 @@ macro_rules! with_layers {
             retry: Option<RetryConfig>,
             /// What is kept of each call; needs a `store`.
             log: Option<LogConfig>,
+            /// An HTTP endpoint that the record of each call is sent to.
+            trail: Option<TrailConfig>,
             /// Tools that are switched off for a while.
             flags: Option<FlagsConfig>,
             /// What is cleaned out of results.
@@ -59,6 +62,7 @@ macro_rules! with_layers {
                     limits: self.limits.clone(),
                     retry: self.retry.clone(),
                     log: self.log.clone(),
+                    trail: self.trail.clone(),
                     flags: self.flags.clone(),
                     sanitize: self.sanitize.clone(),
                 }
@@ -115,6 +119,7 @@ pub(super) struct Layers {
     pub(super) limits: Option<LimitsConfig>,
     pub(super) retry: Option<RetryConfig>,
     pub(super) log: Option<LogConfig>,
+    pub(super) trail: Option<TrailConfig>,
     pub(super) flags: Option<FlagsConfig>,
     pub(super) sanitize: Option<SanitizeConfig>,
 }
@@ -128,6 +133,7 @@ impl Layers {
             limits: self.limits.or(shared.limits),
             retry: self.retry.or(shared.retry),
             log: self.log.or(shared.log),
+            trail: self.trail.or(shared.trail),
             flags: self.flags.or(shared.flags),
             sanitize: self.sanitize.or(shared.sanitize),
         }

@@ -18,6 +18,8 @@ pub use servers::ServerConfig;
 pub use text::Text;
 use toolgate::{Selector, middleware::audit::Target, settings::Settings};
 
+pub use crate::outbound::trail::TrailConfig;
+
 /// Why a config file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -120,6 +122,11 @@ impl Config {
             (Some(path), Some(folder)) => format!("sqlite:{}", folder.join(path).display()),
             _ => url.to_owned(),
         })
+    }
+
+    /// Where records of calls are sent, if the file says.
+    pub fn trail(&self, namespace: &str) -> Result<Option<TrailConfig>, ConfigError> {
+        Ok(self.namespace(namespace)?.layers().over(self.file.layers()).trail)
     }
 
     /// The file.

@@ -3,3 +3,4 @@
 pub(crate) mod child;
 pub mod keeper;
 pub(crate) mod noise;
+pub(crate) mod trail;

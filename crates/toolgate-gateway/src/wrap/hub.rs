@@ -74,7 +74,7 @@ impl Hub {
         session: Session,
         settings: &toolgate::settings::Settings,
         start_timeout: std::time::Duration,
-        memory: Option<Memory>,
+        memory: Memory,
     ) -> Self {
         Self {
             server,
@@ -91,7 +91,7 @@ impl Hub {
             in_flight: Mutex::default(),
             client: Mutex::default(),
             own_ids: AtomicU64::new(0),
-            memory: Mutex::new(memory),
+            memory: Mutex::new(Some(memory)),
             narrowed: Mutex::default(),
         }
     }
@@ -114,7 +114,7 @@ impl Hub {
 
     /// What remembers tools, if there is a store.
     pub(crate) fn acquaintances(&self) -> Option<Acquaintances> {
-        lock(&self.memory).as_ref().map(Memory::acquaintances)
+        lock(&self.memory).as_ref().and_then(Memory::acquaintances)
     }
 
     /// The narrowing that a call inherits from the one that it is part of, and hands on to those that are

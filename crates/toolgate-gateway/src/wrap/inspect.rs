@@ -10,7 +10,8 @@ use super::{
     Options, WrapError, asking,
     governance::Governance,
     hub::{Hub, Link},
-    life, memory,
+    life,
+    memory::{self, Memory},
     upstream::exchange,
 };
 
@@ -29,8 +30,10 @@ impl Inspection {
         let settings = (options.settings)().map_err(WrapError::Settings)?;
         // A log that nobody writes down: the chain is shown as it would run.
         let log = options.store.as_ref().map(|_| memory::log_to_nowhere(&settings)).transpose()?;
-        let parts = Parts { log, ..Parts::default() };
-        let hub = super::hub_for(options, settings, None, parts)?;
+        let trail =
+            options.trail.as_ref().map(|_| memory::log_to_nowhere(&settings)).transpose()?;
+        let parts = Parts { log, trail, ..Parts::default() };
+        let hub = super::hub_for(options, settings, Memory::default(), parts)?;
         let (governance, session) = (hub.governance(), Arc::clone(&hub.session));
         Ok(Self { governance, session, tools: Vec::new() })
     }
@@ -38,7 +41,7 @@ impl Inspection {
     /// Starts the server, asks it for its tools, and ends it.
     pub async fn of_server(options: &Options) -> Result<Self, WrapError> {
         let settings = (options.settings)().map_err(WrapError::Settings)?;
-        let hub = Arc::new(super::hub_for(options, settings, None, Parts::default())?);
+        let hub = Arc::new(super::hub_for(options, settings, Memory::default(), Parts::default())?);
         let mut running = life::start(&hub, &options.server)
             .map_err(|error| WrapError::Inspection(error.to_string()))?;
         hub.set_link(Link::Up(Arc::clone(&running.outbox)));

@@ -4,26 +4,23 @@ use std::{sync::Arc, time::Duration};
 
 use toolgate::{
     ToolId,
-    middleware::{
-        audit::Redactor,
-        filter::NewTools,
-        log::LogSink,
-    },
+    middleware::{audit::Redactor, filter::NewTools, log::LogSink},
     settings::Settings,
     stack::Parts,
 };
 use toolgate_store::{Drain, Retention, Store};
 
-use super::WrapError;
+use super::{Options, WrapError};
+use crate::outbound::trail::Trail;
 
 /// How long the store may take to write what is left at the end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The store, and the thread that writes the log to it.
-#[derive(Debug)]
+/// The store with the thread that writes to it, and the thread that sends the audit trail.
+#[derive(Debug, Default)]
 pub(crate) struct Memory {
-    store: Arc<dyn Store>,
-    drain: Drain,
+    store: Option<(Arc<dyn Store>, Drain)>,
+    trail: Option<Trail>,
 }
 
 /// The part of the memory that calls may ask.
@@ -31,49 +28,75 @@ pub(crate) struct Memory {
 pub(crate) struct Acquaintances(Arc<dyn Store>);
 
 impl Memory {
-    /// Opens the store and starts the log, if there is a store; gives what the chain needs of it.
+    /// Opens the store and the way to the endpoint, as far as there are such; gives what the chain needs
+    /// of them.
     pub(crate) async fn open(
-        url: Option<&str>,
+        options: &Options,
         settings: &Settings,
-    ) -> Result<(Option<Self>, Parts), WrapError> {
-        let refused = |why: String| Err(WrapError::Settings(why));
-        let Some(url) = url else {
-            if settings.log.is_some() {
-                return refused("`[log]` needs somewhere to write to: set `store`, as `store = \"sqlite:toolgate.db\"`".to_owned());
+    ) -> Result<(Self, Parts), WrapError> {
+        let mut memory = Self::default();
+        let mut parts = Parts::default();
+        let redactor = || Redactor::new(&settings.redact).map_err(|error| failed(&error));
+        match &options.store {
+            Some(url) => {
+                let store = toolgate_store::open(url).await.map_err(|error| failed(&error))?;
+                let config = settings.log.clone().unwrap_or_default();
+                let (sink, queue) = LogSink::channel(&config, redactor()?);
+                let drain = Drain::start(queue, Arc::clone(&store), Retention::from(&config));
+                memory.store = Some((store, drain.map_err(|error| failed(&error))?));
+                parts.log = Some(sink);
             }
-            if settings.new_tools == NewTools::Quarantine {
-                return refused("`new_tools = \"quarantine\"` needs to remember tools: set `store`, as `store = \"sqlite:toolgate.db\"`".to_owned());
-            }
-            return Ok((None, Parts::default()));
-        };
-        let failed =
-            |error: String| WrapError::Settings(format!("the store cannot be used: {error}"));
-        let store = toolgate_store::open(url).await.map_err(|error| failed(error.to_string()))?;
-        let config = settings.log.clone().unwrap_or_default();
-        let redactor =
-            Redactor::new(&settings.redact).map_err(|error| failed(error.to_string()))?;
-        let (sink, queue) = LogSink::channel(&config, redactor);
-        let drain = Drain::start(queue, Arc::clone(&store), Retention::from(&config));
-        let drain = drain.map_err(|error| failed(error.to_string()))?;
-        let parts = Parts { log: Some(sink), ..Parts::default() };
-        Ok((Some(Self { store, drain }), parts))
+            None => needs_no_store(settings)?,
+        }
+        if let Some(config) = &options.trail {
+            let (sink, trail) = Trail::start(config, redactor()?).map_err(WrapError::Settings)?;
+            memory.trail = Some(trail);
+            parts.trail = Some(sink);
+        }
+        Ok((memory, parts))
     }
 
-    /// What remembers tools.
-    pub(crate) fn acquaintances(&self) -> Acquaintances {
-        Acquaintances(Arc::clone(&self.store))
+    /// What remembers tools, if there is a store.
+    pub(crate) fn acquaintances(&self) -> Option<Acquaintances> {
+        self.store.as_ref().map(|(store, _)| Acquaintances(Arc::clone(store)))
     }
 
-    /// Writes what is left. Blocks: for the end of a program.
-    pub(crate) fn close(self, log: Option<&LogSink>) {
-        let Some(log) = log else { return };
-        log.close();
-        let _ = self.drain.finish(PATIENCE);
-        let lost = log.counts().lost();
-        if lost > 0 {
-            tracing::error!(lost, "records of the call log were lost");
+    /// Writes and sends what is left. Blocks: for the end of a program.
+    pub(crate) fn close(self, parts: &Parts) {
+        let sinks = [("call log", &parts.log), ("audit trail", &parts.trail)];
+        for (_, sink) in sinks {
+            sink.iter().for_each(LogSink::close);
+        }
+        if let Some((_, drain)) = self.store {
+            let _ = drain.finish(PATIENCE);
+        }
+        if let Some(trail) = self.trail {
+            trail.finish(PATIENCE);
+        }
+        for (what, sink) in sinks {
+            let lost = sink.as_ref().map_or(0, |sink| sink.counts().lost());
+            if lost > 0 {
+                tracing::error!(lost, "records of the {what} were lost");
+            }
         }
     }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> WrapError {
+    WrapError::Settings(format!("the store cannot be used: {error}"))
+}
+
+/// Refuses settings that mean nothing without a store.
+fn needs_no_store(settings: &Settings) -> Result<(), WrapError> {
+    const SET: &str = "set `store`, as `store = \"sqlite:toolgate.db\"`";
+    let why = if settings.log.is_some() {
+        "`[log]` needs somewhere to write to"
+    } else if settings.new_tools == NewTools::Quarantine {
+        "`new_tools = \"quarantine\"` needs to remember tools"
+    } else {
+        return Ok(());
+    };
+    Err(WrapError::Settings(format!("{why}: {SET}")))
 }
 
 /// A log whose records nobody keeps.

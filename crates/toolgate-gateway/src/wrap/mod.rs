@@ -31,7 +31,7 @@ use toolgate::{
     stack::{Parts, StackError},
 };
 
-use crate::outbound::child::ServerCommand;
+use crate::outbound::{child::ServerCommand, trail::TrailConfig};
 
 /// The id of a wrapped server that no config names: its tools are `main/NAME`.
 pub const SERVER: &str = "main";
@@ -55,6 +55,8 @@ pub struct Options {
     pub settings: SettingsSource,
     /// Where the call log is kept, as `sqlite:FILE`; there is none if not set.
     pub store: Option<String>,
+    /// Where records of calls are sent; nowhere if not set.
+    pub trail: Option<TrailConfig>,
     /// The file that the settings come from, to be watched.
     pub watch: Option<PathBuf>,
     /// Start the server again when it ends by itself.
@@ -88,7 +90,7 @@ pub enum WrapError {
 fn hub_for(
     options: &Options,
     settings: Settings,
-    memory: Option<Memory>,
+    memory: Memory,
     parts: Parts,
 ) -> Result<Hub, WrapError> {
     let server: Arc<str> = options.name.as_str().into();
@@ -110,7 +112,7 @@ impl Wrap {
     /// Opens the store and builds the chain; refuses what does not fit together.
     pub async fn new(options: Options) -> Result<Self, WrapError> {
         let settings = (options.settings)().map_err(WrapError::Settings)?;
-        let (memory, parts) = Memory::open(options.store.as_deref(), &settings).await?;
+        let (memory, parts) = Memory::open(&options, &settings).await?;
         let hub = Arc::new(hub_for(&options, settings, memory, parts)?);
         Ok(Self { options, hub })
     }
@@ -120,7 +122,7 @@ impl Wrap {
         let code = life::run(&self.hub, &self.options).await;
         let governance = self.hub.governance();
         if let Some(memory) = self.hub.take_memory() {
-            memory.close(governance.stack.parts().log.as_ref());
+            memory.close(governance.stack.parts());
         }
         if let Some(audit) = &governance.stack.audit {
             // Blocks, but nothing else runs any more.

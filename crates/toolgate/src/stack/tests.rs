@@ -46,7 +46,7 @@ fn everything() -> Settings {
 fn with_log() -> Parts {
     let redactor = audit::Redactor::new(&audit::RedactConfig::default()).unwrap();
     let (sink, _) = LogSink::channel(&log::LogConfig::default(), redactor);
-    Parts { log: Some(sink), ..Parts::default() }
+    Parts { log: Some(sink.clone()), trail: Some(sink), ..Parts::default() }
 }
 
 /// The default order, less what this build does not have.
@@ -123,7 +123,7 @@ fn an_unknown_layer_is_refused_with_the_names_there_are() {
     assert_eq!(
         refused(&unknown),
         "the chain names an unknown layer `telemetry`: the layers are `response-limit`, `call-id`, \
-         `errors-to-results`, `log`, `audit`, `overrides`, `validate`, `filter`, `flags`, `policy`, \
+         `errors-to-results`, `log`, `audit`, `audit-trail`, `overrides`, `validate`, `filter`, `flags`, `policy`, \
          `safety`, `rate-limit`, `retry`, `timeout`, `sanitize`"
     );
 }

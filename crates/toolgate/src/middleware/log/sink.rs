@@ -122,8 +122,10 @@ impl LogSink {
         {
             let units = units(event.weight());
             if waits && units <= self.0.units {
-                let permit = Arc::clone(&self.0.room).acquire_many_owned(units).await;
-                permit.map_or_else(|_| self.bare(event), |permit| event.hold(permit));
+                match Arc::clone(&self.0.room).acquire_many_owned(units).await {
+                    Ok(permit) => event.hold(permit),
+                    Err(_) => self.bare(event),
+                }
             } else {
                 self.bare(event);
             }

@@ -79,6 +79,19 @@ async fn forbid_beats_permit_and_what_nothing_permits_is_denied() {
 }
 
 #[test]
+fn the_page_shows_rules_that_load() {
+    let (_, page) = include_str!("../README.md").split_once("```text\n@id").unwrap();
+    let (rules, _) = page.split_once("```").unwrap();
+    let policy = bound(&format!("@id{rules}"));
+    let (tool, elsewhere) = (tool("files/t"), r#"{"path":"/etc/a"}"#);
+    assert_eq!(denies(&policy, &here(), &tool, r#"{"path":"/tmp/a"}"#), None);
+    assert_eq!(denies(&policy, &here(), &tool, elsewhere).as_deref(), Some("p: no permit"));
+    let key = surroundings(Principal::Key("ci".into()), "{}");
+    let forbidden = denies(&policy, &key, &annotated("{}", Some(Tier::Destructive)), "{}");
+    assert_eq!(forbidden.as_deref(), Some("p: nothing destructive for keys"));
+}
+
+#[test]
 fn facts_about_the_tool_and_the_caller_decide() {
     let readonly =
         annotated(r#"{"readOnlyHint":true,"openWorldHint":false}"#, Some(Tier::Readonly));

@@ -1,0 +1,60 @@
+//! Audit trail: the record of each call, for a place of your own, as an HTTP endpoint.
+#![doc = include_str!("README.md")]
+
+use crate::{
+    call::{Call, Listing, ToolList},
+    context::Context,
+    failure::Failure,
+    middleware::{
+        Hooks, Middleware, Order,
+        log::{Log, LogSink},
+    },
+    next::Next,
+    outcome::Outcome,
+};
+
+/// The layer's name.
+pub const NAME: &str = "audit-trail";
+
+/// Hands the record of each call to a sink, as the log does to its own.
+#[derive(Debug)]
+pub struct Trail(Log);
+
+impl Trail {
+    /// Into this sink. Whoever empties its queue sends the records on.
+    #[must_use]
+    pub fn new(sink: LogSink) -> Self {
+        Self(Log::new(sink))
+    }
+}
+
+impl Middleware for Trail {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        "one record per call to the endpoint of `[trail]`, arguments redacted".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        self.0.hooks()
+    }
+
+    fn order(&self) -> &'static [Order] {
+        self.0.order()
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        self.0.call(cx, call, next).await
+    }
+
+    async fn list(
+        &self,
+        cx: &mut Context,
+        listing: Listing,
+        next: Next<'_>,
+    ) -> Result<ToolList, Failure> {
+        self.0.list(cx, listing, next).await
+    }
+}
