@@ -166,9 +166,9 @@ Saturday, 31 January 2026
 12:00:01.000  ok          files/plan           1.2 ms    5.1 kB  local:me   00000001
 12:00:02.000  ok          ↳ files/read_file    1.2 ms    5.1 kB  local:me   00000002
 12:00:03.000  denied      ↳ files/move_file     31 µs         –  local:me   00000003
-                          POLICY_DENIED: Access denied to tool `files/move_file`
+              POLICY_DENIED: Access denied to tool `files/move_file`
 12:00:04.000  tool_error  files/read_file       2.3 s    5.1 kB  local:me   00000004
-                          no such file
+              no such file
 12:00:05.000  ok          (tools/list)         1.2 ms    5.1 kB  local:me   00000005
 Sunday, 1 February 2026
 12:00:06.000  ok          search/find          1.2 ms    5.1 kB  key:ci     00000006
@@ -191,7 +191,7 @@ fn a_narrow_terminal_cuts_and_a_pipe_does_not() {
         let text = String::from_utf8(output.stdout).unwrap();
         let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(longest <= width, "{longest}:\n{text}");
-        assert!(text.contains("files/a_tool_with") && text.contains('…'), "{text}");
+        assert!(text.contains("files/a_tool_w") && text.contains('…'), "{text}");
     }
     let whole = kept.text(&[]);
     assert!(whole.contains(long) && whole.contains(&"x".repeat(60)), "{whole}");

@@ -68,7 +68,9 @@ fn provoke(code: Code) -> Option<Value> {
         // No answer may be sent for a cancelled call: `wrap_passes` shows that none is. The other two
         // come from tools and layers written with the library, and are provoked there.
         Code::Cancelled | Code::ToolFailed | Code::Refused | Code::Internal => return None,
-        Code::PolicyDenied => governed("[namespaces.default]\npolicy = \"p\"\n[policies.p]\n", "echo"),
+        Code::PolicyDenied => {
+            governed("[namespaces.default]\npolicy = \"p\"\n[policies.p]\n", "echo")
+        }
         Code::ToolInactive => {
             governed("[namespaces.default.tools.\"main/echo\"]\nstatus = \"inactive\"\n", "echo")
         }
@@ -79,8 +81,8 @@ fn provoke(code: Code) -> Option<Value> {
             "nobody_lists_this",
         ),
         Code::ToolDisabled => governed("[flags]\ndisabled = [\"main/echo\"]\n", "echo"),
-        Code::RateLimited
-        | Code::QuotaExceeded => return None,
+        Code::RateLimited => used_up("rate", "1/h"),
+        Code::QuotaExceeded => used_up("quota", "1/day"),
         other => panic!("nobody says how {other:?} is provoked"),
     })
 }
@@ -88,6 +90,18 @@ fn provoke(code: Code) -> Option<Value> {
 /// Calls the tool under a config.
 fn governed(config: &str, tool: &str) -> Value {
     Governed::new(config).start().call(tool, json!({}))
+}
+
+/// The second call where only one is allowed.
+fn used_up(kind: &str, limit: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("t.toml");
+    let rule = format!("{kind} = [{{ tools = \"main/*\", limit = \"{limit}\" }}]");
+    std::fs::write(&config, format!("[limits]\n{rule}\n[audit]\nfile = \"off\"\n")).unwrap();
+    let mut session = Session::fixture(&["--config", config.to_str().unwrap()], &[]);
+    session.initialize();
+    session.call("echo", json!({}));
+    session.call("echo", json!({}))
 }
 
 fn overloaded() -> Value {

@@ -79,8 +79,10 @@ fn every_call_leaves_a_record_with_all_that_is_promised() {
     assert_eq!(told("tool"), ["echo", "fail", "reject", "crash", "hang", "echo"].map(Value::from));
     assert_eq!(records[0]["wire_name"], "say");
     assert_eq!(records[3]["code"], "TOOL_INACTIVE");
-    assert_eq!((&records[3]["decided_by"], &records[3]["rule"]),
-        (&json!("filter"), &json!("inactive: main/crash")));
+    assert_eq!(
+        (&records[3]["decided_by"], &records[3]["rule"]),
+        (&json!("filter"), &json!("inactive: main/crash"))
+    );
     assert_eq!(records[2]["error"], "Pane not found: %5");
     for record in &records {
         assert_eq!(record["server"], "main");

@@ -104,9 +104,8 @@ fn what_nobody_changes_leaves_byte_by_byte() {
     };
     let own = lines(None);
     assert_eq!(lines(Some("")), own);
-    let described = lines(Some(
-        "[namespaces.default.tools.\"main/echo\"]\ndescription = \"says it again\"\n",
-    ));
+    let described =
+        lines(Some("[namespaces.default.tools.\"main/echo\"]\ndescription = \"says it again\"\n"));
     let changed = own.replacen(r#""name":"echo""#, r#""name":"echo","#, 1);
     assert_ne!(described, own);
     // The one tool apart, every byte is the server's.
@@ -250,7 +249,8 @@ fn overrides_that_do_not_fit_together_do_not_start() {
 
 #[test]
 fn a_change_while_running_changes_names_and_texts() {
-    let config = |name: &str| format!("[namespaces.default.tools.\"main/echo\"]\nname = \"{name}\"\n");
+    let config =
+        |name: &str| format!("[namespaces.default.tools.\"main/echo\"]\nname = \"{name}\"\n");
     let folder = Governed::new(&config("say"));
     let mut session = folder.start();
     assert_eq!(text(&session.call("say", json!({"text": "x"}))), "x");

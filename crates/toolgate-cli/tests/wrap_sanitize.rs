@@ -75,7 +75,8 @@ fn secrets_of_known_kinds_reach_nobody() {
     for (what, bytes) in [("log", folder.bytes("x.db")), ("audit", folder.bytes("audit.jsonl"))] {
         for part in ["s3cretw0rd", "abcdefghijklmnopqrstuvwxyz012345"] {
             let found = bytes.windows(part.len()).any(|window| window == part.as_bytes());
-            let arguments_too = folder.audit().iter().any(|record| record.to_string().contains(part));
+            let arguments_too =
+                folder.audit().iter().any(|record| record.to_string().contains(part));
             assert!(!found || arguments_too, "{part} is in the {what}");
         }
     }
@@ -119,8 +120,7 @@ fn only_the_answers_of_the_named_tools_are_cleaned() {
 
 #[test]
 fn a_secret_that_the_limit_would_cut_in_two_is_cleaned_before() {
-    let folder =
-        Governed::new("[limits]\nresponse_bytes = 2000\n[sanitize]\nsecrets = true\n");
+    let folder = Governed::new("[limits]\nresponse_bytes = 2000\n[sanitize]\nsecrets = true\n");
     let mut session = folder.start();
     for filler in 1850..1990 {
         let said = format!("{GITHUB}{}", " x".repeat(filler / 2));

@@ -61,6 +61,9 @@ pub struct Settings {
     pub folder: PathBuf,
     /// `[log]`; needs somewhere to write to, which the program gives.
     pub log: Option<LogConfig>,
+    /// `[validate]`
+    #[cfg(feature = "validate")]
+    pub validate: Option<crate::middleware::validate::ValidateConfig>,
     /// `[sanitize]`
     #[cfg(feature = "sanitize")]
     pub sanitize: Option<crate::middleware::sanitize::SanitizeConfig>,
@@ -123,6 +126,12 @@ pub struct LimitsConfig {
     /// How many requests may be in flight at once.
     #[serde(deserialize_with = "more_than_none")]
     pub in_flight: usize,
+    /// How many calls in a second, a minute or an hour.
+    #[cfg(feature = "rate-limit")]
+    pub rate: Vec<crate::middleware::rate_limit::RateRule>,
+    /// How many calls in a day.
+    #[cfg(feature = "rate-limit")]
+    pub quota: Vec<crate::middleware::rate_limit::QuotaRule>,
 }
 
 impl Default for LimitsConfig {
@@ -133,6 +142,10 @@ impl Default for LimitsConfig {
             timeout: Switch::On(timeout::DEFAULT),
             message_bytes: 64 * 1024 * 1024,
             in_flight: 10_000,
+            #[cfg(feature = "rate-limit")]
+            rate: Vec::new(),
+            #[cfg(feature = "rate-limit")]
+            quota: Vec::new(),
         }
     }
 }

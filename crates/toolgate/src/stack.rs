@@ -68,6 +68,9 @@ pub struct Parts {
     pub log: Option<LogSink>,
     /// Where the audit trail goes. Without it there is none.
     pub trail: Option<LogSink>,
+    /// What was used up of rates and quotas so far.
+    #[cfg(feature = "rate-limit")]
+    pub counters: crate::middleware::rate_limit::Counters,
     /// The tools that somebody has looked at, for a namespace that quarantines new ones.
     pub known: KnownTools,
 }

@@ -16,6 +16,7 @@ use toolgate::{
         policy::{PolicyConfig, PrincipalPattern},
         retry::RetryConfig,
         sanitize::SanitizeConfig,
+        validate::ValidateConfig,
     },
     settings::{Annotations, ChainOrder, LimitsConfig},
 };
@@ -50,6 +51,8 @@ macro_rules! with_layers {
             trail: Option<TrailConfig>,
             /// Tools that are switched off for a while.
             flags: Option<FlagsConfig>,
+            /// What the arguments of calls must fit.
+            validate: Option<ValidateConfig>,
             /// What is cleaned out of results.
             sanitize: Option<SanitizeConfig>,
         }
@@ -64,6 +67,7 @@ macro_rules! with_layers {
                     log: self.log.clone(),
                     trail: self.trail.clone(),
                     flags: self.flags.clone(),
+                    validate: self.validate.clone(),
                     sanitize: self.sanitize.clone(),
                 }
             }
@@ -121,6 +125,7 @@ pub(super) struct Layers {
     pub(super) log: Option<LogConfig>,
     pub(super) trail: Option<TrailConfig>,
     pub(super) flags: Option<FlagsConfig>,
+    pub(super) validate: Option<ValidateConfig>,
     pub(super) sanitize: Option<SanitizeConfig>,
 }
 
@@ -135,6 +140,7 @@ impl Layers {
             log: self.log.or(shared.log),
             trail: self.trail.or(shared.trail),
             flags: self.flags.or(shared.flags),
+            validate: self.validate.or(shared.validate),
             sanitize: self.sanitize.or(shared.sanitize),
         }
     }

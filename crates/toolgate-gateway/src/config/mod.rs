@@ -174,6 +174,7 @@ impl Config {
             principals: namespace.principals.into_iter().collect(),
             folder: self.path.parent().map(Path::to_owned).unwrap_or_default(),
             log: layers.log,
+            validate: layers.validate,
             sanitize: layers.sanitize,
         };
         self.anchor(&mut settings);

@@ -20,6 +20,10 @@ pub(super) struct Layers {
     filter: Arc<Filter>,
     flags: Option<Arc<Flags>>,
     policy: Arc<Policy>,
+    #[cfg(feature = "validate")]
+    validate: Option<Arc<crate::middleware::validate::Validate>>,
+    #[cfg(feature = "rate-limit")]
+    rate_limit: Option<Arc<crate::middleware::rate_limit::RateLimit>>,
     #[cfg(feature = "sanitize")]
     sanitize: Option<Arc<crate::middleware::sanitize::Sanitize>>,
 }
@@ -46,6 +50,10 @@ impl Layers {
             filter: Arc::new(filter.map_err(refused(filter::NAME))?),
             flags: settings.flags.clone().map(|config| Arc::new(Flags::new(config))),
             policy: Arc::new(policy),
+            #[cfg(feature = "validate")]
+            validate: validate(settings)?,
+            #[cfg(feature = "rate-limit")]
+            rate_limit: rate_limit(settings, parts)?,
             #[cfg(feature = "sanitize")]
             sanitize: sanitize(settings)?,
         })
@@ -62,6 +70,16 @@ impl Layers {
             filter::NAME => Ok(builder.layer(Arc::clone(&self.filter))),
             policy::NAME => Ok(builder.layer(Arc::clone(&self.policy))),
             flags::NAME => optional(builder, self.flags.as_ref(), "there is no `[flags]`"),
+            #[cfg(feature = "validate")]
+            crate::middleware::validate::NAME => {
+                optional(builder, self.validate.as_ref(), "there is no `[validate]`")
+            }
+            #[cfg(feature = "rate-limit")]
+            crate::middleware::rate_limit::NAME => optional(
+                builder,
+                self.rate_limit.as_ref(),
+                "there is neither `limits.rate` nor `limits.quota`",
+            ),
             #[cfg(feature = "sanitize")]
             crate::middleware::sanitize::NAME => {
                 optional(builder, self.sanitize.as_ref(), "there is no `[sanitize]`")
@@ -74,6 +92,14 @@ impl Layers {
     pub(super) fn asked(settings: &Settings) -> Vec<(&'static str, &'static str, bool)> {
         let _ = settings;
         vec![
+            #[cfg(feature = "validate")]
+            (crate::middleware::validate::NAME, "`[validate]`", settings.validate.is_some()),
+            #[cfg(feature = "rate-limit")]
+            (
+                crate::middleware::rate_limit::NAME,
+                "`limits.rate` or `limits.quota`",
+                !settings.limits.rate.is_empty() || !settings.limits.quota.is_empty(),
+            ),
             #[cfg(feature = "sanitize")]
             (crate::middleware::sanitize::NAME, "`[sanitize]`", settings.sanitize.is_some()),
         ]
@@ -89,6 +115,31 @@ fn optional<M: crate::Middleware>(
         Some(layer) => Ok(builder.layer(Arc::clone(layer))),
         None => Err((builder, missing)),
     }
+}
+
+#[cfg(feature = "validate")]
+fn validate(
+    settings: &Settings,
+) -> Result<Option<Arc<crate::middleware::validate::Validate>>, StackError> {
+    use crate::middleware::validate::{NAME, Validate};
+    let make = |config| Validate::new(config, &settings.folder);
+    let made = settings.validate.as_ref().map(make).transpose();
+    Ok(made.map_err(refused(NAME))?.map(Arc::new))
+}
+
+#[cfg(feature = "rate-limit")]
+fn rate_limit(
+    settings: &Settings,
+    parts: &Parts,
+) -> Result<Option<Arc<crate::middleware::rate_limit::RateLimit>>, StackError> {
+    use crate::middleware::rate_limit::{NAME, RateLimit, RateLimitConfig};
+    let (rate, quota) = (settings.limits.rate.clone(), settings.limits.quota.clone());
+    let config = RateLimitConfig { rate, quota };
+    if !config.is_on() {
+        return Ok(None);
+    }
+    let made = RateLimit::new(&config, parts.counters.clone()).map_err(refused(NAME))?;
+    Ok(Some(Arc::new(made)))
 }
 
 #[cfg(feature = "sanitize")]

@@ -34,6 +34,19 @@ fn everything() -> Settings {
         audit: to_stderr(),
         tools: vec![("main/t".parse().unwrap(), renamed)],
         flags: Some(crate::middleware::flags::FlagsConfig::default()),
+        #[cfg(feature = "validate")]
+        validate: Some(crate::middleware::validate::ValidateConfig {
+            input_schema: true,
+            ..Default::default()
+        }),
+        #[cfg(feature = "rate-limit")]
+        limits: crate::settings::LimitsConfig {
+            rate: vec![
+                serde_json::from_str(r#"{"tools": "main/*", "per": "principal", "limit": "10/s"}"#)
+                    .unwrap(),
+            ],
+            ..Default::default()
+        },
         #[cfg(feature = "sanitize")]
         sanitize: Some(crate::middleware::sanitize::SanitizeConfig {
             secrets: true,

@@ -25,7 +25,7 @@ pub(super) fn show(tree: &Tree, id: &str, look: &Look, out: &mut impl Write) -> 
 }
 
 fn line(name: &str, value: &str, look: &Look, out: &mut impl Write) -> io::Result<()> {
-    let name = format!("{name:MARGIN$}");
+    let name = if value.is_empty() { name.to_owned() } else { format!("{name:MARGIN$}") };
     writeln!(out, "{}{value}", look.paint(Paint::Quiet, &name))
 }
 
@@ -106,6 +106,8 @@ fn result(value: &Value, out: &mut impl Write) -> io::Result<()> {
         }
         if let Some(rest) = rest.as_object_mut() {
             rest.remove("content");
+            // The outcome says so already.
+            rest.remove("isError");
             if !others.is_empty() {
                 rest.insert("content".to_owned(), others.into());
             }

@@ -88,9 +88,9 @@ impl Table {
         )?;
         let Some(reason) = reason(record) else { return writeln!(out) };
         match look.width {
-            // A line of its own, under the tool.
+            // A line of its own.
             Some(width) => {
-                let indent = TIME + GAP + outcome + GAP;
+                let indent = TIME + GAP;
                 let reason = fit(&reason, width.saturating_sub(indent).max(NARROWEST)).into_owned();
                 writeln!(out, "\n{:indent$}{}", "", look.paint(Paint::Quiet, &reason))
             }
@@ -153,7 +153,8 @@ fn reason(record: &Record) -> Option<String> {
 
 /// What a tool said that failed by its own account.
 fn first_text(record: &Record) -> Option<String> {
-    let result: serde_json::Value = serde_json::from_str(record.result.as_ref()?).ok()?;
+    let result = record.result.as_ref().filter(|_| record.outcome == "tool_error")?;
+    let result: serde_json::Value = serde_json::from_str(result).ok()?;
     let texts = result.get("content")?.as_array()?.iter();
     let mut texts = texts.filter_map(|block| block.get("text")?.as_str());
     texts.next().map(str::to_owned)

@@ -1,12 +1,13 @@
 //! Patterns and detectors, compiled once, and what they make of a text.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::OnceCell};
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use regex::{Captures, Regex, RegexBuilder};
 
 use super::{
     config::SanitizeConfig,
-    detectors::{Check, DEFAULTS, DETECTORS, Detector},
+    detectors::{Check, DEFAULTS, DETECTORS, Detector, Place},
 };
 
 /// The most memory that one compiled pattern may take.
@@ -143,39 +144,35 @@ fn groups(replace: &str) -> impl Iterator<Item = &str> {
 /// The detector set: one search for all literals, and only then the patterns whose literals are there.
 #[derive(Debug)]
 struct Secrets {
-    literals: Regex,
-    /// Which detectors a literal speaks for, one bit each.
-    owners: Vec<(&'static str, u64)>,
+    literals: AhoCorasick,
+    /// Which detector each literal is of.
+    owners: Vec<usize>,
     patterns: Vec<Regex>,
 }
 
 impl Secrets {
     fn new() -> Result<Self, BadSanitize> {
-        let mut owners: Vec<(&'static str, u64)> = Vec::new();
+        let (mut literals, mut owners) = (Vec::new(), Vec::new());
         for (at, detector) in DETECTORS.iter().enumerate() {
             for literal in detector.literals {
-                let bit = 1_u64 << at;
-                match owners.iter_mut().find(|(known, _)| known == literal) {
-                    Some((_, bits)) => *bits |= bit,
-                    None => owners.push((literal, bit)),
-                }
+                literals.push(*literal);
+                owners.push(at);
             }
         }
-        // A literal that begins with another one must be found first.
-        owners.sort_by_key(|(literal, _)| std::cmp::Reverse(literal.len()));
-        let literals: Vec<String> =
-            owners.iter().map(|(literal, _)| regex::escape(literal)).collect();
-        let literals = build(&format!("(?-u){}", literals.join("|")))?;
+        let literals = AhoCorasick::builder()
+            // Of `sk-ant-` and `sk-` the longer one.
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&literals)
+            .map_err(|error| BadSanitize::Pattern {
+                pattern: literals.join("|"),
+                why: error.to_string(),
+            })?;
         let patterns = DETECTORS.iter().map(|detector| build(detector.pattern));
         Ok(Self { literals, owners, patterns: patterns.collect::<Result<_, _>>()? })
     }
 
     fn redact(&self, text: &mut Cow<'_, str>) {
-        let mut candidates = 0_u64;
-        for found in self.literals.find_iter(text) {
-            let owner = self.owners.iter().find(|(literal, _)| *literal == found.as_str());
-            candidates |= owner.map_or(0, |(_, bits)| *bits);
-        }
+        let candidates = self.candidates(text.as_bytes());
         if candidates == 0 {
             return;
         }
@@ -185,6 +182,40 @@ impl Secrets {
                     pattern.replace_all(text, |found: &Captures<'_>| detector.replace(found))
             {
                 *text = Cow::Owned(next);
+            }
+        }
+    }
+
+    /// Which detectors may find something, one bit each.
+    fn candidates(&self, text: &[u8]) -> u64 {
+        let mut candidates = 0_u64;
+        let last_at = OnceCell::new();
+        for found in self.literals.find_iter(text) {
+            let owner = self.owners.get(found.pattern().as_usize()).copied();
+            let Some((at, detector)) = owner.and_then(|at| Some((at, DETECTORS.get(at)?))) else {
+                continue;
+            };
+            let bit = 1_u64 << at;
+            if candidates & bit == 0 && detector.place.fits(text, found.start(), &last_at) {
+                candidates |= bit;
+            }
+        }
+        candidates
+    }
+}
+
+impl Place {
+    /// Whether a literal found at `start` can belong to a match. The last `@` is looked for once.
+    fn fits(self, text: &[u8], start: usize, last_at: &OnceCell<Option<usize>>) -> bool {
+        match self {
+            Self::Start => {
+                let before = start.checked_sub(1).and_then(|at| text.get(at));
+                before.is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
+            }
+            Self::Within => true,
+            Self::BeforeAt => {
+                let last_at = last_at.get_or_init(|| memchr::memrchr(b'@', text));
+                last_at.is_some_and(|at| at > start)
             }
         }
     }
