@@ -124,8 +124,8 @@ fn the_refusal_is_worded_as_documented_in_both_eras() {
     session.finish();
     let record = &folder.audit()[0];
     assert_eq!(
-        (&record["decided_by"], &record["rule"], &record["ran"]),
-        (&json!("policy"), &json!("team: deny[0] main/crash"), &json!("no")),
+        (&record["code"], &record["rule"], &record["ran"]),
+        (&json!("POLICY_DENIED"), &json!("team: deny[0] main/crash"), &json!("no")),
         "{record}"
     );
     let mut session = folder.start_silent(&[]);
@@ -337,7 +337,7 @@ fn what_cannot_be_a_policy_does_not_start() {
         let refused = folder.refused();
         assert!(refused.contains(told), "{config}{cedar}: {refused}");
         let is_broken = cedar.contains("action resource");
-        assert!(!is_broken || refused.contains("line 2, column 29"), "{refused}");
+        assert!(!is_broken || refused.contains("careful.cedar:2:29: unexpected"), "{refused}");
         assert!(!refused.contains("fixture is up"), "{refused}");
     }
 }

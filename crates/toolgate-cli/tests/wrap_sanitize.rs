@@ -53,7 +53,7 @@ fn secrets_of_known_kinds_reach_nobody() {
     let mut session = folder.start();
     let secrets = [
         (GITHUB, "github-token"),
-        ("AKIAQX7MZKPLWZZ9K2LT", "aws-access-key"),
+        ("AKIAQX7MZKPLWZZ5K2LT", "aws-access-key"),
         ("postgres://me:s3cretw0rd@db/x", "url-password"),
         ("Authorization: Bearer abcdefghijklmnopqrstuvwxyz012345", "authorization-header"),
     ];

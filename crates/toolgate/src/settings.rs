@@ -49,6 +49,9 @@ pub struct Settings {
     pub inactive_message: Option<String>,
     /// What happens to tools that nobody has looked at.
     pub new_tools: NewTools,
+    /// How long what is known of a server's tools holds; until the server says that they changed if it is
+    /// off. For doors that ask servers for their tools.
+    pub cache_ttl: Switch<Duration>,
     /// `[flags]`
     pub flags: Option<FlagsConfig>,
     /// `[policies]`, by name.
@@ -164,6 +167,12 @@ pub enum Switch<T> {
     Off,
     /// Limited to this.
     On(T),
+}
+
+impl<T> Default for Switch<T> {
+    fn default() -> Self {
+        Self::Off
+    }
 }
 
 impl<T: Copy> Switch<T> {

@@ -37,6 +37,7 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 pub(crate) fn inspect(overlay: &Overlay, command: &[OsString]) -> anyhow::Result<Inspection> {
     let config = overlay.read()?;
     let mut options = chain::without_server(overlay);
+    options.store = overlay.store(&config);
     match overlay.server(&config, command)? {
         None => Ok(Inspection::of_settings(&options)?),
         Some((name, server)) => {

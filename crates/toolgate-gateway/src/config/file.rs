@@ -3,7 +3,7 @@
 //! From these types come the JSON Schema (`toolgate config schema`), the reference page
 //! (`toolgate config reference`) and the checks. Each layer's own keys live beside the layer.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::Deserialize;
 use toolgate::{
@@ -18,7 +18,7 @@ use toolgate::{
         sanitize::SanitizeConfig,
         validate::ValidateConfig,
     },
-    settings::{Annotations, ChainOrder, LimitsConfig},
+    settings::{Annotations, ChainOrder, LimitsConfig, Switch},
 };
 
 use super::{Text, servers::ServerConfig};
@@ -108,6 +108,10 @@ with_layers! {
         principals: BTreeMap<PrincipalPattern, String>,
         /// What happens to tools that nobody has looked at; `quarantine` needs a `store`.
         new_tools: NewTools,
+        /// How long what is known of a server's tools holds, as `60s`. They are asked for again after that,
+        /// after SIGHUP, and whenever the server says that they changed; if the server then fails, the
+        /// last good answer holds.
+        cache_ttl: Switch<Duration>,
         /// What the caller of an inactive tool reads; `{name}` stands for the tool's name.
         inactive_message: Option<String>,
         /// Settings of single tools, by identity: `"server/tool"`; globs work where one setting fits many.

@@ -168,6 +168,7 @@ impl Config {
             retry: layers.retry,
             inactive_message: namespace.inactive_message,
             new_tools: namespace.new_tools,
+            cache_ttl: namespace.cache_ttl,
             flags: layers.flags,
             policies: self.file.policies.clone(),
             policy: namespace.policy,

@@ -14,13 +14,14 @@ const MOST_PAGES: usize = 1000;
 /// How long one page may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Learns all tools of the server, once for everybody who waits for it.
+/// Learns all tools of the server, once for everybody who waits for it: to judge the tool of this name,
+/// or a listing.
 ///
 /// If that fails, what was known before stays; a tool that is not known then is denied, not allowed.
 pub(crate) async fn learn_all(
     hub: &Hub,
     governance: &Governance,
-    name: &str,
+    name: Option<&str>,
     cancel: &CancellationToken,
 ) {
     let tools = &governance.tools;
@@ -54,7 +55,9 @@ pub(crate) async fn all_tools(hub: &Hub, governance: &Governance) -> Result<(), 
 /// Settles what depends on which tools there are: names on the wire, and which tools are new.
 async fn meet(hub: &Hub, governance: &Governance) {
     governance.settle_names();
-    if let Some(acquaintances) = hub.acquaintances() {
+    if governance.quarantines()
+        && let Some(acquaintances) = hub.acquaintances()
+    {
         let listed = governance.tools.all().iter().map(|tool| tool.id().clone()).collect();
         acquaintances.meet(&hub.session.namespace, governance.stack.parts(), listed).await;
     }
@@ -65,13 +68,13 @@ async fn all_pages(hub: &Hub, tools: &Tools) -> Result<Vec<Vec<Arc<Tool>>>, Fail
     let mut cursor: Option<Json> = None;
     for _ in 0..MOST_PAGES {
         let page = page(hub, cursor.as_ref()).await?;
-        let Some((learnt, _)) = tools.learn(&page) else {
+        let Some(learnt) = tools.learn(&page) else {
             return Err(Failure::new(
                 Code::ServerProtocol,
                 "the answer to tools/list has no tools",
             ));
         };
-        pages.push(learnt);
+        pages.push(learnt.tools);
         // Only a missing cursor is the end: an empty one is a cursor.
         cursor = page.member("nextCursor").filter(|json| json.text().is_some());
         if cursor.is_none() {

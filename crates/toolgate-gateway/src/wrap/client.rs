@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use toolgate::{Code, Failure};
+use toolgate::{Code, Control, Failure};
 use toolgate_wire::{
     Id, Message, Refused, Shape, WireErrorKind,
     lines::{Line, Lines},
@@ -94,12 +94,18 @@ async fn take_one(hub: &Arc<Hub>, line: Bytes, batch: Option<Arc<Batch>>) {
             requests::take_up(hub, message, batch);
         }
         (Shape::Request, "tools/list") => drop(forward(hub, &message, Waiter::Listing).await),
-        (Shape::Request, _) if governance.chain().sees_requests() => {
-            requests::take_up(hub, message, batch)
+        (Shape::Request, _) if governance.chain().sees_requests() || is_controlled(&message) => {
+            requests::take_up(hub, message, batch);
         }
         (Shape::Request, _) => drop(forward(hub, &message, Waiter::Client).await),
         _ => pass(hub, message).await,
     }
+}
+
+/// Whether there is something in `_meta` that is not for the server.
+fn is_controlled(message: &Message) -> bool {
+    let meta = message.member("_meta").and_then(|meta| meta.object());
+    meta.is_some_and(|meta| Control::KEYS.iter().any(|key| meta.contains(key)))
 }
 
 /// Notifications, and answers to what the server asked: passed on as they are.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use toolgate::{
     Chain, ToolId,
+    middleware::filter::NewTools,
     settings::Settings,
     stack::{self, Parts, Stack, StackError},
 };
@@ -29,16 +30,20 @@ impl Governance {
         parts: Parts,
     ) -> Result<Self, StackError> {
         let stack = stack::build_with(&settings, parts)?;
-        let tools = Tools::new(server, settings.tier_rules());
+        let tools = Tools::new(server, settings.tier_rules(), settings.cache_ttl.get());
         Ok(Self { stack, tools, settings })
     }
 
     /// The next one, by new settings; what is known of the tools comes along.
     pub(crate) fn successor(&self, settings: Settings) -> Result<Self, StackError> {
         let stack = self.stack.successor(&self.settings, &settings)?;
-        let tools = self.tools.judged_by(settings.tier_rules());
+        let tools = self.tools.judged_by(settings.tier_rules(), settings.cache_ttl.get());
         let next = Self { stack, tools, settings };
         next.settle_names();
+        if next.quarantines() && !self.quarantines() {
+            // Which of the tools are known was of no interest before.
+            next.tools.outdated();
+        }
         Ok(next)
     }
 
@@ -48,6 +53,17 @@ impl Governance {
         for collision in self.stack.overrides.learn(&listed) {
             tracing::error!("{collision}");
         }
+    }
+
+    /// Whether every tool of the server has to be known before any is judged: a name may be that of a tool
+    /// on a later page, and what is new depends on what was there at first.
+    pub(crate) fn needs_all_tools(&self) -> bool {
+        self.quarantines() || self.stack.overrides.configured().renames() > 0
+    }
+
+    /// Whether tools that nobody has looked at are kept away.
+    pub(crate) fn quarantines(&self) -> bool {
+        self.settings.new_tools == NewTools::Quarantine
     }
 
     pub(crate) fn settings(&self) -> &Settings {

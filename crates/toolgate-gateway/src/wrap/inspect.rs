@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
-use toolgate::{Chain, Session, Tool, settings::Settings, stack::Parts};
+use toolgate::{
+    Chain, Session, Tool, middleware::overrides::Resolved, settings::Settings, stack::Parts,
+};
 use toolgate_wire::{Json, Shape, notification, request};
 
 use super::{
@@ -55,6 +57,14 @@ impl Inspection {
         let (governance, session) = (hub.governance(), Arc::clone(&hub.session));
         let mut tools = governance.tools.all();
         tools.sort_by(|a, b| a.id().name().cmp(b.id().name()));
+        if let Some(url) = options.store.as_ref().filter(|_| governance.quarantines()) {
+            let mut known = memory::known_tools(url, &options.namespace).await?;
+            if known.is_empty() {
+                // The first run will trust them all.
+                known = tools.iter().map(|tool| tool.id().clone()).collect();
+            }
+            governance.stack.parts().known.set(known);
+        }
         Ok(Self { governance, session, tools })
     }
 
@@ -64,11 +74,17 @@ impl Inspection {
         self.governance.tools.server()
     }
 
-    /// The tool of this name; one of which only the name is known where no listing had it.
+    /// The tool of this name: the server's own name for it, else the one that clients see. One of which only
+    /// the name is known where no listing had it.
     #[must_use]
     pub fn tool(&self, name: &str) -> Arc<Tool> {
         let tools = &self.governance.tools;
-        tools.listed(name).unwrap_or_else(|| tools.unlisted(name))
+        let overrides = self.governance.stack.overrides.get();
+        let listed = tools.listed(name).or_else(|| match overrides.resolve(tools.server(), name) {
+            Resolved::Tool(own) => tools.listed(own),
+            Resolved::Gone => None,
+        });
+        listed.unwrap_or_else(|| tools.unlisted(name))
     }
 
     /// The chain.

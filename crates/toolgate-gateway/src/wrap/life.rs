@@ -86,6 +86,7 @@ impl Events {
                     if let Some(audit) = &self.hub.governance().stack.audit {
                         audit.reopen();
                     }
+                    self.hub.governance().tools.outdated();
                     reload(&self.hub, &self.settings);
                 }
                 () = self.config.changed() => reload(&self.hub, &self.settings),

@@ -87,7 +87,7 @@ fn failed(error: &dyn std::fmt::Display) -> WrapError {
 }
 
 /// Refuses settings that mean nothing without a store.
-fn needs_no_store(settings: &Settings) -> Result<(), WrapError> {
+pub(crate) fn needs_no_store(settings: &Settings) -> Result<(), WrapError> {
     const SET: &str = "set `store`, as `store = \"sqlite:toolgate.db\"`";
     let why = if settings.log.is_some() {
         "`[log]` needs somewhere to write to"
@@ -104,6 +104,18 @@ pub(crate) fn log_to_nowhere(settings: &Settings) -> Result<LogSink, WrapError> 
     let redactor = Redactor::new(&settings.redact);
     let redactor = redactor.map_err(|error| WrapError::Settings(error.to_string()))?;
     Ok(LogSink::channel(&settings.log.clone().unwrap_or_default(), redactor).0)
+}
+
+/// The tools that a namespace was seen with, for those who only look: nothing is made or remembered.
+pub(crate) async fn known_tools(url: &str, namespace: &str) -> Result<Vec<ToolId>, WrapError> {
+    let path = toolgate_store::sqlite_path(url).map_err(|error| failed(&error))?;
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let store = toolgate_store::open(url).await.map_err(|error| failed(&error))?;
+    let known = store.known_tools(namespace).await;
+    store.close().await;
+    known.map_err(|error| failed(&error))
 }
 
 impl Acquaintances {

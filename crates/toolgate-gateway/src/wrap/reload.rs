@@ -6,7 +6,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use toolgate::settings::Settings;
 
-use super::{SettingsSource, hub::Hub};
+use super::{SettingsSource, hub::Hub, memory};
 
 /// Editors write a file in several steps; so long after the last one it is read.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -62,6 +62,11 @@ pub(super) fn reload(hub: &Hub, source: &SettingsSource) {
         Ok(settings) => settings,
         Err(why) => return refused(&why),
     };
+    if hub.acquaintances().is_none()
+        && let Err(error) = memory::needs_no_store(&settings)
+    {
+        return refused(&error.to_string());
+    }
     if *old.settings() == settings {
         return;
     }

@@ -52,8 +52,9 @@ async fn refuse(hub: &Hub, message: &Message, refusal: Refusal, method: &str, ow
             };
             let mut cx = hub.context(message, CancellationToken::new());
             let governance = hub.governance();
-            let tool = governance.tools.unlisted(&name);
-            let call = Call::new(tool, message.member("arguments"));
+            let own = own_name(&governance, &name).unwrap_or_else(|| name.clone());
+            let tool = governance.tools.unlisted(&own);
+            let call = Call::new(tool, message.member("arguments")).with_wire_name(name.as_str());
             let outcome = governance.chain().call(&mut cx, call, &Refused(failure)).await;
             owed.reply(outcome.into_reply()).await;
         }
@@ -84,26 +85,32 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
         None => {
             let unknown = Failure::new(Code::UnknownTool, format!("Unknown tool: '{name}'"))
                 .suggest("Call tools/list for the tools that there are.");
-            let call = Call::new(governance.tools.unlisted(&name), arguments);
+            let tool = governance.tools.unlisted(&name);
+            let call = Call::new(tool, arguments).with_wire_name(name.as_ref());
             governance.chain().call(&mut cx, call, &Refused(unknown)).await
         }
     };
     owed.reply(outcome.into_reply()).await;
 }
 
-/// The tool that a name on the wire means; `None` where it means none any more. Only where a layer decides on facts about tools, the server is asked for them.
-async fn tool(hub: &Hub, governance: &Governance, name: &str, cx: &Context) -> Option<Arc<Tool>> {
-    let tools = &governance.tools;
-    let resolve = || match governance.stack.overrides.get().resolve(tools.server(), name) {
+/// The server's own name of the tool that a name on the wire means; `None` where it means none any more.
+fn own_name(governance: &Governance, name: &str) -> Option<String> {
+    match governance.stack.overrides.get().resolve(governance.tools.server(), name) {
         Resolved::Tool(own) => Some(own.to_owned()),
         Resolved::Gone => None,
-    };
-    let own = resolve()?;
-    if governance.chain().needs_tools() && tools.must_ask(&own) {
-        asking::learn_all(hub, governance, &own, cx.cancel()).await;
+    }
+}
+
+/// The tool that a name on the wire means; `None` where it means none any more. Only where a layer decides
+/// on facts about tools, or on which of them there are, the server is asked for them.
+async fn tool(hub: &Hub, governance: &Governance, name: &str, cx: &Context) -> Option<Arc<Tool>> {
+    let tools = &governance.tools;
+    let mut own = own_name(governance, name)?;
+    let is_asking = governance.chain().needs_tools() || governance.needs_all_tools();
+    if is_asking && tools.must_ask(Some(&own)) {
+        asking::learn_all(hub, governance, Some(&own), cx.cancel()).await;
         // A name may turn out to be another tool's own.
-        let own = resolve()?;
-        return Some(tools.listed(&own).unwrap_or_else(|| tools.unlisted(&own)));
+        own = own_name(governance, name)?;
     }
     Some(tools.listed(&own).unwrap_or_else(|| tools.unlisted(&own)))
 }
@@ -115,6 +122,9 @@ async fn list(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
     if let Some((control, rest)) = message.member("_meta").as_ref().and_then(Control::lift) {
         cx = hub.inherit(cx, control);
         end = end.with_meta(rest);
+    }
+    if governance.needs_all_tools() && governance.tools.must_ask(None) {
+        asking::learn_all(hub, &governance, None, cx.cancel()).await;
     }
     let cursor = message.member("cursor").and_then(|json| json.text().map(Cow::into_owned));
     match governance.chain().list(&mut cx, Listing { cursor }, &end).await {
@@ -129,7 +139,12 @@ async fn list(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
 async fn request(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owed) {
     let mut cx = hub.context(message, cancel);
     let governance = hub.governance();
-    let end = Upstream::new(hub, &governance, message);
+    let mut end = Upstream::new(hub, &governance, message);
+    // No layer narrows these, but control data is for us: no server sees it.
+    if let Some((control, rest)) = message.member("_meta").as_ref().and_then(Control::lift) {
+        cx = hub.inherit(cx, control);
+        end = end.with_meta(rest);
+    }
     let request = Request { method: message.method().into(), params: message.params() };
     let answer = governance.chain().request(&mut cx, request, &end).await;
     // A cancelled request has no answer that anybody may send.

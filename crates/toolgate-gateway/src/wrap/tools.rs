@@ -20,9 +20,21 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct Tools {
     server: Arc<str>,
     rules: TierRules,
+    /// How long a whole listing holds.
+    ttl: Option<Duration>,
     known: RwLock<Known>,
     /// Held while the server is asked, so that it is asked once.
     pub(crate) asking: tokio::sync::Mutex<()>,
+}
+
+/// One page of a listing.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) tools: Vec<Arc<Tool>>,
+    /// Whether every entry was a tool.
+    pub(crate) is_whole: bool,
+    /// Whether some tool was not known before.
+    pub(crate) has_new: bool,
 }
 
 #[derive(Debug, Default)]
@@ -33,12 +45,12 @@ struct Known {
 }
 
 impl Tools {
-    pub(crate) fn new(server: Arc<str>, rules: TierRules) -> Self {
-        Self { server, rules, known: RwLock::default(), asking: tokio::sync::Mutex::default() }
+    pub(crate) fn new(server: Arc<str>, rules: TierRules, ttl: Option<Duration>) -> Self {
+        Self { server, rules, ttl, known: RwLock::default(), asking: tokio::sync::Mutex::default() }
     }
 
     /// The same tools, with the tiers that other rules give them.
-    pub(crate) fn judged_by(&self, rules: TierRules) -> Self {
+    pub(crate) fn judged_by(&self, rules: TierRules, ttl: Option<Duration>) -> Self {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let again = |tool: &Arc<Tool>| match tool.definition() {
             Some(definition) => Tool::listed(tool.id().clone(), definition.clone(), &rules),
@@ -51,6 +63,7 @@ impl Tools {
             known: RwLock::new(known),
             asking: tokio::sync::Mutex::default(),
             rules,
+            ttl,
         }
     }
 
@@ -77,12 +90,14 @@ impl Tools {
         Arc::new(Tool::unlisted(id, &self.rules))
     }
 
-    /// Whether the server has to be asked before this name can be judged: its tools are not known,
-    /// or it may have a new one.
-    pub(crate) fn must_ask(&self, name: &str) -> bool {
+    /// Whether the server has to be asked before this name (or, without one, a listing) can be judged: its
+    /// tools are not known, or it may have a new one.
+    pub(crate) fn must_ask(&self, name: Option<&str>) -> bool {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let recently = known.asked.is_some_and(|at| at.elapsed() < ASK_AGAIN);
-        !known.complete || (!known.tools.contains_key(name) && !recently)
+        let is_new = name.is_some_and(|name| !known.tools.contains_key(name));
+        let is_stale = self.ttl.is_some_and(|ttl| known.asked.is_none_or(|at| at.elapsed() > ttl));
+        !known.complete || is_stale || (is_new && !recently)
     }
 
     /// The server says that its tools changed.
@@ -109,16 +124,18 @@ impl Tools {
     /// Reads one page of tools that passes by, and remembers it. `None` if the answer has no tools.
     ///
     /// An entry that is not a tool (no object, no name) is left out: nobody could call it.
-    pub(crate) fn learn(&self, answer: &Message) -> Option<(Vec<Arc<Tool>>, usize)> {
+    pub(crate) fn learn(&self, answer: &Message) -> Option<Page> {
         let entries = answer.member("tools")?.array()?;
         let tools: Vec<Arc<Tool>> = entries.iter().filter_map(|entry| self.tool(entry)).collect();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut has_new = false;
         if known.tools.len() + tools.len() <= MOST {
             for tool in &tools {
-                known.tools.insert(tool.id().name().into(), Arc::clone(tool));
+                let old = known.tools.insert(tool.id().name().into(), Arc::clone(tool));
+                has_new |= old.is_none();
             }
         }
-        Some((tools, entries.len()))
+        Some(Page { is_whole: tools.len() == entries.len(), tools, has_new })
     }
 
     fn tool(&self, definition: &Json) -> Option<Arc<Tool>> {

@@ -218,17 +218,20 @@ impl Endpoint for Upstream<'_> {
             if answer.shape() == Shape::Error {
                 return Err(Failure::rejected(rpc_error(&answer)));
             }
-            let (Some((tools, entries)), Some(result)) =
+            let (Some(page), Some(result)) =
                 (self.governance.tools.learn(&answer), answer.body())
             else {
                 let message =
                     format!("The server `{}` answered tools/list without tools", self.hub.server);
                 return Err(Failure::new(Code::ServerProtocol, message));
             };
+            if page.has_new && self.governance.needs_all_tools() {
+                // A tool that nobody announced may have the name that another one was given.
+                self.governance.settle_names();
+            }
             let origin = verbatim.then(|| answer.line().clone());
-            let is_whole = tools.len() == entries;
-            let mut list = ToolList::from_wire(tools, result, origin);
-            if !is_whole {
+            let mut list = ToolList::from_wire(page.tools, result, origin);
+            if !page.is_whole {
                 list.set_tools(list.tools().to_vec());
             }
             Ok(list)
