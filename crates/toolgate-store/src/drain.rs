@@ -20,7 +20,7 @@ const BATCH: usize = 1_000;
 /// How often a store that is busy is asked again.
 const TRIES: u32 = 3;
 /// After so much time, or so many records, it is looked whether old ones have to go.
-const PRUNE_AFTER: Duration = Duration::from_secs(60);
+const PRUNE_AFTER: Duration = Duration::from_mins(1);
 const PRUNE_AFTER_RECORDS: usize = 50_000;
 
 /// A thread that writes the records of a queue to a store until the queue's sink is closed.

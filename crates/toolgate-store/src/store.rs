@@ -142,7 +142,7 @@ pub struct Retention {
 impl From<&LogConfig> for Retention {
     fn from(config: &LogConfig) -> Self {
         let set = |number: u64| Some(number).filter(|number| *number > 0);
-        let day = Duration::from_secs(24 * 60 * 60);
+        let day = Duration::from_hours(24);
         Self {
             age: Some(day * config.keep_days).filter(|age| !age.is_zero()),
             records: set(config.keep_records),

@@ -161,18 +161,13 @@ fn more_than_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D
 }
 
 /// A value, or `"off"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Switch<T> {
     /// Nothing is limited.
+    #[default]
     Off,
     /// Limited to this.
     On(T),
-}
-
-impl<T> Default for Switch<T> {
-    fn default() -> Self {
-        Self::Off
-    }
 }
 
 impl<T: Copy> Switch<T> {

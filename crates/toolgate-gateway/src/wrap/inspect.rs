@@ -35,7 +35,7 @@ impl Inspection {
         let trail =
             options.trail.as_ref().map(|_| memory::log_to_nowhere(&settings)).transpose()?;
         let parts = Parts { log, trail, ..Parts::default() };
-        let hub = super::hub_for(options, settings, Memory::default(), parts)?;
+        let hub = super::hub_for(options, &settings, Memory::default(), parts)?;
         let (governance, session) = (hub.governance(), Arc::clone(&hub.session));
         Ok(Self { governance, session, tools: Vec::new() })
     }
@@ -43,7 +43,8 @@ impl Inspection {
     /// Starts the server, asks it for its tools, and ends it.
     pub async fn of_server(options: &Options) -> Result<Self, WrapError> {
         let settings = (options.settings)().map_err(WrapError::Settings)?;
-        let hub = Arc::new(super::hub_for(options, settings, Memory::default(), Parts::default())?);
+        let hub =
+            Arc::new(super::hub_for(options, &settings, Memory::default(), Parts::default())?);
         let mut running = life::start(&hub, &options.server)
             .map_err(|error| WrapError::Inspection(error.to_string()))?;
         hub.set_link(Link::Up(Arc::clone(&running.outbox)));
@@ -122,7 +123,7 @@ async fn ask(hub: &Arc<Hub>) -> Result<(), String> {
     if answer.shape() == Shape::Error {
         return Err("it refused initialize".to_owned());
     }
-    let link = hub.link().map_err(|failure| failure.to_string())?;
-    link.push(notification("notifications/initialized", None)).await;
+    let outbox = hub.link().map_err(|failure| failure.to_string())?;
+    outbox.push(notification("notifications/initialized", None)).await;
     asking::all_tools(hub, &hub.governance()).await.map_err(|failure| failure.to_string())
 }

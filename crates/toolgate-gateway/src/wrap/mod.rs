@@ -89,7 +89,7 @@ pub enum WrapError {
 /// Everything but the server itself.
 fn hub_for(
     options: &Options,
-    settings: Settings,
+    settings: &Settings,
     memory: Memory,
     parts: Parts,
 ) -> Result<Hub, WrapError> {
@@ -98,7 +98,7 @@ fn hub_for(
     let id: Arc<str> = toolgate::CallId::next().to_string().into();
     let namespace = options.namespace.as_str().into();
     let session = Session { id, namespace, principal: Principal::local() };
-    Ok(Hub::new(server, governance, session, &settings, options.start_timeout, memory))
+    Ok(Hub::new(server, governance, session, settings, options.start_timeout, memory))
 }
 
 /// A server with a chain in front of it, ready to run.
@@ -113,7 +113,7 @@ impl Wrap {
     pub async fn new(options: Options) -> Result<Self, WrapError> {
         let settings = (options.settings)().map_err(WrapError::Settings)?;
         let (memory, parts) = Memory::open(&options, &settings).await?;
-        let hub = Arc::new(hub_for(&options, settings, memory, parts)?);
+        let hub = Arc::new(hub_for(&options, &settings, memory, parts)?);
         Ok(Self { options, hub })
     }
 

@@ -75,20 +75,20 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
         end = end.with_meta(rest);
     }
     let arguments = message.member("arguments");
-    let outcome = match tool(hub, &governance, &name, &cx).await {
-        Some(tool) => {
-            end = end.with_name(tool.id().name(), &name);
-            let call = Call::new(tool, arguments).with_wire_name(name.as_ref());
-            governance.chain().call(&mut cx, call, &end).await
+    let outcome = if let Some(tool) = tool(hub, &governance, &name, &cx).await {
+        end = end.with_name(tool.id().name(), &name);
+        let is_renamed = tool.id().name() != name;
+        let mut call = Call::new(tool, arguments);
+        if is_renamed {
+            call = call.with_wire_name(name.as_ref());
         }
+        governance.chain().call(&mut cx, call, &end).await
+    } else {
         // The own name of a tool that has another one now.
-        None => {
-            let unknown = Failure::new(Code::UnknownTool, format!("Unknown tool: '{name}'"))
-                .suggest("Call tools/list for the tools that there are.");
-            let tool = governance.tools.unlisted(&name);
-            let call = Call::new(tool, arguments).with_wire_name(name.as_ref());
-            governance.chain().call(&mut cx, call, &Refused(unknown)).await
-        }
+        let unknown = Failure::new(Code::UnknownTool, format!("Unknown tool: '{name}'"))
+            .suggest("Call tools/list for the tools that there are.");
+        let call = Call::new(governance.tools.unlisted(&name), arguments);
+        governance.chain().call(&mut cx, call, &Refused(unknown)).await
     };
     owed.reply(outcome.into_reply()).await;
 }

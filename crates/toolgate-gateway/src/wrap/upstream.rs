@@ -218,8 +218,7 @@ impl Endpoint for Upstream<'_> {
             if answer.shape() == Shape::Error {
                 return Err(Failure::rejected(rpc_error(&answer)));
             }
-            let (Some(page), Some(result)) =
-                (self.governance.tools.learn(&answer), answer.body())
+            let (Some(page), Some(result)) = (self.governance.tools.learn(&answer), answer.body())
             else {
                 let message =
                     format!("The server `{}` answered tools/list without tools", self.hub.server);

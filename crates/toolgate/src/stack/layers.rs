@@ -122,8 +122,8 @@ fn validate(
     settings: &Settings,
 ) -> Result<Option<Arc<crate::middleware::validate::Validate>>, StackError> {
     use crate::middleware::validate::{NAME, Validate};
-    let make = |config| Validate::new(config, &settings.folder);
-    let made = settings.validate.as_ref().map(make).transpose();
+    let compile = |config| Validate::new(config, &settings.folder);
+    let made = settings.validate.as_ref().map(compile).transpose();
     Ok(made.map_err(refused(NAME))?.map(Arc::new))
 }
 

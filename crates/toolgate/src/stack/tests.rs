@@ -33,7 +33,7 @@ fn everything() -> Settings {
         retry: Some(RetryConfig::default()),
         audit: to_stderr(),
         tools: vec![("main/t".parse().unwrap(), renamed)],
-        flags: Some(crate::middleware::flags::FlagsConfig::default()),
+        flags: Some(flags::FlagsConfig::default()),
         #[cfg(feature = "validate")]
         validate: Some(crate::middleware::validate::ValidateConfig {
             input_schema: true,
