@@ -3,7 +3,7 @@
 //! Written by hand, without an SDK: an SDK would not let it misbehave. `--page-size N` splits the
 //! listing, `--extra-tool NAME` adds a tool, with a title and a schema, that answers with the line that
 //! it got; `--die-at-start`, `--hang-initialize`, `--noise`, `--ignore-eof` and `--ignore-term` do what
-//! they say. Requests of 2026-07-28 are answered in their own form.
+//! they say. The request `vendor/grow` adds such a tool while it runs. Requests of 2026-07-28 are answered in their own form.
 
 #![expect(
     clippy::unwrap_used,
@@ -28,6 +28,7 @@ struct Server {
     out: Arc<Mutex<std::io::Stdout>>,
     cancelled: Arc<Mutex<Vec<Value>>>,
     asked: Arc<Mutex<Vec<Asked>>>,
+    grown: Arc<Mutex<Vec<String>>>,
 }
 
 /// A request of ours that the client has not answered yet.
@@ -39,6 +40,7 @@ fn main() {
         out: Arc::new(Mutex::new(std::io::stdout())),
         cancelled: Arc::default(),
         asked: Arc::default(),
+        grown: Arc::default(),
     };
     if server.has("--ignore-term") {
         // Default handling is what a test needs to be without; the flag is never read.
@@ -68,10 +70,19 @@ impl Server {
         self.options.iter().any(|o| o == option)
     }
 
-    /// The values of `--extra-tool`.
-    fn extra_tools(&self) -> impl Iterator<Item = &str> {
+    /// The values of `--extra-tool`, and what has grown since.
+    fn extra_tools(&self) -> Vec<String> {
         let names = self.options.windows(2).filter(|pair| pair[0] == "--extra-tool");
-        names.map(|pair| pair[1].as_str())
+        let grown = self.grown.lock().unwrap().clone();
+        names.map(|pair| pair[1].clone()).chain(grown).collect()
+    }
+
+    fn grow(&self, params: &Value) -> Value {
+        self.grown.lock().unwrap().push(params["name"].as_str().unwrap().to_owned());
+        if params["announced"] == true {
+            self.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        }
+        json!({})
     }
 
     fn raw(&self, text: &str) {
@@ -130,6 +141,7 @@ impl Server {
                 json!({"contents": [{"uri": params["uri"], "text": "y".repeat(size.unwrap_or(5))}]})
             }
             "vendor/echo" => params.clone(),
+            "vendor/grow" => self.grow(params),
             _ => return self.error(id, -32601, "no such method"),
         };
         if is_modern {
@@ -152,7 +164,7 @@ impl Server {
         let size: usize =
             page.and_then(|at| self.options.get(at + 1)?.parse().ok()).unwrap_or(1000);
         let mut all = tools();
-        all.extend(self.extra_tools().map(extra_tool));
+        all.extend(self.extra_tools().iter().map(|name| extra_tool(name)));
         let from: usize = params["cursor"].as_str().and_then(|c| c.parse().ok()).unwrap_or(0);
         let tools: Vec<Value> = all.iter().skip(from).take(size).cloned().collect();
         let mut result = json!({"tools": tools, "xVendor": "kept"});
@@ -235,7 +247,7 @@ impl Server {
                 self.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
                 text("changed".to_owned())
             }
-            name if self.extra_tools().any(|extra| extra == name) => text(line.to_owned()),
+            name if self.extra_tools().iter().any(|extra| extra == name) => text(line.to_owned()),
             _ => {
                 self.error(id, -32602, "Unknown tool");
                 None

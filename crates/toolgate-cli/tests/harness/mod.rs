@@ -81,6 +81,13 @@ impl Session {
         }
         wrap.args(options);
         prepare(&mut wrap);
+        Self { audit, folder, ..Self::spawn(wrap) }
+    }
+
+    /// Runs a command that becomes the program, and speaks to it.
+    pub fn spawn(mut wrap: Command) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = folder.path().join("audit.jsonl");
         wrap.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = wrap.spawn().unwrap();
         let lines = reader(child.stdout.take().unwrap());

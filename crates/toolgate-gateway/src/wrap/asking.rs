@@ -59,7 +59,11 @@ async fn meet(hub: &Hub, governance: &Governance) {
         && let Some(acquaintances) = hub.acquaintances()
     {
         let listed = governance.tools.all().iter().map(|tool| tool.id().clone()).collect();
-        acquaintances.meet(&hub.session.namespace, governance.stack.parts(), listed).await;
+        let parts = governance.stack.parts();
+        if !acquaintances.meet(&hub.session.namespace, parts, listed).await {
+            // Until then all of them are kept away.
+            governance.tools.outdated();
+        }
     }
 }
 

@@ -120,8 +120,9 @@ pub(crate) async fn known_tools(url: &str, namespace: &str) -> Result<Vec<ToolId
 
 impl Acquaintances {
     /// Learns which tools the server lists. A namespace that is seen for the first time trusts them all;
-    /// later ones are new until somebody has looked at them.
-    pub(crate) async fn meet(&self, namespace: &str, parts: &Parts, listed: Vec<ToolId>) {
+    /// later ones are new until somebody has looked at them. `false`: it could not be told, and has to be
+    /// asked again.
+    pub(crate) async fn meet(&self, namespace: &str, parts: &Parts, listed: Vec<ToolId>) -> bool {
         let known = match self.0.known_tools(namespace).await {
             Ok(known) if known.is_empty() => {
                 self.0.remember_tools(namespace, &listed).await.map(|()| listed)
@@ -129,9 +130,15 @@ impl Acquaintances {
             other => other,
         };
         match known {
-            Ok(known) => parts.known.set(known),
-            // Nothing is known then, and everything that is new stays where it is: outside.
-            Err(error) => tracing::error!(%error, "cannot read which tools are known"),
+            Ok(known) => {
+                parts.known.set(known);
+                true
+            }
+            // What was not known before stays where it is: outside.
+            Err(error) => {
+                tracing::error!(%error, "cannot read which tools are known");
+                false
+            }
         }
     }
 }

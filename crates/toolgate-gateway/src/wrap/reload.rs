@@ -1,6 +1,10 @@
 //! Settings that change while running: watched, checked, and swapped in whole or refused.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
@@ -43,9 +47,13 @@ fn watch(path: &Path, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher
     let path = path.canonicalize()?;
     let folder = path.parent().unwrap_or(&path).to_owned();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        let is_ours = |event: &notify::Event| {
-            !event.kind.is_access() && event.paths.iter().any(|p| p.file_name() == path.file_name())
+        // Policies in Cedar usually stand beside the file that names them.
+        let is_read = |changed: &PathBuf| {
+            changed.file_name() == path.file_name()
+                || changed.extension().is_some_and(|extension| extension == "cedar")
         };
+        let is_ours =
+            |event: &notify::Event| !event.kind.is_access() && event.paths.iter().any(is_read);
         // An error may mean that something was missed.
         if event.as_ref().map_or(true, is_ours) {
             changed.notify_one();
@@ -67,7 +75,9 @@ pub(super) fn reload(hub: &Hub, source: &SettingsSource) {
     {
         return refused(&error.to_string());
     }
-    if *old.settings() == settings {
+    // The settings only name the files of policies: what stands in those may have changed too.
+    let names_files = settings.policies.values().any(|policy| policy.cedar.is_some());
+    if *old.settings() == settings && !names_files {
         return;
     }
     match old.successor(settings) {
