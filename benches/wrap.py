@@ -20,6 +20,11 @@ import tempfile
 import time
 
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOVERNED = os.path.join(HERE, "governed", "toolgate.toml")
+EMPTY = os.path.join(HERE, "governed", "empty.toml")
+
+
 def load(args):
     done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120)
     return json.loads(done.stdout)
@@ -49,6 +54,14 @@ class Bench:
     def wrapped(self, case):
         audit = os.path.join(self.state, "audit.jsonl")
         wrap = [self.toolgate, "wrap", "--audit", audit, "--", *self.upstream]
+        return load([self.load_bin, "stdio", *case, "--", *wrap])
+
+    def governed(self, case):
+        wrap = [self.toolgate, "wrap", "--config", GOVERNED, "--", *self.upstream]
+        return load([self.load_bin, "stdio", *case, "--", *wrap])
+
+    def empty(self, case):
+        wrap = [self.toolgate, "wrap", "--config", EMPTY, "--", *self.upstream]
         return load([self.load_bin, "stdio", *case, "--", *wrap])
 
     def lazy(self, case):
@@ -114,11 +127,14 @@ def main():
              ("echo 16 B, 64 in flight", ("echo", 16, 64)), ("result 100 kB, 16 in flight", ("blob", 100_000, 16))]
     print(f"| case | target | calls/s | CPU us/call (least) | p50 / p99 ms | errors |")
     print("|---|---|--:|--:|--:|--:|")
-    ratios = []
+    ratios, added = [], []
     for title, case in cases:
-        rows = {"direct": [], "lazy": [], "wrap": []}
+        targets = {"direct": bench.direct, "lazy": bench.lazy, "wrap": bench.wrapped}
+        if case[0] == "echo":
+            targets.update({"wrap, empty chain": bench.empty, "wrap, governed": bench.governed})
+        rows = {name: [] for name in targets}
         for _ in range(options.rounds):
-            for name, run in (("direct", bench.direct), ("lazy", bench.lazy), ("wrap", bench.wrapped)):
+            for name, run in targets.items():
                 rows[name].append(run(bench.case(*case)))
                 print(".", end="", file=sys.stderr, flush=True)
         cpu = {}
@@ -129,7 +145,13 @@ def main():
             print(f"| {title} | {name} | {mid(get('calls_per_s')):,.0f} | {mid(cpu[name]):.1f} ({min(cpu[name], default=float('nan')):.1f}) "
                   f"| {mid(get('p50_us')) / 1e3:.2f} / {mid(get('p99_us')) / 1e3:.2f} | {sum(get('errors'))} |")
         ratios.append((title, statistics.median(cpu["wrap"]) / statistics.median(cpu["lazy"]), min(cpu["wrap"]) / min(cpu["lazy"])))
+        if "wrap, governed" in cpu:
+            added.append((title, statistics.median(cpu["wrap, governed"]) - statistics.median(cpu["wrap, empty chain"]),
+                          min(cpu["wrap, governed"]) - min(cpu["wrap, empty chain"])))
     print(file=sys.stderr)
+    print("\n| case | CPU of governed over the empty chain, us/call, medians | least of each |\n|---|--:|--:|")
+    for title, mid, least in added:
+        print(f"| {title} | {mid:.1f} | {least:.1f} |")
     print("\n| case | CPU of wrap / CPU of lazy, medians | least of each |\n|---|--:|--:|")
     for title, mid, least in ratios:
         print(f"| {title} | {mid:.2f} | {least:.2f} |")
@@ -140,9 +162,9 @@ def main():
     for _ in range(25):
         bare.append(initialize_ms(bench.upstream)[0])
         ours.append(initialize_ms(wrap))
-    added = statistics.median(t for t, _ in ours) - statistics.median(bare)
+    later = statistics.median(t for t, _ in ours) - statistics.median(bare)
     print(f"\ncold start to the answer to initialize: bare {statistics.median(bare):.1f} ms, wrapped "
-          f"{statistics.median(t for t, _ in ours):.1f} ms, added {added:.1f} ms (medians of 25, interleaved)")
+          f"{statistics.median(t for t, _ in ours):.1f} ms, added {later:.1f} ms (medians of 25, interleaved)")
     print(f"idle memory of toolgate and its keeper: {ours[-1][1][0]:.1f} MB resident in sum, "
           f"{ours[-1][1][1]:.1f} MB proportional")
 

@@ -1,12 +1,6 @@
 //! Filter and flags from outside: tools that are switched off, new, or not on the list that a request
 //! brings are hidden and refused.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking, also in the functions that its tests share"
-)]
-
 mod harness;
 
 use harness::{
@@ -70,7 +64,7 @@ fn the_operator_may_word_the_refusal() {
     assert!(empty.refused().contains("message for inactive tools is empty"));
 }
 
-/// MetaMCP's BUG 10: there an inactive tool stays callable through its new name, because the filter looks
+/// `MetaMCP`'s BUG 10: there an inactive tool stays callable through its new name, because the filter looks
 /// for the status of a tool of that name and finds none.
 #[test]
 fn an_inactive_tool_is_inactive_under_every_name() {
@@ -87,7 +81,7 @@ fn an_inactive_tool_is_inactive_under_every_name() {
     }
 }
 
-/// MetaMCP's BUG 13: there a disabled tool that its server does not list for a while comes back enabled.
+/// `MetaMCP`'s BUG 13: there a disabled tool that its server does not list for a while comes back enabled.
 #[test]
 fn a_status_outlives_the_disappearance_of_its_tool() {
     let folder = Governed::new(&format!(
@@ -101,7 +95,7 @@ fn a_status_outlives_the_disappearance_of_its_tool() {
     }
 }
 
-/// In MetaMCP the order of a listing is the order in which database queries return.
+/// In `MetaMCP` the order of a listing is the order in which database queries return.
 #[test]
 fn a_listing_keeps_the_servers_order_every_time() {
     let folder = Governed::new(
@@ -148,7 +142,7 @@ fn a_request_narrows_itself_on_calls_and_listings() {
     assert_eq!(seen["params"]["_meta"], json!({"other": 1}), "the list is not for the server");
 }
 
-/// MetaMCP ignores a list that is no list.
+/// `MetaMCP` ignores a list that is no list.
 #[test]
 fn a_list_that_is_no_list_allows_nothing() {
     let mut session = Governed::new("").start();
@@ -170,7 +164,7 @@ fn a_list_that_is_no_list_allows_nothing() {
     assert_eq!(refusal(&mut session, "echo", json!({"allowedTools": [7, "echo"]})), None);
 }
 
-/// MetaMCP's BUG 8b: there a caller that is narrowed escapes by having another tool make its calls.
+/// `MetaMCP`'s BUG 8b: there a caller that is narrowed escapes by having another tool make its calls.
 #[test]
 fn a_nested_call_is_narrowed_by_the_calls_that_it_is_part_of() {
     let folder = Governed::new(&format!(
@@ -266,6 +260,76 @@ fn quarantine_that_is_switched_on_while_running_trusts_what_is_there() {
     session.finish();
     let mut session = folder.start_with(&["--extra-tool", "wipe"]);
     assert_eq!(code(&session.call("wipe", json!({}))), "TOOL_QUARANTINED");
+}
+
+#[test]
+fn a_tool_that_grows_while_running_is_quarantined_announced_or_not() {
+    for announced in [true, false] {
+        let folder = Governed::new(QUARANTINE);
+        let mut session = folder.start();
+        assert_eq!(listed(&mut session).len(), TOOLS.len());
+        session.request("vendor/grow", json!({"name": "wipe", "announced": announced}));
+        if announced {
+            session.wait_for(|m| m["method"] == "notifications/tools/list_changed");
+        }
+        assert_eq!(code(&session.call("wipe", json!({}))), "TOOL_QUARANTINED");
+        assert_eq!(listed(&mut session).len(), TOOLS.len());
+        assert_eq!(code(&session.call("wipe", json!({}))), "TOOL_QUARANTINED");
+        assert_eq!(text(&session.call("echo", json!({"text": "old"}))), "old");
+    }
+}
+
+#[test]
+fn quarantine_cannot_be_switched_on_without_a_store() {
+    let folder = Governed::new("");
+    let mut session = folder.start();
+    folder.change("[namespaces.default]\nnew_tools = \"quarantine\"\n");
+    let told = session.wait_for_stderr("the changed config is refused");
+    assert!(told.contains("store = "), "{told}");
+    assert_eq!(text(&session.call("echo", json!({"text": "as before"}))), "as before");
+}
+
+/// In `MetaMCP` every failure of the database opens the filter.
+#[test]
+fn a_store_that_is_no_store_does_not_start() {
+    let folder = Governed::new(QUARANTINE);
+    folder.write("x.db", &"this is no database ".repeat(500));
+    assert!(folder.refused().contains("the store cannot be used"), "{}", folder.refused());
+}
+
+#[test]
+fn layers_in_company_agree_with_each_other_and_with_why() {
+    let folder = Governed::new(
+        "store = \"sqlite:x.db\"\n[namespaces.default]\nsafety = \"mutating\"\npolicy = \"p\"\n\
+         new_tools = \"quarantine\"\n\
+         [namespaces.default.tools.\"main/big\"]\nstatus = \"inactive\"\nname = \"large\"\n\
+         [namespaces.default.tools.\"main/fail\"]\ntier = \"readonly\"\nhidden = { x = 1 }\n\
+         [namespaces.default.tools.\"main/pid\"]\nname = \"number\"\n\
+         [policies.p]\nallow = [\"main/*\"]\ndeny = [\"main/spawn\", \"main/number\"]\n\
+         [flags]\ndisabled = [\"main/progress\"]\n[sanitize]\nsecrets = true\n[log]\nlistings = true\n",
+    );
+    let refusals = [
+        ("large", "TOOL_INACTIVE"),
+        ("progress", "TOOL_DISABLED"),
+        ("spawn", "POLICY_DENIED"),
+        ("crash", "TIER_DENIED"),
+    ];
+    let mut session = folder.start_with(&["--page-size", "5"]);
+    let shown = listed(&mut session);
+    let meta = json!({"allowedTools": ["*/*"], "policyId": "p"});
+    let wire_names = TOOLS.iter().map(|tool| match *tool {
+        "big" => "large",
+        "pid" => "number",
+        other => other,
+    });
+    for tool in wire_names {
+        let refused = refusal(&mut session, tool, meta.clone());
+        let expected = refusals.iter().find(|(name, _)| *name == tool).map(|(_, code)| *code);
+        assert_eq!(refused.as_deref(), expected, "{tool}");
+        assert_eq!(shown.contains(&tool.to_owned()), expected.is_none(), "{tool} in {shown:?}");
+        let (runs, told) = folder.why(tool, &[]);
+        assert_eq!(runs, expected.is_none(), "{tool}: {told}");
+    }
 }
 
 #[test]

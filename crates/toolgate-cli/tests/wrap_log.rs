@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     reason = "a test fails by panicking, also in the functions that its tests share"
 )]
 
@@ -112,7 +111,7 @@ fn record_json(value: &Value) -> Value {
     }
 }
 
-/// In MetaMCP `parent_call_uuid` is documented, but nothing reads it, and no call learns its own id.
+/// In `MetaMCP` `parent_call_uuid` is documented, but nothing reads it, and no call learns its own id.
 #[test]
 fn calls_that_name_their_parent_are_read_back_as_a_tree() {
     let folder = Governed::new(STORE);
@@ -160,7 +159,7 @@ fn the_log_is_filtered_and_exported() {
     assert!(csv.starts_with("ts,event,call_id,parent_call_uuid,"), "{csv}");
 }
 
-/// MetaMCP's BUG 2: there a result with `isError` counts as a success, and so does a denied call.
+/// `MetaMCP`'s BUG 2: there a result with `isError` counts as a success, and so does a denied call.
 #[test]
 fn an_error_result_is_no_success() {
     let folder = Governed::new(&format!("{STORE}[flags]\ndisabled = [\"main/pid\"]\n"));
@@ -172,7 +171,7 @@ fn an_error_result_is_no_success() {
     assert_eq!(folder.log(&["--outcome", "ok"]).len(), 0);
 }
 
-/// MetaMCP's BUG 1: arguments and results are stored as they are, secrets and all.
+/// `MetaMCP`'s BUG 1: arguments and results are stored as they are, secrets and all.
 #[test]
 fn no_secret_reaches_the_database_or_the_audit() {
     let folder = Governed::new(&format!("{STORE}[redact]\nkeys = [\"card\", \"message\"]\n"));
@@ -242,7 +241,7 @@ fn a_store_is_readable_after_kill_and_goes_on() {
     assert_eq!(records[kept]["tool"], "pid");
 }
 
-/// MetaMCP's BUG 4: what is under way when the program ends is lost there.
+/// `MetaMCP`'s BUG 4: what is under way when the program ends is lost there.
 #[test]
 fn nothing_is_lost_at_the_end_and_calls_under_way_are_recorded_as_cancelled() {
     let folder = Governed::new(STORE);
@@ -253,8 +252,9 @@ fn nothing_is_lost_at_the_end_and_calls_under_way_are_recorded_as_cancelled() {
     for id in ids {
         session.answer(id);
     }
-    let (status, _) = session.finish();
-    assert!(status.success());
+    let pid = rustix::process::Pid::from_child(&session.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    session.wait();
     let records = folder.log(&[]);
     assert_eq!(records.len(), 501);
     let cancelled: Vec<&Value> = records.iter().filter(|r| r["outcome"] == "cancelled").collect();
@@ -262,7 +262,7 @@ fn nothing_is_lost_at_the_end_and_calls_under_way_are_recorded_as_cancelled() {
     assert_eq!(cancelled[0]["tool"], "hang");
 }
 
-/// MetaMCP's BUG 3: there a log that cannot write replaces the tool's good result by its own error.
+/// `MetaMCP`'s BUG 3: there a log that cannot write replaces the tool's good result by its own error.
 #[test]
 fn a_log_that_cannot_write_does_not_touch_results() {
     let folder = Governed::new(&format!("{STORE}[log]\nqueue = 4\non_full = \"drop\"\n"));
@@ -282,6 +282,24 @@ fn a_log_that_cannot_write_does_not_touch_results() {
     assert!(!folder.log(&[]).is_empty());
 }
 
+#[test]
+fn a_disk_that_is_full_stops_the_log_and_not_the_calls() {
+    let folder = Governed::new(&format!("{STORE}[log]\nqueue = 16\non_full = \"drop\"\n"));
+    folder.start().finish();
+    let mut session = folder.start_on_small_disk(400);
+    let line = "zebra ".repeat(400);
+    for n in 0..600 {
+        let said = format!("{n} {line}");
+        let answer = session.call("see_line", json!({"note": said}));
+        assert!(text(&answer).contains(&format!("\"{n} zebra")), "{answer}");
+    }
+    session.finish();
+    let told = session.all_stderr().join("\n");
+    let kept = folder.log(&[]);
+    assert!(!kept.is_empty() && kept.len() < 600, "{} are kept", kept.len());
+    assert!(told.contains("lost"), "nobody says that records were lost: {told}");
+}
+
 /// A writer's lock on the database, by a program that knows SQLite: Python's, where there is one.
 fn hold(folder: &Governed) -> Option<Holder> {
     let script = "import sqlite3,sys\nc=sqlite3.connect(sys.argv[1],isolation_level=None)\n\
@@ -292,7 +310,7 @@ fn hold(folder: &Governed) -> Option<Holder> {
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn();
-    let mut child = child.ok()?;
+    let mut child = child.ok()?; // Without Python the test only shows that a free log does no harm.
     let mut line = String::new();
     let out = child.stdout.take().unwrap();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).unwrap();

@@ -57,7 +57,7 @@ fn a_tool_is_shown_as_it_is_set_and_called_by_its_new_name() {
     assert_refused(&refused, "UNKNOWN_TOOL", true);
 }
 
-/// MetaMCP's BUG 14: there every tool that has some setting loses the title that its server gave it.
+/// `MetaMCP`'s BUG 14: there every tool that has some setting loses the title that its server gave it.
 #[test]
 fn a_title_that_nobody_overrides_is_never_lost() {
     let folder = Governed::new(
@@ -106,14 +106,11 @@ fn what_nobody_changes_leaves_byte_by_byte() {
     assert_eq!(lines(Some("")), own);
     let described =
         lines(Some("[namespaces.default.tools.\"main/echo\"]\ndescription = \"says it again\"\n"));
-    let changed = own.replacen(r#""name":"echo""#, r#""name":"echo","#, 1);
-    assert_ne!(described, own);
-    // The one tool apart, every byte is the server's.
-    let (own_head, own_tail) = own.split_once(r#""name":"see_line""#).unwrap();
-    let (head, tail) = described.split_once(r#""name":"see_line""#).unwrap();
-    assert_eq!(tail, own_tail);
-    assert!(head.starts_with(own_head.split_once("[{").unwrap().0) && changed != own);
-    assert!(head.contains(r#""description":"says it again""#), "{head}");
+    // The one member apart, every byte is the server's.
+    let member = r#""description":"says it again""#;
+    assert_eq!(described.matches(member).count(), 1, "{described}");
+    let without = described.replace(&format!(",{member}"), "").replace(&format!("{member},"), "");
+    assert_eq!(without, own);
 }
 
 #[test]
@@ -161,7 +158,7 @@ fn defaults_and_hidden_arguments_are_filled_in_and_published_so() {
     assert!(arguments.get("overwrite").is_none() && arguments.get("path").is_some(), "{arguments}");
 }
 
-/// MetaMCP's BUG 15, and its missing check of collisions: there the new name of one tool takes the calls
+/// `MetaMCP`'s BUG 15, and its missing check of collisions: there the new name of one tool takes the calls
 /// of another that is really called so.
 #[test]
 fn a_new_name_never_takes_the_calls_of_another_tool() {
@@ -186,6 +183,26 @@ fn a_new_name_never_takes_the_calls_of_another_tool() {
         // The rest of the override holds, and so does the own name.
         assert_eq!(definition(&mut session, "crash")["title"], "Boom");
         assert_eq!(refusal(&mut session, "crash", json!({})), None);
+    }
+}
+
+#[test]
+fn a_tool_that_comes_later_gets_its_own_name_back() {
+    for announced in [true, false] {
+        let folder = Governed::new("[namespaces.default.tools.\"main/echo\"]\nname = \"late\"\n");
+        let mut session = folder.start();
+        assert_eq!(text(&session.call("late", json!({"text": "renamed"}))), "renamed");
+        session.request("vendor/grow", json!({"name": "late", "announced": announced}));
+        if announced {
+            session.wait_for(|m| m["method"] == "notifications/tools/list_changed");
+        } else {
+            listed(&mut session);
+        }
+        assert_eq!(got(&session.call("late", json!({})))["name"], "late", "{announced}");
+        assert_eq!(text(&session.call("echo", json!({"text": "own"}))), "own");
+        let shown = listed(&mut session);
+        assert_eq!(shown.iter().filter(|name| *name == "late").count(), 1, "{shown:?}");
+        assert!(shown.contains(&"echo".to_owned()), "{shown:?}");
     }
 }
 

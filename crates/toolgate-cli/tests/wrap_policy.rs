@@ -1,12 +1,6 @@
 //! Policies from outside: what is denied is not listed, what is listed can be called, and neither a name
 //! nor anything that the caller says about itself changes that.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking, also in the functions that its tests share"
-)]
-
 mod harness;
 
 use harness::{
@@ -136,7 +130,7 @@ fn the_refusal_is_worded_as_documented_in_both_eras() {
     assert!(shown.contains(&"echo".to_owned()) && !shown.contains(&"crash".to_owned()));
 }
 
-/// MetaMCP's BUG 6, 7 and 8: there a policy is what the caller names, so one that names none, an unknown
+/// `MetaMCP`'s BUG 6, 7 and 8: there a policy is what the caller names, so one that names none, an unknown
 /// one or a laxer one is not bound by any.
 #[test]
 fn a_policy_that_the_request_names_only_narrows_and_an_unknown_one_denies() {
@@ -172,12 +166,21 @@ fn a_policy_that_the_request_names_only_narrows_and_an_unknown_one_denies() {
     );
     let denied = call_with(&mut session, "echo", json!({}), modern(meta(json!("gone"))));
     assert_refused(&denied, "POLICY_DENIED", true);
-    // What narrows is for us: the tool does not see it (MetaMCP forwards it to the server).
+    // What narrows is for us: no server sees it, whatever is asked (MetaMCP forwards all of it).
     let passed = call_with(&mut session, "see_line", json!({}), meta(json!("lax")));
     assert!(!text(&passed).contains("policyId"), "{passed}");
+    for method in ["vendor/echo", "resources/read"] {
+        let params = json!({"uri": "x://y/5", "_meta": {"policyId": "lax", "allowedTools": [],
+            "parent_call_uuid": "p", "kept": 1}});
+        let answer = session.request(method, params);
+        assert!(answer["result"].is_object(), "{answer}");
+        if method == "vendor/echo" {
+            assert_eq!(answer["result"], json!({"uri": "x://y/5", "_meta": {"kept": 1}}));
+        }
+    }
 }
 
-/// MetaMCP's BUG 9: there a policy judges the name that the client typed, and both names reach the tool.
+/// `MetaMCP`'s BUG 9: there a policy judges the name that the client typed, and both names reach the tool.
 #[test]
 fn a_tool_under_another_name_is_denied_all_the_same() {
     for original in ["retired", "callable"] {
@@ -200,7 +203,7 @@ fn a_tool_under_another_name_is_denied_all_the_same() {
     }
 }
 
-/// MetaMCP's BUG 5: its globs are paths, so that `srv__*` misses a tool called `srv__dir/read`, and
+/// `MetaMCP`'s BUG 5: its globs are paths, so that `srv__*` misses a tool called `srv__dir/read`, and
 /// names with a dot in front.
 #[test]
 fn a_star_stops_at_nothing() {
@@ -357,4 +360,21 @@ fn a_policy_that_changes_holds_for_the_next_call_and_the_next_listing() {
     assert_eq!(code(&session.call("pid", json!({}))), "");
     assert_eq!(code(&session.call("echo", json!({}))), "POLICY_DENIED");
     assert!(!listed(&mut session).contains(&"echo".to_owned()));
+}
+
+#[test]
+fn a_cedar_file_that_changes_is_read_again_and_a_broken_one_refused() {
+    let folder = Governed::new(
+        "[namespaces.default]\npolicy = \"careful\"\n[policies.careful]\ncedar = \"careful.cedar\"\n",
+    );
+    folder.write("careful.cedar", CEDAR);
+    let mut session = folder.start();
+    assert_eq!(code(&session.call("pid", json!({}))), "POLICY_DENIED");
+    folder.write("careful.cedar", "permit (principal, action, resource);");
+    session.wait_for_stderr("the config has changed");
+    assert_eq!(code(&session.call("pid", json!({}))), "");
+    folder.write("careful.cedar", "permit (principal, action, resource");
+    let told = session.wait_for_stderr("the changed config is refused");
+    assert!(told.contains("careful.cedar:1:"), "{told}");
+    assert_eq!(code(&session.call("pid", json!({}))), "");
 }

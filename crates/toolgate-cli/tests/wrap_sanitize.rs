@@ -1,11 +1,5 @@
 //! Sanitizing from outside: what must not stand in answers stands in none, nor in any record of them.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking, also in the functions that its tests share"
-)]
-
 mod harness;
 
 use harness::{
@@ -49,7 +43,10 @@ fn patterns_and_the_documented_defaults_are_replaced() {
 
 #[test]
 fn secrets_of_known_kinds_reach_nobody() {
-    let folder = Governed::new("store = \"sqlite:x.db\"\n[sanitize]\nsecrets = true\n");
+    // What goes in is the subject of `[redact]`; what comes out is not hidden by any name.
+    let folder = Governed::new(
+        "store = \"sqlite:x.db\"\n[sanitize]\nsecrets = true\n[redact]\nkeys = [\"message\"]\n",
+    );
     let mut session = folder.start();
     let secrets = [
         (GITHUB, "github-token"),
@@ -58,7 +55,6 @@ fn secrets_of_known_kinds_reach_nobody() {
         ("Authorization: Bearer abcdefghijklmnopqrstuvwxyz012345", "authorization-header"),
     ];
     for (secret, kind) in secrets {
-        // Under a name that nothing redacts: only sanitizing keeps it from the records of the result.
         let said = format!("it is {secret} indeed");
         let answer = session.call("echo", json!({"text": said}));
         assert!(text(&answer).contains(&format!("[redacted: {kind}]")), "{answer}");
@@ -73,11 +69,11 @@ fn secrets_of_known_kinds_reach_nobody() {
         assert!(record["result"].to_string().contains("redacted"), "{record}");
     }
     for (what, bytes) in [("log", folder.bytes("x.db")), ("audit", folder.bytes("audit.jsonl"))] {
-        for part in ["s3cretw0rd", "abcdefghijklmnopqrstuvwxyz012345"] {
+        for part in
+            [GITHUB, "AKIAQX7MZKPLWZZ5K2LT", "s3cretw0rd", "abcdefghijklmnopqrstuvwxyz012345"]
+        {
             let found = bytes.windows(part.len()).any(|window| window == part.as_bytes());
-            let arguments_too =
-                folder.audit().iter().any(|record| record.to_string().contains(part));
-            assert!(!found || arguments_too, "{part} is in the {what}");
+            assert!(!found, "{part} is in the {what}");
         }
     }
 }

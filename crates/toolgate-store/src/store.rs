@@ -79,6 +79,14 @@ pub(crate) const FINE: [&str; 3] = ["ok", "preview", "input_required"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub(crate) i64);
 
+impl Cursor {
+    /// The place after this one: a page from there begins with what stands here.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -166,24 +166,25 @@ impl Log {
         if let Some(part) = &self.id {
             return self.one(&**store, part, &look, out).await;
         }
-        let mut writer = self.writer(look);
-        let filter = self.filter();
-        let (records, mut head) = self.newest(&**store, &filter).await?;
-        if records.is_empty() && !self.follow {
-            writer.nothing()?;
+        let mut listing = Listing { store: &**store, writer: self.writer(look), out };
+        let mut filter = self.filter();
+        let lines = match (self.lines, self.format) {
+            (Some(lines), _) => lines,
+            (None, Format::Table) => LINES,
+            (None, _) => usize::MAX,
+        };
+        let (written, mut head) = listing.write(&filter, lines).await?;
+        if !self.follow {
+            if written == 0 && self.format == Format::Table {
+                tracing::warn!("no call in the log is like that");
+            }
+            return listing.finish();
         }
-        writer.write(&records, out)?;
-        out.flush()?;
-        while self.follow {
+        loop {
             tokio::time::sleep(PAUSE).await;
-            let newer = Filter { newer_than: Some(head), ..filter.clone() };
-            let (records, newest) = collect(&**store, &newer, usize::MAX).await?;
-            head = newest;
-            writer.write(&records, out)?;
-            out.flush()?;
+            filter.newer_than = Some(head);
+            (_, head) = listing.write(&filter, usize::MAX).await?;
         }
-        writer.finish(out)?;
-        Ok(out.flush()?)
     }
 
     fn filter(&self) -> Filter {
@@ -192,7 +193,7 @@ impl Log {
             outcomes: self.outcome.clone(),
             failed: self.failed,
             principal: self.principal.clone(),
-            since_us: self.since.map(|since| since.as_microsecond()),
+            since_us: self.since.map(Since::as_microsecond),
             ..Filter::default()
         }
     }
@@ -204,19 +205,6 @@ impl Log {
             Format::Jsonl => Writer::Export(Export::jsonl()),
             Format::Csv => Writer::Export(Export::csv()),
         }
-    }
-
-    async fn newest(
-        &self,
-        store: &dyn Store,
-        filter: &Filter,
-    ) -> anyhow::Result<(Vec<Record>, Cursor)> {
-        let lines = match (self.lines, self.format) {
-            (Some(lines), _) => lines,
-            (None, Format::Table) => LINES,
-            (None, _) => usize::MAX,
-        };
-        collect(store, filter, lines).await
     }
 
     /// One call, with the tree that it is part of.
@@ -244,33 +232,61 @@ impl Log {
             },
         };
         let tree = store.tree(id).await?.context("the call was removed a moment ago")?;
-        match self.format {
-            Format::Table => call::show(&tree, id, look, out)?,
-            _ => {
-                let records: Vec<Record> = tree.nodes.into_iter().map(|node| node.record).collect();
-                let mut writer = self.writer(look.clone());
-                writer.write(&records, out)?;
-                writer.finish(out)?;
-            }
+        if self.format == Format::Table {
+            call::show(&tree, id, look, out)?;
+        } else {
+            let records: Vec<Record> = tree.nodes.into_iter().map(|node| node.record).collect();
+            let mut writer = self.writer(look.clone());
+            writer.write(&records, out)?;
+            writer.finish(out)?;
         }
         Ok(out.flush()?)
     }
 }
 
-/// The newest records that pass, oldest first, and the place from which to go on.
-async fn collect(
-    store: &dyn Store,
-    filter: &Filter,
-    lines: usize,
-) -> anyhow::Result<(Vec<Record>, Cursor)> {
-    let mut page = store.query(filter, lines.min(PAGE), None).await?;
-    let (mut records, head) = (std::mem::take(&mut page.records), page.head);
-    while let Some(next) = page.next.filter(|_| records.len() < lines) {
-        page = store.query(filter, (lines - records.len()).min(PAGE), Some(next)).await?;
-        records.append(&mut page.records);
+/// Calls on their way from a store to a reader.
+struct Listing<'a, W> {
+    store: &'a dyn Store,
+    writer: Writer,
+    out: &'a mut W,
+}
+
+impl<W: Write> Listing<'_, W> {
+    /// Writes the newest records that pass, oldest first. Gives how many, and the place to go on from.
+    ///
+    /// A store gives the newest first. So the way goes down page by page, keeping no more than where each
+    /// began, and up again: a log of any size is written from little memory.
+    async fn write(&mut self, filter: &Filter, lines: usize) -> anyhow::Result<(usize, Cursor)> {
+        let mut limit = lines.min(PAGE);
+        let mut page = self.store.query(filter, limit, None).await?;
+        let (head, mut seen) = (page.head, page.records.len());
+        let mut above = Vec::new();
+        let mut began = None;
+        while let Some(next) = page.next.filter(|_| seen < lines) {
+            above.push((began, limit));
+            (began, limit) = (Some(next), (lines - seen).min(PAGE));
+            page = self.store.query(filter, limit, began).await?;
+            seen += page.records.len();
+        }
+        self.page(page.records)?;
+        // Only up to the head: what came since is for the next time.
+        for (began, limit) in above.into_iter().rev() {
+            let began = began.or(Some(head.next()));
+            self.page(self.store.query(filter, limit, began).await?.records)?;
+        }
+        Ok((seen, head))
     }
-    records.reverse();
-    Ok((records, head))
+
+    fn page(&mut self, mut records: Vec<Record>) -> io::Result<()> {
+        records.reverse();
+        self.writer.write(&records, self.out)?;
+        self.out.flush()
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        self.writer.finish(self.out)?;
+        Ok(self.out.flush()?)
+    }
 }
 
 /// Writes calls one way or the other.
@@ -285,15 +301,6 @@ impl Writer {
             Self::Table(table) => table.write(records, out),
             Self::Export(export) => export.write(records, out),
         }
-    }
-
-    /// A table says that there is nothing; to a program nothing says it as well.
-    #[expect(clippy::unnecessary_wraps, reason = "as the others")]
-    fn nothing(&self) -> io::Result<()> {
-        if matches!(self, Self::Table(_)) {
-            tracing::warn!("no call in the log is like that");
-        }
-        Ok(())
     }
 
     fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {

@@ -126,7 +126,7 @@ fn tell(inspection: &Inspection, cx: &Context, call: &Call) -> anyhow::Result<bo
     }
     match denied_by {
         Some(name) => {
-            writeln!(out, "\nthe call would be denied by `{name}`, and the tool is not listed")?
+            writeln!(out, "\nthe call would be denied by `{name}`, and the tool is not listed")?;
         }
         None => writeln!(out, "\nthe call would run")?,
     }

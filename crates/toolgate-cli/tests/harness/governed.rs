@@ -79,6 +79,17 @@ impl Governed {
         })
     }
 
+    /// The same on a disk on which no file may grow larger than so many kilobytes.
+    pub fn start_on_small_disk(&self, kilobytes: u32) -> Session {
+        let mut shell = Command::new("bash");
+        // Without the signal that says so: the program reads the error, as on a disk that is full.
+        shell.args(["-c", &format!("trap '' XFSZ; ulimit -f {kilobytes}; exec \"$@\""), "wrap"]);
+        shell.arg(toolgate()).args(["wrap", "--config", &self.config(), "--"]).arg(fixture());
+        let mut session = Session::spawn(shell, tempfile::tempdir().unwrap());
+        session.initialize();
+        session
+    }
+
     /// What is told about a config with which nothing starts.
     pub fn refused(&self) -> String {
         let mut session = self.start_silent(&[]);
@@ -191,6 +202,9 @@ pub fn modern(more: Value) -> Value {
     meta
 }
 
+/// What a call may end with that reached the tool.
+const RAN: [&str; 4] = ["", "INVALID_ARGUMENTS", "SERVER_CRASHED", "SERVER_REJECTED"];
+
 /// Calls the tool, and gives the code of the refusal, or nothing where the call reached the tool. Tools
 /// that never answer, or ask first, are left alone then.
 pub fn refusal(session: &mut Session, tool: &str, meta: Value) -> Option<String> {
@@ -200,7 +214,6 @@ pub fn refusal(session: &mut Session, tool: &str, meta: Value) -> Option<String>
             || message["method"] == "sampling/createMessage"
             || (message.get("method").is_none() && message["id"] == json!(id))
     });
-    const RAN: [&str; 4] = ["", "INVALID_ARGUMENTS", "SERVER_CRASHED", "SERVER_REJECTED"];
     let code = code(&answer).to_owned();
     (!RAN.contains(&code.as_str())).then_some(code)
 }

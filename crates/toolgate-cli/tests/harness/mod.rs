@@ -81,12 +81,11 @@ impl Session {
         }
         wrap.args(options);
         prepare(&mut wrap);
-        Self { audit, folder, ..Self::spawn(wrap) }
+        Self::spawn(wrap, folder)
     }
 
     /// Runs a command that becomes the program, and speaks to it.
-    pub fn spawn(mut wrap: Command) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    pub fn spawn(mut wrap: Command, folder: tempfile::TempDir) -> Self {
         let audit = folder.path().join("audit.jsonl");
         wrap.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = wrap.spawn().unwrap();

@@ -192,7 +192,7 @@ fn zero_is_without_end() {
     let config = LogConfig { keep_days: 0, keep_bytes: 0, keep_records: 0, ..LogConfig::default() };
     assert_eq!(Retention::from(&config), Retention::default());
     let config = LogConfig { keep_days: 2, keep_records: 5, ..config };
-    let two_days = Duration::from_secs(2 * 24 * 3600);
+    let two_days = Duration::from_hours(48);
     let expected = Retention { age: Some(two_days), records: Some(5), bytes: None };
     assert_eq!(Retention::from(&config), expected);
 }

@@ -26,11 +26,15 @@ impl Header {
         let number = async |connection: &mut SqliteConnection, sql: &'static str| {
             sqlx::query_scalar::<_, i64>(sql).fetch_one(connection).await
         };
-        Ok(Self {
-            mark: number(connection, "PRAGMA application_id").await?,
-            version: number(connection, "PRAGMA user_version").await?,
-            is_empty: number(connection, "SELECT count(*) FROM sqlite_schema").await? == 0,
-        })
+        // All from one moment: another process may be making the file just now.
+        let mut moment = connection.begin().await?;
+        let header = Self {
+            mark: number(&mut moment, "PRAGMA application_id").await?,
+            version: number(&mut moment, "PRAGMA user_version").await?,
+            is_empty: number(&mut moment, "SELECT count(*) FROM sqlite_schema").await? == 0,
+        };
+        moment.commit().await?;
+        Ok(header)
     }
 
     fn check(&self, path: &Path) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ pub(super) async fn by_age(store: Arc<dyn Store>) {
     let hour = 3_600_000_000;
     let aged = |number, hours: i64| Record { at_us: now_us() - hours * hour, ..sample(number) };
     store.append(&[aged(0, 50), aged(1, 1), aged(2, 30), aged(3, 0)]).await.unwrap();
-    let day = Duration::from_secs(24 * 3600);
+    let day = Duration::from_hours(24);
     let retention = Retention { age: Some(day), ..Retention::default() };
     let pruned = store.prune(&retention).await.unwrap();
     assert_eq!(pruned, Pruned { by_age: 2, ..Pruned::default() });

@@ -55,6 +55,8 @@ pub(super) async fn stable_cursor(store: Arc<dyn Store>) {
     let later: Vec<Record> = (10..15).map(sample).collect();
     store.append(&later).await.unwrap();
     let second = store.query(&Filter::default(), 4, first.next).await.unwrap();
+    let again = store.query(&Filter::default(), 4, Some(first.head.next())).await.unwrap();
+    assert_eq!(again.records, first.records);
     assert_eq!((numbers(&first), numbers(&second)), (vec![9, 8, 7, 6], vec![5, 4, 3, 2]));
 }
 
@@ -84,14 +86,14 @@ pub(super) async fn filters(store: Arc<dyn Store>) {
     let records = [
         change(0, |record| record.tool = Some("write_file".to_owned())),
         change(1, |record| record.server = Some("search".to_owned())),
-        change(2, |record| record.outcome = "denied".to_owned()),
-        change(3, |record| record.outcome = "preview".to_owned()),
-        change(4, |record| record.principal = "key:ci".to_owned()),
+        change(2, |record| "denied".clone_into(&mut record.outcome)),
+        change(3, |record| "preview".clone_into(&mut record.outcome)),
+        change(4, |record| "key:ci".clone_into(&mut record.principal)),
         change(5, |record| (record.server, record.tool) = (None, None)),
         change(6, |record| record.tool = Some("a[b]/c".to_owned())),
-        change(7, |record| record.namespace = "dev".to_owned()),
-        change(8, |record| record.session = "s-2".to_owned()),
-        change(9, |record| record.outcome = "timed_out".to_owned()),
+        change(7, |record| "dev".clone_into(&mut record.namespace)),
+        change(8, |record| "s-2".clone_into(&mut record.session)),
+        change(9, |record| "timed_out".clone_into(&mut record.outcome)),
     ];
     store.append(&records).await.unwrap();
     let tools =

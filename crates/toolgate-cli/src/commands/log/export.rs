@@ -128,7 +128,7 @@ mod tests {
     /// A field that is added to the record and not here would be missing from exports.
     #[test]
     fn csv_has_every_field_that_json_has() {
-        let full = toolgate_store::Record {
+        let full = Record {
             parent: Some(String::new()),
             client: Some(String::new()),
             server: Some(String::new()),

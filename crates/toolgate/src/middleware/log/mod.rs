@@ -68,6 +68,13 @@ impl Middleware for Log {
                 super::error_results::NAME,
                 "it sees how a call ended, not how that is told",
             ),
+            Order::Outside(super::overrides::NAME, DENIED),
+            // By name: these layers stand behind features.
+            Order::Outside("validate", DENIED),
+            Order::Outside("rate-limit", DENIED),
+            Order::Outside(super::filter::NAME, DENIED),
+            Order::Outside(super::flags::NAME, DENIED),
+            Order::Outside(super::policy::NAME, DENIED),
             Order::Outside(super::safety::NAME, DENIED),
             Order::Outside(super::retry::NAME, "a call is logged once, however often it is tried"),
             Order::Outside(super::timeout::NAME, "calls that took too long are logged too"),
