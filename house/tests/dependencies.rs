@@ -17,19 +17,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("toolgate", &["toolgate-wire"]),
     ("toolgate-rmcp", &["toolgate", "toolgate-wire"]),
     ("toolgate-store", &["toolgate", "toolgate-wire"]),
-    (
-        "toolgate-gateway",
-        &["toolgate", "toolgate-wire", "toolgate-store"],
-    ),
+    ("toolgate-gateway", &["toolgate", "toolgate-wire", "toolgate-store"]),
     (
         "toolgate-cli",
-        &[
-            "toolgate",
-            "toolgate-wire",
-            "toolgate-gateway",
-            "toolgate-rmcp",
-            "toolgate-store",
-        ],
+        &["toolgate", "toolgate-wire", "toolgate-gateway", "toolgate-rmcp", "toolgate-store"],
     ),
     ("house", &[]),
 ];
@@ -63,11 +54,7 @@ fn root() -> &'static Path {
 /// What cargo prints, for this workspace.
 fn cargo(args: &[&str]) -> String {
     let cargo = env::var_os("CARGO").expect("cargo sets CARGO when it runs tests");
-    let output = Command::new(cargo)
-        .args(args)
-        .current_dir(root())
-        .output()
-        .unwrap();
+    let output = Command::new(cargo).args(args).current_dir(root()).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "cargo {args:?}: {errors}");
     String::from_utf8(output.stdout).unwrap()
@@ -83,9 +70,7 @@ fn wrong_edges(metadata: &Value) -> Vec<String> {
         let user = name(package);
         let row = DIRECTIONS.iter().find(|(name, _)| *name == user);
         let Some((_, allowed)) = row else {
-            found.push(format!(
-                "{user} is not in the table: say which crates it may use"
-            ));
+            found.push(format!("{user} is not in the table: say which crates it may use"));
             continue;
         };
         for dependency in package["dependencies"].as_array().unwrap() {
@@ -102,20 +87,11 @@ fn wrong_edges(metadata: &Value) -> Vec<String> {
 /// The crates that a crate brings with it, itself not counted. Asked of `cargo tree`, because
 /// `cargo metadata` adds the features that other crates of the workspace turn on.
 fn closure(package: &str) -> BTreeSet<String> {
-    let what = [
-        "--package",
-        package,
-        "--target",
-        PLATFORM,
-        "--edges",
-        "normal",
-    ];
+    let what = ["--package", package, "--target", PLATFORM, "--edges", "normal"];
     let how = ["--prefix", "none", "--format", "{p}"];
     let tree = cargo(&[&["tree", "--locked"], &what[..], &how].concat());
     let itself = format!("{package} v");
-    let crates = tree
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with(&itself));
+    let crates = tree.lines().filter(|line| !line.is_empty() && !line.starts_with(&itself));
     // `name v1.2.3`, perhaps followed by ` (proc-macro)`, a path or ` (*)`.
     let name = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
     crates.map(name).collect()
@@ -146,12 +122,7 @@ fn dependencies_point_one_way() {
 #[test]
 fn the_library_knows_no_http_and_no_sql() {
     let closure = closure("toolgate");
-    assert!(
-        closure
-            .iter()
-            .any(|krate| krate.starts_with("toolgate-wire ")),
-        "{closure:?}"
-    );
+    assert!(closure.iter().any(|krate| krate.starts_with("toolgate-wire ")), "{closure:?}");
     assert_eq!(intruders(&closure), [""; 0]);
 }
 
@@ -182,26 +153,17 @@ fn an_edge_that_points_the_wrong_way_is_found() {
         check("toolgate", "toolgate-gateway", Value::Null),
         ["toolgate uses toolgate-gateway"]
     );
-    assert_eq!(
-        check("toolgate", "toolgate-gateway", json!("build")).len(),
-        1
-    );
+    assert_eq!(check("toolgate", "toolgate-gateway", json!("build")).len(), 1);
     assert_eq!(check("toolgate", "toolgate-gateway", json!("dev")).len(), 0);
     assert_eq!(check("toolgate", "serde", Value::Null).len(), 0);
-    assert_eq!(
-        check("toolgate-cli", "toolgate-gateway", Value::Null).len(),
-        0
-    );
+    assert_eq!(check("toolgate-cli", "toolgate-gateway", Value::Null).len(), 0);
     assert_eq!(check("toolgate-new", "serde", Value::Null).len(), 1);
 }
 
 #[test]
 fn a_crate_that_is_kept_out_is_found() {
     let sample = |names: &[&str]| names.iter().map(|name| format!("{name} v1.0.0")).collect();
-    assert_eq!(
-        intruders(&sample(&["serde", "hyper", "sqlx"])),
-        ["hyper", "sqlx"]
-    );
+    assert_eq!(intruders(&sample(&["serde", "hyper", "sqlx"])), ["hyper", "sqlx"]);
     assert_eq!(intruders(&sample(&["serde", "hyper-like"])), [""; 0]);
     // A closure that has one, as cargo prints it.
     assert_eq!(intruders(&closure("toolgate-rmcp")), ["rmcp"]);
@@ -209,18 +171,9 @@ fn a_crate_that_is_kept_out_is_found() {
 
 #[test]
 fn a_count_without_prose_is_no_count() {
-    assert_eq!(
-        promised("<!-- dependency-count: 12 -->\nIt brings 12 crates.\n"),
-        Some(12)
-    );
+    assert_eq!(promised("<!-- dependency-count: 12 -->\nIt brings 12 crates.\n"), Some(12));
     assert_eq!(promised("<!-- dependency-count: 12 -->\n\n"), None);
-    assert_eq!(
-        promised("<!-- dependency-count: 12 -->\nIt brings 13 crates.\n"),
-        None
-    );
-    assert_eq!(
-        promised("<!-- dependency-count: few -->\nIt brings few crates.\n"),
-        None
-    );
+    assert_eq!(promised("<!-- dependency-count: 12 -->\nIt brings 13 crates.\n"), None);
+    assert_eq!(promised("<!-- dependency-count: few -->\nIt brings few crates.\n"), None);
     assert_eq!(promised("It brings 12 crates.\n"), None);
 }

@@ -19,19 +19,12 @@ struct Limits {
     function: usize,
 }
 
-const SOURCE: Limits = Limits {
-    file: 400,
-    function: 80,
-};
-const TEST: Limits = Limits {
-    file: 600,
-    function: 120,
-};
+const SOURCE: Limits = Limits { file: 400, function: 80 };
+const TEST: Limits = Limits { file: 600, function: 120 };
 
 /// Names that say nothing about what is inside.
-const GRAB_BAGS: &[&str] = &[
-    "common", "helper", "helpers", "misc", "type", "types", "util", "utils",
-];
+const GRAB_BAGS: &[&str] =
+    &["common", "helper", "helpers", "misc", "type", "types", "util", "utils"];
 
 /// Words for work that is left undone. In two pieces, so that this file does not contain them.
 const UNDONE: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
@@ -65,11 +58,7 @@ impl Source {
         let mut parts = self.path.rsplit('/');
         let name = parts.next().unwrap_or_default();
         let test = name == "tests.rs" || name.ends_with("_tests.rs");
-        if test || parts.any(|part| folders.contains(&part)) {
-            TEST
-        } else {
-            SOURCE
-        }
+        if test || parts.any(|part| folders.contains(&part)) { TEST } else { SOURCE }
     }
 
     fn lines(&self) -> usize {
@@ -85,11 +74,7 @@ fn functions(text: &str) -> Vec<Function> {
     for (start, line) in lines.iter().enumerate() {
         let Some(name) = declared(line) else { continue };
         if let Some(lines) = extent(&lines, start) {
-            found.push(Function {
-                name: name.to_owned(),
-                line: start + 1,
-                lines,
-            });
+            found.push(Function { name: name.to_owned(), line: start + 1, lines });
         }
     }
     found
@@ -134,12 +119,7 @@ fn extent(lines: &[&str], start: usize) -> Option<usize> {
 /// Everything that is wrong with the files, in words.
 fn complaints(sources: &[Source], exceptions: &[Exception]) -> Vec<String> {
     let each = sources.iter().flat_map(|source| {
-        [
-            sizes(source, exceptions),
-            contents(source),
-            grab_bags(source),
-        ]
-        .concat()
+        [sizes(source, exceptions), contents(source), grab_bags(source)].concat()
     });
     each.chain(needless(sources, exceptions)).collect()
 }
@@ -149,25 +129,17 @@ fn sizes(source: &Source, exceptions: &[Exception]) -> Vec<String> {
     let (path, limits) = (&source.path, source.limits());
     let allowed = |function: Option<&str>, limit: usize| {
         let fits = |e: &&Exception| e.path == *path && e.function.as_deref() == function;
-        exceptions
-            .iter()
-            .find(fits)
-            .map_or(limit, |exception| exception.lines)
+        exceptions.iter().find(fits).map_or(limit, |exception| exception.lines)
     };
     let mut found = Vec::new();
     let limit = allowed(None, limits.file);
     if source.lines() > limit {
-        found.push(format!(
-            "{path} has {} lines, {limit} are allowed",
-            source.lines()
-        ));
+        found.push(format!("{path} has {} lines, {limit} are allowed", source.lines()));
     }
     for Function { name, line, lines } in functions(&source.text) {
         let limit = allowed(Some(&name), limits.function);
         if lines > limit {
-            found.push(format!(
-                "{path}:{line} `{name}` has {lines} lines, {limit} are allowed"
-            ));
+            found.push(format!("{path}:{line} `{name}` has {lines} lines, {limit} are allowed"));
         }
     }
     found
@@ -180,20 +152,13 @@ fn contents(source: &Source) -> Vec<String> {
     // A page of its own says it as well.
     let page = source.text.starts_with("#![doc = include_str!(");
     if !page && !source.text.starts_with("//! ") {
-        found.push(format!(
-            "{path} does not start with a `//!` line that says what it is"
-        ));
+        found.push(format!("{path} does not start with a `//!` line that says what it is"));
     }
     for (index, line) in source.text.lines().enumerate() {
-        let issue = line
-            .split('#')
-            .skip(1)
-            .any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let issue =
+            line.split('#').skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         for word in UNDONE.iter().filter(|word| line.contains(**word) && !issue) {
-            found.push(format!(
-                "{path}:{} {word} without an issue, as `#12`",
-                index + 1
-            ));
+            found.push(format!("{path}:{} {word} without an issue, as `#12`", index + 1));
         }
     }
     found
@@ -204,14 +169,9 @@ fn grab_bags(source: &Source) -> Vec<String> {
     let path = &source.path;
     let parts = path.split('/').map(|part| part.trim_end_matches(".rs"));
     let inline = source.text.lines().filter_map(|line| {
-        let mut words = line
-            .split_whitespace()
-            .skip_while(|word| word.starts_with("pub"));
+        let mut words = line.split_whitespace().skip_while(|word| word.starts_with("pub"));
         let keyword = words.next();
-        words
-            .next()
-            .filter(|_| keyword == Some("mod"))
-            .map(|name| name.trim_end_matches(';'))
+        words.next().filter(|_| keyword == Some("mod")).map(|name| name.trim_end_matches(';'))
     });
     parts
         .chain(inline)
@@ -223,13 +183,7 @@ fn grab_bags(source: &Source) -> Vec<String> {
 /// Exceptions that nothing needs, or that give no reason.
 fn needless(sources: &[Source], exceptions: &[Exception]) -> Vec<String> {
     let mut found = Vec::new();
-    for Exception {
-        path,
-        function,
-        lines,
-        reason,
-    } in exceptions
-    {
+    for Exception { path, function, lines, reason } in exceptions {
         let what = function.as_deref().unwrap_or("the file");
         if reason.trim().is_empty() {
             found.push(format!("exception for {path}, {what}: it gives no reason"));
@@ -245,9 +199,7 @@ fn needless(sources: &[Source], exceptions: &[Exception]) -> Vec<String> {
             }
         });
         if !needed {
-            found.push(format!(
-                "exception for {path}, {what} ({lines} lines): no longer needed"
-            ));
+            found.push(format!("exception for {path}, {what} ({lines} lines): no longer needed"));
         }
     }
     found
@@ -257,17 +209,10 @@ fn needless(sources: &[Source], exceptions: &[Exception]) -> Vec<String> {
 fn exceptions(text: &str) -> Vec<Exception> {
     let table: toml::Table = text.parse().expect("exceptions.toml is TOML");
     for key in table.keys() {
-        assert!(
-            key == "file" || key == "function",
-            "exceptions.toml: unknown table `{key}`"
-        );
+        assert!(key == "file" || key == "function", "exceptions.toml: unknown table `{key}`");
     }
     let read = |kind: &str| {
-        let rows = table
-            .get(kind)
-            .and_then(|rows| rows.as_array())
-            .cloned()
-            .unwrap_or_default();
+        let rows = table.get(kind).and_then(|rows| rows.as_array()).cloned().unwrap_or_default();
         let named = kind == "function";
         rows.into_iter().map(move |row| {
             let text = |key: &str| {
@@ -290,10 +235,7 @@ fn exceptions(text: &str) -> Vec<Exception> {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
 /// Every Rust file of the workspace.
@@ -308,12 +250,7 @@ fn sources() -> Vec<Source> {
                 folders.extend((path.file_name().unwrap() != "target").then_some(path));
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(&path).unwrap();
-                let path = path
-                    .strip_prefix(&root)
-                    .unwrap()
-                    .to_str()
-                    .unwrap()
-                    .replace('\\', "/");
+                let path = path.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/");
                 sources.push(Source { path, text });
             }
         }
@@ -325,11 +262,7 @@ fn sources() -> Vec<Source> {
 #[test]
 fn the_workspace_keeps_the_rules() {
     let sources = sources();
-    assert!(
-        sources
-            .iter()
-            .any(|source| source.path == "house/tests/sizes.rs")
-    );
+    assert!(sources.iter().any(|source| source.path == "house/tests/sizes.rs"));
     let exceptions = exceptions(&fs::read_to_string(root().join("house/exceptions.toml")).unwrap());
     let complaints = complaints(&sources, &exceptions);
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
@@ -338,10 +271,7 @@ fn the_workspace_keeps_the_rules() {
 // What follows shows that the rules can fail.
 
 fn source(path: &str, text: impl Into<String>) -> Source {
-    Source {
-        path: path.into(),
-        text: text.into(),
-    }
+    Source { path: path.into(), text: text.into() }
 }
 
 /// A file of this many lines, which keeps every other rule.
@@ -357,29 +287,16 @@ fn function(name: &str, lines: usize) -> String {
 
 fn exception(path: &str, function: Option<&str>, lines: usize) -> Exception {
     let function = function.map(str::to_owned);
-    Exception {
-        path: path.into(),
-        function,
-        lines,
-        reason: "a table".into(),
-    }
+    Exception { path: path.into(), function, lines, reason: "a table".into() }
 }
 
 #[test]
 fn a_file_that_is_too_long_is_found() {
     let check = |path, lines| complaints(&[long(path, lines)], &[]).len();
-    for path in [
-        "crates/a/src/b.rs",
-        "crates/a/src/tests_of_b.rs",
-        "house/build.rs",
-    ] {
+    for path in ["crates/a/src/b.rs", "crates/a/src/tests_of_b.rs", "house/build.rs"] {
         assert_eq!((check(path, 400), check(path, 401)), (0, 1), "{path}");
     }
-    for path in [
-        "crates/a/tests/b.rs",
-        "crates/a/src/b/tests.rs",
-        "crates/a/benches/c/d.rs",
-    ] {
+    for path in ["crates/a/tests/b.rs", "crates/a/src/b/tests.rs", "crates/a/benches/c/d.rs"] {
         assert_eq!((check(path, 600), check(path, 601)), (0, 1), "{path}");
     }
 }
@@ -392,10 +309,7 @@ fn a_function_that_is_too_long_is_found() {
     };
     assert_eq!(check("crates/a/src/b.rs", 80), [""; 0]);
     let found = check("crates/a/src/b.rs", 81);
-    assert_eq!(
-        found,
-        ["crates/a/src/b.rs:2 `long` has 81 lines, 80 are allowed"]
-    );
+    assert_eq!(found, ["crates/a/src/b.rs:2 `long` has 81 lines, 80 are allowed"]);
     assert_eq!(check("crates/a/tests/b.rs", 120), [""; 0]);
     assert_eq!(check("crates/a/tests/b.rs", 121).len(), 1);
 }
@@ -446,36 +360,18 @@ fn exceptions_raise_a_limit_and_must_be_needed() {
     let path = "crates/a/src/b.rs";
     assert_eq!(check(&[exception(path, None, 450)]), [""; 0]);
     assert_eq!(check(&[exception(path, None, 449)]).len(), 1);
-    let two = [
-        exception(path, None, 450),
-        exception(path, Some("gone"), 90),
-    ];
+    let two = [exception(path, None, 450), exception(path, Some("gone"), 90)];
     assert_eq!(check(&two).len(), 1);
-    let two = [
-        exception(path, None, 450),
-        exception("crates/a/src/gone.rs", None, 450),
-    ];
+    let two = [exception(path, None, 450), exception("crates/a/src/gone.rs", None, 450)];
     assert_eq!(check(&two).len(), 1);
-    let silent = Exception {
-        reason: " ".into(),
-        ..exception(path, None, 450)
-    };
+    let silent = Exception { reason: " ".into(), ..exception(path, None, 450) };
     assert_eq!(check(&[silent]).len(), 1);
 
     let text = ["//! A file.\n", &function("long", 90)].concat();
     let file = [source(path, text)];
-    assert_eq!(
-        complaints(&file, &[exception(path, Some("long"), 90)]),
-        [""; 0]
-    );
-    assert_eq!(
-        complaints(&file, &[exception(path, Some("long"), 89)]).len(),
-        1
-    );
-    let needless = [
-        exception(path, Some("long"), 90),
-        exception(path, None, 500),
-    ];
+    assert_eq!(complaints(&file, &[exception(path, Some("long"), 90)]), [""; 0]);
+    assert_eq!(complaints(&file, &[exception(path, Some("long"), 89)]).len(), 1);
+    let needless = [exception(path, Some("long"), 90), exception(path, None, 500)];
     assert_eq!(complaints(&file, &needless).len(), 1);
 }
 
@@ -492,31 +388,17 @@ fn exceptions_are_read_from_toml() {
         lines = 90
         reason = "s"
     "#;
-    let [file, function] = &exceptions(text)[..] else {
-        panic!("two rows")
-    };
-    assert_eq!(
-        (file.path.as_str(), file.lines, &file.function),
-        ("a.rs", 500, &None)
-    );
-    assert_eq!(
-        (function.function.as_deref(), function.reason.as_str()),
-        (Some("f"), "s")
-    );
+    let [file, function] = &exceptions(text)[..] else { panic!("two rows") };
+    assert_eq!((file.path.as_str(), file.lines, &file.function), ("a.rs", 500, &None));
+    assert_eq!((function.function.as_deref(), function.reason.as_str()), (Some("f"), "s"));
 }
 
 #[test]
 fn a_file_without_its_first_line_is_found() {
-    assert_eq!(
-        complaints(&[source("crates/a/src/b.rs", "use std::fs;\n")], &[]).len(),
-        1
-    );
+    assert_eq!(complaints(&[source("crates/a/src/b.rs", "use std::fs;\n")], &[]).len(), 1);
     assert_eq!(complaints(&[source("crates/a/src/b.rs", "")], &[]).len(), 1);
     let page = "#![doc = include_str!(\"../README.md\")]\n";
-    assert_eq!(
-        complaints(&[source("crates/a/src/lib.rs", page)], &[]).len(),
-        0
-    );
+    assert_eq!(complaints(&[source("crates/a/src/lib.rs", page)], &[]).len(), 0);
 }
 
 #[test]
@@ -537,16 +419,7 @@ fn a_name_that_says_nothing_is_found() {
     let check = |path, text| complaints(&[source(path, text)], &[]).len();
     assert_eq!(check("crates/a/src/utils.rs", "//! A file.\n"), 1);
     assert_eq!(check("crates/a/tests/common/mod.rs", "//! A file.\n"), 1);
-    assert_eq!(
-        check(
-            "crates/a/src/b.rs",
-            "//! A file.\npub(crate) mod helpers;\n"
-        ),
-        1
-    );
-    assert_eq!(
-        check("crates/a/src/b.rs", "//! A file.\nmod misc {\n}\n"),
-        1
-    );
+    assert_eq!(check("crates/a/src/b.rs", "//! A file.\npub(crate) mod helpers;\n"), 1);
+    assert_eq!(check("crates/a/src/b.rs", "//! A file.\nmod misc {\n}\n"), 1);
     assert_eq!(check("crates/a/src/utility_bills.rs", "//! A file.\n"), 0);
 }

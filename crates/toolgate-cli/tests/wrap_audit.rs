@@ -70,6 +70,7 @@ fn no_secret_reaches_the_audit_or_the_log_at_any_level() {
     session.initialize();
     for arguments in [
         json!({"text": secret, "PASSWORD": secret, "apiKeyToken": secret}),
+        json!({"apiToken": secret, "note": format!("the same again: {secret}")}),
         json!({"operations": [{"tool": "send_keys", "arguments": {"keys": secret}}]}),
         json!({"environment": {"DATABASE_URL": secret}, "value": [secret], "deep": {"er": {"secret_thing": {"a": secret}}}}),
     ] {
@@ -78,7 +79,7 @@ fn no_secret_reaches_the_audit_or_the_log_at_any_level() {
     }
     session.finish();
     let audit = std::fs::read_to_string(&session.audit).unwrap();
-    assert_eq!(audit.lines().count(), 6);
+    assert_eq!(audit.lines().count(), 8);
     assert!(!audit.contains("sk-live"), "{audit}");
     assert!(audit.contains("DATABASE_URL"));
     let log = session.stderr_so_far().join("\n");

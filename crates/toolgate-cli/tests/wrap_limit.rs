@@ -1,10 +1,5 @@
 //! The response limit from outside: bounded, tail first, and still valid.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking, also in the functions that its tests share"
-)]
-
 mod harness;
 
 use harness::{Session, text};

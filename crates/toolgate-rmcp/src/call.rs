@@ -6,8 +6,8 @@ use rmcp::{
     service::RequestContext,
 };
 use toolgate::{
-    Answer, Boxed, Call, Code, Context, Control, Endpoint, Failure, Listing, Outcome, Reply, Request,
-    RpcError, ToolId, ToolList, ToolResult,
+    Answer, Boxed, Call, Code, Context, Control, Endpoint, Failure, Listing, Outcome, Reply,
+    Request, RpcError, ToolId, ToolList, ToolResult,
 };
 use toolgate_wire::Json;
 

@@ -32,7 +32,7 @@ fn unknown_among(names: impl Iterator<Item = OsString>) -> Vec<(String, Option<&
 fn nearest(name: &str) -> Option<&'static str> {
     let distance = |known: &str| strsim::damerau_levenshtein(name, known);
     let known = VARIABLES.iter().map(|(known, _)| *known);
-    known.min_by_key(|known| distance(known)).filter(|known| distance(known) <= 3)
+    known.min_by_key(|known| distance(known)).filter(|known| distance(known) <= 2)
 }
 
 #[cfg(test)]

@@ -62,13 +62,14 @@ impl Memory {
     }
 
     /// Writes and sends what is left. Blocks: for the end of a program.
-    pub(crate) fn close(self, parts: &Parts) {
+    pub(crate) async fn close(self, parts: &Parts) {
         let sinks = [("call log", &parts.log), ("audit trail", &parts.trail)];
         for (_, sink) in sinks {
             sink.iter().for_each(LogSink::close);
         }
-        if let Some((_, drain)) = self.store {
+        if let Some((store, drain)) = self.store {
             let _ = drain.finish(PATIENCE);
+            let _ = tokio::time::timeout(PATIENCE, store.close()).await;
         }
         if let Some(trail) = self.trail {
             trail.finish(PATIENCE);

@@ -122,7 +122,7 @@ impl Wrap {
         let code = life::run(&self.hub, &self.options).await;
         let governance = self.hub.governance();
         if let Some(memory) = self.hub.take_memory() {
-            memory.close(governance.stack.parts());
+            memory.close(governance.stack.parts()).await;
         }
         if let Some(audit) = &governance.stack.audit {
             // Blocks, but nothing else runs any more.

@@ -1,5 +1,6 @@
 //! Which values the redactor hides, so that they can be hidden wherever else they turn up.
 
+use serde_json::Value;
 use toolgate_wire::{Json, Kind, Limits};
 
 use super::{
@@ -55,6 +56,47 @@ impl Redactor {
             Ok(inner) => self.look(&inner, hidden, depth + 1, found),
             Err(_) => !self.is_sensitive_json(text) || found.add(text),
         }
+    }
+}
+
+/// Shorter values stand in innocent texts by chance.
+const SHORTEST_REPEAT: usize = 6;
+/// More hidden values than this are not looked for one by one.
+const MOST_REPEATS: usize = 256;
+
+impl Redactor {
+    /// A value that is hidden under one name is hidden under every other, too.
+    pub(super) fn hide_repeats(&self, arguments: &Json, told: &mut Value) {
+        match self.hidden(arguments, MOST_REPEATS) {
+            Some(hidden) => {
+                let long = |value: &String| value.len() >= SHORTEST_REPEAT;
+                let hidden: Vec<String> = hidden.into_iter().filter(long).collect();
+                if !hidden.is_empty() {
+                    replace(told, &|text| hidden.iter().any(|value| text.contains(value)));
+                }
+            }
+            // Too many to look for: no text is told.
+            None => replace(told, &|_| true),
+        }
+    }
+}
+
+/// Replaces the texts for which `is_hidden` holds, except the digits of digests.
+fn replace(told: &mut Value, is_hidden: &impl Fn(&str) -> bool) {
+    match told {
+        Value::String(text) if is_hidden(text) => {
+            *told = serde_json::json!({"type": "string", "redacted": true});
+        }
+        Value::Array(elements) => {
+            for element in elements {
+                replace(element, is_hidden);
+            }
+        }
+        Value::Object(members) => {
+            let told = members.iter_mut().filter(|(key, _)| !key.ends_with("sha256_prefix"));
+            told.for_each(|(_, member)| replace(member, is_hidden));
+        }
+        _ => {}
     }
 }
 

@@ -86,7 +86,9 @@ impl Redactor {
     #[must_use]
     pub fn summary(&self, arguments: &Json) -> Value {
         let mut walk = Walk { redactor: self, left: MOST_VALUES };
-        walk.tell(arguments, 0)
+        let mut told = walk.tell(arguments, 0);
+        self.hide_repeats(arguments, &mut told);
+        told
     }
 
     pub(in crate::middleware) fn is_sensitive(&self, key: &str) -> bool {
