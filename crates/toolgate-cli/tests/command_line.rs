@@ -1,5 +1,7 @@
 //! The command line as a person meets it: help, refusals that say what to do, completions, the chain.
 
+#![expect(clippy::unwrap_used, reason = "also in the functions that the tests share")]
+
 mod harness;
 
 use std::process::{Command, Output};
@@ -7,11 +9,7 @@ use std::process::{Command, Output};
 use harness::toolgate;
 
 fn run(arguments: &[&str]) -> Output {
-    Command::new(toolgate())
-        .args(arguments)
-        .env("HOME", "/nowhere")
-        .output()
-        .unwrap_or_else(|e| panic!("{e}"))
+    Command::new(toolgate()).args(arguments).env("HOME", "/nowhere").output().unwrap()
 }
 
 fn stderr(output: &Output) -> String {
@@ -20,9 +18,9 @@ fn stderr(output: &Output) -> String {
 
 /// Runs `wrap --print-chain` with a config of this text.
 fn chain(config: &str, options: &[&str]) -> Output {
-    let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
+    let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("toolgate.toml");
-    std::fs::write(&path, config).unwrap_or_else(|e| panic!("{e}"));
+    std::fs::write(&path, config).unwrap();
     let path = path.display().to_string();
     let all = [&["wrap", "--print-chain", "--audit", "off", "--config", &path], options].concat();
     run(&all)
@@ -143,7 +141,7 @@ fn wrong_options_are_refused_with_what_is_right() {
 fn a_wrong_log_level_refuses_to_start() {
     let output =
         Command::new(toolgate()).args(["wrap", "--", "x"]).env("TOOLGATE_LOG", "loud").output();
-    let output = output.unwrap_or_else(|e| panic!("{e}"));
+    let output = output.unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("TOOLGATE_LOG=`loud` is unknown"), "{}", stderr(&output));
 }
@@ -151,7 +149,7 @@ fn a_wrong_log_level_refuses_to_start() {
 #[test]
 fn without_a_home_the_audit_asks_for_a_place() {
     let command = Command::new(toolgate()).args(["wrap", "--", "x"]).env_clear().output();
-    let output = command.unwrap_or_else(|e| panic!("{e}"));
+    let output = command.unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("choose one with `--audit`"), "{}", stderr(&output));
 }

@@ -76,6 +76,13 @@ fn limits_have_defaults_and_can_be_off() {
     assert_eq!(text.response_bytes, Switch::On(1_000_000));
 }
 
+#[cfg(not(feature = "rate-limit"))]
+const UNKNOWN_LIMIT: &str = "unknown field `respones_bytes`, expected one of `response_bytes`, `keep`, \
+    `timeout`, `message_bytes`, `in_flight`";
+#[cfg(feature = "rate-limit")]
+const UNKNOWN_LIMIT: &str = "unknown field `respones_bytes`, expected one of `response_bytes`, `keep`, \
+    `timeout`, `message_bytes`, `in_flight`, `rate`, `quota`";
+
 #[test]
 fn wrong_limits_are_refused() {
     for (text, sentence) in [
@@ -100,11 +107,7 @@ fn wrong_limits_are_refused() {
         ("keep = \"middle\"", "unknown variant `middle`, expected `tail` or `head`"),
         ("in_flight = 0", "`0` would let nothing pass: write at least 1"),
         ("message_bytes = 0", "`0` would let nothing pass: write at least 1"),
-        (
-            "respones_bytes = 1000",
-            "unknown field `respones_bytes`, expected one of `response_bytes`, `keep`, `timeout`, \
-             `message_bytes`, `in_flight`",
-        ),
+        ("respones_bytes = 1000", UNKNOWN_LIMIT),
     ] {
         refused::<LimitsConfig>(text, sentence);
     }

@@ -85,10 +85,16 @@ async fn a_call_leaves_one_record_with_all_that_is_known_of_it() {
         ran: "yes".to_owned(),
         arguments_bytes: Some(44),
         result_bytes: Some(43),
-        arguments: Some(format!(r#"{{"enter":true,"keys":{hidden},"pane_id":"%1"}}"#)),
-        result: Some(r#"{"content":[{"text":"done","type":"text"}]}"#.to_owned()),
         ..Record::default()
     };
+    // The order of members hangs on a feature of serde_json that another crate may switch on.
+    let value = |text: Option<String>| -> serde_json::Value {
+        serde_json::from_str(&text.unwrap_or_default()).unwrap()
+    };
+    let arguments = format!(r#"{{"enter":true,"keys":{hidden},"pane_id":"%1"}}"#);
+    assert_eq!(value(record.arguments.take()), value(Some(arguments)));
+    let result = r#"{"content":[{"text":"done","type":"text"}]}"#.to_owned();
+    assert_eq!(value(record.result.take()), value(Some(result)));
     assert_eq!(record, expected);
 }
 
@@ -190,7 +196,9 @@ async fn results_are_cut_and_their_sizes_are_told() {
     let result = record.result.unwrap();
     assert!(result.len() < 700, "{}: {result}", result.len());
     let told: serde_json::Value = serde_json::from_str(&result).unwrap();
-    assert_eq!(told["content"][0]["text"], format!("{}...<truncated>", "\"é".repeat(25)));
+    let text = told["content"][0]["text"].as_str().unwrap();
+    let kept = text.strip_suffix("...<truncated>").unwrap();
+    assert!(kept.len() > 50 && "\"é".repeat(1000).starts_with(kept), "{text}");
     assert_eq!(told["content"][1]["data"]["len"], 5000);
     assert_eq!(told["content"][2]["resource"]["blob"]["len"], 5000);
     assert_eq!(told["structuredContent"]["left_out"], true);
