@@ -248,7 +248,8 @@ fn why_tells_layer_by_layer() {
 #[test]
 fn check_finds_tools_without_tier_and_selectors_that_cover_nothing() {
     let config = "audit = { file = \"off\" }\n[namespaces.default]\nsafety = \"readonly\"\n\
-        [namespaces.default.tools.\"main/no_such_*\"]\ntier = \"readonly\"\n";
+        [namespaces.default.tools.\"main/no_such_*\"]\ntier = \"readonly\"\n\
+        [namespaces.default.tools.\"main/echo\"]\nname = \"pid\"\n";
     let folder = Folder::new(config);
     let mut command = Command::new(toolgate());
     command.args(["check", "--config", &folder.path(), "--"]).arg(fixture());
@@ -257,4 +258,5 @@ fn check_finds_tools_without_tier_and_selectors_that_cover_nothing() {
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("`main/fail` has no tier"), "{told}");
     assert!(told.contains("`main/no_such_*` cover no tool"), "{told}");
+    assert!(told.contains("main/echo") && told.contains("`pid`"), "{told}");
 }

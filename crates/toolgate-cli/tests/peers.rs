@@ -323,6 +323,57 @@ fn a_json_rpc_error_of_a_call_becomes_a_result() {
     }
 }
 
+/// A rename, a policy about arguments, a hidden tool and a call log, read by every official client in the
+/// era that it chooses for itself.
+#[test]
+fn a_governed_server_is_the_same_for_every_client() {
+    let state = TempDir::new().unwrap();
+    let config = state.path().join("toolgate.toml");
+    fs::write(
+        &config,
+        "store = \"sqlite:log.db\"\naudit = { file = \"off\" }\n\
+         [namespaces.default]\npolicy = \"team\"\n\
+         [namespaces.default.tools.\"main/convert_time\"]\nname = \"convert\"\n\
+         [namespaces.default.tools.\"main/get_current_time\"]\nstatus = \"inactive\"\n\
+         [policies.team]\ncedar = \"team.cedar\"\n",
+    )
+    .unwrap();
+    fs::write(
+        state.path().join("team.cedar"),
+        "permit(principal, action, resource);\n\
+         @id(\"not-tokyo\") forbid(principal, action, resource) when { context.arguments has \
+         target_timezone && context.arguments.target_timezone == \"Asia/Tokyo\" };\n",
+    )
+    .unwrap();
+    let steps = r#"--call convert {"source_timezone":"UTC","time":"12:00","target_timezone":"UTC"}
+        --call convert {"source_timezone":"UTC","time":"12:00","target_timezone":"Asia/Tokyo"}
+        --call convert_time {} --call get_current_time {"timezone":"UTC"}"#;
+    let peers = peers();
+    let server = peers.python_server("mcp-server-time", &["--local-timezone", "UTC"]);
+    for client in [LEGACY, AUTO].into_iter().flatten() {
+        let mut command = peers.driver(*client);
+        command.args(steps.split_whitespace()).args(["--", env!("CARGO_BIN_EXE_toolgate"), "wrap"]);
+        command.arg("--config").arg(&config).arg("--").args(&server);
+        let report = report(command);
+        assert_eq!(report["tools"], json!(["convert"]), "{client:?}: {report}");
+        let call = |index: usize| &report["calls"][index]["result"];
+        assert_eq!(
+            call(0)["structuredContent"]["time_difference"],
+            "+0.0h",
+            "{client:?}: {report}"
+        );
+        assert!(call(0)["_meta"]["toolgate/call_uuid"].is_string(), "{client:?}: {report}");
+        let codes =
+            [1, 2, 3].map(|index| call(index)["_meta"]["code"].as_str().unwrap_or_default());
+        assert_eq!(
+            codes,
+            ["POLICY_DENIED", "UNKNOWN_TOOL", "TOOL_INACTIVE"],
+            "{client:?}: {report}"
+        );
+        assert_eq!(call(1)["_meta"]["rule"], "team: not-tokyo", "{client:?}");
+    }
+}
+
 #[test]
 fn failures_that_the_server_reports_itself_keep_their_words() {
     let steps = r#"--call no-such-tool {} --call get-sum {"a":1,"b":"x"}"#;

@@ -58,6 +58,7 @@ fn findings(inspection: &Inspection) -> Vec<String> {
     if inspection.tools.is_empty() {
         return findings;
     }
+    findings.extend(inspection.collisions());
     let settings = inspection.settings();
     if settings.safety.is_some() {
         for tool in inspection.tools.iter().filter(|tool| tool.tier().is_none()) {

@@ -88,6 +88,14 @@ impl Inspection {
         listed.unwrap_or_else(|| tools.unlisted(name))
     }
 
+    /// New names of tools that do not hold, because another tool has them.
+    #[must_use]
+    pub fn collisions(&self) -> Vec<String> {
+        let listed: Vec<_> = self.tools.iter().map(|tool| tool.id().clone()).collect();
+        let collisions = self.governance.stack.overrides.configured().collisions(&listed);
+        collisions.iter().map(ToString::to_string).collect()
+    }
+
     /// The chain.
     #[must_use]
     pub fn chain(&self) -> &Chain {
