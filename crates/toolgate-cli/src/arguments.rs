@@ -13,7 +13,7 @@ const STYLES: styling::Styles = styling::Styles::styled()
     .literal(styling::AnsiColor::Cyan.on_default().bold())
     .placeholder(styling::AnsiColor::Cyan.on_default());
 
-/// Middleware, gateway and governed terminal for MCP (Model Context Protocol).
+/// Middleware and gateway for MCP (Model Context Protocol).
 ///
 /// Every tool call of an AI agent is seen, checked, permitted, bounded and recorded.
 #[derive(Debug, Parser)]
