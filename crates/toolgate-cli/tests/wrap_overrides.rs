@@ -284,3 +284,14 @@ fn a_change_while_running_changes_names_and_texts() {
     let names = definitions(&mut session, json!({}));
     assert_eq!(names[0]["name"], "shout");
 }
+
+#[test]
+fn an_allow_list_knows_the_names_that_clients_see() {
+    let folder = Governed::new("[namespaces.default.tools.\"main/echo\"]\nname = \"say\"\n");
+    let mut session = folder.start();
+    assert_eq!(refusal(&mut session, "say", json!({"allowedTools": ["say"]})), None);
+    assert_eq!(refusal(&mut session, "say", json!({"allowedTools": ["main/echo"]})), None);
+    // The own name is retired: it means no tool.
+    let refused = refusal(&mut session, "say", json!({"allowedTools": ["echo"]}));
+    assert!(refused.is_some(), "an allow list with a retired name lets the tool pass");
+}

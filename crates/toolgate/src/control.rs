@@ -48,6 +48,15 @@ impl Control {
         Some((control, if rest.is_empty() { None } else { Some(rest.finish()) }))
     }
 
+    /// Turns names that a client sees into the servers' own, once, at the door; a name that means no tool any
+    /// more allows none.
+    pub fn translate(&mut self, own_name: impl Fn(&str) -> Option<String>) {
+        for list in &mut self.allowed {
+            let names = list.names.iter().filter_map(|name| own_name(name)).collect();
+            *list = Arc::new(AllowedTools { selectors: list.selectors.clone(), names });
+        }
+    }
+
     /// Whether it narrows anything.
     #[must_use]
     pub fn narrows(&self) -> bool {
@@ -63,22 +72,31 @@ impl Control {
 
 /// `_meta.allowedTools`: selectors (`server/tool`), or names of tools on any server; globs in both.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AllowedTools(Vec<Selector>);
+pub struct AllowedTools {
+    selectors: Vec<Selector>,
+    /// Names without a server and without wildcards: what a client sees.
+    names: Vec<String>,
+}
 
 impl AllowedTools {
     fn read(json: &Json) -> Self {
-        let entries = json.array().unwrap_or_default();
-        Self(entries.iter().filter_map(|entry| Self::selector(&entry.text()?)).collect())
-    }
-
-    fn selector(text: &str) -> Option<Selector> {
-        text.parse().or_else(|_| format!("*/{text}").parse()).ok()
+        let mut allowed = Self { selectors: Vec::new(), names: Vec::new() };
+        for entry in json.array().unwrap_or_default() {
+            let Some(text) = entry.text() else { continue };
+            if !text.contains(['/', '*', '?']) {
+                allowed.names.push(text.into_owned());
+            } else if let Ok(selector) = text.parse().or_else(|_| format!("*/{text}").parse()) {
+                allowed.selectors.push(selector);
+            }
+        }
+        allowed
     }
 
     /// Whether the list has this tool.
     #[must_use]
     pub fn covers(&self, tool: &ToolId) -> bool {
-        self.0.iter().any(|selector| selector.covers(tool))
+        self.names.iter().any(|name| name == tool.name())
+            || self.selectors.iter().any(|selector| selector.covers(tool))
     }
 }
 
@@ -106,6 +124,14 @@ mod tests {
             |server: &str, name: &str| control.allowed[0].covers(&ToolId::new(server, name));
         assert!(covers("any", "x") && covers("s", "yes") && !covers("t", "yes"));
         assert_eq!(lift(r#"{"policyId":"p"}"#).unwrap().1, None);
+    }
+
+    #[test]
+    fn names_that_clients_see_mean_the_tools_behind_them() {
+        let (mut control, _) = lift(r#"{"allowedTools":["seen","gone","s/z"]}"#).unwrap();
+        control.translate(|name| (name == "seen").then(|| "own".to_owned()));
+        let covers = |name: &str| control.allowed[0].covers(&ToolId::new("s", name));
+        assert!(covers("own") && covers("z") && !covers("seen") && !covers("gone"));
     }
 
     #[test]

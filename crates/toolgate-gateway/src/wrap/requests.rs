@@ -71,7 +71,7 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
     let mut cx = hub.context(message, cancel);
     let mut end = Upstream::new(hub, &governance, message);
     if let Some((control, rest)) = message.member("_meta").as_ref().and_then(Control::lift) {
-        cx = hub.inherit(cx, control);
+        cx = narrowed(hub, &governance, cx, control);
         end = end.with_meta(rest);
     }
     let arguments = message.member("arguments");
@@ -91,6 +91,12 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
         governance.chain().call(&mut cx, call, &Refused(unknown)).await
     };
     owed.reply(outcome.into_reply()).await;
+}
+
+/// The context with what narrows the request: its own control data, and what it inherits.
+fn narrowed(hub: &Hub, governance: &Governance, cx: Context, mut control: Control) -> Context {
+    control.translate(|name| own_name(governance, name));
+    hub.inherit(cx, control)
 }
 
 /// The server's own name of the tool that a name on the wire means; `None` where it means none any more.
@@ -120,7 +126,7 @@ async fn list(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
     let mut cx = hub.context(message, cancel);
     let mut end = Upstream::new(hub, &governance, message);
     if let Some((control, rest)) = message.member("_meta").as_ref().and_then(Control::lift) {
-        cx = hub.inherit(cx, control);
+        cx = narrowed(hub, &governance, cx, control);
         end = end.with_meta(rest);
     }
     if governance.needs_all_tools() && governance.tools.must_ask(None) {
@@ -142,7 +148,7 @@ async fn request(hub: &Hub, message: &Message, cancel: CancellationToken, owed: 
     let mut end = Upstream::new(hub, &governance, message);
     // No layer narrows these, but control data is for us: no server sees it.
     if let Some((control, rest)) = message.member("_meta").as_ref().and_then(Control::lift) {
-        cx = hub.inherit(cx, control);
+        cx = narrowed(hub, &governance, cx, control);
         end = end.with_meta(rest);
     }
     let request = Request { method: message.method().into(), params: message.params() };
