@@ -1,7 +1,7 @@
 //! `toolgate wrap`: one client over stdio, one server as a child process, the chain in between.
 //!
-//! The two directions are [`client`] and [`server`]; a request that the chain looks at takes the way
-//! through [`requests`] and [`upstream`], everything else is passed on as the bytes that came in.
+//! The two directions are `client` and `server`; a request that the chain looks at takes the way
+//! through `requests` and `upstream`, everything else is passed on as the bytes that came in.
 
 mod asking;
 mod client;
