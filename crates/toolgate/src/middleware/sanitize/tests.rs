@@ -151,7 +151,7 @@ fn prose_and_code_stay() {
         "class=\"sk-folding-cube sk-cube-with-a-very-long-name-indeed-it-is\"",
         "bearer authentication-mechanisms-are-described-elsewhere",
         "Authorization: required for all of it",
-        "npm_config_registry=https://registry.npmjs.org/ and pypi-server",
+        "npm_config_registry=https://registry.example.org/ and pypi-server",
         "https://example.com:8080/a@b and git@github.com:me/x.git",
         "AKIA is a prefix, ghp_ too, and eyJ is how base64 of {\" begins",
         "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----",
