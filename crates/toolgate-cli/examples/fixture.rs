@@ -307,6 +307,11 @@ fn tools() -> Vec<Value> {
     reject["inputSchema"] = json!({"type": "object", "additionalProperties": false,
         "properties": {"code": {"type": "integer"}, "message": {"type": "string"}}});
     tools.push(reject);
+    if std::env::args().any(|option| option == "--bad-schema") {
+        let mut bad = tool("bad_schema", json!({"readOnlyHint": true}));
+        bad["inputSchema"] = json!({"type": "no such type"});
+        tools.push(bad);
+    }
     tools
 }
 

@@ -1,8 +1,12 @@
 //! `toolgate check`
 
-use std::{ffi::OsString, io::Write as _, process::ExitCode};
+use std::{ffi::OsString, io::Write as _, path::Path, process::ExitCode, sync::Arc};
 
 use clap::Args;
+use toolgate::{
+    Call, Context, Middleware as _, ToolId,
+    middleware::validate::{Validate, ValidateConfig},
+};
 use toolgate_gateway::wrap::Inspection;
 
 use crate::overlay::Overlay;
@@ -10,7 +14,8 @@ use crate::overlay::Overlay;
 /// Check the config: keys, chain order, policies, selectors and, with a server, its tools
 ///
 /// With a server (after `--`, or named in the config) it is started and asked for its tools: tools
-/// without a tier and selectors that cover nothing are found too. Exits with 0 if all is well, with 1 if
+/// without a tier, selectors that cover nothing, names that collide and schemas that cannot be used are
+/// found too. Exits with 0 if all is well, with 1 if
 /// something needs a look, with 2 if the config is refused.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
@@ -52,6 +57,20 @@ impl Check {
     }
 }
 
+/// Tools whose published schema could not be checked against: judged by the layer that would do it.
+fn unusable_schemas(inspection: &Inspection) -> Vec<String> {
+    let strict = ValidateConfig { input_schema: true, strict: true, ..ValidateConfig::default() };
+    let Ok(validate) = Validate::new(&strict, Path::new("")) else { return Vec::new() };
+    let cx = Context::new(Arc::new(inspection.session().clone()));
+    let unusable = inspection.tools.iter().filter(|tool| {
+        let verdict = validate.explain(&cx, &Call::new(Arc::clone(tool), None));
+        verdict.is_some_and(|verdict| !verdict.allowed && verdict.rule == "strict")
+    });
+    let tell =
+        |id: &ToolId| format!("the input schema of `{id}` cannot be used to check arguments");
+    unusable.map(|tool| tell(tool.id())).collect()
+}
+
 /// What needs a look.
 fn findings(inspection: &Inspection) -> Vec<String> {
     let mut findings = Vec::new();
@@ -59,6 +78,7 @@ fn findings(inspection: &Inspection) -> Vec<String> {
         return findings;
     }
     findings.extend(inspection.collisions());
+    findings.extend(unusable_schemas(inspection));
     let settings = inspection.settings();
     if settings.safety.is_some() {
         for tool in inspection.tools.iter().filter(|tool| tool.tier().is_none()) {
