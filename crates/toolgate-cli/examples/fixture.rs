@@ -2,7 +2,7 @@
 //!
 //! Written by hand, without an SDK: an SDK would not let it misbehave. `--page-size N` splits the
 //! listing, `--extra-tool NAME` adds a tool, with a title and a schema, that answers with the line that
-//! it got; `--die-at-start`, `--hang-initialize`, `--noise`, `--ignore-eof` and `--ignore-term` do what
+//! it got; `--die-at-start`, `--hang-initialize`, `--modern-only`, `--noise`, `--ignore-eof` and `--ignore-term` do what
 //! they say. The request `vendor/grow` adds such a tool while it runs. Requests of 2026-07-28 are answered in their own form.
 
 #![expect(
@@ -118,6 +118,9 @@ impl Server {
 
     fn answer(&self, method: &str, id: &Value, params: &Value, line: &str) {
         let is_modern = params["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28";
+        if self.has("--modern-only") && !is_modern {
+            return self.error(id, -32602, "no protocol version in _meta");
+        }
         let mut result = match method {
             "server/discover" => json!({
                 "supportedVersions": ["2026-07-28"],

@@ -141,6 +141,16 @@ fn a_modern_client_is_served_without_initialize() {
 }
 
 #[test]
+fn a_modern_client_that_does_not_introduce_itself_is_served_too() {
+    // The server refuses whatever carries no version, also what toolgate asks on its own account.
+    let mut session = Session::fixture(&["--safety", "readonly"], &["--modern-only"]);
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let params = json!({"name": "echo", "arguments": {"text": "hi"}, "_meta": meta});
+    assert_eq!(text(&session.request("tools/call", params)), "hi");
+}
+
+#[test]
 fn the_parent_of_a_nested_call_is_recorded_and_never_reaches_the_tool() {
     let mut session = Session::fixture(&[], &[]);
     session.initialize();

@@ -37,7 +37,7 @@ pub(crate) async fn read(hub: Arc<Hub>, mut input: impl AsyncRead + Unpin) {
 async fn take(hub: &Arc<Hub>, line: Line) {
     match line {
         Line::Whole(line) => match split_batch(&line, &hub.limits) {
-            None => take_one(hub, line, None).await,
+            None => take_one(hub, line).await,
             Some(Ok(messages)) => take_batch(hub, messages).await,
             Some(Err(error)) => {
                 let code = code_of(error.kind());
@@ -54,10 +54,6 @@ async fn take(hub: &Arc<Hub>, line: Line) {
 }
 
 async fn take_batch(hub: &Arc<Hub>, messages: Vec<Bytes>) {
-    if messages.is_empty() {
-        let failure = Failure::new(Code::InvalidRequest, "an empty batch");
-        return hub.refuse(None, &failure).await;
-    }
     let parse = |line| Message::parse(line, &hub.limits);
     let messages: Vec<Result<Message, Refused>> = messages.into_iter().map(parse).collect();
     let is_request =
@@ -74,7 +70,7 @@ async fn take_batch(hub: &Arc<Hub>, messages: Vec<Bytes>) {
     }
 }
 
-async fn take_one(hub: &Arc<Hub>, line: Bytes, batch: Option<Arc<Batch>>) {
+async fn take_one(hub: &Arc<Hub>, line: Bytes) {
     let message = match Message::parse(line, &hub.limits) {
         Ok(message) => message,
         Err(refused) => return refuse(hub, &refused).await,
@@ -89,13 +85,13 @@ async fn take_one(hub: &Arc<Hub>, line: Bytes, batch: Option<Arc<Batch>>) {
                 watch_start(hub, id.clone());
             }
         }
-        (Shape::Request, "tools/call") => requests::take_up(hub, message, batch),
+        (Shape::Request, "tools/call") => requests::take_up(hub, message, None),
         (Shape::Request, "tools/list") if governance.chain().sees_listings() => {
-            requests::take_up(hub, message, batch);
+            requests::take_up(hub, message, None);
         }
         (Shape::Request, "tools/list") => drop(forward(hub, &message, Waiter::Listing).await),
         (Shape::Request, _) if governance.chain().sees_requests() || is_controlled(&message) => {
-            requests::take_up(hub, message, batch);
+            requests::take_up(hub, message, None);
         }
         (Shape::Request, _) => drop(forward(hub, &message, Waiter::Client).await),
         _ => pass(hub, message).await,

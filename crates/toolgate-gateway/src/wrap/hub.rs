@@ -202,18 +202,17 @@ impl Hub {
     /// The client as it introduced itself, with `initialize` or, from 2026-07-28 on, with this request.
     fn client_of(&self, meta: Option<&Json>) -> Option<Arc<ClientInfo>> {
         let mut facts = lock(&self.client);
-        if let Some(meta) = meta
-            && let Some(text) = meta.get(era::META_CLIENT_INFO)
+        let Some(meta) = meta else { return facts.info.clone() };
+        if facts.modern.is_none()
+            && let Some(version) = meta.get(era::META_PROTOCOL_VERSION)
         {
-            if facts.info_text.as_ref() != Some(&text) {
-                facts.info = client_info(&text);
-                facts.info_text = Some(text);
-            }
-            if let Some(version) = meta.get(era::META_PROTOCOL_VERSION)
-                && facts.modern.is_none()
-            {
-                facts.modern = version.text().map(Cow::into_owned);
-            }
+            facts.modern = version.text().map(Cow::into_owned);
+        }
+        if let Some(text) = meta.get(era::META_CLIENT_INFO)
+            && facts.info_text.as_ref() != Some(&text)
+        {
+            facts.info = client_info(&text);
+            facts.info_text = Some(text);
         }
         facts.info.clone()
     }

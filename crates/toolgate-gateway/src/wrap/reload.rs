@@ -39,7 +39,19 @@ impl ConfigWatch {
     /// Waits until the file has changed and is left alone. Cancel safe.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
+        // Given up while the file settles, the change is still to be read.
+        let unread = Unread(&self.changed);
         while tokio::time::timeout(SETTLE, self.changed.notified()).await.is_ok() {}
+        std::mem::forget(unread);
+    }
+}
+
+/// A change that was noticed and not handed on yet.
+struct Unread<'a>(&'a Notify);
+
+impl Drop for Unread<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
     }
 }
 
@@ -91,4 +103,19 @@ pub(super) fn reload(hub: &Hub, source: &SettingsSource) {
 
 fn refused(why: &str) {
     tracing::error!("the changed config is refused, the old one stays in force: {why}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_that_nobody_waited_for_to_the_end_is_not_lost() {
+        let watch = ConfigWatch::new(None);
+        watch.changed.notify_one();
+        let given_up = tokio::time::timeout(SETTLE / 10, watch.changed()).await;
+        assert!(given_up.is_err(), "it waits until the file is left alone");
+        let told = tokio::time::timeout(Duration::from_secs(20), watch.changed()).await;
+        assert!(told.is_ok(), "the change was lost");
+    }
 }
