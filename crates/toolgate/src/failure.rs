@@ -46,6 +46,7 @@ struct Inner {
     retry: Retry,
     retry_after: Option<Duration>,
     rpc: Option<RpcError>,
+    told: Vec<(&'static str, serde_json::Value)>,
 }
 
 /// A JSON-RPC error object.
@@ -95,6 +96,7 @@ impl Failure {
             retry: entry.retry,
             retry_after: None,
             rpc: None,
+            told: Vec::new(),
         }))
     }
 
@@ -180,6 +182,13 @@ impl Failure {
         self
     }
 
+    /// With a fact for machines, which stands beside the code where the client reads it.
+    #[must_use]
+    pub fn tell(mut self, name: &'static str, value: impl Into<serde_json::Value>) -> Self {
+        self.0.told.push((name, value.into()));
+        self
+    }
+
     /// Replaces the message.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
@@ -248,6 +257,12 @@ impl Failure {
         Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
     }
 
+    /// Facts for machines, by name.
+    #[must_use]
+    pub fn facts(&self) -> &[(&'static str, serde_json::Value)] {
+        &self.0.told
+    }
+
     /// The error of the server that it came from.
     #[must_use]
     pub fn rpc(&self) -> Option<&RpcError> {
@@ -272,6 +287,9 @@ impl Failure {
             }
             if let Some(seconds) = self.retry_after_seconds() {
                 data.insert("retry_after".to_owned(), seconds.into());
+            }
+            for (name, value) in &self.0.told {
+                data.insert((*name).to_owned(), value.clone());
             }
         }
         RpcError {

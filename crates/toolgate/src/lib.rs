@@ -13,6 +13,7 @@ mod outcome;
 mod registry;
 #[cfg(feature = "schema")]
 mod schema;
+mod selection;
 mod selector;
 pub mod settings;
 pub mod stack;
@@ -32,6 +33,7 @@ pub use middleware::{Boxed, Explained, Hooks, Info, Middleware, Order};
 pub use next::{Endpoint, Next, Replay};
 pub use outcome::{Outcome, Reply, ToolResult};
 pub use registry::{Class, Code, Delivery, Entry, Retry};
+pub use selection::{Facts, Selection};
 pub use selector::{BadSelector, Selector};
 pub use settings::ToolSettings;
 pub use tier::{Hints, Tier, UnknownTier};

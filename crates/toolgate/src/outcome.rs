@@ -99,6 +99,12 @@ impl Outcome {
         Self { class, result: None, failure: Some(failure), origin: None }
     }
 
+    /// Nothing ran: the caller reads what would, and the failure says why it did not.
+    #[must_use]
+    pub fn shown(failure: Failure, result: ToolResult) -> Self {
+        Self { result: Some(result), ..Self::failed(failure) }
+    }
+
     /// With the line that it came in, to be forwarded as it is unless a layer changes the outcome.
     #[must_use]
     pub fn with_origin(mut self, line: Bytes) -> Self {

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
     middleware::audit::Target,
+    selection::{Facts, Selection},
     selector::Selector,
     settings::{ChainOrder, Switch},
     stack::DEFAULT_ORDER,
@@ -50,6 +51,21 @@ inline_schema!(
     "Time",
     json_schema!({"type": "string", "pattern": "^([0-9]+(ms|s|m|h)|off)$", "examples": ["60s"]})
 );
+
+impl JsonSchema for Selection {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Selection".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (glob, facts) = (Selector::json_schema(generator), generator.subschema_for::<Facts>());
+        json_schema!({"anyOf": [glob, facts]})
+    }
+}
 
 impl JsonSchema for ChainOrder {
     fn inline_schema() -> bool {

@@ -260,7 +260,11 @@ impl Settings {
     pub fn tier_rules(&self) -> TierRules {
         let rules = self.tools.iter();
         let rules = rules.filter_map(|(s, tool)| tool.tier.map(|tier| (s.clone(), tier)));
+        let categories = self.tools.iter();
+        let categories =
+            categories.filter_map(|(s, tool)| Some((s.clone(), tool.category.as_deref()?.into())));
         TierRules::new(rules.collect(), self.annotations == Annotations::Trust)
+            .with_categories(categories.collect())
     }
 
     /// What the response limit is set to, or `None` when nothing is limited: neither all results nor

@@ -17,6 +17,7 @@ pub struct Tool {
     definition: Option<Json>,
     hints: Hints,
     tier: Option<Tier>,
+    category: Option<Arc<str>>,
 }
 
 impl Tool {
@@ -24,7 +25,8 @@ impl Tool {
     #[must_use]
     pub fn unlisted(id: ToolId, rules: &TierRules) -> Self {
         let tier = rules.tier(&id, Hints::default());
-        Self { id, definition: None, hints: Hints::default(), tier }
+        let category = rules.category(&id);
+        Self { id, definition: None, hints: Hints::default(), tier, category }
     }
 
     /// A tool with the definition that its server published.
@@ -32,7 +34,8 @@ impl Tool {
     pub fn listed(id: ToolId, definition: Json, rules: &TierRules) -> Self {
         let hints = hints(&definition);
         let tier = rules.tier(&id, hints);
-        Self { id, definition: Some(definition), hints, tier }
+        let category = rules.category(&id);
+        Self { id, definition: Some(definition), hints, tier, category }
     }
 
     /// The same tool under another definition: what a client is shown. Who the tool is and what is known
@@ -64,6 +67,13 @@ impl Tool {
     #[must_use]
     pub fn tier(&self) -> Option<Tier> {
         self.tier
+    }
+
+    /// The category: by config, else the id of its server. What a server says about itself puts no tool
+    /// into a category.
+    #[must_use]
+    pub fn category(&self) -> &str {
+        self.category.as_deref().unwrap_or_else(|| self.id.server())
     }
 
     /// The names of the arguments, if the published schema is closed
@@ -103,10 +113,11 @@ fn hints(definition: &Json) -> Hints {
     }
 }
 
-/// What the operator says about tiers, before the tools' own annotations are asked.
+/// What the operator says about tiers, before the tools' own annotations are asked, and about categories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierRules {
     rules: Arc<[(Selector, Tier)]>,
+    categories: Arc<[(Selector, Arc<str>)]>,
     trust_annotations: bool,
 }
 
@@ -114,7 +125,21 @@ impl TierRules {
     /// Rules by selector; `trust_annotations` lets a tool's own hints speak where no rule does.
     #[must_use]
     pub fn new(rules: Vec<(Selector, Tier)>, trust_annotations: bool) -> Self {
-        Self { rules: rules.into(), trust_annotations }
+        Self { rules: rules.into(), categories: Arc::default(), trust_annotations }
+    }
+
+    /// With the categories of tools, by selector.
+    #[must_use]
+    pub fn with_categories(mut self, categories: Vec<(Selector, Arc<str>)>) -> Self {
+        self.categories = categories.into();
+        self
+    }
+
+    /// A rule that names the tool exactly wins; of several globs the first one does.
+    fn category(&self, id: &ToolId) -> Option<Arc<str>> {
+        let covering = || self.categories.iter().filter(|(selector, _)| selector.covers(id));
+        let exact = covering().find(|(selector, _)| selector.is_exact());
+        exact.or_else(|| covering().next()).map(|(_, category)| Arc::clone(category))
     }
 
     /// A rule that names the tool exactly wins; of several globs the worst tier does.

@@ -26,6 +26,8 @@ pub struct ToolSettings {
     pub status: Option<Status>,
     /// The tool's safety tier, over its own annotations.
     pub tier: Option<Tier>,
+    /// The category that the tool counts to; the name of its server if not set. For rules and metrics.
+    pub category: Option<String>,
     /// The most bytes of one result of this tool, over `limits.response_bytes`.
     #[serde(deserialize_with = "response_bytes")]
     pub response_bytes: Option<usize>,

@@ -123,6 +123,9 @@ fn render(failure: &Failure, told: &Told) -> ToolResult {
         if let Some(seconds) = failure.retry_after_seconds() {
             meta.insert("retry_after".to_owned(), seconds.into());
         }
+        for (name, value) in failure.facts() {
+            meta.insert((*name).to_owned(), value.clone());
+        }
     }
     let result = serde_json::json!({
         "content": [{"type": "text", "text": text}],
