@@ -148,7 +148,9 @@ impl Server {
             _ => return self.error(id, -32601, "no such method"),
         };
         if is_modern {
-            result["resultType"] = json!("complete");
+            if result.get("resultType").is_none() {
+                result["resultType"] = json!("complete");
+            }
             if method != "tools/call" {
                 result["ttlMs"] = json!(0);
                 result["cacheScope"] = json!("private");
@@ -246,6 +248,13 @@ impl Server {
                 }
                 text("after the flood".to_owned())
             }
+            // Asks something itself, as servers do from 2026-07-28 on; then tells what it got.
+            "rounds" if params.get("requestState").is_none() => Some(
+                json!({"resultType": "input_required", "requestState": "srv.1", "inputRequests": {"n": {
+                    "method": "elicitation/create", "params": {"mode": "form", "message": "which?",
+                        "requestedSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}}}}),
+            ),
+            "rounds" => text(line.to_owned()),
             "changed" => {
                 self.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
                 text("changed".to_owned())
@@ -298,6 +307,7 @@ fn tools() -> Vec<Value> {
             .collect();
     tools.push(tool("ask", mutating.clone()));
     tools.push(tool("spawn", mutating));
+    tools.push(tool("rounds", json!({"destructiveHint": true})));
     tools.push(tool("crash", json!({"destructiveHint": true})));
     tools.push(tool("fail", Value::Null));
     let mut structured = tool("structured", readonly.clone());
@@ -318,7 +328,11 @@ fn tools() -> Vec<Value> {
     tools
 }
 
+/// A tool that answers with the line that it got. One whose name begins with `odd` says nothing of itself.
 fn extra_tool(name: &str) -> Value {
+    if name.starts_with("odd") {
+        return json!({"name": name, "inputSchema": {"type": "object"}});
+    }
     json!({"name": name, "title": format!("The tool {name}"), "description": "Answers with what it got",
         "inputSchema": {"type": "object", "properties": {
             "path": {"type": "string"}, "mode": {"type": "string", "enum": ["copy", "move"]},

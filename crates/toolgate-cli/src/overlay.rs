@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::Args;
 use toolgate::{
-    Tier,
-    middleware::{audit::Target, retry::RetryConfig},
+    Facts, Selection, Tier,
+    middleware::{audit::Target, preconditions::ConfirmConfig, retry::RetryConfig},
     settings::{Settings, Switch},
 };
 use toolgate_gateway::{
@@ -35,6 +35,21 @@ pub(crate) struct Overlay {
     /// Allow tools up to this tier: readonly, mutating or destructive. Others are hidden and refused
     #[arg(long, value_name = "TIER", env = "TOOLGATE_SAFETY")]
     safety: Option<Tier>,
+
+    /// Have calls of tools of this tier and above confirmed: by the client's user, or with a token
+    #[arg(long, value_name = "TIER", env = "TOOLGATE_CONFIRM")]
+    confirm: Option<Tier>,
+
+    /// Show calls instead of running them: of tools that need a confirmation, or of all that are not readonly
+    #[arg(
+        long,
+        value_name = "true|false",
+        env = "TOOLGATE_DRY_RUN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    dry_run: Option<bool>,
 
     /// Where the audit goes: a file, `stderr` or `off` [default: toolgate/audit.jsonl in the state folder]
     #[arg(long, value_name = "FILE", env = "TOOLGATE_AUDIT")]
@@ -92,12 +107,34 @@ impl Overlay {
         if let Some(times) = self.retry {
             settings.retry = Some(RetryConfig { times, ..settings.retry.unwrap_or_default() });
         }
+        settings.confirm = self.confirmed(settings.confirm.take());
         match &self.audit {
             Some(target) => settings.audit.file = Target::from(target.as_str()),
             None if config.says_audit(&self.namespace)? => {}
             None => settings.audit.file = Target::File(state_folder()?.join("audit.jsonl")),
         }
         Ok(settings)
+    }
+
+    /// What has to be confirmed, by the command line over the file. `--confirm` is the operator's key where the
+    /// file has no say in it.
+    fn confirmed(&self, file: Option<ConfirmConfig>) -> Option<ConfirmConfig> {
+        let from = |tier: Tier| {
+            let tiers = Tier::ALL.into_iter().filter(move |other| *other >= tier);
+            tiers.map(|tier| Selection::Facts(Facts { tier: Some(tier), ..Facts::default() }))
+        };
+        let mut confirm = match (file, self.confirm, self.dry_run) {
+            (Some(file), ..) => file,
+            (None, Some(_), _) => ConfirmConfig { dry_run: false, ..ConfirmConfig::default() },
+            (None, None, Some(true)) => {
+                let when = from(Tier::Mutating).collect();
+                ConfirmConfig { when, ..ConfirmConfig::default() }
+            }
+            (None, None, _) => return None,
+        };
+        confirm.when.extend(self.confirm.into_iter().flat_map(from));
+        confirm.dry_run = self.dry_run.unwrap_or(confirm.dry_run);
+        Some(confirm)
     }
 
     /// The server to govern: the one named, the one on the command line, or the only one in the file.

@@ -83,8 +83,64 @@ fn provoke(code: Code) -> Option<Value> {
         Code::ToolDisabled => governed("[flags]\ndisabled = [\"main/echo\"]\n", "echo"),
         Code::RateLimited => used_up("rate", "1/h"),
         Code::QuotaExceeded => used_up("quota", "1/day"),
+        // Only preconditions of a program's own defer.
+        Code::Deferred => return None,
+        Code::DryRunPreview => governed("[confirm]\nwhen = [\"main/*\"]\n", "echo"),
+        Code::ConfirmRequired => governed(CONFIRM, "echo"),
+        Code::ConfirmDeclined => answered("decline"),
+        Code::ConfirmCancelled => answered("cancel"),
+        Code::ConfirmExpired => {
+            let governed = Governed::new(&format!("{CONFIRM}ttl = \"1s\"\n"));
+            eliciting(&governed).call("echo", json!({}))
+        }
+        Code::ConfirmTampered => confirmed_with(|_| json!({"__confirm": "tgc1t-00"})),
+        Code::ConfirmMismatch => confirmed_with(|token| json!({"__confirm": token, "text": "x"})),
+        Code::ConfirmReplayed => {
+            let mut session = Governed::new(CONFIRM).start();
+            let token = token(&session.call("echo", json!({})));
+            session.call("echo", json!({"__confirm": token}));
+            session.call("echo", json!({"__confirm": token}))
+        }
         other => panic!("nobody says how {other:?} is provoked"),
     })
+}
+
+/// Every call has to be confirmed.
+const CONFIRM: &str = "[confirm]\nwhen = [\"main/*\"]\ndry_run = false\n";
+
+/// The token of a preview.
+fn token(answer: &Value) -> String {
+    let preview = &answer["result"]["_meta"]["preview"];
+    preview["confirm_token"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+/// What a call answers that is confirmed with arguments made from the token for it.
+fn confirmed_with(arguments: impl Fn(&str) -> Value) -> Value {
+    let mut session = Governed::new(CONFIRM).start();
+    let token = token(&session.call("echo", json!({})));
+    session.call("echo", arguments(&token))
+}
+
+/// A client that can be asked.
+fn eliciting(governed: &Governed) -> Session {
+    let mut session = governed.start_silent(&[]);
+    let capabilities = json!({"elicitation": {}});
+    session.request(
+        "initialize",
+        json!({"protocolVersion": "2025-11-25", "capabilities": capabilities}),
+    );
+    session
+}
+
+/// What a call answers that the user answers so.
+fn answered(action: &str) -> Value {
+    let governed = Governed::new(CONFIRM);
+    let mut session = eliciting(&governed);
+    let id = session.post_call("echo", json!({}));
+    let asked = session.wait_for(|m| m["method"] == "elicitation/create");
+    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": action}});
+    session.send_line(&answer.to_string());
+    session.answer(id)
 }
 
 /// Calls the tool under a config.

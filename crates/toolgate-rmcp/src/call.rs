@@ -7,7 +7,7 @@ use rmcp::{
 };
 use toolgate::{
     Answer, Boxed, Call, Code, Context, Control, Endpoint, Failure, Listing, Outcome, Reply,
-    Request, RpcError, ToolId, ToolList, ToolResult,
+    Request, Round, RpcError, ToolId, ToolList, ToolResult,
 };
 use toolgate_wire::Json;
 
@@ -33,6 +33,16 @@ impl<H: ServerHandler> Governed<H> {
         for key in Control::KEYS {
             context.meta.remove(key);
             params.meta.as_mut().map(|meta| meta.remove(key));
+        }
+
+        let round = Round {
+            state: params.request_state.as_deref().map(Json::string),
+            responses: params.input_responses.as_ref().and_then(|r| Json::serialize(r).ok()),
+        };
+        if round.is_ours() {
+            cx = cx.with_round(round);
+            params.request_state = None;
+            params.input_responses = None;
         }
 
         let tool = self.tool(&params.name, &context).await;
@@ -67,8 +77,13 @@ struct CallEnd<'a, H> {
 impl<H: ServerHandler> CallEnd<'_, H> {
     /// The params as they came in, unless a layer changed the tool or its arguments; whatever else
     /// they hold (input responses, request state, `_meta`) stays.
-    fn params(&self, call: &Call) -> Result<CallToolRequestParams, Failure> {
+    fn params(&self, cx: &Context, call: &Call) -> Result<CallToolRequestParams, Failure> {
         let mut params = self.params.clone();
+        if let Some(round) = cx.resumed() {
+            let state = round.state.as_ref().and_then(Json::text);
+            params.request_state = state.map(std::borrow::Cow::into_owned);
+            params.input_responses = round.responses.as_ref().and_then(|r| r.decode().ok());
+        }
         let untouched = match (call.arguments(), &self.arguments) {
             (Some(now), Some(then)) => same(now, then),
             (None, None) => true,
@@ -86,7 +101,7 @@ impl<H: ServerHandler> CallEnd<'_, H> {
     }
 
     async fn run(&self, cx: &Context, call: &Call) -> Outcome {
-        let params = match self.params(call) {
+        let params = match self.params(cx, call) {
             Ok(params) => params,
             Err(failure) => return failure.into(),
         };

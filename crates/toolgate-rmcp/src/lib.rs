@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod asking;
 mod call;
 mod facts;
 mod governed;

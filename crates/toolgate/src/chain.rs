@@ -21,6 +21,7 @@ struct Layers {
     lists: Vec<Arc<dyn Layer>>,
     requests: Vec<Arc<dyn Layer>>,
     needs_tools: bool,
+    asks: bool,
 }
 
 /// Why a chain was refused.
@@ -69,6 +70,7 @@ impl Builder {
             lists: taking_part(|info| info.hooks.list),
             requests: taking_part(|info| info.hooks.request),
             needs_tools: infos.iter().any(|info| info.needs_tools),
+            asks: infos.iter().any(|info| info.asks),
             infos,
         })))
     }
@@ -162,6 +164,12 @@ impl Chain {
     #[must_use]
     pub fn needs_tools(&self) -> bool {
         self.0.needs_tools
+    }
+
+    /// Whether any layer may ask the client something.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.0.asks
     }
 
     /// The layers, outermost first.

@@ -12,7 +12,11 @@ use std::{
 use tokio_util::sync::CancellationToken;
 use toolgate_wire::Id;
 
-use crate::{control::Control, identity::Principal};
+use crate::{
+    asking::{Asking, Round},
+    control::Control,
+    identity::Principal,
+};
 
 /// The id of one call: a UUID of version 7, so ids sort by time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,6 +99,9 @@ pub struct Context {
     call_id: CallId,
     control: Control,
     cancel: CancellationToken,
+    asking: Asking,
+    round: Option<Round>,
+    resumed: Option<Round>,
     bag: Bag,
 }
 
@@ -109,6 +116,9 @@ impl Context {
             call_id: CallId::next(),
             control: Control::default(),
             cancel: CancellationToken::new(),
+            asking: Asking::Nobody,
+            round: None,
+            resumed: None,
             bag: Bag::default(),
         }
     }
@@ -148,6 +158,20 @@ impl Context {
         self
     }
 
+    /// With how the client can be asked something.
+    #[must_use]
+    pub fn with_asking(mut self, asking: Asking) -> Self {
+        self.asking = asking;
+        self
+    }
+
+    /// With what the client gave back of a question of ours, lifted off at the door.
+    #[must_use]
+    pub fn with_round(mut self, round: Round) -> Self {
+        self.round = Some(round);
+        self
+    }
+
     /// A context for a call made on behalf of this one: same session and client, own id, this call
     /// as its parent, cancelled when this one is.
     #[must_use]
@@ -160,9 +184,17 @@ impl Context {
             // What narrows a call narrows every call that is part of it.
             control: Control {
                 parent: Some(self.call_id.to_string().into()),
+                confirm: None,
                 ..self.control.clone()
             },
             cancel: self.cancel.child_token(),
+            // An answer to this call is none to its parts, and a part cannot be repeated by the client.
+            asking: match &self.asking {
+                Asking::Elicit(client) => Asking::Elicit(Arc::clone(client)),
+                Asking::Rounds | Asking::Nobody => Asking::Nobody,
+            },
+            round: None,
+            resumed: None,
             bag: Bag::default(),
         }
     }
@@ -225,6 +257,29 @@ impl Context {
     #[must_use]
     pub fn cancel(&self) -> &CancellationToken {
         &self.cancel
+    }
+
+    /// How the client can be asked something.
+    #[must_use]
+    pub fn asking(&self) -> &Asking {
+        &self.asking
+    }
+
+    /// What the client gave back of a question of ours. No server sees it.
+    #[must_use]
+    pub fn round(&self) -> Option<&Round> {
+        self.round.as_ref()
+    }
+
+    /// Hands the server back what is the server's: the state that it gave, and the answers to it.
+    pub fn resume(&mut self, round: Round) {
+        self.resumed = Some(round);
+    }
+
+    /// What the door sends on instead of what was lifted off.
+    #[must_use]
+    pub fn resumed(&self) -> Option<&Round> {
+        self.resumed.as_ref()
     }
 
     /// What layers leave for each other.

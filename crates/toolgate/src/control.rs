@@ -9,6 +9,8 @@ use crate::{identity::ToolId, selector::Selector};
 const PARENT: &str = "parent_call_uuid";
 const POLICY: &str = "policyId";
 const ALLOWED: &str = "allowedTools";
+const CONFIRM: &str = "toolgate/confirm";
+const DRY_RUN: &str = "toolgate/dry_run";
 
 /// What was lifted off one request's `_meta`, with what it inherits from the call that it is part of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,23 +21,29 @@ pub struct Control {
     pub policies: Vec<Arc<str>>,
     /// Lists of tools; a tool must be on each of them.
     pub allowed: Vec<Arc<AllowedTools>>,
+    /// A confirmation of this very call.
+    pub confirm: Option<Json>,
+    /// The caller only wants to see what would be called.
+    pub dry_run: bool,
 }
 
 impl Control {
     /// The members of `_meta` that are lifted off at the door. They never reach a tool.
-    pub const KEYS: [&str; 3] = [PARENT, POLICY, ALLOWED];
+    pub const KEYS: [&str; 5] = [PARENT, POLICY, ALLOWED, CONFIRM, DRY_RUN];
 
     /// Takes the control data out of `_meta`, and gives it with what is left of `_meta`, `None` if nothing
     /// is. Gives `None` if there is no control data.
     ///
     /// Data of the wrong type narrows to nothing: an allow list that is no list allows no tool, a policy
-    /// that is no text is one that nobody knows.
+    /// that is no text is one that nobody knows, and whatever stands under dry run but `false` is one.
     #[must_use]
     pub fn lift(meta: &Json) -> Option<(Self, Option<Json>)> {
         let mut rest = meta.object()?;
         let parent = rest.remove(PARENT);
         let policy = rest.remove(POLICY);
         let allowed = rest.remove(ALLOWED);
+        let confirm = rest.remove(CONFIRM);
+        let dry_run = rest.remove(DRY_RUN);
         if !rest.is_changed() {
             return None;
         }
@@ -44,6 +52,8 @@ impl Control {
             parent: parent.map(text),
             policies: policy.map(text).into_iter().collect(),
             allowed: allowed.map(|json| Arc::new(AllowedTools::read(&json))).into_iter().collect(),
+            confirm,
+            dry_run: dry_run.is_some_and(|json| json.bool() != Some(false)),
         };
         Some((control, if rest.is_empty() { None } else { Some(rest.finish()) }))
     }
@@ -60,13 +70,14 @@ impl Control {
     /// Whether it narrows anything.
     #[must_use]
     pub fn narrows(&self) -> bool {
-        !self.policies.is_empty() || !self.allowed.is_empty()
+        !self.policies.is_empty() || !self.allowed.is_empty() || self.dry_run
     }
 
     /// Adds what the call that this one is part of was narrowed to.
     pub fn inherit(&mut self, parent: &Self) {
         self.policies.extend(parent.policies.iter().cloned());
         self.allowed.extend(parent.allowed.iter().cloned());
+        self.dry_run |= parent.dry_run;
     }
 }
 
@@ -143,6 +154,16 @@ mod tests {
             assert!(!control.allowed[0].covers(&ToolId::new("s", "x")), "{text}");
         }
         assert_eq!(lift(r#"{"policyId":7}"#).unwrap().0.policies, [Arc::from("")]);
+    }
+
+    #[test]
+    fn a_dry_run_is_whatever_is_not_clearly_none() {
+        let is_dry = |text| lift(text).unwrap().0.dry_run;
+        assert!(is_dry(r#"{"toolgate/dry_run":true}"#) && is_dry(r#"{"toolgate/dry_run":"no"}"#));
+        assert!(!is_dry(r#"{"toolgate/dry_run":false}"#));
+        let (control, rest) = lift(r#"{"toolgate/confirm":"t","x":1}"#).unwrap();
+        assert_eq!(control.confirm.unwrap().as_str(), r#""t""#);
+        assert_eq!(rest.unwrap().as_str(), r#"{"x":1}"#);
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Failure {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let entry = code.entry();
         let ran = match entry.class {
-            crate::registry::Class::Denied => Ran::No,
+            crate::registry::Class::Denied | crate::registry::Class::Preview => Ran::No,
             crate::registry::Class::ToolError => Ran::Yes,
             _ if entry.retry == Retry::Safe => Ran::No,
             _ => Ran::Maybe,
@@ -326,6 +326,15 @@ const fn type_name(code: Code) -> &'static str {
         Code::ToolDisabled => "ToolDisabled",
         Code::RateLimited => "RateLimited",
         Code::QuotaExceeded => "QuotaExceeded",
+        Code::Deferred => "Deferred",
+        Code::DryRunPreview => "DryRunPreview",
+        Code::ConfirmRequired => "ConfirmRequired",
+        Code::ConfirmDeclined => "ConfirmDeclined",
+        Code::ConfirmCancelled => "ConfirmCancelled",
+        Code::ConfirmExpired => "ConfirmExpired",
+        Code::ConfirmReplayed => "ConfirmReplayed",
+        Code::ConfirmTampered => "ConfirmTampered",
+        Code::ConfirmMismatch => "ConfirmMismatch",
         Code::ToolFailed => "ToolError",
         Code::Cancelled => "Cancelled",
         Code::TimedOut => "TimedOut",

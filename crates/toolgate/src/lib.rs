@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod asking;
 mod call;
 mod chain;
 mod context;
@@ -23,6 +24,7 @@ mod tier;
 mod tool;
 mod transform;
 
+pub use asking::{Asking, Elicit, NoAnswer, Round};
 pub use call::{Answer, Call, Listing, Request, ToolList};
 pub use chain::{BadChain, Builder, Chain};
 pub use context::{Bag, CallId, ClientInfo, Context, Session};

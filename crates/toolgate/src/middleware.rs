@@ -8,6 +8,7 @@ pub mod flags;
 pub mod log;
 pub mod overrides;
 pub mod policy;
+pub mod preconditions;
 #[cfg(feature = "rate-limit")]
 pub mod rate_limit;
 pub mod response_limit;
@@ -76,6 +77,11 @@ pub trait Middleware: Send + Sync + 'static {
     /// Whether it decides on facts about the tool (its tier, its schema), so that the door has to
     /// know the server's tools before the first call.
     fn needs_tools(&self) -> bool {
+        false
+    }
+
+    /// Whether it may ask the client something, so that the door has to find out how.
+    fn asks(&self) -> bool {
         false
     }
 
@@ -163,6 +169,10 @@ impl<M: Middleware> Middleware for std::sync::Arc<M> {
 
     fn needs_tools(&self) -> bool {
         (**self).needs_tools()
+    }
+
+    fn asks(&self) -> bool {
+        (**self).asks()
     }
 
     fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
@@ -255,6 +265,7 @@ pub struct Info {
     pub(crate) hooks: Hooks,
     pub(crate) order: &'static [Order],
     pub(crate) needs_tools: bool,
+    pub(crate) asks: bool,
 }
 
 impl fmt::Debug for Info {
@@ -271,6 +282,7 @@ impl<M: Middleware> Layer for M {
             hooks: self.hooks(),
             order: self.order(),
             needs_tools: self.needs_tools(),
+            asks: self.asks(),
         }
     }
 

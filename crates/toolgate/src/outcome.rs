@@ -65,6 +65,8 @@ pub struct Outcome {
     result: Option<ToolResult>,
     failure: Option<Failure>,
     origin: Option<Bytes>,
+    /// The answer is not the tool's, and the tool did not run.
+    is_ours: bool,
 }
 
 /// What goes to the client.
@@ -89,20 +91,26 @@ impl Outcome {
             (_, true) => Class::InputRequired,
             _ => Class::Ok,
         };
-        Self { class, result: Some(result), failure: None, origin: None }
+        Self { class, result: Some(result), failure: None, origin: None, is_ours: false }
     }
 
     /// The call did not end well.
     #[must_use]
     pub fn failed(failure: Failure) -> Self {
         let class = failure.code().entry().class;
-        Self { class, result: None, failure: Some(failure), origin: None }
+        Self { class, result: None, failure: Some(failure), origin: None, is_ours: false }
     }
 
     /// Nothing ran: the caller reads what would, and the failure says why it did not.
     #[must_use]
     pub fn shown(failure: Failure, result: ToolResult) -> Self {
         Self { result: Some(result), ..Self::failed(failure) }
+    }
+
+    /// Nothing ran yet: a layer asks for input, with this result.
+    #[must_use]
+    pub fn asked(result: ToolResult) -> Self {
+        Self { is_ours: true, ..Self::answered(result) }
     }
 
     /// With the line that it came in, to be forwarded as it is unless a layer changes the outcome.
@@ -148,6 +156,7 @@ impl Outcome {
         match (&self.failure, self.class) {
             (Some(failure), _) => failure.has_run(),
             (None, Class::Preview) => Ran::No,
+            (None, _) if self.is_ours => Ran::No,
             (None, _) => Ran::Yes,
         }
     }

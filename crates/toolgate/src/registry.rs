@@ -170,6 +170,33 @@ registry! {
     /// The calls of this day are used up.
     QuotaExceeded = "QUOTA_EXCEEDED", Denied, Useless, Result(429), expected,
         "wait for the next day, or ask the operator for more";
+    /// A precondition says: not now.
+    Deferred = "DEFERRED", Denied, Safe, Result(429), expected,
+        "wait as long as `retry_after` says, then call again";
+    /// Nothing ran: a dry run shows what would.
+    DryRunPreview = "DRY_RUN_PREVIEW", Preview, Useless, Result(403), expected,
+        "read which key is missing, and who holds it";
+    /// Nothing ran: the call has to be confirmed first.
+    ConfirmRequired = "CONFIRM_REQUIRED", Preview, Useless, Result(403), expected,
+        "ask the user, then repeat the same call with the token";
+    /// The user said no.
+    ConfirmDeclined = "CONFIRM_DECLINED", Denied, Useless, Result(403), expected,
+        "do not repeat the call: the user does not want it";
+    /// The user closed the question without an answer.
+    ConfirmCancelled = "CONFIRM_CANCELLED", Denied, Useless, Result(403), expected,
+        "call again if the user wants to be asked again";
+    /// The confirmation came too late.
+    ConfirmExpired = "CONFIRM_EXPIRED", Denied, Useless, Result(403), expected,
+        "call again without it for a new one";
+    /// The confirmation was used before.
+    ConfirmReplayed = "CONFIRM_REPLAYED", Denied, Useless, Result(403), expected,
+        "call again without it for a new one: each works once";
+    /// The confirmation is none of ours, or was changed.
+    ConfirmTampered = "CONFIRM_TAMPERED", Denied, Useless, Result(403), expected,
+        "repeat the token exactly as it was given, or call again without it for a new one";
+    /// The confirmation is for another call.
+    ConfirmMismatch = "CONFIRM_MISMATCH", Denied, Useless, Result(403), expected,
+        "repeat the call with exactly the arguments that were shown, or call again without the token";
     /// The tool raised an error.
     ToolFailed = "TOOL_FAILED", ToolError, Useless, Result(-32603), expected,
         "read the message and correct the call";

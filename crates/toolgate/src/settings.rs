@@ -14,6 +14,7 @@ use crate::{
         flags::FlagsConfig,
         log::LogConfig,
         policy::{PolicyConfig, PrincipalPattern},
+        preconditions::{ConfirmConfig, PreconditionRule},
         response_limit::{self, Keep, ResponseLimitConfig},
         retry::RetryConfig,
         timeout,
@@ -60,6 +61,10 @@ pub struct Settings {
     pub policy: Option<String>,
     /// Policies of single principals, on top.
     pub principals: Vec<(PrincipalPattern, String)>,
+    /// `[confirm]`
+    pub confirm: Option<ConfirmConfig>,
+    /// `[[preconditions]]`
+    pub preconditions: Vec<PreconditionRule>,
     /// Where files that settings name are looked for.
     pub folder: PathBuf,
     /// `[log]`; needs somewhere to write to, which the program gives.

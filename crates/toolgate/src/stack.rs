@@ -2,6 +2,8 @@
 
 mod layers;
 
+use std::sync::Arc;
+
 use layers::Layers;
 
 use crate::{
@@ -15,6 +17,7 @@ use crate::{
         log::{self, Log, LogSink},
         overrides::{self, CurrentOverrides, OverrideTools},
         policy,
+        preconditions::{self, Approvals, Precondition},
         response_limit::{self, ResponseLimit},
         retry::{self, Retry},
         safety::{self, Safety},
@@ -34,6 +37,7 @@ pub const DEFAULT_ORDER: &[(&str, &str)] = &[
     (response_limit::NAME, "bounds whatever leaves, error results too"),
     (call_id::NAME, "results of failures have an id too"),
     (error_results::NAME, "renders whatever failed inside of it"),
+    (preconditions::CONFIRM_ARGUMENT, "nobody sees or checks the reserved argument"),
     (log::NAME, "sees denials and runs; the outcome tells which it was"),
     (audit::NAME, "sees denials and runs; the outcome tells which it was"),
     (trail::NAME, "sees denials and runs; the outcome tells which it was"),
@@ -44,6 +48,7 @@ pub const DEFAULT_ORDER: &[(&str, &str)] = &[
     (policy::NAME, "who may call what; its denials cost nothing further in"),
     (safety::NAME, "what is denied here costs nothing further in"),
     (RATE_LIMIT, "only what is permitted uses up what is rationed"),
+    (preconditions::NAME, "a person is asked only about calls that nothing else refuses"),
     (retry::NAME, "only what was permitted is tried again"),
     (timeout::NAME, "each attempt has its own time"),
     (SANITIZE, "cleans what the tool says before anybody sees or keeps it"),
@@ -71,6 +76,10 @@ pub struct Parts {
     /// What was used up of rates and quotas so far.
     #[cfg(feature = "rate-limit")]
     pub counters: crate::middleware::rate_limit::Counters,
+    /// Confirmations that were given out and used so far; made when first needed.
+    pub approvals: Option<Arc<Approvals>>,
+    /// Preconditions of the program's own, by their ids for `[[preconditions]]`.
+    pub preconditions: Vec<Arc<dyn Precondition>>,
     /// The tools that somebody has looked at, for a namespace that quarantines new ones.
     pub known: KnownTools,
 }
@@ -135,8 +144,9 @@ pub fn build_with(settings: &Settings, parts: Parts) -> Result<Stack, StackError
 /// The same, unfinished: layers of your own go inside of those that the settings describe.
 pub fn builder(settings: &Settings) -> Result<(Builder, Option<AuditSink>), StackError> {
     let audit = AuditSink::open(&settings.audit, &settings.redact)?;
-    let layers = Layers::new(settings, &Parts::default())?;
-    Ok((ordered(settings, &layers, &Parts::default(), audit.as_ref())?, audit))
+    let parts = Parts::default();
+    let layers = Layers::new(settings, &parts)?;
+    Ok((ordered(settings, &layers, &parts, audit.as_ref())?, audit))
 }
 
 impl Stack {
@@ -161,6 +171,7 @@ fn finish(
     audit: Option<AuditSink>,
 ) -> Result<Stack, StackError> {
     let layers = Layers::new(settings, &parts)?;
+    let parts = Parts { approvals: Some(layers.approvals()), ..parts };
     let chain = ordered(settings, &layers, &parts, audit.as_ref())?.build()?;
     Ok(Stack { chain, audit, overrides: layers.overrides, parts })
 }
@@ -251,6 +262,7 @@ fn heeded(settings: &Settings, parts: &Parts, layers: &[String]) -> Result<(), S
         (filter::NAME, "`status` of a tool or `new_tools`", settings.filters_tools()),
         (flags::NAME, "`[flags]`", settings.flags.is_some()),
         (policy::NAME, "a policy", settings.binds_policies()),
+        (preconditions::NAME, "`[confirm]` or `[[preconditions]]`", settings.has_preconditions()),
     ];
     for (layer, setting, is_set) in asked.into_iter().chain(Layers::asked(settings)) {
         if is_set && !layers.iter().any(|name| name == layer) {

@@ -6,6 +6,8 @@ use std::ffi::OsString;
 pub const VARIABLES: &[(&str, &str)] = &[
     ("TOOLGATE_CONFIG", "the config file, as `--config`"),
     ("TOOLGATE_SAFETY", "the highest tier that is allowed, as `--safety`"),
+    ("TOOLGATE_CONFIRM", "the tier from which on calls are confirmed, as `--confirm`"),
+    ("TOOLGATE_DRY_RUN", "`true` or `false`: whether calls are only shown, as `--dry-run`"),
     ("TOOLGATE_AUDIT", "where the audit goes, as `--audit`"),
     ("TOOLGATE_LIMIT", "the most bytes of one result, as `--limit`"),
     ("TOOLGATE_TIMEOUT", "how long a call may take, as `--timeout`"),

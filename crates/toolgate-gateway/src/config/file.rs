@@ -14,6 +14,7 @@ use toolgate::{
         flags::FlagsConfig,
         log::LogConfig,
         policy::{PolicyConfig, PrincipalPattern},
+        preconditions::{ConfirmConfig, PreconditionRule},
         retry::RetryConfig,
         sanitize::SanitizeConfig,
         validate::ValidateConfig,
@@ -51,6 +52,10 @@ macro_rules! with_layers {
             trail: Option<TrailConfig>,
             /// Tools that are switched off for a while.
             flags: Option<FlagsConfig>,
+            /// What needs a confirmation before it is called.
+            confirm: Option<ConfirmConfig>,
+            /// What else must hold before some tools are called.
+            preconditions: Option<Vec<PreconditionRule>>,
             /// What the arguments of calls must fit.
             validate: Option<ValidateConfig>,
             /// What is cleaned out of results.
@@ -67,6 +72,8 @@ macro_rules! with_layers {
                     log: self.log.clone(),
                     trail: self.trail.clone(),
                     flags: self.flags.clone(),
+                    confirm: self.confirm.clone(),
+                    preconditions: self.preconditions.clone(),
                     validate: self.validate.clone(),
                     sanitize: self.sanitize.clone(),
                 }
@@ -129,6 +136,8 @@ pub(super) struct Layers {
     pub(super) log: Option<LogConfig>,
     pub(super) trail: Option<TrailConfig>,
     pub(super) flags: Option<FlagsConfig>,
+    pub(super) confirm: Option<ConfirmConfig>,
+    pub(super) preconditions: Option<Vec<PreconditionRule>>,
     pub(super) validate: Option<ValidateConfig>,
     pub(super) sanitize: Option<SanitizeConfig>,
 }
@@ -144,6 +153,8 @@ impl Layers {
             log: self.log.or(shared.log),
             trail: self.trail.or(shared.trail),
             flags: self.flags.or(shared.flags),
+            confirm: self.confirm.or(shared.confirm),
+            preconditions: self.preconditions.or(shared.preconditions),
             validate: self.validate.or(shared.validate),
             sanitize: self.sanitize.or(shared.sanitize),
         }

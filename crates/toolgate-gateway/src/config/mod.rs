@@ -175,6 +175,8 @@ impl Config {
             principals: namespace.principals.into_iter().collect(),
             folder: self.path.parent().map(Path::to_owned).unwrap_or_default(),
             log: layers.log,
+            confirm: layers.confirm,
+            preconditions: layers.preconditions.unwrap_or_default(),
             validate: layers.validate,
             sanitize: layers.sanitize,
         };

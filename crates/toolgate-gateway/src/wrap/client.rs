@@ -106,6 +106,9 @@ fn is_controlled(message: &Message) -> bool {
 
 /// Notifications, and answers to what the server asked: passed on as they are.
 async fn pass(hub: &Arc<Hub>, message: Message) {
+    if hub.questions.take(&message) {
+        return;
+    }
     match message.method() {
         "notifications/cancelled" => {
             if let Some(id) = message.member("requestId").and_then(Id::from_json) {

@@ -20,6 +20,7 @@ use super::{
     governance::Governance,
     memory::{Acquaintances, Memory},
     pending::{Arrival, PendingTable, Waiter},
+    questions::{self, Questions},
 };
 use crate::outbox::Outbox;
 
@@ -31,7 +32,8 @@ pub(crate) struct Hub {
     pub(crate) session: Arc<Session>,
     pub(crate) limits: Limits,
     pub(crate) most_in_flight: usize,
-    pub(crate) to_client: Outbox,
+    pub(crate) to_client: Arc<Outbox>,
+    pub(crate) questions: Arc<Questions>,
     pub(crate) pending: Arc<PendingTable>,
     pub(crate) tasks: TaskTracker,
     pub(crate) start_timeout: std::time::Duration,
@@ -76,13 +78,15 @@ impl Hub {
         start_timeout: std::time::Duration,
         memory: Memory,
     ) -> Self {
+        let to_client = Arc::new(Outbox::new());
         Self {
             server,
             governance: ArcSwap::from_pointee(governance),
-            session: Arc::new(session),
             limits: Limits { max_bytes: settings.limits.message_bytes, ..Limits::default() },
             most_in_flight: settings.limits.in_flight,
-            to_client: Outbox::new(),
+            questions: Arc::new(Questions::new(Arc::clone(&to_client), &session.id)),
+            to_client,
+            session: Arc::new(session),
             pending: Arc::default(),
             tasks: TaskTracker::new(),
             start_timeout,
@@ -193,10 +197,15 @@ impl Hub {
     pub(crate) fn context(&self, message: &Message, cancel: CancellationToken) -> Context {
         let meta = message.member("_meta");
         let client = self.client_of(meta.as_ref());
-        Context::new(Arc::clone(&self.session))
+        let cx = Context::new(Arc::clone(&self.session))
             .with_client(client)
             .with_request_id(message.id().cloned())
-            .with_cancel(cancel)
+            .with_cancel(cancel);
+        if !self.governance.load().chain().asks() {
+            return cx;
+        }
+        let initialize = lock(&self.client).initialize.clone();
+        cx.with_asking(questions::asking(&self.questions, meta.as_ref(), initialize.as_ref()))
     }
 
     /// The client as it introduced itself, with `initialize` or, from 2026-07-28 on, with this request.

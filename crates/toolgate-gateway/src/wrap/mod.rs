@@ -11,6 +11,7 @@ mod inspect;
 mod life;
 mod memory;
 mod pending;
+mod questions;
 mod reload;
 mod reply;
 mod requests;

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 use toolgate::{
-    Call, Code, Context, Control, Failure, Listing, Outcome, Reply, Request, Tool,
+    Call, Code, Context, Control, Failure, Listing, Outcome, Reply, Request, Round, Tool,
     middleware::overrides::Resolved,
 };
 use toolgate_wire::{Json, Message};
@@ -73,6 +73,14 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
     if let Some((control, rest)) = message.member("_meta").as_ref().and_then(Control::lift) {
         cx = narrowed(hub, &governance, cx, control);
         end = end.with_meta(rest);
+    }
+    let round = Round {
+        state: message.member("requestState"),
+        responses: message.member("inputResponses"),
+    };
+    if round.is_ours() {
+        cx = cx.with_round(round);
+        end = end.without_round();
     }
     let arguments = message.member("arguments");
     let outcome = if let Some(tool) = tool(hub, &governance, &name, &cx).await {

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use toolgate::{
-    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Ran, Request,
+    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Ran, Request, Round,
     RpcError, ToolList, ToolResult,
 };
 use toolgate_wire::{Id, Json, Message, Shape};
@@ -28,6 +28,8 @@ pub(crate) struct Upstream<'a> {
     meta: Meta,
     /// The tool's own name, where the client calls it by another.
     name: Option<Json>,
+    /// The state that the client gave back is ours.
+    has_our_round: bool,
     tried: AtomicBool,
 }
 
@@ -47,6 +49,7 @@ impl<'a> Upstream<'a> {
             message,
             meta: Meta::AsItCame,
             name: None,
+            has_our_round: false,
             tried: AtomicBool::new(false),
         }
     }
@@ -63,6 +66,13 @@ impl<'a> Upstream<'a> {
         self
     }
 
+    /// Sends neither `requestState` nor `inputResponses` of the client, unless a layer hands the server back
+    /// what is the server's.
+    pub(crate) fn without_round(mut self) -> Self {
+        self.has_our_round = true;
+        self
+    }
+
     /// The id for this attempt: the client's own the first time, so that nothing has to be rewritten.
     fn next_id(&self) -> Option<(Id, bool)> {
         if self.tried.swap(true, Ordering::Relaxed) {
@@ -72,11 +82,19 @@ impl<'a> Upstream<'a> {
     }
 
     /// The line to send: the client's own bytes unless something changed.
-    fn line(&self, id: &Id, is_own: bool, arguments: Option<&Json>) -> Bytes {
+    fn line(
+        &self,
+        id: &Id,
+        is_own: bool,
+        arguments: Option<&Json>,
+        resumed: Option<&Round>,
+    ) -> Bytes {
         let mut body = None;
-        if (arguments.is_some() || self.name.is_some() || self.meta != Meta::AsItCame)
-            && let Some(mut params) = self.message.body()
-        {
+        let is_as_it_came = arguments.is_none()
+            && self.name.is_none()
+            && self.meta == Meta::AsItCame
+            && !self.has_our_round;
+        if !is_as_it_came && let Some(mut params) = self.message.body() {
             if let Some(arguments) = arguments {
                 params.set("arguments", arguments.clone());
             }
@@ -87,6 +105,17 @@ impl<'a> Upstream<'a> {
                 Meta::Replaced(meta) => params.set("_meta", meta.clone()),
                 Meta::Removed => drop(params.remove("_meta")),
                 Meta::AsItCame => {}
+            }
+            if self.has_our_round {
+                for (key, value) in [
+                    ("requestState", resumed.and_then(|round| round.state.as_ref())),
+                    ("inputResponses", resumed.and_then(|round| round.responses.as_ref())),
+                ] {
+                    match value {
+                        Some(value) => params.set(key, value.clone()),
+                        None => drop(params.remove(key)),
+                    }
+                }
             }
             body = Some(params.finish());
         }
@@ -99,14 +128,14 @@ impl<'a> Upstream<'a> {
 
     async fn exchange(
         &self,
-        cancel: &CancellationToken,
+        cx: &Context,
         arguments: Option<&Json>,
     ) -> Result<(Message, bool), Failure> {
         let (id, is_own) =
             self.next_id().ok_or_else(|| Failure::internal("a request without id"))?;
-        let line = self.line(&id, is_own, arguments);
+        let line = self.line(&id, is_own, arguments, cx.resumed());
         // The client's own notice reaches the server under the client's id, and only under that.
-        let answer = exchange(self.hub, cancel, id, line, is_own).await?;
+        let answer = exchange(self.hub, cx.cancel(), id, line, is_own).await?;
         Ok((answer, is_own))
     }
 }
@@ -201,7 +230,7 @@ impl Endpoint for Upstream<'_> {
     fn call<'b>(&'b self, cx: &'b mut Context, call: Call) -> Boxed<'b, Outcome> {
         Box::pin(async move {
             let changed = if call.is_changed() { call.arguments() } else { None };
-            match self.exchange(cx.cancel(), changed).await {
+            match self.exchange(cx, changed).await {
                 Ok((answer, verbatim)) => outcome(self.hub, &answer, verbatim),
                 Err(failure) => failure.into(),
             }
@@ -214,7 +243,7 @@ impl Endpoint for Upstream<'_> {
         _listing: Listing,
     ) -> Boxed<'b, Result<ToolList, Failure>> {
         Box::pin(async move {
-            let (answer, verbatim) = self.exchange(cx.cancel(), None).await?;
+            let (answer, verbatim) = self.exchange(cx, None).await?;
             if answer.shape() == Shape::Error {
                 return Err(Failure::rejected(rpc_error(&answer)));
             }
@@ -239,7 +268,7 @@ impl Endpoint for Upstream<'_> {
 
     fn request<'b>(&'b self, cx: &'b mut Context, _request: Request) -> Boxed<'b, Answer> {
         Box::pin(async move {
-            match self.exchange(cx.cancel(), None).await {
+            match self.exchange(cx, None).await {
                 Ok((answer, verbatim)) => {
                     let origin = verbatim.then(|| answer.line().clone());
                     let body = match (answer.result(), answer.error()) {

@@ -39,7 +39,7 @@ fn what_was_denied_is_never_worth_a_retry_unless_time_heals_it() {
     let denied = Code::ALL.iter().filter(|code| code.entry().class == Class::Denied);
     assert!(denied.clone().count() > 0);
     let worth = denied.filter(|code| code.entry().retry != Retry::Useless);
-    assert_eq!(worth.collect::<Vec<_>>(), [&Code::RateLimited]);
+    assert_eq!(worth.collect::<Vec<_>>(), [&Code::RateLimited, &Code::Deferred]);
 }
 
 /// Who produces a code.
@@ -122,7 +122,17 @@ async fn made(code: Code) -> Maker {
         | Code::ToolQuarantined
         | Code::ToolDisabled
         | Code::RateLimited
-        | Code::QuotaExceeded => Door,
+        | Code::QuotaExceeded
+        // Beside the layer `preconditions`, each.
+        | Code::Deferred
+        | Code::DryRunPreview
+        | Code::ConfirmRequired
+        | Code::ConfirmDeclined
+        | Code::ConfirmCancelled
+        | Code::ConfirmExpired
+        | Code::ConfirmReplayed
+        | Code::ConfirmTampered
+        | Code::ConfirmMismatch => Door,
     }
 }
 
@@ -152,7 +162,7 @@ fn a_code_says_whether_the_tool_ran() {
         let row = code.entry();
         let ran = Failure::new(*code, "").has_run();
         match row.class {
-            Class::Denied => assert_eq!(ran, Ran::No, "{code:?}"),
+            Class::Denied | Class::Preview => assert_eq!(ran, Ran::No, "{code:?}"),
             Class::ToolError => assert_eq!(ran, Ran::Yes, "{code:?}"),
             _ if row.retry == Retry::Safe => assert_eq!(ran, Ran::No, "{code:?}"),
             _ => assert_eq!(ran, Ran::Maybe, "{code:?}"),

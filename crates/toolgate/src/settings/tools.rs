@@ -111,6 +111,11 @@ impl Settings {
         self.policy.is_some() || !self.principals.is_empty()
     }
 
+    /// Whether something must hold before some tools are called.
+    pub(crate) fn has_preconditions(&self) -> bool {
+        self.confirm.is_some() || !self.preconditions.is_empty()
+    }
+
     /// What the filter is set to.
     pub(crate) fn filter(&self) -> FilterConfig {
         let with = |status: Status| {

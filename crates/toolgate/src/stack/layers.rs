@@ -6,10 +6,12 @@ use super::{Parts, StackError};
 use crate::{
     chain::Builder,
     middleware::{
+        audit::Redactor,
         filter::{self, Filter},
         flags::{self, Flags},
         overrides::{self, CurrentOverrides, Overrides},
         policy::{self, Bindings, Policies, Policy},
+        preconditions::{self, Approvals, BadPreconditions, ConfirmArgument, Gate, Preconditions},
     },
     settings::Settings,
 };
@@ -20,6 +22,7 @@ pub(super) struct Layers {
     filter: Arc<Filter>,
     flags: Option<Arc<Flags>>,
     policy: Arc<Policy>,
+    gate: Arc<Gate>,
     #[cfg(feature = "validate")]
     validate: Option<Arc<crate::middleware::validate::Validate>>,
     #[cfg(feature = "rate-limit")]
@@ -50,6 +53,7 @@ impl Layers {
             filter: Arc::new(filter.map_err(refused(filter::NAME))?),
             flags: settings.flags.clone().map(|config| Arc::new(Flags::new(config))),
             policy: Arc::new(policy),
+            gate: gate(settings, parts).map_err(refused(preconditions::NAME))?,
             #[cfg(feature = "validate")]
             validate: validate(settings)?,
             #[cfg(feature = "rate-limit")]
@@ -66,9 +70,16 @@ impl Layers {
         name: &str,
     ) -> Result<Builder, (Builder, &'static str)> {
         match name {
-            // These two are always there: what a request says to narrow itself must be heeded.
+            // These three are always there: what a request says to narrow itself must be heeded.
             filter::NAME => Ok(builder.layer(Arc::clone(&self.filter))),
             policy::NAME => Ok(builder.layer(Arc::clone(&self.policy))),
+            preconditions::NAME => Ok(builder.layer(Preconditions::new(Arc::clone(&self.gate)))),
+            preconditions::CONFIRM_ARGUMENT if self.gate.is_empty() => {
+                Err((builder, "there is neither `[confirm]` nor `[[preconditions]]`"))
+            }
+            preconditions::CONFIRM_ARGUMENT => {
+                Ok(builder.layer(ConfirmArgument::new(Arc::clone(&self.gate))))
+            }
             flags::NAME => optional(builder, self.flags.as_ref(), "there is no `[flags]`"),
             #[cfg(feature = "validate")]
             crate::middleware::validate::NAME => {
@@ -88,6 +99,11 @@ impl Layers {
         }
     }
 
+    /// What was given out and used of confirmations; for the next stack too.
+    pub(super) fn approvals(&self) -> Arc<Approvals> {
+        self.gate.approvals()
+    }
+
     /// Layers behind features, with whether a setting asks for them.
     pub(super) fn asked(settings: &Settings) -> Vec<(&'static str, &'static str, bool)> {
         let _ = settings;
@@ -104,6 +120,18 @@ impl Layers {
             (crate::middleware::sanitize::NAME, "`[sanitize]`", settings.sanitize.is_some()),
         ]
     }
+}
+
+fn gate(settings: &Settings, parts: &Parts) -> Result<Arc<Gate>, BadPreconditions> {
+    let approvals = match &parts.approvals {
+        Some(approvals) => Arc::clone(approvals),
+        None => Arc::new(Approvals::new().map_err(BadPreconditions::Random)?),
+    };
+    let redactor = Redactor::new(&settings.redact);
+    let redactor = redactor.map_err(|error| BadPreconditions::Redact(error.to_string()))?;
+    let confirm = settings.confirm.as_ref();
+    let own = &parts.preconditions;
+    Gate::new(confirm, &settings.preconditions, own, approvals, redactor).map(Arc::new)
 }
 
 fn optional<M: crate::Middleware>(

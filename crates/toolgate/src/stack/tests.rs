@@ -34,6 +34,10 @@ fn everything() -> Settings {
         audit: to_stderr(),
         tools: vec![("main/t".parse().unwrap(), renamed)],
         flags: Some(flags::FlagsConfig::default()),
+        confirm: Some(preconditions::ConfirmConfig {
+            when: vec![crate::Selection::Glob("main/*".parse().unwrap())],
+            ..Default::default()
+        }),
         #[cfg(feature = "validate")]
         validate: Some(crate::middleware::validate::ValidateConfig {
             input_schema: true,
@@ -80,7 +84,8 @@ fn refused(settings: &Settings) -> String {
 #[test]
 fn by_default_results_are_bounded_errors_told_and_calls_end() {
     let stack = build(&Settings::default()).unwrap();
-    let expected = ["response-limit", "errors-to-results", "filter", "policy", "timeout"];
+    let expected =
+        ["response-limit", "errors-to-results", "filter", "policy", "preconditions", "timeout"];
     assert_eq!(names(&stack), expected);
     assert!(stack.audit.is_none());
 }
@@ -136,8 +141,8 @@ fn an_unknown_layer_is_refused_with_the_names_there_are() {
     assert_eq!(
         refused(&unknown),
         "the chain names an unknown layer `telemetry`: the layers are `response-limit`, `call-id`, \
-         `errors-to-results`, `log`, `audit`, `audit-trail`, `overrides`, `validate`, `filter`, `flags`, `policy`, \
-         `safety`, `rate-limit`, `retry`, `timeout`, `sanitize`"
+         `errors-to-results`, `confirm-argument`, `log`, `audit`, `audit-trail`, `overrides`, `validate`, `filter`, `flags`, `policy`, \
+         `safety`, `rate-limit`, `preconditions`, `retry`, `timeout`, `sanitize`"
     );
 }
 
@@ -161,7 +166,10 @@ fn a_listed_layer_that_is_off_is_refused() {
         let settings = Settings { chain: listed(&[layer]), ..off.clone() };
         assert_eq!(refused(&settings), format!("the chain names `{layer}`, but {missing}"));
     }
-    assert_eq!(names(&build(&off).unwrap()), ["errors-to-results", "filter", "policy"]);
+    assert_eq!(
+        names(&build(&off).unwrap()),
+        ["errors-to-results", "filter", "policy", "preconditions"]
+    );
 }
 
 #[test]

@@ -98,6 +98,17 @@ impl Redactor {
             || self.has_secret_word(&lower)
     }
 
+    /// Whether a name sounds like a secret. Payloads are none: who confirms a command must see it.
+    pub(in crate::middleware) fn names_secret(&self, key: &str) -> bool {
+        let lower = key.to_lowercase();
+        self.keys.contains(&lower) || self.has_secret_word(&lower)
+    }
+
+    /// Whether a text is JSON in which something sounds like a secret.
+    pub(in crate::middleware) fn is_secret_json(&self, text: &str) -> bool {
+        text.trim_start().starts_with(['{', '[']) && self.names_secret(text)
+    }
+
     /// Whether a text is JSON with a sensitive key in it, as from clients that write nested
     /// arguments as text. What only looks like JSON is searched for the words.
     pub(in crate::middleware) fn is_sensitive_json(&self, text: &str) -> bool {

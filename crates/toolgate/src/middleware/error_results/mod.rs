@@ -138,7 +138,10 @@ fn render(failure: &Failure, told: &Told) -> ToolResult {
 /// What the caller can put right is a warning; the rest is an error.
 fn log(failure: &Failure, told: &Told, call: &Call) {
     let (tool, code) = (call.id(), failure.code().name());
-    if failure.is_expected() {
+    if failure.code().entry().class == crate::registry::Class::Preview {
+        // Nothing went wrong: the caller was shown what would happen.
+        tracing::info!(%tool, code, "the call was only shown");
+    } else if failure.is_expected() {
         tracing::warn!(%tool, code, "{}", told.message);
     } else {
         tracing::error!(%tool, code, "{}", told.message);

@@ -28,6 +28,19 @@ use crate::{
 /// The layer's name.
 pub const NAME: &str = "sanitize";
 
+/// A text without secrets of well-known kinds, for layers that show texts to people.
+pub(in crate::middleware) fn without_secrets(text: &str) -> std::borrow::Cow<'_, str> {
+    static RULES: std::sync::OnceLock<Option<Rules>> = std::sync::OnceLock::new();
+    let rules = RULES.get_or_init(|| {
+        Rules::new(&SanitizeConfig { secrets: true, defaults: true, ..Default::default() }).ok()
+    });
+    match rules {
+        Some(rules) => rules.clean(text).map_or(text.into(), Into::into),
+        // Detectors that do not compile find nothing: then nothing is shown.
+        None => "[REDACTED]".into(),
+    }
+}
+
 /// Cleans the answers of tools, of `resources/read` and of `prompts/get`.
 #[derive(Debug)]
 pub struct Sanitize {

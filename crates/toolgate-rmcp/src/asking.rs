@@ -1,0 +1,49 @@
+//! Asking the client behind an rmcp peer.
+
+use std::{fmt, sync::Arc};
+
+use rmcp::{
+    RoleServer,
+    model::{ClientResult, ElicitRequest, ServerRequest},
+    service::{Peer, RequestContext, ServiceError},
+};
+use toolgate::{Asking, Boxed, Elicit, NoAnswer};
+use toolgate_wire::{Json, era};
+
+/// How the client of a request can be asked something.
+pub(crate) fn asking(context: &RequestContext<RoleServer>) -> Asking {
+    let elicitation = context.client_capabilities().and_then(|can| can.elicitation);
+    // With nothing said it is forms, as before there were modes.
+    let has_forms = elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
+    let is_modern =
+        context.protocol_version().is_some_and(|version| era::is_modern(version.as_str()));
+    match (has_forms, is_modern) {
+        (false, _) => Asking::Nobody,
+        (true, true) => Asking::Rounds,
+        (true, false) => Asking::Elicit(Arc::new(Client(context.peer.clone()))),
+    }
+}
+
+struct Client(Peer<RoleServer>);
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+impl Elicit for Client {
+    fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, NoAnswer>> {
+        Box::pin(async move {
+            let params = params.decode().map_err(|_| NoAnswer::Unable)?;
+            let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+            match self.0.send_request(request).await {
+                Ok(ClientResult::ElicitResult(answer)) => {
+                    Json::serialize(&answer).map_err(|_| NoAnswer::Unable)
+                }
+                Ok(_) | Err(ServiceError::McpError(_)) => Err(NoAnswer::Unable),
+                Err(_) => Err(NoAnswer::Gone),
+            }
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! `__confirm`: the caller's key as an argument, for clients that cannot set `_meta`.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use toolgate_wire::Json;
+
+use super::{Fallback, Gate};
+use crate::{
+    asking::Asking,
+    call::{Call, Listing, ToolList},
+    context::Context,
+    failure::Failure,
+    middleware::{Hooks, Middleware, Order},
+    next::Next,
+    outcome::Outcome,
+    tool::Tool,
+};
+
+/// The layer's name.
+pub const NAME: &str = "confirm-argument";
+
+/// The reserved argument.
+const ARGUMENT: &str = "__confirm";
+
+/// What was lifted off the arguments.
+#[derive(Clone, Debug)]
+pub(super) struct ArgumentKey(pub(super) Json);
+
+/// Lifts `__confirm` off the arguments of gated tools before anybody checks or records them, and publishes
+/// it in their schemas.
+#[derive(Clone, Debug)]
+pub struct ConfirmArgument {
+    gate: Arc<Gate>,
+}
+
+impl ConfirmArgument {
+    /// For the tools of this gate.
+    #[must_use]
+    pub fn new(gate: Arc<Gate>) -> Self {
+        Self { gate }
+    }
+
+    fn is_of_use(&self, cx: &Context) -> bool {
+        let config = &self.gate.config;
+        let by_token = config.fallback == Fallback::Token && matches!(cx.asking(), Asking::Nobody);
+        config.boolean || by_token
+    }
+}
+
+/// The definition with the reserved argument in its schema.
+fn with_argument(tool: &Tool) -> Option<Tool> {
+    let mut definition = tool.definition()?.object()?;
+    let mut schema = definition.get("inputSchema").and_then(|json| json.object())?;
+    let mut properties = match schema.get("properties") {
+        Some(json) => json.object()?,
+        None => toolgate_wire::Object::new(),
+    };
+    let description = "Leave it out at first. The answer then says whether a confirmation is needed, \
+                       and what to put here once the user agrees.";
+    let property = json!({"type": ["string", "boolean"], "description": description});
+    properties.set(ARGUMENT, Json::value(&property));
+    schema.set("properties", properties.finish());
+    definition.set("inputSchema", schema.finish());
+    Some(tool.published(definition.finish()))
+}
+
+impl Middleware for ConfirmArgument {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        "`__confirm` is lifted off the arguments of tools that need a confirmation".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::TOOLS
+    }
+
+    fn order(&self) -> &'static [Order] {
+        const UNSEEN: &str = "nobody sees or checks the reserved argument";
+        &[
+            Order::Outside(super::NAME, "it takes what this one lifts off"),
+            Order::Outside("validate", UNSEEN),
+            Order::Outside("overrides", UNSEEN),
+            Order::Outside("audit", UNSEEN),
+            Order::Outside("log", UNSEEN),
+            Order::Outside("audit-trail", UNSEEN),
+        ]
+    }
+
+    fn needs_tools(&self) -> bool {
+        self.gate.needs_tools()
+    }
+
+    async fn call(&self, cx: &mut Context, mut call: Call, next: Next<'_>) -> Outcome {
+        if self.gate.may_ask(call.tool())
+            && let Some(mut arguments) = call.arguments().and_then(Json::object)
+            && let Some(key) = arguments.remove(ARGUMENT)
+        {
+            cx.bag_mut().put(ArgumentKey(key));
+            call.set_arguments(arguments.finish());
+        }
+        next.call(cx, call).await
+    }
+
+    async fn list(
+        &self,
+        cx: &mut Context,
+        listing: Listing,
+        next: Next<'_>,
+    ) -> Result<ToolList, Failure> {
+        let mut list = next.list(cx, listing).await?;
+        if self.is_of_use(cx) && list.tools().iter().any(|tool| self.gate.may_ask(tool)) {
+            let publish = |tool: &Arc<Tool>| match with_argument(tool) {
+                Some(published) if self.gate.may_ask(tool) => Arc::new(published),
+                _ => Arc::clone(tool),
+            };
+            list.set_tools(list.tools().iter().map(publish).collect());
+        }
+        Ok(list)
+    }
+}

@@ -1,0 +1,48 @@
+//! The preconditions that come with toolgate.
+
+use super::{Key, Precondition, Preview, Verdict};
+use crate::{call::Call, context::Context, middleware::Boxed};
+
+/// `confirm`: two keys. While the operator's is missing, calls are shown; then each one is confirmed.
+#[derive(Debug)]
+pub(super) struct ConfirmRequired {
+    dry_run: bool,
+}
+
+impl ConfirmRequired {
+    pub(super) fn new(dry_run: bool) -> Self {
+        Self { dry_run }
+    }
+}
+
+impl Precondition for ConfirmRequired {
+    fn id(&self) -> &'static str {
+        "confirm"
+    }
+
+    fn check<'a>(&'a self, _: &'a Context, _: &'a Call) -> Boxed<'a, Verdict> {
+        let verdict = if self.dry_run {
+            let why = "This deployment runs dry.".to_owned();
+            Verdict::Preview(Preview { why, missing: vec![Key::Operator, Key::Caller] })
+        } else {
+            Verdict::ask("")
+        };
+        Box::pin(std::future::ready(verdict))
+    }
+}
+
+/// `dry_run`: calls are only ever shown.
+#[derive(Debug)]
+pub(super) struct DryRun;
+
+impl Precondition for DryRun {
+    fn id(&self) -> &'static str {
+        "dry_run"
+    }
+
+    fn check<'a>(&'a self, _: &'a Context, _: &'a Call) -> Boxed<'a, Verdict> {
+        let why = "A precondition keeps this tool dry.".to_owned();
+        let verdict = Verdict::Preview(Preview { why, missing: vec![Key::Operator] });
+        Box::pin(std::future::ready(verdict))
+    }
+}

@@ -1,0 +1,234 @@
+//! Getting a confirmation, in whichever way the client can give one.
+
+use serde_json::json;
+use toolgate_wire::{Json, Limits};
+
+use super::{
+    Gate, NAME, Question,
+    approvals::{Purpose, Refusal, purpose_of},
+    argument::ArgumentKey,
+    binding::Binding,
+    preview,
+};
+use crate::{
+    asking::{Asking, NoAnswer, Round},
+    call::Call,
+    context::Context,
+    failure::Failure,
+    outcome::{Outcome, ToolResult},
+    registry::{Class, Code},
+};
+
+/// The name of our question among the input requests of a call.
+const QUESTION: &str = "toolgate_confirm";
+
+/// How a call was confirmed. Left in the bag for the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Approval {
+    /// `elicitation`, `input_response`, `token`, `boolean`, or `carried` for a further round of a call that
+    /// was confirmed before.
+    pub how: &'static str,
+}
+
+/// Whether the caller gave its key, as far as that can be told without using it up.
+pub(super) fn has_spoken(gate: &Gate, cx: &Context) -> bool {
+    given(cx).is_some_and(|json| match json.bool() {
+        Some(yes) => yes && gate.config.boolean,
+        None => json.text().is_some(),
+    })
+}
+
+/// What the caller gave as its key, in `_meta` or as an argument.
+fn given(cx: &Context) -> Option<&Json> {
+    let argument = cx.bag().get::<ArgumentKey>().map(|key| &key.0);
+    let given = cx.control().confirm.as_ref().or(argument);
+    given.filter(|json| json.bool() != Some(false) && json.as_str() != "null")
+}
+
+/// An approval for this call, or what the caller is told instead.
+pub(super) async fn obtain(
+    gate: &Gate,
+    cx: &mut Context,
+    call: &Call,
+    question: &Question,
+    rule: &str,
+) -> Result<Approval, Outcome> {
+    let binding = Binding::of(cx, call).map_err(|twice| {
+        let message = format!("The argument `{}` stands there twice", twice.0);
+        let failure = Failure::new(Code::InvalidArguments, message);
+        Outcome::from(failure.suggest("Give each argument once.").by(NAME, "readable"))
+    })?;
+    if let Some(approval) = already(gate, cx, &binding, rule)? {
+        return Ok(approval);
+    }
+    match cx.asking().clone() {
+        Asking::Rounds => Err(ask_by_result(gate, call, &binding, question)),
+        Asking::Elicit(client) => {
+            let asked = client.elicit(params(gate, call, question, false));
+            let cancel = cx.cancel().clone();
+            let answer = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Err(given_up()),
+                answer = tokio::time::timeout(gate.config.ttl, asked) => answer,
+            };
+            match answer {
+                Ok(Ok(answer)) => read(&answer, "elicitation", rule),
+                Ok(Err(NoAnswer::Unable)) => Err(by_token(gate, call, &binding, question, rule)),
+                Ok(Err(NoAnswer::Gone)) => Err(given_up()),
+                Err(_) => Err(refused(Refusal::Expired, rule)),
+            }
+        }
+        Asking::Nobody => Err(by_token(gate, call, &binding, question, rule)),
+    }
+}
+
+fn given_up() -> Outcome {
+    Failure::new(Code::Cancelled, "the client gave the call up").ran(crate::Ran::No).into()
+}
+
+/// The approval that came with the call, if one did.
+fn already(
+    gate: &Gate,
+    cx: &mut Context,
+    binding: &Binding,
+    rule: &str,
+) -> Result<Option<Approval>, Outcome> {
+    let redeem = |purpose, text: &str| {
+        let inner = gate.approvals.redeem(purpose, text, binding);
+        inner.map(str::to_owned).map_err(|refusal| refused(refusal, rule))
+    };
+    if let Some(round) = cx.round().cloned() {
+        let state = round.state.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
+        if purpose_of(&state) == Some(Purpose::Carry) {
+            let inner = redeem(Purpose::Carry, &state)?;
+            cx.resume(Round { state: uncarried(&inner), responses: round.responses });
+            return Ok(Some(Approval { how: "carried" }));
+        }
+        let answer = round.responses.as_ref().and_then(|responses| responses.get(QUESTION));
+        // A call that comes back without the answer is asked again.
+        let Some(answer) = answer else { return Ok(None) };
+        redeem(Purpose::Question, &state)?;
+        return read(&answer, "input_response", rule).map(Some);
+    }
+    let Some(given) = given(cx) else { return Ok(None) };
+    match (given.bool(), given.text()) {
+        (Some(true), _) if gate.config.boolean => Ok(Some(Approval { how: "boolean" })),
+        // Saying yes is no key here: the caller is asked as if it had said nothing.
+        (Some(_), _) => Ok(None),
+        (None, Some(token)) => {
+            redeem(Purpose::Token, &token)?;
+            Ok(Some(Approval { how: "token" }))
+        }
+        (None, None) => Err(refused(Refusal::Tampered, rule)),
+    }
+}
+
+/// The answer to a question: only a clear yes is one.
+fn read(answer: &Json, how: &'static str, rule: &str) -> Result<Approval, Outcome> {
+    let confirmed = answer.get("content").and_then(|content| content.get("confirm"));
+    let confirmed = confirmed.and_then(|json| json.bool());
+    let action = answer.get("action");
+    let action = action.as_ref().and_then(Json::text).unwrap_or_default();
+    match (action.as_ref(), confirmed) {
+        ("accept", Some(true)) => Ok(Approval { how }),
+        ("cancel", _) => {
+            let text = "The user closed the question without an answer: nothing was run";
+            Err(Failure::new(Code::ConfirmCancelled, text).by(NAME, rule).into())
+        }
+        _ => {
+            let text = "The user did not confirm the call: nothing was run";
+            Err(Failure::new(Code::ConfirmDeclined, text).by(NAME, rule).into())
+        }
+    }
+}
+
+fn refused(refusal: Refusal, rule: &str) -> Outcome {
+    let (code, text) = match refusal {
+        Refusal::Tampered => (Code::ConfirmTampered, "The confirmation is none that was given out"),
+        Refusal::Expired => (Code::ConfirmExpired, "The confirmation came too late"),
+        Refusal::Replayed => (Code::ConfirmReplayed, "The confirmation was used before"),
+        Refusal::Mismatch => (Code::ConfirmMismatch, "The confirmation is for another call"),
+        Refusal::Crowded => (Code::Overloaded, "Too many calls were confirmed in a short time"),
+    };
+    let failure = Failure::new(code, format!("{text}: nothing was run")).by(NAME, rule);
+    failure.ran(crate::Ran::No).into()
+}
+
+/// `elicitation/create`: what is asked. The mode is said where the protocol knows one.
+fn params(gate: &Gate, call: &Call, question: &Question, says_mode: bool) -> Json {
+    let why = if question.why.is_empty() { String::new() } else { format!("\n{}", question.why) };
+    let mut params = json!({
+        "message": format!("Run this call?{why}\n{}", preview::shown(gate, call)),
+        "requestedSchema": {
+            "type": "object",
+            "properties": {"confirm": {
+                "type": "boolean",
+                "title": "Run it",
+                "description": "Yes runs exactly this call, once.",
+            }},
+            "required": ["confirm"],
+        },
+    });
+    if says_mode && let Some(params) = params.as_object_mut() {
+        params.insert("mode".to_owned(), "form".into());
+    }
+    Json::value(&params)
+}
+
+fn ask_by_result(gate: &Gate, call: &Call, binding: &Binding, question: &Question) -> Outcome {
+    let state = match gate.approvals.issue(Purpose::Question, binding, gate.config.ttl, "") {
+        Ok(state) => state,
+        Err(why) => return Failure::internal(why).into(),
+    };
+    let mut asked = toolgate_wire::Object::new();
+    asked.set("method", Json::string("elicitation/create"));
+    asked.set("params", params(gate, call, question, true));
+    let mut requests = toolgate_wire::Object::new();
+    requests.set(QUESTION, asked.finish());
+    let mut result = toolgate_wire::Object::new();
+    result.set("resultType", Json::string("input_required"));
+    result.set("inputRequests", requests.finish());
+    result.set("requestState", Json::string(&state));
+    Outcome::asked(ToolResult::new(result.finish()))
+}
+
+fn by_token(
+    gate: &Gate,
+    call: &Call,
+    binding: &Binding,
+    question: &Question,
+    rule: &str,
+) -> Outcome {
+    if gate.config.fallback == super::Fallback::Refuse {
+        return preview::unconfirmed(gate, call, &question.why, rule, None);
+    }
+    match gate.approvals.issue(Purpose::Token, binding, gate.config.ttl, "") {
+        Ok(token) => preview::unconfirmed(gate, call, &question.why, rule, Some(&token)),
+        Err(why) => Failure::internal(why).into(),
+    }
+}
+
+/// A confirmed call whose server asks something itself: its state is sealed into ours, so that the client's
+/// answer goes on with the confirmation and needs no second one.
+pub(super) fn carry(gate: &Gate, cx: &Context, call: &Call, mut outcome: Outcome) -> Outcome {
+    if outcome.class() != Class::InputRequired {
+        return outcome;
+    }
+    let (Ok(binding), Some(result)) = (Binding::of(cx, call), outcome.result().cloned()) else {
+        return outcome;
+    };
+    let Some(mut object) = result.json().object() else { return outcome };
+    let inner = object.get("requestState").map_or_else(String::new, |s| s.as_str().to_owned());
+    match gate.approvals.issue(Purpose::Carry, &binding, gate.config.ttl, &inner) {
+        Ok(state) => {
+            object.set("requestState", Json::string(&state));
+            outcome.set_result(result.with_json(object.finish()));
+            outcome
+        }
+        Err(why) => Failure::internal(why).ran(crate::Ran::Maybe).into(),
+    }
+}
+
+fn uncarried(inner: &str) -> Option<Json> {
+    if inner.is_empty() { None } else { Json::parse(inner.to_owned(), &Limits::default()).ok() }
+}

@@ -1,0 +1,199 @@
+//! The gate: which preconditions hold for which tools, and what they say together.
+
+use std::{fmt, sync::Arc};
+
+use super::{
+    Approvals, ConfirmConfig, Key, Precondition, PreconditionRule, Preview, Verdict,
+    builtin::{ConfirmRequired, DryRun},
+};
+use crate::{
+    call::Call, context::Context, middleware::audit::Redactor, selection::Selection, tool::Tool,
+};
+
+/// Why the settings of preconditions were refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadPreconditions {
+    /// A rule requires a precondition that does not exist.
+    #[error("`preconditions` requires an unknown id `{id}`: there are {known}")]
+    Unknown {
+        /// The id.
+        id: String,
+        /// The ids that exist.
+        known: String,
+    },
+    /// Two preconditions have one id.
+    #[error("two preconditions have the id `{0}`: each needs one of its own")]
+    Twice(String),
+    /// A rule is about no tools, or requires nothing.
+    #[error(
+        "`{0}` is empty: a rule that never holds is worse than none; fill it, or remove the table"
+    )]
+    Empty(&'static str),
+    /// A confirmation that nobody could give in time.
+    #[error("`confirm.ttl` is shorter than a second: nobody can confirm that fast")]
+    Ttl,
+    /// `[redact]` cannot be used.
+    #[error("`[redact]` cannot be used: {0}")]
+    Redact(String),
+    /// There is no randomness for seals.
+    #[error("{0}")]
+    Random(String),
+}
+
+/// Preconditions, attached to tools.
+pub struct Gate {
+    rules: Vec<Rule>,
+    pub(super) config: ConfirmConfig,
+    pub(super) approvals: Arc<Approvals>,
+    pub(super) redactor: Redactor,
+}
+
+/// Some preconditions, for some tools.
+struct Rule {
+    when: Vec<Selection>,
+    require: Vec<Arc<dyn Precondition>>,
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("rules", &self.rules.len()).finish_non_exhaustive()
+    }
+}
+
+/// What the preconditions say together, and which of them said it.
+pub(super) struct Said {
+    pub(super) verdict: Verdict,
+    pub(super) rule: String,
+}
+
+impl Gate {
+    /// With these settings, and the preconditions that the program brings along.
+    pub fn new(
+        confirm: Option<&ConfirmConfig>,
+        rules: &[PreconditionRule],
+        own: &[Arc<dyn Precondition>],
+        approvals: Arc<Approvals>,
+        redactor: Redactor,
+    ) -> Result<Self, BadPreconditions> {
+        let config = confirm.cloned().unwrap_or_default();
+        if config.ttl.as_secs() == 0 {
+            return Err(BadPreconditions::Ttl);
+        }
+        let confirmed: Arc<dyn Precondition> = Arc::new(ConfirmRequired::new(config.dry_run));
+        let mut known: Vec<Arc<dyn Precondition>> = vec![Arc::clone(&confirmed), Arc::new(DryRun)];
+        for precondition in own {
+            let id = canonical(precondition.id());
+            if known.iter().any(|other| other.id() == id) {
+                return Err(BadPreconditions::Twice(id.to_owned()));
+            }
+            known.push(Arc::clone(precondition));
+        }
+        let mut compiled = Vec::with_capacity(rules.len() + 1);
+        if let Some(config) = confirm {
+            if config.when.is_empty() {
+                return Err(BadPreconditions::Empty("confirm.when"));
+            }
+            compiled.push(Rule { when: config.when.clone(), require: vec![confirmed] });
+        }
+        for rule in rules {
+            compiled.push(compile(rule, &known)?);
+        }
+        Ok(Self { rules: compiled, config, approvals, redactor })
+    }
+
+    fn covering<'a>(&'a self, tool: &'a Tool) -> impl Iterator<Item = (&'a Rule, &'a Selection)> {
+        let hit = move |rule: &'a Rule| Some((rule, rule.when.iter().find(|s| s.covers(tool))?));
+        self.rules.iter().filter_map(hit)
+    }
+
+    /// Whether some precondition may ask for a confirmation of this tool's calls.
+    pub(super) fn may_ask(&self, tool: &Tool) -> bool {
+        self.covering(tool).any(|(rule, _)| rule.require.iter().any(|p| p.id() != "scopes"))
+    }
+
+    pub(crate) fn approvals(&self) -> Arc<Approvals> {
+        Arc::clone(&self.approvals)
+    }
+
+    /// Whether there is any rule.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    pub(super) fn needs_tools(&self) -> bool {
+        self.rules.iter().any(|rule| {
+            rule.when.iter().any(Selection::needs_tools)
+                || rule.require.iter().any(|precondition| precondition.needs_tools())
+        })
+    }
+
+    /// What all preconditions of the tool say together. The caller's own wish for a dry run counts for every
+    /// tool.
+    pub(super) async fn decide(&self, cx: &Context, call: &Call) -> Said {
+        let mut said = if cx.control().dry_run {
+            let why = "The caller asked for a dry run.".to_owned();
+            let verdict = Verdict::Preview(Preview { why, missing: vec![Key::Caller] });
+            Said { verdict, rule: "_meta.toolgate/dry_run".to_owned() }
+        } else {
+            Said { verdict: Verdict::Allow, rule: String::new() }
+        };
+        for (rule, selection) in self.covering(call.tool()) {
+            for precondition in &rule.require {
+                let verdict = precondition.check(cx, call).await;
+                let before = std::mem::discriminant(&said.verdict);
+                said.verdict = said.verdict.and(verdict);
+                if before != std::mem::discriminant(&said.verdict) {
+                    said.rule = format!("{} of {selection}", precondition.id());
+                }
+            }
+        }
+        said
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let rules = self.rules.iter().map(|rule| {
+            let when: Vec<String> = rule.when.iter().map(ToString::to_string).collect();
+            let require: Vec<&str> = rule.require.iter().map(|p| p.id()).collect();
+            format!("{} for {}", require.join(" and "), when.join(", "))
+        });
+        let rules: Vec<String> = rules.collect();
+        let dry = if self.config.dry_run && !self.is_empty() { "; dry run" } else { "" };
+        if rules.is_empty() {
+            "what the caller wants to see only is shown only".to_owned()
+        } else {
+            format!("{}{dry}", rules.join("; "))
+        }
+    }
+}
+
+/// The ids of the seed mean ours.
+pub(super) fn canonical(id: &str) -> &str {
+    match id {
+        "ConfirmRequired" | "confirm_required" => "confirm",
+        "CategoryEnabled" | "category_enabled" => "scopes",
+        other => other,
+    }
+}
+
+fn compile(
+    rule: &PreconditionRule,
+    known: &[Arc<dyn Precondition>],
+) -> Result<Rule, BadPreconditions> {
+    if rule.when.is_empty() {
+        return Err(BadPreconditions::Empty("preconditions.when"));
+    }
+    if rule.require.is_empty() {
+        return Err(BadPreconditions::Empty("preconditions.require"));
+    }
+    let find = |id: &String| {
+        let found = known.iter().find(|precondition| precondition.id() == canonical(id));
+        found.cloned().ok_or_else(|| {
+            let known: Vec<String> = known.iter().map(|p| format!("`{}`", p.id())).collect();
+            BadPreconditions::Unknown { id: id.clone(), known: known.join(", ") }
+        })
+    };
+    let require = rule.require.iter().map(find).collect::<Result<_, _>>()?;
+    Ok(Rule { when: rule.when.clone(), require })
+}

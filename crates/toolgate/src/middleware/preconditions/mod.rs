@@ -1,0 +1,148 @@
+//! Preconditions: what must hold before a tool is called; a confirmation, an open deployment, or your own.
+#![doc = include_str!("README.md")]
+
+mod approvals;
+mod argument;
+mod binding;
+mod builtin;
+mod config;
+mod confirm;
+mod gate;
+mod preview;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+use std::sync::Arc;
+
+pub use approvals::Approvals;
+pub(crate) use approvals::is_seal;
+pub use argument::{ConfirmArgument, NAME as CONFIRM_ARGUMENT};
+pub use config::{ConfirmConfig, Fallback, PreconditionRule};
+pub use confirm::Approval;
+pub use gate::{BadPreconditions, Gate};
+pub use verdict::{Key, Precondition, Preview, Question, Verdict};
+
+use crate::{
+    call::Call,
+    context::Context,
+    failure::Failure,
+    middleware::{Explained, Hooks, Middleware, Order},
+    next::Next,
+    outcome::Outcome,
+    registry::Code,
+};
+
+/// The layer's name.
+pub const NAME: &str = "preconditions";
+
+/// Runs a call only if its preconditions hold.
+#[derive(Clone, Debug)]
+pub struct Preconditions {
+    gate: Arc<Gate>,
+}
+
+impl Preconditions {
+    /// With the preconditions of this gate.
+    #[must_use]
+    pub fn new(gate: Arc<Gate>) -> Self {
+        Self { gate }
+    }
+}
+
+impl Middleware for Preconditions {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        self.gate.describe()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::CALL
+    }
+
+    fn order(&self) -> &'static [Order] {
+        const LAST: &str = "a person is asked only about calls that nothing else refuses";
+        const RECORDED: &str = "previews and refusals are decisions, and recorded";
+        &[
+            Order::Inside(super::error_results::NAME, "refusals are rendered for the caller"),
+            Order::Inside(super::log::NAME, RECORDED),
+            Order::Inside(super::trail::NAME, RECORDED),
+            Order::Inside(super::overrides::NAME, "what is confirmed is what the tool gets"),
+            Order::Inside("validate", LAST),
+            Order::Inside(super::filter::NAME, LAST),
+            Order::Inside(super::flags::NAME, LAST),
+            Order::Inside(super::policy::NAME, LAST),
+            Order::Inside(super::safety::NAME, LAST),
+            Order::Inside("scopes", LAST),
+            Order::Inside("rate-limit", LAST),
+            Order::Outside(super::retry::NAME, "a person is asked once"),
+            Order::Outside(super::timeout::NAME, "the time that a person takes is not the tool's"),
+        ]
+    }
+
+    fn needs_tools(&self) -> bool {
+        self.gate.needs_tools()
+    }
+
+    fn asks(&self) -> bool {
+        !self.gate.is_empty()
+    }
+
+    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
+        // Preconditions that are ready at once, as all built-in ones are, are explained.
+        let said = now(self.gate.decide(cx, call))?;
+        let (allowed, why) = match said.verdict {
+            Verdict::Allow => return None,
+            Verdict::Ask(_) => (true, "each call has to be confirmed first".to_owned()),
+            Verdict::Preview(preview) => {
+                let missing: Vec<&str> = preview.missing.iter().map(|key| key.name()).collect();
+                let missing = missing.join(" and ");
+                (false, format!("it is only shown: the key of the {missing} is missing"))
+            }
+            Verdict::Defer(wait) => {
+                (false, format!("not before {} from now", crate::duration::format(wait)))
+            }
+            Verdict::Deny(failure) => (false, failure.message().to_owned()),
+        };
+        Some(Explained { allowed, rule: said.rule, why })
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        let said = self.gate.decide(cx, &call).await;
+        match said.verdict {
+            Verdict::Allow => next.call(cx, call).await,
+            Verdict::Ask(question) => {
+                match confirm::obtain(&self.gate, cx, &call, &question, &said.rule).await {
+                    Ok(approval) => {
+                        cx.bag_mut().put(approval);
+                        let outcome = next.call(cx, call.clone()).await;
+                        confirm::carry(&self.gate, cx, &call, outcome)
+                    }
+                    Err(outcome) => outcome,
+                }
+            }
+            Verdict::Preview(shown) => preview::dry(&self.gate, cx, &call, &shown, &said.rule),
+            Verdict::Defer(wait) => {
+                let text = format!("`{}` may not be called right now", call.id().name());
+                Failure::new(Code::Deferred, text).retry_after(wait).by(NAME, said.rule).into()
+            }
+            Verdict::Deny(failure) => match failure.rule() {
+                Some(_) => failure.into(),
+                None => failure.by(NAME, said.rule).into(),
+            },
+        }
+    }
+}
+
+/// What a future gives that does not wait for anything; `None` if it does.
+fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut cx) {
+        std::task::Poll::Ready(value) => Some(value),
+        std::task::Poll::Pending => None,
+    }
+}
