@@ -65,9 +65,11 @@ fn provoke(code: Code) -> Option<Value> {
             session.initialize();
             session.call("rigid", json!({"keys": 1000}))
         }
-        // No answer may be sent for a cancelled call: `wrap_passes` shows that none is. The other two
-        // come from tools and layers written with the library, and are provoked there.
-        Code::Cancelled | Code::ToolFailed | Code::Refused | Code::Internal => return None,
+        // No answer may be sent for a cancelled call: `wrap_passes` shows that none is. The others come
+        // from tools, layers and preconditions written with the library, and are provoked there.
+        Code::Cancelled | Code::ToolFailed | Code::Refused | Code::Deferred | Code::Internal => {
+            return None;
+        }
         Code::PolicyDenied => {
             governed("[namespaces.default]\npolicy = \"p\"\n[policies.p]\n", "echo")
         }
@@ -83,8 +85,6 @@ fn provoke(code: Code) -> Option<Value> {
         Code::ToolDisabled => governed("[flags]\ndisabled = [\"main/echo\"]\n", "echo"),
         Code::RateLimited => used_up("rate", "1/h"),
         Code::QuotaExceeded => used_up("quota", "1/day"),
-        // Only preconditions of a program's own defer.
-        Code::Deferred => return None,
         Code::DryRunPreview => governed("[confirm]\nwhen = [\"main/*\"]\n", "echo"),
         Code::ConfirmRequired => governed(CONFIRM, "echo"),
         Code::ConfirmDeclined => answered("decline"),

@@ -126,7 +126,10 @@ impl ClientHandler for Listener {
         request: ElicitRequestParams,
         _: Asked,
     ) -> Result<ElicitResult, ErrorData> {
-        let content = json!({"name": "Ferris", "asked": request});
+        let content = match json!(request)["requestedSchema"]["properties"].get("confirm") {
+            Some(_) => json!({"confirm": true}),
+            None => json!({"name": "Ferris", "asked": request}),
+        };
         Ok(ElicitResult::new(ElicitationAction::Accept).with_content(content))
     }
 

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod catalogue;
+mod confirm;
 mod era;
 mod everything;
 mod explicit;
