@@ -307,7 +307,6 @@ fn tools() -> Vec<Value> {
             .collect();
     tools.push(tool("ask", mutating.clone()));
     tools.push(tool("spawn", mutating));
-    tools.push(tool("rounds", json!({"destructiveHint": true})));
     tools.push(tool("crash", json!({"destructiveHint": true})));
     tools.push(tool("fail", Value::Null));
     let mut structured = tool("structured", readonly.clone());
@@ -328,9 +327,9 @@ fn tools() -> Vec<Value> {
     tools
 }
 
-/// A tool that answers with the line that it got. One whose name begins with `odd` says nothing of itself.
+/// A tool that answers with the line that it got. Some say nothing of themselves.
 fn extra_tool(name: &str) -> Value {
-    if name.starts_with("odd") {
+    if name.starts_with("odd") || name == "rounds" {
         return json!({"name": name, "inputSchema": {"type": "object"}});
     }
     json!({"name": name, "title": format!("The tool {name}"), "description": "Answers with what it got",

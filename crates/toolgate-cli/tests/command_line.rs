@@ -64,8 +64,9 @@ fn the_chain_is_printed_in_order_with_its_settings() {
            3  filter             all tools active; new tools are allowed; _meta.allowedTools narrows\n  \
            4  policy             none bound\n  \
            5  safety             up to readonly; a tool without a tier is denied\n  \
-           6  retry              readonly calls, up to 2 more after a passing failure, first after 100ms\n  \
-           7  timeout            a call is cancelled after 90s\n tool\n"
+           6  preconditions      none; _meta.toolgate/dry_run shows a call instead\n  \
+           7  retry              readonly calls, up to 2 more after a passing failure, first after 100ms\n  \
+           8  timeout            a call is cancelled after 90s\n tool\n"
     );
 }
 

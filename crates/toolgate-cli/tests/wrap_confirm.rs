@@ -31,8 +31,16 @@ when = [{ tier = "destructive" }]
 const TOOLS: [(&str, bool); 4] =
     [("see_line", false), ("soft", false), ("hard", true), ("odd_one", true)];
 
-const EXTRA: [&str; 6] =
-    ["--extra-tool", "hard", "--extra-tool", "soft", "--extra-tool", "odd_one"];
+const EXTRA: [&str; 8] = [
+    "--extra-tool",
+    "hard",
+    "--extra-tool",
+    "soft",
+    "--extra-tool",
+    "odd_one",
+    "--extra-tool",
+    "rounds",
+];
 
 fn open() -> String {
     format!("{CONFIRM}dry_run = false\n")

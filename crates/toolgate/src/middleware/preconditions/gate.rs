@@ -161,7 +161,7 @@ impl Gate {
         let rules: Vec<String> = rules.collect();
         let dry = if self.config.dry_run && !self.is_empty() { "; dry run" } else { "" };
         if rules.is_empty() {
-            "what the caller wants to see only is shown only".to_owned()
+            "none; _meta.toolgate/dry_run shows a call instead".to_owned()
         } else {
             format!("{}{dry}", rules.join("; "))
         }
