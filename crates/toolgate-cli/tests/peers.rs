@@ -374,6 +374,43 @@ fn a_governed_server_is_the_same_for_every_client() {
     }
 }
 
+/// A call that has to be confirmed: every client asks its user in the way of its era, and the tool runs; one
+/// that cannot ask gets a token.
+#[test]
+fn every_client_can_confirm() {
+    let state = TempDir::new().unwrap();
+    let config = state.path().join("toolgate.toml");
+    let text = "[audit]\nfile = \"off\"\n[confirm]\nwhen = [\"main/*\"]\ndry_run = false\n";
+    fs::write(&config, text).unwrap();
+    let peers = peers();
+    let time = peers.python_server("mcp-server-time", &["--local-timezone", "UTC"]);
+    let fixture = Path::new(env!("CARGO_BIN_EXE_toolgate")).with_file_name("examples/fixture");
+    let modern = server(&fixture, &["--modern-only"]);
+    let run = |client: Client, steps: &str, server: &[String]| {
+        let mut command = peers.driver(client);
+        command.args(steps.split_whitespace()).args(["--", env!("CARGO_BIN_EXE_toolgate"), "wrap"]);
+        command.arg("--config").arg(&config).arg("--").args(server);
+        report(command)
+    };
+    let by_time = [LEGACY, AUTO].into_iter().flatten().map(|client| (client, &time));
+    let by_fixture = MODERN.iter().map(|client| (client, &modern));
+    for (client, server) in by_time.chain(by_fixture) {
+        let tool =
+            if server == &time { r#"get_current_time {"timezone":"UTC"}"# } else { "pid {}" };
+        let asked = run(*client, &format!("--elicitation --call {tool}"), server);
+        let result = &asked["calls"][0]["result"];
+        assert!(result["content"][0]["text"].is_string(), "{client:?}: {asked}");
+        assert_ne!(result["isError"], true, "{client:?}: {asked}");
+        let questions = asked["requests"].as_array().unwrap();
+        assert_eq!(questions.len(), 1, "{client:?}: {asked}");
+        assert!(questions[0]["params"]["message"].as_str().unwrap().starts_with("Run this call?"));
+        let shown = run(*client, &format!("--call {tool}"), server);
+        let meta = &shown["calls"][0]["result"]["_meta"];
+        assert_eq!(meta["code"], "CONFIRM_REQUIRED", "{client:?}: {shown}");
+        assert!(meta["preview"]["confirm_token"].is_string(), "{client:?}: {shown}");
+    }
+}
+
 #[test]
 fn failures_that_the_server_reports_itself_keep_their_words() {
     let steps = r#"--call no-such-tool {} --call get-sum {"a":1,"b":"x"}"#;

@@ -22,7 +22,7 @@ export const ANSWERS = {
     stopReason: 'endTurn',
     content: { type: 'text', text: 'a fixed answer' },
   },
-  elicitation: { action: 'accept', content: { name: 'Ada', check: true, integer: 7 } },
+  elicitation: { action: 'accept', content: { name: 'Ada', check: true, integer: 7, confirm: true } },
   roots: { roots: [{ uri: 'file:///tmp', name: 'tmp' }] },
 };
 

@@ -100,7 +100,7 @@ class Driver:
 
     async def on_elicitation(self, _context, params) -> types.ElicitResult:
         self.asked("elicitation/create", params)
-        return types.ElicitResult(action="accept", content={"name": "Ada", "check": True, "integer": 7})
+        return types.ElicitResult(action="accept", content={"name": "Ada", "check": True, "integer": 7, "confirm": True})
 
     async def on_roots(self, _context) -> types.ListRootsResult:
         self.asked("roots/list")
