@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use toolgate::{
     Tier,
-    middleware::{audit::Target, retry::RetryConfig},
+    middleware::{audit::Target, retry::RetryConfig, scopes},
     settings::{Settings, Switch},
 };
 use toolgate_gateway::{
@@ -91,6 +91,11 @@ impl Overlay {
         }
         if let Some(times) = self.retry {
             settings.retry = Some(RetryConfig { times, ..settings.retry.unwrap_or_default() });
+        }
+        if let Some(value) = std::env::var_os(scopes::VARIABLE) {
+            // What is no text names no scope.
+            let value = value.to_string_lossy();
+            settings.granted.variable = Some(scopes::from_variable(&value)?);
         }
         match &self.audit {
             Some(target) => settings.audit.file = Target::from(target.as_str()),

@@ -71,6 +71,7 @@ fn provoke(code: Code) -> Option<Value> {
         Code::PolicyDenied => {
             governed("[namespaces.default]\npolicy = \"p\"\n[policies.p]\n", "echo")
         }
+        Code::ScopeRejected => governed("[namespaces.default]\nscopes = [\"nothing\"]\n", "echo"),
         Code::ToolInactive => {
             governed("[namespaces.default.tools.\"main/echo\"]\nstatus = \"inactive\"\n", "echo")
         }

@@ -318,6 +318,7 @@ const fn type_name(code: Code) -> &'static str {
         Code::InvalidArguments => "ValidationError",
         Code::TierDenied => "TierDenied",
         Code::TierUnknown => "TierUnknown",
+        Code::ScopeRejected => "ScopeRejected",
         Code::Refused => "Refused",
         Code::PolicyDenied => "PolicyDenied",
         Code::ToolInactive => "ToolInactive",

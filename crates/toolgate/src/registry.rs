@@ -146,6 +146,9 @@ registry! {
     /// A tier is set and nobody says which one the tool has.
     TierUnknown = "TIER_UNKNOWN", Denied, Useless, Result(403), expected,
         "ask the operator to give the tool a tier";
+    /// The caller's scopes do not reach the tool.
+    ScopeRejected = "SCOPE_REJECTED", Denied, Useless, Result(403), expected,
+        "ask the operator to grant the scopes that the tool requires";
     /// A layer of your own refuses the call.
     Refused = "REFUSED", Denied, Useless, Result(403), expected,
         "read why, and call something else";

@@ -16,6 +16,7 @@ use crate::{
         policy::{PolicyConfig, PrincipalPattern},
         response_limit::{self, Keep, ResponseLimitConfig},
         retry::RetryConfig,
+        scopes::Granted,
         timeout,
     },
     selector::Selector,
@@ -60,6 +61,8 @@ pub struct Settings {
     pub policy: Option<String>,
     /// Policies of single principals, on top.
     pub principals: Vec<(PrincipalPattern, String)>,
+    /// `scopes` and `grants` of the namespace, and `MCP_SCOPES`.
+    pub granted: Granted,
     /// Where files that settings name are looked for.
     pub folder: PathBuf,
     /// `[log]`; needs somewhere to write to, which the program gives.

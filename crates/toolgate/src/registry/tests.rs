@@ -116,6 +116,7 @@ async fn made(code: Code) -> Maker {
         | Code::ServerProtocol
         | Code::Overloaded
         // From layers behind features: provoked through the program, and beside those layers.
+        | Code::ScopeRejected
         | Code::PolicyDenied
         | Code::ToolInactive
         | Code::ToolNotAllowed
