@@ -328,6 +328,7 @@ const fn type_name(code: Code) -> &'static str {
         Code::RateLimited => "RateLimited",
         Code::QuotaExceeded => "QuotaExceeded",
         Code::ToolFailed => "ToolError",
+        Code::OutputInvalid => "OutputInvalid",
         Code::Cancelled => "Cancelled",
         Code::TimedOut => "TimedOut",
         Code::ServerRejected => "McpError",

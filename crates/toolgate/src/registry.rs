@@ -176,6 +176,9 @@ registry! {
     /// The tool raised an error.
     ToolFailed = "TOOL_FAILED", ToolError, Useless, Result(-32603), expected,
         "read the message and correct the call";
+    /// The tool's result does not fit the output schema that it published.
+    OutputInvalid = "OUTPUT_INVALID", ToolError, Useless, Result(-32603), unexpected,
+        "report it to the server's authors";
     /// The client gave the call up.
     Cancelled = "CANCELLED", Cancelled, OnlyReadonly, Silence(-32603), expected,
         "call again if the answer is still wanted";

@@ -117,6 +117,7 @@ async fn made(code: Code) -> Maker {
         | Code::Overloaded
         // From layers behind features: provoked through the program, and beside those layers.
         | Code::ScopeRejected
+        | Code::OutputInvalid
         | Code::PolicyDenied
         | Code::ToolInactive
         | Code::ToolNotAllowed
