@@ -94,7 +94,7 @@ impl Found {
                         self.is_open |= !is_closed;
                     }
                     "allOf" | "anyOf" | "oneOf" => {
-                        left.extend(value.as_array().into_iter().flatten())
+                        left.extend(value.as_array().into_iter().flatten());
                     }
                     "if" | "then" | "else" => left.push(value),
                     "dependentSchemas" | "dependencies" => left.extend(map().map(|(_, s)| s)),
