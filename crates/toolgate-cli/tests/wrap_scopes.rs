@@ -110,28 +110,35 @@ fn cases() -> Vec<(String, Option<&'static str>, Vec<&'static str>)> {
     ]
 }
 
-#[test]
-fn what_is_listed_can_be_called_and_nothing_else_whoever_grants() {
+fn assert_listing_and_calls_agree(is_modern: bool) {
     for (config, variable, mut allowed) in cases() {
         let folder = Governed::new(&config);
-        for is_modern in [false, true] {
-            let meta = if is_modern { modern(json!({})) } else { json!({}) };
-            let mut session = bare(&folder, variable, &["--page-size", "4"]);
-            if !is_modern {
-                session.initialize();
-            }
-            let mut shown = listed_with(&mut session, meta.clone());
-            // The last one ends the server.
-            for tool in TOOLS {
-                let refused = refusal(&mut session, tool, meta.clone());
-                let expected = (!allowed.contains(&tool)).then(|| "SCOPE_REJECTED".to_owned());
-                assert_eq!(refused, expected, "{tool}, {variable:?}, {is_modern}, {config}");
-            }
-            shown.sort_unstable();
-            allowed.sort_unstable();
-            assert_eq!(shown, allowed, "{variable:?}, {is_modern}, {config}");
+        let meta = if is_modern { modern(json!({})) } else { json!({}) };
+        let mut session = bare(&folder, variable, &["--page-size", "4"]);
+        if !is_modern {
+            session.initialize();
         }
+        let mut shown = listed_with(&mut session, meta.clone());
+        // The last one ends the server.
+        for tool in TOOLS {
+            let refused = refusal(&mut session, tool, meta.clone());
+            let expected = (!allowed.contains(&tool)).then(|| "SCOPE_REJECTED".to_owned());
+            assert_eq!(refused, expected, "{tool}, {variable:?}, {config}");
+        }
+        shown.sort_unstable();
+        allowed.sort_unstable();
+        assert_eq!(shown, allowed, "{variable:?}, {config}");
     }
+}
+
+#[test]
+fn what_is_listed_can_be_called_and_nothing_else_whoever_grants() {
+    assert_listing_and_calls_agree(false);
+}
+
+#[test]
+fn what_is_listed_can_be_called_and_nothing_else_by_clients_of_2026() {
+    assert_listing_and_calls_agree(true);
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn unknown_arguments_pass_are_removed_or_refused() {
     session.wait_for_stderr("the config has changed");
     let refused = odd(&mut session);
     let code_of_unknown = "unexpected_keyword_argument";
-    let expected = pairs(&[("/zz", code_of_unknown), ("/name", code_of_unknown)]);
+    let expected = pairs(&[("/name", code_of_unknown), ("/zz", code_of_unknown)]);
     assert_eq!(issues(&refused), expected);
     assert!(!refused.to_string().contains("hunter2"), "{refused}");
 

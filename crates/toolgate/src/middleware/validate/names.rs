@@ -37,7 +37,8 @@ impl Names {
         self.is_open
     }
 
-    /// The names among the arguments that the schema does not know.
+    /// The names among the arguments that the schema does not know, sorted: in which order an object keeps
+    /// its members is nobody's business.
     pub(super) fn unexpected(&self, arguments: &Value) -> Vec<String> {
         if self.validator.is_valid(arguments) {
             return Vec::new();
@@ -47,12 +48,13 @@ impl Names {
             Kind::AdditionalProperties { unexpected } => Some(unexpected.clone()),
             _ => None,
         });
-        let names: Vec<String> = names.flatten().collect();
-        if !names.is_empty() {
-            return names;
+        let mut names: Vec<String> = names.flatten().collect();
+        if names.is_empty() {
+            // Where it knows none, the validator may say so in other words: then all are unexpected.
+            names.extend(arguments.as_object().into_iter().flat_map(|o| o.keys().cloned()));
         }
-        // Where no name is known the validator may say so in other words: then all of them are unexpected.
-        arguments.as_object().into_iter().flat_map(|object| object.keys().cloned()).collect()
+        names.sort_unstable();
+        names
     }
 }
 

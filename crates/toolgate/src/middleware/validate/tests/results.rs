@@ -80,6 +80,7 @@ async fn only_finished_successes_of_tools_that_promised_something_are_looked_at(
         (&tool, r#"{"content":[],"isError":true}"#),
         (&tool, r#"{"resultType":"input_required","inputRequests":{}}"#),
         (&tool, r#"{"resultType":"task","task":{"taskId":"1"}}"#),
+        (&tool, r#"{"resultType":"of_a_later_protocol","content":[]}"#),
         (&tool, r#"{"task":{"taskId":"1"}}"#),
         (&plain, r#"{"content":[]}"#),
         (&plain, r#"{"structuredContent":7}"#),
