@@ -2,7 +2,8 @@
 //!
 //! Written by hand, without an SDK: an SDK would not let it misbehave. `--page-size N` splits the
 //! listing, `--extra-tool NAME` adds a tool, with a title and a schema, that answers with the line that
-//! it got; `--die-at-start`, `--hang-initialize`, `--modern-only`, `--noise`, `--ignore-eof` and `--ignore-term` do what
+//! it got; `--answering` adds the tool `answer`, which answers with its argument `result` and promises structured
+//! content; `--die-at-start`, `--hang-initialize`, `--modern-only`, `--noise`, `--ignore-eof` and `--ignore-term` do what
 //! they say. The request `vendor/grow` adds such a tool while it runs. Requests of 2026-07-28 are answered in their own form.
 
 #![expect(
@@ -254,11 +255,11 @@ impl Server {
                     "method": "elicitation/create", "params": {"mode": "form", "message": "which?",
                         "requestedSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}}}}),
             ),
-            "rounds" => text(line.to_owned()),
             "changed" => {
                 self.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
                 text("changed".to_owned())
             }
+            "answer" if self.has("--answering") => Some(arguments["result"].clone()),
             name if self.extra_tools().iter().any(|extra| extra == name) => text(line.to_owned()),
             _ => {
                 self.error(id, -32602, "Unknown tool");
@@ -319,6 +320,13 @@ fn tools() -> Vec<Value> {
     reject["inputSchema"] = json!({"type": "object", "additionalProperties": false,
         "properties": {"code": {"type": "integer"}, "message": {"type": "string"}}});
     tools.push(reject);
+    if std::env::args().any(|option| option == "--answering") {
+        let mut answer = tool("answer", json!({"readOnlyHint": true}));
+        answer["outputSchema"] = json!({"type": "object", "required": ["n"], "properties": {
+            "n": {"type": "integer"}, "log": {"type": "string"},
+            "rows": {"type": "array", "minItems": 2, "items": {"type": "object"}}}});
+        tools.push(answer);
+    }
     if std::env::args().any(|option| option == "--bad-schema") {
         let mut bad = tool("bad_schema", json!({"readOnlyHint": true}));
         bad["inputSchema"] = json!({"type": "no such type"});

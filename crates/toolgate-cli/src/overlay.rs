@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use toolgate::{
     Facts, Selection, Tier,
-    middleware::{audit::Target, preconditions::ConfirmConfig, retry::RetryConfig},
+    middleware::{audit::Target, preconditions::ConfirmConfig, retry::RetryConfig, scopes},
     settings::{Settings, Switch},
 };
 use toolgate_gateway::{
@@ -108,6 +108,11 @@ impl Overlay {
             settings.retry = Some(RetryConfig { times, ..settings.retry.unwrap_or_default() });
         }
         settings.confirm = self.confirmed(settings.confirm.take());
+        if let Some(value) = std::env::var_os(scopes::VARIABLE) {
+            // What is no text names no scope.
+            let value = value.to_string_lossy();
+            settings.granted.variable = Some(scopes::from_variable(&value)?);
+        }
         match &self.audit {
             Some(target) => settings.audit.file = Target::from(target.as_str()),
             None if config.says_audit(&self.namespace)? => {}

@@ -73,6 +73,11 @@ fn provoke(code: Code) -> Option<Value> {
         Code::PolicyDenied => {
             governed("[namespaces.default]\npolicy = \"p\"\n[policies.p]\n", "echo")
         }
+        Code::ScopeRejected => governed("[namespaces.default]\nscopes = [\"nothing\"]\n", "echo"),
+        Code::OutputInvalid => {
+            let folder = Governed::new("[validate]\noutput = \"enforce\"\n");
+            folder.start_with(&["--answering"]).call("answer", json!({"result": {"content": []}}))
+        }
         Code::ToolInactive => {
             governed("[namespaces.default.tools.\"main/echo\"]\nstatus = \"inactive\"\n", "echo")
         }

@@ -16,6 +16,7 @@ pub mod retry;
 pub mod safety;
 #[cfg(feature = "sanitize")]
 pub mod sanitize;
+pub mod scopes;
 pub mod timeout;
 pub mod trail;
 #[cfg(feature = "validate")]

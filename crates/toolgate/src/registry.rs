@@ -146,6 +146,9 @@ registry! {
     /// A tier is set and nobody says which one the tool has.
     TierUnknown = "TIER_UNKNOWN", Denied, Useless, Result(403), expected,
         "ask the operator to give the tool a tier";
+    /// The caller's scopes do not reach the tool.
+    ScopeRejected = "SCOPE_REJECTED", Denied, Useless, Result(403), expected,
+        "ask the operator to grant the scopes that the tool requires";
     /// A layer of your own refuses the call.
     Refused = "REFUSED", Denied, Useless, Result(403), expected,
         "read why, and call something else";
@@ -200,6 +203,9 @@ registry! {
     /// The tool raised an error.
     ToolFailed = "TOOL_FAILED", ToolError, Useless, Result(-32603), expected,
         "read the message and correct the call";
+    /// The tool's result does not fit the output schema that it published.
+    OutputInvalid = "OUTPUT_INVALID", ToolError, Useless, Result(-32603), unexpected,
+        "report it to the server's authors";
     /// The client gave the call up.
     Cancelled = "CANCELLED", Cancelled, OnlyReadonly, Silence(-32603), expected,
         "call again if the answer is still wanted";

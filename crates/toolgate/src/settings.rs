@@ -17,6 +17,7 @@ use crate::{
         preconditions::{ConfirmConfig, PreconditionRule},
         response_limit::{self, Keep, ResponseLimitConfig},
         retry::RetryConfig,
+        scopes::Granted,
         timeout,
     },
     selector::Selector,
@@ -65,6 +66,8 @@ pub struct Settings {
     pub confirm: Option<ConfirmConfig>,
     /// `[[preconditions]]`
     pub preconditions: Vec<PreconditionRule>,
+    /// `scopes` and `grants` of the namespace, and `MCP_SCOPES`.
+    pub granted: Granted,
     /// Where files that settings name are looked for.
     pub folder: PathBuf,
     /// `[log]`; needs somewhere to write to, which the program gives.

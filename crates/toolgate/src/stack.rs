@@ -21,6 +21,7 @@ use crate::{
         response_limit::{self, ResponseLimit},
         retry::{self, Retry},
         safety::{self, Safety},
+        scopes::{self, Scopes},
         timeout::{self, Timeout},
         trail::{self, Trail},
     },
@@ -47,6 +48,7 @@ pub const DEFAULT_ORDER: &[(&str, &str)] = &[
     (flags::NAME, "what is switched off needs no further question"),
     (policy::NAME, "who may call what; its denials cost nothing further in"),
     (safety::NAME, "what is denied here costs nothing further in"),
+    (scopes::NAME, "what is denied here costs nothing further in"),
     (RATE_LIMIT, "only what is permitted uses up what is rationed"),
     (preconditions::NAME, "a person is asked only about calls that nothing else refuses"),
     (retry::NAME, "only what was permitted is tried again"),
@@ -237,6 +239,10 @@ fn add(
             Some(tier) => Ok(builder.layer(Safety::new(tier))),
             None => Err((builder, "no `safety` tier is set")),
         },
+        scopes::NAME => match settings.scopes() {
+            Some(config) => Ok(builder.layer(Scopes::new(config))),
+            None => Err((builder, "nobody grants scopes, and no tool requires any")),
+        },
         retry::NAME => match &settings.retry {
             Some(config) => Ok(builder.layer(Retry::new(config.clone()))),
             None => Err((builder, "there is no `[retry]`")),
@@ -253,6 +259,7 @@ fn add(
 fn heeded(settings: &Settings, parts: &Parts, layers: &[String]) -> Result<(), StackError> {
     let asked = [
         (safety::NAME, "`safety`", settings.safety.is_some()),
+        (scopes::NAME, "`scopes`, `grants` or `MCP_SCOPES`", settings.scopes().is_some()),
         (audit::NAME, "`audit.file`", settings.audit.file != audit::Target::Off),
         (log::NAME, "`store`", parts.log.is_some()),
         (trail::NAME, "`[trail]`", parts.trail.is_some()),

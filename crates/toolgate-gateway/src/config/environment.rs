@@ -1,4 +1,4 @@
-//! `TOOLGATE_*` variables: settings over the file, under the command line.
+//! `TOOLGATE_*` variables, and `MCP_SCOPES`: settings over the file, under the command line.
 
 use std::ffi::OsString;
 
@@ -13,6 +13,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("TOOLGATE_TIMEOUT", "how long a call may take, as `--timeout`"),
     ("TOOLGATE_RETRY", "how often readonly calls are tried again, as `--retry`"),
     ("TOOLGATE_STORE", "the store of the call log, as `--store`"),
+    ("MCP_SCOPES", "the scopes that are granted at most, with commas: `read,write`"),
     ("TOOLGATE_LOG", "how many messages toolgate writes on stderr: off, error, warn, info, debug"),
 ];
 

@@ -17,6 +17,7 @@ use toolgate::{
         preconditions::{ConfirmConfig, PreconditionRule},
         retry::RetryConfig,
         sanitize::SanitizeConfig,
+        scopes::Scope,
         validate::ValidateConfig,
     },
     settings::{Annotations, ChainOrder, LimitsConfig, Switch},
@@ -113,6 +114,11 @@ with_layers! {
         policy: Option<String>,
         /// Policies that calls of single principals must be allowed by too: `"local:*" = "NAME"`.
         principals: BTreeMap<PrincipalPattern, String>,
+        /// The scopes that all who call are granted; every tool is reached when nobody grants any.
+        scopes: Option<Vec<Scope>>,
+        /// The scopes that single principals are granted, on condition that `scopes` grants them too:
+        /// `"local:*" = ["read"]`. Those whom no pattern covers are granted none.
+        grants: Option<BTreeMap<PrincipalPattern, Vec<Scope>>>,
         /// What happens to tools that nobody has looked at; `quarantine` needs a `store`.
         new_tools: NewTools,
         /// How long what is known of a server's tools holds, as `60s`. They are asked for again after that,

@@ -16,7 +16,11 @@ use file::{File, Namespace};
 pub use reference::reference;
 pub use servers::ServerConfig;
 pub use text::Text;
-use toolgate::{Selector, middleware::audit::Target, settings::Settings};
+use toolgate::{
+    Selector,
+    middleware::{audit::Target, scopes::Granted},
+    settings::Settings,
+};
 
 pub use crate::outbound::trail::TrailConfig;
 
@@ -173,6 +177,11 @@ impl Config {
             policies: self.file.policies.clone(),
             policy: namespace.policy,
             principals: namespace.principals.into_iter().collect(),
+            granted: Granted {
+                namespace: namespace.scopes,
+                principals: namespace.grants.map(|grants| grants.into_iter().collect()),
+                variable: None,
+            },
             folder: self.path.parent().map(Path::to_owned).unwrap_or_default(),
             log: layers.log,
             confirm: layers.confirm,

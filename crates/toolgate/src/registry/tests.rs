@@ -116,6 +116,8 @@ async fn made(code: Code) -> Maker {
         | Code::ServerProtocol
         | Code::Overloaded
         // From layers behind features: provoked through the program, and beside those layers.
+        | Code::ScopeRejected
+        | Code::OutputInvalid
         | Code::PolicyDenied
         | Code::ToolInactive
         | Code::ToolNotAllowed

@@ -163,7 +163,7 @@ fn retry_and_tools_refuse_what_they_do_not_know() {
     refused::<ToolSettings>("response_bytes = 10", "`10` is too small: at least 1000 bytes");
     refused::<ToolSettings>(
         "level = 1",
-        "unknown field `level`, expected one of `status`, `tier`, `category`, `response_bytes`, `keep`, `name`, `title`, `description`, `annotations`, `defaults`, `hidden`, `original`",
+        "unknown field `level`, expected one of `status`, `tier`, `category`, `scopes`, `response_bytes`, `keep`, `name`, `title`, `description`, `annotations`, `defaults`, `hidden`, `original`",
     );
 }
 

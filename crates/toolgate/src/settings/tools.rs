@@ -12,6 +12,7 @@ use crate::{
         filter::{FilterConfig, Status},
         overrides::{self, Original, OverrideConfig},
         response_limit::{Keep, SMALLEST},
+        scopes::{Scope, ScopesConfig},
     },
     selector::Selector,
     tier::Tier,
@@ -28,6 +29,8 @@ pub struct ToolSettings {
     pub tier: Option<Tier>,
     /// The category that the tool counts to; the name of its server if not set. For rules and metrics.
     pub category: Option<String>,
+    /// The scopes that the tool requires, all of them; by its category and tier if not set.
+    pub scopes: Option<Vec<Scope>>,
     /// The most bytes of one result of this tool, over `limits.response_bytes`.
     #[serde(deserialize_with = "response_bytes")]
     pub response_bytes: Option<usize>,
@@ -114,6 +117,14 @@ impl Settings {
     /// Whether something must hold before some tools are called.
     pub(crate) fn has_preconditions(&self) -> bool {
         self.confirm.is_some() || !self.preconditions.is_empty()
+    }
+
+    /// What the scopes are set to, if anything grants or requires some.
+    pub(crate) fn scopes(&self) -> Option<ScopesConfig> {
+        let required = self.tools.iter();
+        let required = required.filter_map(|(s, tool)| Some((s.clone(), tool.scopes.clone()?)));
+        let config = ScopesConfig { granted: self.granted.clone(), required: required.collect() };
+        config.is_on().then_some(config)
     }
 
     /// What the filter is set to.

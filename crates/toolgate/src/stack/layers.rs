@@ -12,6 +12,7 @@ use crate::{
         overrides::{self, CurrentOverrides, Overrides},
         policy::{self, Bindings, Policies, Policy},
         preconditions::{self, Approvals, BadPreconditions, ConfirmArgument, Gate, Preconditions},
+        scopes::Scopes,
     },
     settings::Settings,
 };
@@ -130,8 +131,11 @@ fn gate(settings: &Settings, parts: &Parts) -> Result<Arc<Gate>, BadPrecondition
     let redactor = Redactor::new(&settings.redact);
     let redactor = redactor.map_err(|error| BadPreconditions::Redact(error.to_string()))?;
     let confirm = settings.confirm.as_ref();
-    let own = &parts.preconditions;
-    Gate::new(confirm, &settings.preconditions, own, approvals, redactor).map(Arc::new)
+    let mut own = parts.preconditions.clone();
+    if let Some(scopes) = settings.scopes() {
+        own.push(Arc::new(Scopes::new(scopes)));
+    }
+    Gate::new(confirm, &settings.preconditions, &own, approvals, redactor).map(Arc::new)
 }
 
 fn optional<M: crate::Middleware>(

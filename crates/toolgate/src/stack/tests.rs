@@ -27,7 +27,11 @@ fn to_stderr() -> AuditConfig {
 
 /// Everything is on.
 fn everything() -> Settings {
-    let renamed = ToolSettings { name: Some("other".to_owned()), ..ToolSettings::default() };
+    let renamed = ToolSettings {
+        name: Some("other".to_owned()),
+        scopes: Some(vec!["read".parse().unwrap()]),
+        ..ToolSettings::default()
+    };
     Settings {
         safety: Some(Tier::Mutating),
         retry: Some(RetryConfig::default()),
@@ -137,12 +141,14 @@ fn a_listed_chain_is_checked_like_any_other() {
 
 #[test]
 fn an_unknown_layer_is_refused_with_the_names_there_are() {
-    let unknown = Settings { chain: listed(&["telemetry"]), ..Settings::default() };
+    let unknown = Settings { chain: listed(&["telemetri"]), ..Settings::default() };
+    let names: Vec<String> = DEFAULT_ORDER.iter().map(|(name, _)| format!("`{name}`")).collect();
     assert_eq!(
         refused(&unknown),
-        "the chain names an unknown layer `telemetry`: the layers are `response-limit`, `call-id`, \
-         `errors-to-results`, `confirm-argument`, `log`, `audit`, `audit-trail`, `overrides`, `validate`, `filter`, `flags`, `policy`, \
-         `safety`, `rate-limit`, `preconditions`, `retry`, `timeout`, `sanitize`"
+        format!(
+            "the chain names an unknown layer `telemetri`: the layers are {}",
+            names.join(", ")
+        )
     );
 }
 
@@ -160,6 +166,7 @@ fn a_listed_layer_that_is_off_is_refused() {
         ("response-limit", "`limits.response_bytes` is off"),
         ("audit", "`audit.file` is off"),
         ("safety", "no `safety` tier is set"),
+        ("scopes", "nobody grants scopes, and no tool requires any"),
         ("retry", "there is no `[retry]`"),
         ("timeout", "`limits.timeout` is off"),
     ] {
@@ -176,6 +183,7 @@ fn a_listed_layer_that_is_off_is_refused() {
 fn a_setting_that_no_layer_would_heed_is_refused() {
     let selector = || "main/*".parse().unwrap();
     let limited = ToolSettings { response_bytes: Some(5000), ..ToolSettings::default() };
+    let scoped = ToolSettings { scopes: Some(Vec::new()), ..ToolSettings::default() };
     let plain = Settings::default;
     for (settings, sentence) in [
         (
@@ -189,6 +197,10 @@ fn a_setting_that_no_layer_would_heed_is_refused() {
         (
             Settings { retry: Some(RetryConfig::default()), ..plain() },
             "`[retry]` is set, but the chain does not name `retry`",
+        ),
+        (
+            Settings { tools: vec![(selector(), scoped)], ..plain() },
+            "`scopes`, `grants` or `MCP_SCOPES` is set, but the chain does not name `scopes`",
         ),
         (
             Settings { tools: vec![(selector(), limited)], ..plain() },

@@ -16,6 +16,15 @@ pub(super) struct Arguments {
     pub(super) depth: usize,
 }
 
+impl Arguments {
+    /// Takes these out at the top.
+    pub(super) fn remove(&mut self, names: &[String]) {
+        if let Some(object) = self.value.as_object_mut() {
+            object.retain(|name, _| !names.contains(name));
+        }
+    }
+}
+
 /// Why arguments cannot be checked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {

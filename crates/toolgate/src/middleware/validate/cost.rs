@@ -197,7 +197,7 @@ impl<'a> Node<'a> {
 }
 
 /// What a reference within the schema points to.
-fn resolve<'a>(root: &'a Value, reference: &Value) -> Result<&'a Value, Endless> {
+pub(super) fn resolve<'a>(root: &'a Value, reference: &Value) -> Result<&'a Value, Endless> {
     let text = reference.as_str().unwrap_or_default();
     let pointer = text.strip_prefix('#').filter(|rest| !rest.contains('%'));
     let found = pointer.and_then(|pointer| root.pointer(pointer));

@@ -1,4 +1,4 @@
-//! What is wrong with arguments, in words that name places and rules and never repeat a value.
+//! What is wrong with arguments or a result, in words that name places and rules and never repeat a value.
 
 use std::fmt::Write as _;
 
@@ -28,19 +28,40 @@ impl Issue {
     }
 
     /// The same name twice in one object.
-    pub(super) fn twice(name: &str) -> Self {
-        Self::new(inside("", name), "Given more than once", "duplicate_argument")
+    pub(super) fn twice(root: &str, name: &str) -> Self {
+        Self::new(inside(root, name), "Given more than once", "duplicate_argument")
     }
 
-    /// Arguments that cannot be read as a whole.
-    pub(super) fn unreadable() -> Self {
+    /// What cannot be read as a whole.
+    pub(super) fn unreadable(root: &str) -> Self {
         let message = "Holds a number that is too large, half a character, or too many levels";
-        Self::new(String::new(), message, "unreadable")
+        Self::new(root.to_owned(), message, "unreadable")
     }
 
-    /// What an error of the validator says. One that names several arguments is several issues.
-    pub(super) fn of(error: &ValidationError<'_>) -> Vec<Self> {
-        let path = error.instance_path().to_string();
+    /// Arguments that are a list, a text or anything else without names.
+    pub(super) fn no_object() -> Self {
+        Self::new(String::new(), "Input should be a valid object", "object_type")
+    }
+
+    /// A result without the content that was promised.
+    pub(super) fn no_content(root: &str) -> Self {
+        Self::new(root.to_owned(), "The result has no structured content", "missing")
+    }
+
+    /// An argument that the tool does not know.
+    pub(super) fn unexpected(name: &str) -> Self {
+        unexpected_name("", name)
+    }
+
+    /// Whether both tell the same.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.path == other.path && self.code == other.code
+    }
+
+    /// What an error of the validator says, with `root` before its places. One that names several
+    /// members is several issues.
+    pub(super) fn of(error: &ValidationError<'_>, root: &str) -> Vec<Self> {
+        let path = format!("{root}{}", error.instance_path());
         match error.kind() {
             Kind::Required { property } => vec![missing(&path, property.as_str().unwrap_or("?"))],
             Kind::AdditionalProperties { unexpected }
@@ -151,14 +172,18 @@ fn list(options: &Value) -> String {
 
 /// The message that the caller reads: how many issues, and for each its place, what, and its code.
 pub(super) fn text(tool: &str, issues: &[Issue]) -> String {
-    let told = issues.len().min(MOST_ISSUES);
     let count = match issues.len() {
         1 => "1 validation error".to_owned(),
         more if more > MOST_ISSUES => format!("More than {MOST_ISSUES} validation errors"),
         count => format!("{count} validation errors"),
     };
-    let mut text = format!("{count} for call[{}]", plain(tool));
-    for issue in issues.iter().take(told) {
+    format!("{count} for call[{}]{}", plain(tool), lines(issues))
+}
+
+/// Two lines for each issue: its place; what, and its code.
+pub(super) fn lines(issues: &[Issue]) -> String {
+    let mut text = String::new();
+    for issue in issues.iter().take(MOST_ISSUES) {
         let place = if issue.path.is_empty() { "(arguments)" } else { issue.path.as_str() };
         let _ = write!(
             text,
@@ -171,8 +196,24 @@ pub(super) fn text(tool: &str, issues: &[Issue]) -> String {
     text
 }
 
+/// The same for machines.
+pub(super) fn facts(issues: &[Issue]) -> Value {
+    let fact = |issue: &Issue| {
+        let [path, message, code] = [&issue.path, &issue.message, &issue.code].map(|t| plain(t));
+        serde_json::json!({"path": path, "message": message, "code": code})
+    };
+    issues.iter().take(MOST_ISSUES).map(fact).collect()
+}
+
+/// The places alone, each with its code, in one line.
+pub(super) fn places(issues: &[Issue]) -> String {
+    let told = issues.iter().take(MOST_ISSUES);
+    let told = told.map(|issue| format!("{} ({})", plain(&issue.path), plain(&issue.code)));
+    told.collect::<Vec<_>>().join(", ")
+}
+
 /// One line, and not a long one: a name must not look like a line of ours.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {
         if plain.len() > LONGEST {

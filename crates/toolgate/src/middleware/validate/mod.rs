@@ -1,20 +1,29 @@
-//! Validate: arguments are checked against a schema before a call goes any further.
+//! Validate: arguments are checked against a schema before a call goes any further, and results after it.
 #![doc = include_str!("README.md")]
 
 mod arguments;
 mod config;
 mod cost;
+mod findings;
+mod halves;
 mod issues;
+mod names;
+mod output;
 mod schema;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use arguments::Unreadable;
-pub use config::{ToolSchema, ValidateConfig};
-use issues::Issue;
-use schema::{Published, Schema};
+pub use config::{Output, ToolSchema, Unknown, ValidateConfig};
+use findings::{Found, refusal, uncheckable, without};
+#[doc(hidden)]
+pub use halves::Halves;
+use issues::{Issue, MOST_ISSUES};
+use names::Names;
+use output::Results;
+use schema::{Learnt, Published, Schema};
 
 use crate::{
     call::Call,
@@ -32,14 +41,29 @@ pub const NAME: &str = "validate";
 
 /// The rule of published schemas, in refusals and explanations.
 const INPUT_SCHEMA: &str = "inputSchema";
+/// The rule of arguments that a published schema does not name.
+const UNKNOWN: &str = "validate.unknown";
 
-/// Refuses calls whose arguments do not fit.
+/// Refuses calls whose arguments do not fit, and results that do not.
 #[derive(Debug)]
 pub struct Validate {
-    /// The operator's schemas, each with its name in refusals.
-    own: Vec<(Selector, String, Schema)>,
+    own: Vec<Own>,
+    /// What tools published, where somebody asks for it.
     published: Option<Published>,
+    /// Whether arguments must fit it.
+    fits_published: bool,
     strict: bool,
+    unknown: Unknown,
+    results: Option<Results>,
+}
+
+/// An entry of `validate.tools`, with its name in refusals.
+#[derive(Debug)]
+struct Own {
+    selector: Selector,
+    rule: String,
+    schema: Option<Schema>,
+    unknown: Option<Unknown>,
 }
 
 /// Why the settings of validate were refused.
@@ -57,15 +81,18 @@ pub enum BadValidate {
         /// The reason.
         why: String,
     },
-    /// A selector has no schema, or two.
-    #[error("`validate.tools.\"{0}\"` needs either `schema` or `schema_file`, and not both")]
+    /// A selector says nothing, or has two schemas.
+    #[error(
+        "`validate.tools.\"{0}\"` needs either `schema` or `schema_file`, and not both, or `unknown` alone"
+    )]
     OneOf(String),
     /// `strict` speaks of published schemas, and those are not checked.
     #[error("`validate.strict` needs `validate.input_schema = true`: set it, or remove `strict`")]
     Strict,
     /// There is nothing to check.
     #[error(
-        "`[validate]` checks nothing: set `input_schema = true` or `tools`, or remove the table"
+        "`[validate]` checks nothing: set `input_schema = true`, `unknown`, `output` or `tools`, or remove \
+         the table"
     )]
     Nothing,
 }
@@ -81,36 +108,103 @@ impl Validate {
             return Err(BadValidate::Strict);
         }
         let mut own = Vec::with_capacity(config.tools.len());
-        for (tools, schema) in &config.tools {
-            let selector = tools.parse()?;
-            let rule = format!("validate.tools.\"{tools}\"");
-            own.push((selector, rule, Schema::of_config(tools, schema, base)?));
+        for (tools, entry) in &config.tools {
+            own.push(Own {
+                selector: tools.parse()?,
+                rule: format!("validate.tools.\"{tools}\""),
+                schema: Schema::of_config(tools, entry, base)?,
+                unknown: entry.unknown,
+            });
         }
-        let published = config.input_schema.then(Published::default);
-        Ok(Self { own, published, strict: config.strict })
+        let asks_names = config.asks_names();
+        let published = config.input_schema || asks_names;
+        let results = match config.output {
+            Output::Off => None,
+            Output::Warn => Some(Results::new(false, config.strict)),
+            Output::Enforce => Some(Results::new(true, config.strict)),
+        };
+        Ok(Self {
+            own,
+            published: published.then(|| Published::new(INPUT_SCHEMA, asks_names)),
+            fits_published: config.input_schema,
+            strict: config.strict,
+            unknown: config.unknown,
+            results,
+        })
     }
 
-    /// The one decision.
-    fn decide(&self, call: &Call) -> Result<(), Failure> {
-        let own = || self.own.iter().filter(|(selector, ..)| call.is_covered_by(selector));
-        let published = self.published(call)?;
-        if own().next().is_none() && published.is_none() {
-            return Ok(());
+    fn covering(&self, call: &Call) -> impl Iterator<Item = &Own> {
+        self.own.iter().filter(|own| call.is_covered_by(&own.selector))
+    }
+
+    /// The schemas that the arguments must fit, each with its rule.
+    fn schemas<'a>(
+        &'a self,
+        call: &Call,
+        learnt: Option<&'a Learnt>,
+    ) -> impl Iterator<Item = (&'a str, &'a Schema)> {
+        let own = self.covering(call);
+        let own = own.filter_map(|own| Some((own.rule.as_str(), own.schema.as_ref()?)));
+        let published = learnt.filter(|_| self.fits_published);
+        let published = published.and_then(|learnt| learnt.schema.as_ref());
+        own.chain(published.map(|schema| (INPUT_SCHEMA, schema)))
+    }
+
+    /// What happens to arguments that the tool does not know, by which rule, and the names that it does.
+    /// `None` where they pass.
+    fn unknown<'a>(
+        &'a self,
+        call: &Call,
+        learnt: Option<&'a Learnt>,
+    ) -> Option<(Unknown, &'a str, &'a Names)> {
+        let names = learnt?.names.as_ref()?;
+        let said = || self.covering(call).filter_map(|own| Some((own, own.unknown?)));
+        let exact = said().find(|(own, _)| own.selector.is_exact());
+        let (unknown, rule) = match exact.or_else(|| said().max_by_key(|(_, unknown)| *unknown)) {
+            Some((own, unknown)) => (unknown, own.rule.as_str()),
+            // A schema that welcomes other names means it, unless the operator speaks of this very tool.
+            None if names.is_open() => return None,
+            None => (self.unknown, UNKNOWN),
+        };
+        (unknown != Unknown::Pass).then_some((unknown, rule, names))
+    }
+
+    /// The one decision. Gives the names of the arguments that have to go, if some have.
+    fn judge(&self, call: &Call) -> Result<Vec<String>, Failure> {
+        let learnt = self.learnt(call)?;
+        let learnt = learnt.as_deref();
+        let unknown = self.unknown(call, learnt);
+        if unknown.is_none() && self.schemas(call, learnt).next().is_none() {
+            return Ok(Vec::new());
         }
-        let refuse = |issues: &[Issue], rule: &str| {
-            Err(Failure::new(Code::InvalidArguments, issues::text(call.id().name(), issues))
-                .by(NAME, rule))
-        };
-        let arguments = match arguments::read(call.arguments()) {
+        let mut arguments = match arguments::read(call.arguments()) {
             Ok(arguments) => arguments,
-            Err(Unreadable::Twice(name)) => return refuse(&[Issue::twice(&name)], "readable"),
-            Err(Unreadable::Other) => return refuse(&[Issue::unreadable()], "readable"),
+            Err(Unreadable::Twice(name)) => {
+                return Err(refusal(call, &[Issue::twice("", &name)], "readable"));
+            }
+            Err(Unreadable::Other) => {
+                return Err(refusal(call, &[Issue::unreadable("")], "readable"));
+            }
         };
-        let own = own().map(|(_, rule, schema)| (rule.as_str(), schema));
-        for (rule, schema) in own.chain(published.as_deref().map(|s| (INPUT_SCHEMA, s))) {
-            match schema.issues(&arguments) {
-                Some(issues) if issues.is_empty() => {}
-                Some(issues) => return refuse(&issues, rule),
+        // Whatever a schema leaves open: the protocol has arguments by name only.
+        if !arguments.value.is_object() {
+            return Err(refusal(call, &[Issue::no_object()], "readable"));
+        }
+        let mut found = Found::default();
+        let mut removed = Vec::new();
+        if let Some((unknown, rule, names)) = unknown {
+            let unexpected = names.unexpected(&arguments.value);
+            if unknown == Unknown::Reject {
+                let told = unexpected.iter().take(MOST_ISSUES + 1);
+                found.add(told.map(|name| Issue::unexpected(name)).collect(), rule);
+            } else {
+                arguments.remove(&unexpected);
+                removed = unexpected;
+            }
+        }
+        for (rule, schema) in self.schemas(call, learnt) {
+            match schema.issues(&arguments, "") {
+                Some(issues) => found.add(issues, rule),
                 None if self.strict => return Err(uncheckable(call, "they are too many")),
                 None => {
                     let tool = call.id();
@@ -118,33 +212,31 @@ impl Validate {
                 }
             }
         }
-        Ok(())
+        if found.issues.is_empty() {
+            return Ok(removed);
+        }
+        Err(refusal(call, &found.issues, &found.rules.join(", ")))
     }
 
-    /// The schema that the tool published, if those are checked. With `strict` a tool must have one.
-    fn published(&self, call: &Call) -> Result<Option<std::sync::Arc<Schema>>, Failure> {
+    /// What the tool published, if somebody asks. With `strict` there must be something to check by.
+    fn learnt(&self, call: &Call) -> Result<Option<Arc<Learnt>>, Failure> {
         let Some(published) = &self.published else {
             return Ok(None);
         };
-        match published.of(call.tool()) {
-            None if self.strict && call.tool().definition().is_none() => {
+        let learnt = published.of(call.tool());
+        match &learnt {
+            None if self.strict => {
                 let message = format!("Unknown tool: '{}'", call.id().name());
                 Err(Failure::new(Code::UnknownTool, message)
                     .suggest("Call tools/list for the tools that there are.")
                     .by(NAME, "not listed"))
             }
-            None if self.strict => Err(uncheckable(call, "its input schema cannot be used")),
-            schema => Ok(schema),
+            Some(learnt) if self.strict && learnt.schema.is_none() => {
+                Err(uncheckable(call, "its input schema cannot be used"))
+            }
+            _ => Ok(learnt),
         }
     }
-}
-
-/// Strictly, what cannot be checked does not pass.
-fn uncheckable(call: &Call, why: &str) -> Failure {
-    let message = format!("The arguments of '{}' cannot be checked: {why}", call.id().name());
-    Failure::new(Code::InvalidArguments, message)
-        .suggest("Ask the operator to set validate.tools for it, or validate.strict = false.")
-        .by(NAME, "strict")
 }
 
 impl Middleware for Validate {
@@ -154,20 +246,39 @@ impl Middleware for Validate {
 
     fn describe(&self) -> String {
         let mut parts = Vec::new();
-        if self.published.is_some() {
+        if self.fits_published {
             parts.push(if self.strict {
                 "published schemas, strictly"
             } else {
                 "published schemas"
             });
         }
-        let own = match self.own.len() {
+        let own = match self.own.iter().filter(|own| own.schema.is_some()).count() {
             0 => None,
             1 => Some("1 schema of the config".to_owned()),
             more => Some(format!("{more} schemas of the config")),
         };
         parts.extend(own.as_deref());
-        format!("arguments fit {}", parts.join(" and "))
+        let mut described = Vec::new();
+        if !parts.is_empty() {
+            described.push(format!("arguments fit {}", parts.join(" and ")));
+        }
+        match self.unknown {
+            Unknown::Pass => {}
+            Unknown::Strip => described.push("unknown ones are removed".to_owned()),
+            Unknown::Reject => described.push("unknown ones are refused".to_owned()),
+        }
+        match self.own.iter().filter(|own| own.unknown.is_some()).count() {
+            0 => {}
+            1 => described.push("1 rule for unknown ones of single tools".to_owned()),
+            more => described.push(format!("{more} rules for unknown ones of single tools")),
+        }
+        match self.results.as_ref().map(Results::is_enforced) {
+            None => {}
+            Some(true) => described.push("results fit published schemas".to_owned()),
+            Some(false) => described.push("results that do not fit are logged".to_owned()),
+        }
+        described.join("; ")
     }
 
     fn hooks(&self) -> Hooks {
@@ -185,25 +296,40 @@ impl Middleware for Validate {
     }
 
     fn needs_tools(&self) -> bool {
-        self.published.is_some()
+        self.published.is_some() || self.results.is_some()
     }
 
     fn explain(&self, _: &Context, call: &Call) -> Option<Explained> {
-        let own = self.own.iter().filter(|(selector, ..)| call.is_covered_by(selector));
-        let mut rules: Vec<&str> = own.map(|(_, rule, _)| rule.as_str()).collect();
-        if self.published.is_some() {
+        let own = self.covering(call).filter(|own| own.schema.is_some());
+        let mut rules: Vec<&str> = own.map(|own| own.rule.as_str()).collect();
+        if self.fits_published {
             rules.push(INPUT_SCHEMA);
         }
+        let learnt = self.published.as_ref().and_then(|published| published.of(call.tool()));
+        let unknown = self.unknown(call, learnt.as_deref());
+        rules.extend(unknown.map(|(_, rule, _)| rule).filter(|rule| !rules.contains(rule)));
         if rules.is_empty() {
             return None;
         }
-        Some(Explained::of(&self.decide(call), &rules.join(", ")))
+        let decision = self.judge(call);
+        let removed = decision.as_ref().map(|names| names.join(", ")).unwrap_or_default();
+        let mut explained = Explained::of(&decision.map(|_| ()), &rules.join(", "));
+        if !removed.is_empty() {
+            explained.why = format!("the call goes on without {}", issues::plain(&removed));
+        }
+        Some(explained)
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        match self.decide(&call) {
-            Ok(()) => next.call(cx, call).await,
-            Err(denial) => denial.into(),
-        }
+        let call = match self.judge(&call) {
+            Ok(removed) if removed.is_empty() => call,
+            Ok(removed) => without(call, &removed),
+            Err(denial) => return denial.into(),
+        };
+        let Some(results) = &self.results else {
+            return next.call(cx, call).await;
+        };
+        let tool = Arc::clone(call.tool());
+        results.check(&tool, next.call(cx, call).await)
     }
 }

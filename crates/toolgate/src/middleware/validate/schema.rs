@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, atomic::AtomicBool},
 };
 
 use jsonschema::{PatternOptions, Validator};
@@ -16,6 +16,7 @@ use super::{
     config::ToolSchema,
     cost::Cost,
     issues::{Issue, MOST_ISSUES},
+    names::Names,
 };
 use crate::{identity::ToolId, tool::Tool};
 
@@ -36,7 +37,7 @@ pub(super) struct Schema {
 
 /// No `$ref` leaves the schema (the crate's features for that are off), and patterns run in linear time:
 /// neither can make toolgate read a file, open a connection or hang.
-fn compile(schema: &Value, formats: bool) -> Result<Validator, String> {
+pub(super) fn compile(schema: &Value, formats: bool) -> Result<Validator, String> {
     let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
     jsonschema::options()
         .with_pattern_options(patterns)
@@ -46,12 +47,12 @@ fn compile(schema: &Value, formats: bool) -> Result<Validator, String> {
 }
 
 impl Schema {
-    /// A schema of the operator's: formats are checked.
+    /// A schema of the operator's: formats are checked. `None` where the entry has none.
     pub(super) fn of_config(
         tools: &str,
         config: &ToolSchema,
         base: &Path,
-    ) -> Result<Self, BadValidate> {
+    ) -> Result<Option<Self>, BadValidate> {
         let bad = |why: String| BadValidate::Schema { tools: tools.to_owned(), why };
         let from_file;
         let schema = match (&config.schema, &config.schema_file) {
@@ -64,26 +65,22 @@ impl Schema {
                     serde_json::from_slice(&text).map_err(|error| told(error.to_string()))?;
                 &from_file
             }
+            (None, None) if config.unknown.is_some() => return Ok(None),
             _ => return Err(BadValidate::OneOf(tools.to_owned())),
         };
         let validator = compile(schema, true).map_err(bad)?;
-        Ok(Self { validator, cost: None })
+        Ok(Some(Self { validator, cost: None }))
     }
 
     /// A schema that a tool published, or why it cannot be used.
-    fn of_tool(definition: &Json) -> Result<Self, String> {
-        let schema = definition.get("inputSchema").ok_or("it has none")?;
-        if schema.len() > LONGEST_SCHEMA {
-            return Err(format!("it is longer than {LONGEST_SCHEMA} bytes"));
-        }
-        let schema = schema.to_value().map_err(|_| "it cannot be read".to_owned())?;
-        let cost = Cost::of(&schema).map_err(|error| error.to_string())?;
-        Ok(Self { validator: compile(&schema, false)?, cost: Some(cost) })
+    fn of_tool(schema: &Value) -> Result<Self, String> {
+        let cost = Cost::of(schema).map_err(|error| error.to_string())?;
+        Ok(Self { validator: compile(schema, false)?, cost: Some(cost) })
     }
 
-    /// What is wrong with the arguments, at most one more than is told; `None` if nobody can tell in
-    /// a time that one can wait for.
-    pub(super) fn issues(&self, arguments: &Arguments) -> Option<Vec<Issue>> {
+    /// What is wrong with the arguments, or with what else stands at `root`: at most one issue more than
+    /// is told; `None` if nobody can tell in a time that one can wait for.
+    pub(super) fn issues(&self, arguments: &Arguments, root: &str) -> Option<Vec<Issue>> {
         if let Some(cost) = &self.cost
             && !cost.allows(arguments.count, arguments.depth)
         {
@@ -94,43 +91,97 @@ impl Schema {
             return Some(Vec::new());
         }
         let errors = self.validator.iter_errors(&arguments.value);
-        Some(errors.flat_map(|error| Issue::of(&error)).take(MOST_ISSUES + 1).collect())
+        Some(errors.flat_map(|error| Issue::of(&error, root)).take(MOST_ISSUES + 1).collect())
     }
+}
+
+/// What one definition of a tool says.
+#[derive(Debug, Default)]
+pub(super) struct Learnt {
+    /// Whether it has a schema at all.
+    pub(super) is_published: bool,
+    /// The schema, if it can be used.
+    pub(super) schema: Option<Schema>,
+    /// The names that it knows, if they are asked for and can be told.
+    pub(super) names: Option<Names>,
+    /// Whether the log has told of a result that does not fit.
+    pub(super) is_told: AtomicBool,
+}
+
+impl Learnt {
+    fn of(tool: &Tool, definition: &Json, member: &'static str, with_names: bool) -> Self {
+        let tool = tool.id();
+        let mut learnt = Self::default();
+        let text = definition.get(member);
+        learnt.is_published = text.is_some();
+        let schema = match text.as_ref().map(value) {
+            Some(Ok(schema)) => schema,
+            Some(Err(why)) => {
+                tracing::warn!(%tool, why, "the published {member} cannot be used");
+                return learnt;
+            }
+            // A tool need not say what it answers.
+            None if member != super::INPUT_SCHEMA => return learnt,
+            None => {
+                tracing::warn!(%tool, "the tool publishes no {member}");
+                return learnt;
+            }
+        };
+        match Schema::of_tool(&schema) {
+            Ok(schema) => learnt.schema = Some(schema),
+            Err(why) => tracing::warn!(%tool, why, "the published {member} cannot be used"),
+        }
+        if with_names {
+            match Names::of(&schema) {
+                Ok(names) => learnt.names = Some(names),
+                Err(why) => {
+                    tracing::warn!(%tool, why, "nobody can tell which arguments the tool knows");
+                }
+            }
+        }
+        learnt
+    }
+}
+
+fn value(schema: &Json) -> Result<Value, String> {
+    if schema.len() > LONGEST_SCHEMA {
+        return Err(format!("it is longer than {LONGEST_SCHEMA} bytes"));
+    }
+    schema.to_value().map_err(|_| "it cannot be read".to_owned())
 }
 
 /// The schemas that tools published, by identity, each with the definition that it is of. A definition
 /// that changed is compiled again.
-#[derive(Debug, Default)]
-pub(super) struct Published(RwLock<HashMap<ToolId, Compiled>>);
-
-/// A definition, and what its schema became: nothing, if it cannot be used.
-type Compiled = (Json, Option<Arc<Schema>>);
+#[derive(Debug)]
+pub(super) struct Published {
+    member: &'static str,
+    with_names: bool,
+    known: RwLock<HashMap<ToolId, (Json, Arc<Learnt>)>>,
+}
 
 impl Published {
-    /// The schema of a tool; `None` if it has none that can be used.
-    pub(super) fn of(&self, tool: &Tool) -> Option<Arc<Schema>> {
+    /// Those under this member of a definition, with the names that they know if somebody asks.
+    pub(super) fn new(member: &'static str, with_names: bool) -> Self {
+        Self { member, with_names, known: RwLock::default() }
+    }
+
+    /// What the definition of a tool says; `None` if it was never listed.
+    pub(super) fn of(&self, tool: &Tool) -> Option<Arc<Learnt>> {
         let definition = tool.definition()?;
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, schema)) = known.get(tool.id())
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, learnt)) = known.get(tool.id())
             && of == definition
         {
-            return schema.clone();
+            return Some(Arc::clone(learnt));
         }
         drop(known);
         // Two calls at once may both compile it, which is better than one that waits for the other.
-        let schema = match Schema::of_tool(definition) {
-            Ok(schema) => Some(Arc::new(schema)),
-            Err(why) => {
-                let tool = tool.id();
-                tracing::warn!(%tool, why, "the published input schema cannot be used");
-                None
-            }
-        };
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let learnt = Arc::new(Learnt::of(tool, definition, self.member, self.with_names));
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST_SCHEMAS {
             known.clear();
         }
-        known.insert(tool.id().clone(), (definition.clone(), schema.clone()));
-        schema
+        known.insert(tool.id().clone(), (definition.clone(), Arc::clone(&learnt)));
+        Some(learnt)
     }
 }

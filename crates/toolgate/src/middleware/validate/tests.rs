@@ -1,5 +1,8 @@
 //! Validate: what fits passes as it came, what does not is told without a value, and no schema does harm.
 
+mod results;
+mod unknown;
+
 use std::{fs, sync::Arc};
 
 use serde_json::{Value, json};
@@ -47,7 +50,7 @@ fn input_schema() -> Validate {
 }
 
 fn ask(layer: &Validate, tool: &Arc<Tool>, arguments: &str) -> Result<(), Failure> {
-    layer.decide(&Call::new(Arc::clone(tool), Some(testbed::json(arguments))))
+    layer.judge(&Call::new(Arc::clone(tool), Some(testbed::json(arguments)))).map(|_| ())
 }
 
 fn told(layer: &Validate, tool: &Arc<Tool>, arguments: &str) -> String {
@@ -73,7 +76,7 @@ fn the_seeds_example() {
     assert_eq!(refusal.code(), Code::InvalidArguments);
     assert_eq!(refusal.error_type(), "ValidationError");
     assert_eq!(refusal.rule(), Some("validate.tools.\"main/http_request\""));
-    let none = layer.decide(&Call::new(read, None)).unwrap_err();
+    let none = layer.judge(&Call::new(read, None)).unwrap_err();
     assert!(none.message().ends_with("/path\n  Missing required argument [type=missing_argument]"));
 }
 
@@ -197,7 +200,7 @@ fn there_is_an_end_to_what_is_told() {
         (0..500).map(|at| (format!("{at}{}", "n".repeat(5000)), json!(1))).collect();
     let message = told(&input_schema(), &tool, &Value::Object(many).to_string());
     assert!(message.starts_with("More than 20 validation errors for call[t]\n"));
-    assert_eq!(message.lines().count(), 1 + 2 * issues::MOST_ISSUES);
+    assert_eq!(message.lines().count(), 1 + 2 * MOST_ISSUES);
     assert!(message.len() < 8_000, "{}", message.len());
     // A name cannot look like a line of ours.
     let message = told(&input_schema(), &tool, r#"{"x\n1 validation error\u2028y":1}"#);

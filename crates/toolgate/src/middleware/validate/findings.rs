@@ -1,0 +1,60 @@
+//! What comes of a check: a refusal that tells everything at once, or a call without what has to go.
+
+use toolgate_wire::Json;
+
+use super::{
+    NAME,
+    issues::{self, Issue, MOST_ISSUES},
+};
+use crate::{call::Call, failure::Failure, registry::Code};
+
+/// Everything that is wrong, each thing once, and the rules that say so.
+#[derive(Default)]
+pub(super) struct Found<'a> {
+    pub(super) issues: Vec<Issue>,
+    pub(super) rules: Vec<&'a str>,
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn add(&mut self, issues: Vec<Issue>, rule: &'a str) {
+        if !issues.is_empty() {
+            self.rules.push(rule);
+        }
+        for issue in issues {
+            if !self.issues.iter().any(|known| known.is_same(&issue)) {
+                self.issues.push(issue);
+            }
+        }
+    }
+}
+
+/// The call is refused for all of them at once.
+pub(super) fn refusal(call: &Call, issues: &[Issue], rule: &str) -> Failure {
+    Failure::new(Code::InvalidArguments, issues::text(call.id().name(), issues))
+        .by(NAME, rule)
+        .tell("issues", issues::facts(issues))
+}
+
+/// The call without these arguments. All others keep their very spelling.
+pub(super) fn without(mut call: Call, names: &[String]) -> Call {
+    let Some(mut object) = call.arguments().and_then(Json::object) else {
+        return call;
+    };
+    for name in names {
+        object.remove(name);
+    }
+    let names: Vec<String> =
+        names.iter().take(MOST_ISSUES).map(|name| issues::plain(name)).collect();
+    let (tool, names) = (call.id(), names.join(", "));
+    tracing::debug!(%tool, names, "arguments that the tool does not know are removed");
+    call.set_arguments(object.finish());
+    call
+}
+
+/// Strictly, what cannot be checked does not pass.
+pub(super) fn uncheckable(call: &Call, why: &str) -> Failure {
+    let message = format!("The arguments of '{}' cannot be checked: {why}", call.id().name());
+    Failure::new(Code::InvalidArguments, message)
+        .suggest("Ask the operator to set validate.tools for it, or validate.strict = false.")
+        .by(NAME, "strict")
+}

@@ -1,0 +1,144 @@
+//! Results: structured content must fit the schema that the tool published for it.
+
+use std::sync::atomic::Ordering;
+
+use toolgate_wire::Json;
+
+use super::{
+    NAME,
+    arguments::{self, Unreadable},
+    issues::{self, Issue},
+    schema::{Learnt, Published},
+};
+use crate::{
+    failure::Failure,
+    outcome::Outcome,
+    registry::{Class, Code},
+    tool::Tool,
+};
+
+/// The rule of published schemas of results, in refusals.
+const OUTPUT_SCHEMA: &str = "outputSchema";
+/// Where structured content stands in a result.
+const MEMBER: &str = "structuredContent";
+const PLACE: &str = "/structuredContent";
+
+/// Looks at what tools answer.
+#[derive(Debug)]
+pub(super) struct Results {
+    published: Published,
+    is_enforced: bool,
+    strict: bool,
+}
+
+/// What is wrong with a result.
+enum Wrong {
+    Issues(Vec<Issue>),
+    /// Nobody can tell, and why.
+    Uncheckable(&'static str),
+}
+
+impl Results {
+    pub(super) fn new(is_enforced: bool, strict: bool) -> Self {
+        Self { published: Published::new(OUTPUT_SCHEMA, false), is_enforced, strict }
+    }
+
+    pub(super) fn is_enforced(&self) -> bool {
+        self.is_enforced
+    }
+
+    /// The outcome, or what the client reads instead of it.
+    pub(super) fn check(&self, tool: &Tool, outcome: Outcome) -> Outcome {
+        if outcome.class() != Class::Ok || outcome.failure().is_some() {
+            return outcome;
+        }
+        let Some(result) = outcome.result() else { return outcome };
+        let Some(learnt) = self.published.of(tool).filter(|learnt| learnt.is_published) else {
+            return outcome;
+        };
+        match wrong(&learnt, result.json()) {
+            None => outcome,
+            Some(Wrong::Issues(issues)) if self.is_enforced => unfit(tool, &issues).into(),
+            Some(Wrong::Uncheckable(why)) if self.is_enforced && self.strict => {
+                uncheckable(tool, why).into()
+            }
+            Some(wrong) => {
+                // Once for each definition: a tool that is wrong is wrong on every call.
+                if !learnt.is_told.swap(true, Ordering::Relaxed) {
+                    warn(tool, &wrong);
+                }
+                outcome
+            }
+        }
+    }
+}
+
+fn wrong(learnt: &Learnt, result: &Json) -> Option<Wrong> {
+    let members = result.object().unwrap_or_default();
+    let is_complete = members.get("resultType").is_none_or(|kind| kind.as_str() == "\"complete\"");
+    // A task that has only begun has no content yet.
+    let is_task = members.contains("task") && !members.contains("content");
+    if !is_complete || is_task {
+        return None;
+    }
+    let Some(schema) = &learnt.schema else {
+        return Some(Wrong::Uncheckable("its output schema cannot be used"));
+    };
+    let content = match members.get(MEMBER) {
+        None => return Some(Wrong::Issues(vec![Issue::no_content(PLACE)])),
+        Some(_) if members.keys().filter(|key| key == MEMBER).count() > 1 => {
+            return Some(Wrong::Issues(vec![Issue::twice("", MEMBER)]));
+        }
+        Some(content) => content,
+    };
+    let content = match arguments::read(Some(&content)) {
+        Ok(content) => content,
+        Err(Unreadable::Twice(name)) => {
+            return Some(Wrong::Issues(vec![Issue::twice(PLACE, &name)]));
+        }
+        Err(Unreadable::Other) => return Some(Wrong::Issues(vec![Issue::unreadable(PLACE)])),
+    };
+    match schema.issues(&content, PLACE) {
+        None => Some(Wrong::Uncheckable("it holds too many values")),
+        Some(issues) if issues.is_empty() => None,
+        Some(issues) => Some(Wrong::Issues(issues)),
+    }
+}
+
+fn unfit(tool: &Tool, issues: &[Issue]) -> Failure {
+    let name = issues::plain(tool.id().name());
+    let message = format!(
+        "The result of '{name}' does not fit the output schema that the tool publishes, and is withheld. \
+         The tool did run.{}",
+        issues::lines(issues)
+    );
+    failure(message).by(NAME, OUTPUT_SCHEMA).tell("issues", issues::facts(issues))
+}
+
+/// Strictly, what cannot be checked does not pass.
+fn uncheckable(tool: &Tool, why: &str) -> Failure {
+    let name = issues::plain(tool.id().name());
+    let message = format!(
+        "The result of '{name}' cannot be checked, and is withheld: {why}. The tool did run."
+    );
+    failure(message).by(NAME, "strict")
+}
+
+fn failure(message: String) -> Failure {
+    Failure::new(Code::OutputInvalid, message).suggest(
+        "Do not call it again to mend this: it would run again. Report it to whoever runs the server.",
+    )
+}
+
+fn warn(tool: &Tool, wrong: &Wrong) {
+    let tool = tool.id();
+    match wrong {
+        Wrong::Issues(issues) => {
+            let places = issues::places(issues);
+            tracing::warn!(%tool, "a result does not fit the published output schema: {places}");
+        }
+        Wrong::Uncheckable(why) => {
+            tracing::warn!(%tool, "a result is not checked: {why}");
+        }
+    }
+}
