@@ -21,6 +21,7 @@ struct Layers {
     lists: Vec<Arc<dyn Layer>>,
     requests: Vec<Arc<dyn Layer>>,
     needs_tools: bool,
+    follows_traces: bool,
 }
 
 /// Why a chain was refused.
@@ -69,6 +70,7 @@ impl Builder {
             lists: taking_part(|info| info.hooks.list),
             requests: taking_part(|info| info.hooks.request),
             needs_tools: infos.iter().any(|info| info.needs_tools),
+            follows_traces: infos.iter().any(|info| info.name == crate::stack::TELEMETRY),
             infos,
         })))
     }
@@ -162,6 +164,12 @@ impl Chain {
     #[must_use]
     pub fn needs_tools(&self) -> bool {
         self.0.needs_tools
+    }
+
+    /// Whether a layer follows traces, so that the door has to say which one a request is part of.
+    #[must_use]
+    pub fn follows_traces(&self) -> bool {
+        self.0.follows_traces
     }
 
     /// The layers, outermost first.

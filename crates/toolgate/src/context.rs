@@ -12,7 +12,11 @@ use std::{
 use tokio_util::sync::CancellationToken;
 use toolgate_wire::Id;
 
-use crate::{control::Control, identity::Principal};
+use crate::{
+    control::Control,
+    identity::Principal,
+    trace::{Ingress, Trace},
+};
 
 /// The id of one call: a UUID of version 7, so ids sort by time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,6 +99,8 @@ pub struct Context {
     call_id: CallId,
     control: Control,
     cancel: CancellationToken,
+    pub(crate) ingress: Ingress,
+    pub(crate) span: Option<Trace>,
     bag: Bag,
 }
 
@@ -109,6 +115,8 @@ impl Context {
             call_id: CallId::next(),
             control: Control::default(),
             cancel: CancellationToken::new(),
+            ingress: Ingress::default(),
+            span: None,
             bag: Bag::default(),
         }
     }
@@ -163,6 +171,8 @@ impl Context {
                 ..self.control.clone()
             },
             cancel: self.cancel.child_token(),
+            ingress: self.nested_ingress(),
+            span: None,
             bag: Bag::default(),
         }
     }

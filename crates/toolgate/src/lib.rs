@@ -20,6 +20,7 @@ pub mod stack;
 mod testbed;
 mod tier;
 mod tool;
+mod trace;
 mod transform;
 
 pub use call::{Answer, Call, Listing, Request, ToolList};
@@ -36,6 +37,7 @@ pub use selector::{BadSelector, Selector};
 pub use settings::ToolSettings;
 pub use tier::{Hints, Tier, UnknownTier};
 pub use tool::{TierRules, Tool};
+pub use trace::{Ingress, Trace, Transport};
 pub use transform::{
     TransformList, TransformRequest, TransformResponse, transform_list, transform_request,
     transform_response,

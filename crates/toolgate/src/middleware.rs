@@ -15,6 +15,8 @@ pub mod retry;
 pub mod safety;
 #[cfg(feature = "sanitize")]
 pub mod sanitize;
+#[cfg(feature = "telemetry")]
+pub mod telemetry;
 pub mod timeout;
 pub mod trail;
 #[cfg(feature = "validate")]
