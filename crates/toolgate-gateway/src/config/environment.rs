@@ -11,6 +11,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("TOOLGATE_TIMEOUT", "how long a call may take, as `--timeout`"),
     ("TOOLGATE_RETRY", "how often readonly calls are tried again, as `--retry`"),
     ("TOOLGATE_STORE", "the store of the call log, as `--store`"),
+    ("TOOLGATE_OTLP", "the collector of spans and metrics, as `--otlp`"),
     ("TOOLGATE_LOG", "how many messages toolgate writes on stderr: off, error, warn, info, debug"),
 ];
 

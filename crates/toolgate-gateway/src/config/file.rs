@@ -22,7 +22,7 @@ use toolgate::{
 };
 
 use super::{Text, servers::ServerConfig};
-use crate::outbound::trail::TrailConfig;
+use crate::{outbound::trail::TrailConfig, telemetry::TelemetryConfig};
 
 /// A table that also holds the settings of the layers, and can hand them out.
 ///
@@ -49,6 +49,8 @@ macro_rules! with_layers {
             log: Option<LogConfig>,
             /// An HTTP endpoint that the record of each call is sent to.
             trail: Option<TrailConfig>,
+            /// Where spans and metrics go.
+            telemetry: Option<TelemetryConfig>,
             /// Tools that are switched off for a while.
             flags: Option<FlagsConfig>,
             /// What the arguments of calls must fit.
@@ -66,6 +68,7 @@ macro_rules! with_layers {
                     retry: self.retry.clone(),
                     log: self.log.clone(),
                     trail: self.trail.clone(),
+                    telemetry: self.telemetry.clone(),
                     flags: self.flags.clone(),
                     validate: self.validate.clone(),
                     sanitize: self.sanitize.clone(),
@@ -128,6 +131,7 @@ pub(super) struct Layers {
     pub(super) retry: Option<RetryConfig>,
     pub(super) log: Option<LogConfig>,
     pub(super) trail: Option<TrailConfig>,
+    pub(super) telemetry: Option<TelemetryConfig>,
     pub(super) flags: Option<FlagsConfig>,
     pub(super) validate: Option<ValidateConfig>,
     pub(super) sanitize: Option<SanitizeConfig>,
@@ -143,6 +147,7 @@ impl Layers {
             retry: self.retry.or(shared.retry),
             log: self.log.or(shared.log),
             trail: self.trail.or(shared.trail),
+            telemetry: self.telemetry.or(shared.telemetry),
             flags: self.flags.or(shared.flags),
             validate: self.validate.or(shared.validate),
             sanitize: self.sanitize.or(shared.sanitize),

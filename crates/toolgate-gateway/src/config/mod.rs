@@ -18,7 +18,10 @@ pub use servers::ServerConfig;
 pub use text::Text;
 use toolgate::{Selector, middleware::audit::Target, settings::Settings};
 
-pub use crate::outbound::trail::TrailConfig;
+pub use crate::{
+    outbound::trail::TrailConfig,
+    telemetry::{Listen, TelemetryConfig},
+};
 
 /// Why a config file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -129,6 +132,11 @@ impl Config {
         Ok(self.namespace(namespace)?.layers().over(self.file.layers()).trail)
     }
 
+    /// Where spans and metrics go, if the file says.
+    pub fn telemetry(&self, namespace: &str) -> Result<Option<TelemetryConfig>, ConfigError> {
+        Ok(self.namespace(namespace)?.layers().over(self.file.layers()).telemetry)
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -175,6 +183,9 @@ impl Config {
             principals: namespace.principals.into_iter().collect(),
             folder: self.path.parent().map(Path::to_owned).unwrap_or_default(),
             log: layers.log,
+            telemetry: toolgate::middleware::telemetry::TelemetryConfig {
+                arguments: layers.telemetry.is_some_and(|telemetry| telemetry.arguments),
+            },
             validate: layers.validate,
             sanitize: layers.sanitize,
         };

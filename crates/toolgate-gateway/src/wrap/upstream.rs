@@ -12,9 +12,9 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use toolgate::{
     Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Ran, Request,
-    RpcError, ToolList, ToolResult,
+    RpcError, ToolList, ToolResult, Trace,
 };
-use toolgate_wire::{Id, Json, Message, Shape};
+use toolgate_wire::{Id, Json, Message, Object, Shape};
 
 use super::{governance::Governance, hub::Hub, pending::Arrival};
 use crate::outbox::Outbox;
@@ -72,10 +72,16 @@ impl<'a> Upstream<'a> {
     }
 
     /// The line to send: the client's own bytes unless something changed.
-    fn line(&self, id: &Id, is_own: bool, arguments: Option<&Json>) -> Bytes {
+    fn line(&self, id: &Id, is_own: bool, arguments: Option<&Json>, span: Option<&Trace>) -> Bytes {
         let mut body = None;
-        if (arguments.is_some() || self.name.is_some() || self.meta != Meta::AsItCame)
-            && let Some(mut params) = self.message.body()
+        // A request without params gets some to hold our span.
+        let params = || match (self.message.body(), self.message.params()) {
+            (None, None) if span.is_some() => Some(Object::new()),
+            (params, _) => params,
+        };
+        let is_changed = arguments.is_some() || self.name.is_some() || self.meta != Meta::AsItCame;
+        if (is_changed || span.is_some())
+            && let Some(mut params) = params()
         {
             if let Some(arguments) = arguments {
                 params.set("arguments", arguments.clone());
@@ -88,6 +94,9 @@ impl<'a> Upstream<'a> {
                 Meta::Removed => drop(params.remove("_meta")),
                 Meta::AsItCame => {}
             }
+            if let Some(span) = span {
+                follow(&mut params, span);
+            }
             body = Some(params.finish());
         }
         match (is_own, body) {
@@ -99,15 +108,24 @@ impl<'a> Upstream<'a> {
 
     async fn exchange(
         &self,
-        cancel: &CancellationToken,
+        cx: &Context,
         arguments: Option<&Json>,
     ) -> Result<(Message, bool), Failure> {
         let (id, is_own) =
             self.next_id().ok_or_else(|| Failure::internal("a request without id"))?;
-        let line = self.line(&id, is_own, arguments);
+        let line = self.line(&id, is_own, arguments, cx.span());
         // The client's own notice reaches the server under the client's id, and only under that.
-        let answer = exchange(self.hub, cancel, id, line, is_own).await?;
+        let answer = exchange(self.hub, cx.cancel(), id, line, is_own).await?;
         Ok((answer, is_own))
+    }
+}
+
+/// Names our span as the server's parent, in the `_meta` that is sent. One that is no object stays.
+fn follow(params: &mut Object, span: &Trace) {
+    let meta = params.get("_meta").map_or_else(|| Some(Object::new()), |meta| meta.object());
+    if let Some(mut meta) = meta {
+        span.put(&mut meta);
+        params.set("_meta", meta.finish());
     }
 }
 
@@ -201,7 +219,7 @@ impl Endpoint for Upstream<'_> {
     fn call<'b>(&'b self, cx: &'b mut Context, call: Call) -> Boxed<'b, Outcome> {
         Box::pin(async move {
             let changed = if call.is_changed() { call.arguments() } else { None };
-            match self.exchange(cx.cancel(), changed).await {
+            match self.exchange(cx, changed).await {
                 Ok((answer, verbatim)) => outcome(self.hub, &answer, verbatim),
                 Err(failure) => failure.into(),
             }
@@ -214,7 +232,7 @@ impl Endpoint for Upstream<'_> {
         _listing: Listing,
     ) -> Boxed<'b, Result<ToolList, Failure>> {
         Box::pin(async move {
-            let (answer, verbatim) = self.exchange(cx.cancel(), None).await?;
+            let (answer, verbatim) = self.exchange(cx, None).await?;
             if answer.shape() == Shape::Error {
                 return Err(Failure::rejected(rpc_error(&answer)));
             }
@@ -239,7 +257,7 @@ impl Endpoint for Upstream<'_> {
 
     fn request<'b>(&'b self, cx: &'b mut Context, _request: Request) -> Boxed<'b, Answer> {
         Box::pin(async move {
-            match self.exchange(cx.cancel(), None).await {
+            match self.exchange(cx, None).await {
                 Ok((answer, verbatim)) => {
                     let origin = verbatim.then(|| answer.line().clone());
                     let body = match (answer.result(), answer.error()) {
@@ -257,7 +275,7 @@ impl Endpoint for Upstream<'_> {
 /// The failure as a JSON-RPC error object. A cancelled request has none that anybody would read.
 fn error_object(failure: &Failure) -> Json {
     let rpc = failure.to_rpc();
-    let mut object = toolgate_wire::Object::new();
+    let mut object = Object::new();
     object.set("code", Json::value(&rpc.code.into()));
     object.set("message", Json::string(&rpc.message));
     if let Some(data) = rpc.data {
