@@ -1,5 +1,11 @@
 //! The exporters from outside: the door for Prometheus, and collectors that are away, hang or come back.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, also in the functions that its tests share"
+)]
+
 mod collector;
 mod harness;
 

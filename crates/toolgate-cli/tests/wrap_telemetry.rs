@@ -1,5 +1,11 @@
 //! Telemetry from outside: what a collector is sent, for every way in which a call can end.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, also in the functions that its tests share"
+)]
+
 mod collector;
 mod harness;
 
@@ -32,8 +38,8 @@ fn told(span: &Span) -> (&str, &str, &str, bool) {
     (span.get("toolgate.outcome"), span.get("error.type"), rpc, is_error)
 }
 
-#[test]
-fn every_way_to_end_has_a_span_and_is_counted() {
+/// A session with a call for every way to end.
+fn every_end() -> (Collector, Governed) {
     let collector = Collector::taking();
     let governed = Governed::new(&collector.config(
         "[validate]\ninput_schema = true\n[namespaces.default]\nsafety = \"mutating\"\n\
@@ -53,7 +59,12 @@ fn every_way_to_end_has_a_span_and_is_counted() {
     session.wait_for(|message| message["params"]["data"]["hanging"] == json!(id));
     session.notify("notifications/cancelled", json!({"requestId": id}));
     finish(session);
+    (collector, governed)
+}
 
+#[test]
+fn every_way_to_end_has_a_span() {
+    let (collector, governed) = every_end();
     let echo = collector.span("tools/call echo");
     assert_eq!(told(&echo), ("ok", "-", "-", false));
     for (key, value) in [
@@ -79,10 +90,7 @@ fn every_way_to_end_has_a_span_and_is_counted() {
     assert_eq!(echo.resource["service.version"], env!("CARGO_PKG_VERSION"));
     let record = &governed.audit()[0];
     assert_eq!(record["call_id"], echo.get("toolgate.call_uuid"));
-    assert_eq!(
-        (&record["trace_id"], &record["span_id"]),
-        (&json!(echo.trace_id), &json!(echo.span_id))
-    );
+    assert_eq!((&record["trace_id"], &record["span_id"]), (&json!(echo.trace_id), &json!(echo.id)));
 
     assert_eq!(told(&collector.span("tools/call fail")), ("tool_error", "tool_error", "-", true));
     let denied = collector.span("tools/call crash");
@@ -104,7 +112,11 @@ fn every_way_to_end_has_a_span_and_is_counted() {
     assert_eq!(told(&vendor), ("ok", "-", "-", false));
     assert_eq!(vendor.get("toolgate.method.asked"), "vendor/echo");
     assert_eq!(told(&collector.span("tools/call hang")), ("cancelled", "CANCELLED", "-", false));
+}
 
+#[test]
+fn every_way_to_end_is_counted_under_labels_that_no_caller_chooses() {
+    let (collector, _governed) = every_end();
     let mut calls: Vec<_> = collector.points("mcp.tool.calls");
     calls
         .sort_by_key(|point| (point.get("mcp.tool.name").to_owned(), point.get("code").to_owned()));
@@ -178,12 +190,12 @@ fn the_parent_comes_from_meta_and_the_server_gets_ours() {
     let span = collector.span("tools/call see_line");
     assert_eq!(span.trace_id, "0af7651916cd43dd8448eb211c80319c");
     assert_eq!((span.parent.as_str(), span.state.as_str()), ("b7ad6b7169203331", "vendor=1"));
-    let ours = format!("00-{}-{}-01", span.trace_id, span.span_id);
+    let ours = format!("00-{}-{}-01", span.trace_id, span.id);
     assert_eq!(
         sent,
         json!({"traceparent": ours, "tracestate": "vendor=1", "baggage": "user=alice", "progressToken": 1e3})
     );
-    assert_eq!(governed.audit()[0]["span_id"], span.span_id);
+    assert_eq!(governed.audit()[0]["span_id"], span.id);
 }
 
 #[test]
@@ -212,7 +224,7 @@ fn what_is_no_parent_is_ignored_and_a_trace_begins_here() {
     for (span, sent) in spans.iter().zip(&sent) {
         assert_eq!(span.parent, "");
         assert_ne!(span.trace_id, "0af7651916cd43dd8448eb211c80319c");
-        let ours = format!("00-{}-{}-01", span.trace_id, span.span_id);
+        let ours = format!("00-{}-{}-01", span.trace_id, span.id);
         assert_eq!(*sent, json!({"traceparent": ours}), "and no state of a trace that is not ours");
     }
 }
@@ -227,7 +239,7 @@ fn other_requests_are_followed_too_also_those_without_params() {
     let bare = session.wait_for(|message| message["id"] == "bare");
     finish(session);
     let spans = collector.spans();
-    let ours = |at: usize| format!("00-{}-{}-01", spans[at].trace_id, spans[at].span_id);
+    let ours = |at: usize| format!("00-{}-{}-01", spans[at].trace_id, spans[at].id);
     assert_eq!(spans[0].parent, "b7ad6b7169203331");
     assert_eq!(answer["result"], json!({"_meta": {"traceparent": ours(0)}, "a": 1}));
     assert_eq!(bare["result"], json!({"_meta": {"traceparent": ours(1)}}));

@@ -10,7 +10,7 @@ use rmcp::{
 use toolgate::{CallId, Chain, ClientInfo, Context, Control, Principal, Session, TierRules};
 use toolgate_wire::{Id, Json};
 
-use crate::facts::Facts;
+use crate::{facts::Facts, trace};
 
 type PrincipalOf = Box<dyn Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync>;
 
@@ -131,11 +131,12 @@ impl<H> Governed<H> {
             let version = Some(info.version).filter(|version| !version.is_empty());
             Arc::new(ClientInfo { name: info.name, version })
         });
-        Context::new(session)
+        let cx = Context::new(session)
             .with_client(client)
             .with_request_id(Some(wire_id(&context.id)))
             .with_control(control(&context.meta))
-            .with_cancel(context.ct.clone())
+            .with_cancel(context.ct.clone());
+        if self.chain.follows_traces() { cx.with_ingress(trace::ingress(context)) } else { cx }
     }
 
     /// What the chain is told where there is no request: whoever asks is nobody in particular.

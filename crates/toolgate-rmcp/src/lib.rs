@@ -7,6 +7,7 @@ mod handler;
 mod kept;
 mod list;
 mod request;
+mod trace;
 mod unwind;
 mod wire;
 

@@ -15,7 +15,7 @@ const LONGEST_STATE: usize = 8192;
 /// One span of a trace, as W3C Trace Context names it between programs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
-    trace_id: u128,
+    id: u128,
     span_id: u64,
     flags: u8,
     state: Option<Arc<str>>,
@@ -25,7 +25,7 @@ impl Trace {
     /// The span of these ids; `None` where one of them is zero, which means none.
     #[must_use]
     pub fn new(trace_id: u128, span_id: u64, flags: u8, state: Option<Arc<str>>) -> Option<Self> {
-        (trace_id != 0 && span_id != 0).then_some(Self { trace_id, span_id, flags, state })
+        (trace_id != 0 && span_id != 0).then_some(Self { id: trace_id, span_id, flags, state })
     }
 
     /// The span that a request names in its `_meta`. What is not valid is as if it were not there.
@@ -63,13 +63,13 @@ impl Trace {
     /// The value of `traceparent`.
     #[must_use]
     pub fn traceparent(&self) -> String {
-        format!("00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, self.flags)
+        format!("00-{:032x}-{:016x}-{:02x}", self.id, self.span_id, self.flags)
     }
 
     /// The id of the trace.
     #[must_use]
     pub fn trace_id(&self) -> u128 {
-        self.trace_id
+        self.id
     }
 
     /// The id of the span.

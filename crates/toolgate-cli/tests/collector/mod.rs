@@ -1,10 +1,16 @@
 //! A collector of the tests: takes OTLP over HTTP, keeps every byte of it, and tells what it was sent.
 
 #![expect(dead_code, unreachable_pub, reason = "each test file uses its own part of the collector")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on should say where"
+)]
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Condvar, Mutex},
@@ -45,7 +51,7 @@ pub struct Span {
     pub name: String,
     pub kind: i32,
     pub trace_id: String,
-    pub span_id: String,
+    pub id: String,
     pub parent: String,
     pub state: String,
     pub status: i32,
@@ -152,7 +158,7 @@ impl Collector {
                         name: span.name,
                         kind: span.kind,
                         trace_id: hex(&span.trace_id),
-                        span_id: hex(&span.span_id),
+                        id: hex(&span.span_id),
                         parent: hex(&span.parent_span_id),
                         state: span.trace_state,
                         status: status.code,
@@ -255,7 +261,11 @@ fn read(stream: &mut TcpStream) -> Option<Posted> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {

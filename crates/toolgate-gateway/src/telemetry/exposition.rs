@@ -15,7 +15,9 @@ use opentelemetry_sdk::{
     error::OTelSdkResult,
     metrics::{
         InstrumentKind, ManualReader, Pipeline, Temporality,
-        data::{AggregatedMetrics, Histogram, Metric, MetricData, ResourceMetrics, Sum},
+        data::{
+            AggregatedMetrics, Histogram, Metric, MetricData, ResourceMetrics, ScopeMetrics, Sum,
+        },
         reader::MetricReader,
     },
 };
@@ -37,7 +39,7 @@ impl Scraped {
             return text;
         }
         about(&mut text, collected.resource());
-        for metric in collected.scope_metrics().flat_map(|scope| scope.metrics()) {
+        for metric in collected.scope_metrics().flat_map(ScopeMetrics::metrics) {
             write_metric(&mut text, metric);
         }
         text

@@ -92,8 +92,8 @@ async fn serve(listener: TcpListener, metrics: Scraped) {
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(false);
             server.max_buf_size(LONGEST_HEAD);
-            let served = server.serve_connection(TokioIo::new(stream), answer);
-            if let Ok(Err(error)) = tokio::time::timeout(WHOLE, served).await {
+            let connection = server.serve_connection(TokioIo::new(stream), answer);
+            if let Ok(Err(error)) = tokio::time::timeout(WHOLE, connection).await {
                 tracing::debug!(%error, "a caller for metrics was not served");
             }
             drop(permit);
