@@ -142,8 +142,10 @@ fn a_collector_that_hangs_delays_neither_calls_nor_the_end() {
     let mut session = governed.start();
     session.call("echo", json!({}));
     collector.wait_for(|post| post.path == "/v1/metrics");
-    for _ in 0..20 {
-        session.call("echo", json!({}));
+    // More than may wait.
+    let ids: Vec<_> = (0..5000).map(|_| session.post_call("echo", json!({}))).collect();
+    for id in ids {
+        session.answer(id);
     }
     let ending = Instant::now();
     let (status, rest) = session.finish();
@@ -155,6 +157,7 @@ fn a_collector_that_hangs_delays_neither_calls_nor_the_end() {
         told.iter().any(|line| line.contains("did not take the last telemetry in time")),
         "{told:?}"
     );
+    assert!(told.iter().any(|line| line.contains("lost_spans 5001")), "{told:?}");
 }
 
 #[test]

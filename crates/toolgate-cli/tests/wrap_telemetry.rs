@@ -306,6 +306,21 @@ fn arguments_are_sent_only_if_asked_for_and_no_secret_ever() {
 }
 
 #[test]
+fn arguments_are_left_out_as_soon_as_the_file_says_so() {
+    let collector = Collector::taking();
+    let governed = Governed::new(&collector.config("arguments = true"));
+    let mut session = governed.start();
+    session.call("echo", json!({"path": "first"}));
+    governed.change(&collector.config("arguments = false"));
+    session.wait_for_stderr("the config has changed");
+    session.call("echo", json!({"path": "second"}));
+    finish(session);
+    let told = |at: usize| collector.spans()[at].get("gen_ai.tool.call.arguments").to_owned();
+    assert!(told(0).contains("first"), "{}", told(0));
+    assert_eq!(told(1), "-");
+}
+
+#[test]
 fn the_share_that_is_kept_is_ours_unless_the_caller_has_decided() {
     let collector = Collector::taking();
     let governed = Governed::new(&collector.config("sample = 0.0"));

@@ -12,7 +12,8 @@ use toolgate::duration;
 
 use crate::config::Text;
 
-/// `[telemetry]`: where spans and metrics go. Nowhere, if there is no such table.
+/// `[telemetry]`: where spans and metrics go. Nowhere, if there is no such table. Changes of it count from the next
+/// start; of `arguments`, at once.
 #[derive(Clone, Debug, Deserialize, PartialEq, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetryConfig {
