@@ -75,6 +75,18 @@ fn prometheus_reads_names_labels_and_values() {
 }
 
 #[test]
+fn without_a_collector_traces_pass_as_they_came() {
+    let governed = Governed::new("[telemetry]\nprometheus = \"127.0.0.1:0\"\n");
+    let mut session = governed.start();
+    let line = r#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"see_line","_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" ,"n":1e3}}}"#;
+    session.send_line(line);
+    let answer = session.wait_for(|message| message["id"] == "x");
+    assert_eq!(harness::text(&answer), line);
+    session.finish();
+    assert_eq!(governed.audit()[0].get("trace_id"), None);
+}
+
+#[test]
 fn callers_that_say_nothing_block_nobody() {
     let governed = Governed::new("[telemetry]\nprometheus = \"127.0.0.1:0\"\n");
     let mut session = governed.start_silent(&[]);

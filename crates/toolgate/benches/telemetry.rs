@@ -18,10 +18,8 @@ use std::{
 
 use divan::{AllocProfiler, Bencher};
 use opentelemetry::{
-    Context as Surroundings,
-    global::BoxedTracer,
-    metrics::MeterProvider as _,
-    trace::{TracerProvider as _, noop::NoopTracer},
+    Context as Surroundings, global::BoxedTracer, metrics::MeterProvider as _,
+    trace::TracerProvider as _,
 };
 use opentelemetry_sdk::{
     error::OTelSdkResult,
@@ -148,8 +146,7 @@ fn silent(bencher: Bencher<'_, '_>) {
 fn metrics_only(bencher: Bencher<'_, '_>) {
     let reader = PeriodicReader::builder(InMemoryMetricExporter::default());
     let meters = SdkMeterProvider::builder().with_reader(reader.build()).build();
-    let tracer = BoxedTracer::new(Box::new(NoopTracer::new()));
-    run(bencher, Some(Instruments::new(tracer, &meters.meter(SCOPE))), None);
+    run(bencher, Some(Instruments::metrics_only(&meters.meter(SCOPE))), None);
 }
 
 /// Spans that are not kept, and metrics.

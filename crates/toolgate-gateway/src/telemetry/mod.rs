@@ -11,17 +11,13 @@ use std::{
     fmt,
     sync::{Arc, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 pub use config::{Listen, TelemetryConfig};
 use counted::{Counted, SpanCounts};
 use exposition::Scraped;
-use opentelemetry::{
-    global::BoxedTracer,
-    metrics::MeterProvider as _,
-    trace::{TracerProvider as _, noop::NoopTracer},
-};
+use opentelemetry::{global::BoxedTracer, metrics::MeterProvider as _, trace::TracerProvider as _};
 use opentelemetry_otlp::{
     MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
 };
@@ -40,6 +36,9 @@ const QUEUE: usize = 4096;
 const BATCH: usize = 512;
 /// A span waits this long for others at most.
 const DELAY: Duration = Duration::from_secs(2);
+
+/// The SDK and we give up after the same time, one of us a little earlier.
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// Exporters that run, to be finished at the end.
 pub(crate) struct Exporters {
@@ -86,11 +85,13 @@ pub(crate) fn start(config: &TelemetryConfig) -> Result<(Instruments, Option<Exp
         tracers = Some(tracer_provider(&plan, otlp, &health, &spans)?);
     }
     let meters = meters.build();
-    let tracer = match &tracers {
-        Some(tracers) => BoxedTracer::new(Box::new(tracers.tracer(SCOPE))),
-        None => BoxedTracer::new(Box::new(NoopTracer::new())),
+    let meter = meters.meter(SCOPE);
+    let instruments = match &tracers {
+        Some(tracers) => {
+            Instruments::new(BoxedTracer::new(Box::new(tracers.tracer(SCOPE))), &meter)
+        }
+        None => Instruments::metrics_only(&meter),
     };
-    let instruments = Instruments::new(tracer, &meters.meter(SCOPE));
     Ok((instruments, Some(Exporters { tracers, meters, spans, health, _door: door })))
 }
 
@@ -154,8 +155,10 @@ impl Exporters {
             }),
         ];
         drop(ending);
-        // Nobody says anything: it ends when both are done.
-        if all_done.recv_timeout(patience) == Err::<(), _>(mpsc::RecvTimeoutError::Timeout) {
+        let asked = Instant::now();
+        // Nobody says anything: it ends when both are done, or have given up, which takes them as long as us.
+        let _: Result<(), _> = all_done.recv_timeout(patience);
+        if asked.elapsed() + MOMENT >= patience {
             tracing::warn!("the collector did not take the last telemetry in time");
         }
         let (lost, failures) = (spans.lost(), health.failures());

@@ -8,7 +8,7 @@ use opentelemetry::{
     metrics::{Counter, Histogram, Meter, MeterProvider as _, noop::NoopMeterProvider},
     trace::{
         Span as _, SpanBuilder, SpanContext, SpanKind, TraceContextExt as _, TraceState,
-        Tracer as _, noop::NoopTracer,
+        Tracer as _,
     },
 };
 
@@ -38,7 +38,7 @@ const MILLISECONDS: [f64; 17] = [
 pub struct Instruments(Arc<Inner>);
 
 struct Inner {
-    tracer: BoxedTracer,
+    tracer: Option<BoxedTracer>,
     duration: Histogram<f64>,
     calls: Counter<u64>,
     errors: Counter<u64>,
@@ -50,6 +50,16 @@ impl Instruments {
     /// With a tracer and a meter of the program's providers.
     #[must_use]
     pub fn new(tracer: BoxedTracer, meter: &Meter) -> Self {
+        Self::with(Some(tracer), meter)
+    }
+
+    /// Without spans, where nobody would take them: traces pass as they came.
+    #[must_use]
+    pub fn metrics_only(meter: &Meter) -> Self {
+        Self::with(None, meter)
+    }
+
+    fn with(tracer: Option<BoxedTracer>, meter: &Meter) -> Self {
         let duration = meter.f64_histogram("mcp.tool.duration_ms").with_unit("ms");
         let duration = duration.with_description("How long calls of tools took");
         let operation = meter.f64_histogram("mcp.server.operation.duration").with_unit("s");
@@ -69,30 +79,31 @@ impl Instruments {
     /// Ones that make nothing: a chain is the same with them, and nobody hears of it.
     #[must_use]
     pub fn silent() -> Self {
-        let tracer = BoxedTracer::new(Box::new(NoopTracer::new()));
-        Self::new(tracer, &NoopMeterProvider::new().meter(SCOPE))
+        Self::metrics_only(&NoopMeterProvider::new().meter(SCOPE))
     }
 
     pub(super) fn labels(&self) -> &AllLabels {
         &self.0.labels
     }
 
-    /// Starts a span as part of the trace that the request is part of, and leaves it in the context.
+    /// Starts a span as part of the trace that the request is part of, and leaves it in the context. Nothing
+    /// is gathered for it if there are no spans.
     pub(super) fn start(
         &self,
         cx: &mut Context,
-        name: impl Into<Cow<'static, str>>,
-        attributes: Vec<KeyValue>,
-    ) -> BoxedSpan {
+        describe: impl FnOnce(&Context) -> (Cow<'static, str>, Vec<KeyValue>),
+    ) -> Option<BoxedSpan> {
+        let tracer = self.0.tracer.as_ref()?;
+        let (name, attributes) = describe(cx);
         let mut builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
         builder.attributes = Some(attributes);
         let mut parent = Surroundings::new();
         if let Some(trace) = &cx.ingress().trace {
             parent = parent.with_remote_span_context(remote(trace));
         }
-        let span = self.0.tracer.build_with_context(builder, &parent);
+        let span = tracer.build_with_context(builder, &parent);
         cx.set_span(ours(span.span_context()));
-        span
+        Some(span)
     }
 
     /// Counts a call of a tool.

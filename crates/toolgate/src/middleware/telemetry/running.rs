@@ -26,7 +26,7 @@ const LONGEST_ARGUMENTS: usize = 8192;
 /// A call, a listing or a request between its start and its end.
 pub(super) struct Running<'a> {
     instruments: &'a Instruments,
-    span: BoxedSpan,
+    span: Option<BoxedSpan>,
     started: Instant,
     transport: Option<Transport>,
     what: What,
@@ -47,16 +47,18 @@ impl<'a> Running<'a> {
         redactor: Option<&Redactor>,
     ) -> Self {
         let labels = instruments.labels().of(call);
-        let mut attributes = Vec::with_capacity(20);
-        labels.add_to_span(&mut attributes);
-        surroundings(cx, &mut attributes);
-        if call.tool().definition().is_none() {
-            // In a span, a name that somebody made up does no harm.
-            attributes.push(KeyValue::new("toolgate.tool.asked", cut(call.id().name())));
-        }
-        let mut span = instruments.start(cx, labels.span_name.clone(), attributes);
-        if let (Some(redactor), Some(arguments), true) =
-            (redactor, call.arguments(), span.is_recording())
+        let mut span = instruments.start(cx, |cx| {
+            let mut attributes = Vec::with_capacity(20);
+            labels.add_to_span(&mut attributes);
+            surroundings(cx, &mut attributes);
+            if call.tool().definition().is_none() {
+                // In a span, a name that somebody made up does no harm.
+                attributes.push(KeyValue::new("toolgate.tool.asked", cut(call.id().name())));
+            }
+            (labels.span_name.clone().into(), attributes)
+        });
+        if let (Some(redactor), Some(arguments)) = (redactor, call.arguments())
+            && let Some(span) = span.as_mut().filter(|span| span.is_recording())
         {
             let told = bounded(redactor.summary(arguments).to_string());
             span.set_attribute(KeyValue::new("gen_ai.tool.call.arguments", told));
@@ -67,17 +69,24 @@ impl<'a> Running<'a> {
     /// A listing or any other request starts.
     pub(super) fn request(instruments: &'a Instruments, cx: &mut Context, method: &str) -> Self {
         let name = labels::method(method);
-        let mut attributes = Vec::with_capacity(14);
-        attributes.push(KeyValue::new("mcp.method.name", name));
-        surroundings(cx, &mut attributes);
-        if name == labels::OTHER {
-            attributes.push(KeyValue::new("toolgate.method.asked", cut(method)));
-        }
-        let span = instruments.start(cx, name, attributes);
+        let span = instruments.start(cx, |cx| {
+            let mut attributes = Vec::with_capacity(14);
+            attributes.push(KeyValue::new("mcp.method.name", name));
+            surroundings(cx, &mut attributes);
+            if name == labels::OTHER {
+                attributes.push(KeyValue::new("toolgate.method.asked", cut(method)));
+            }
+            (name.into(), attributes)
+        });
         Self::new(instruments, span, cx, What::Request(name))
     }
 
-    fn new(instruments: &'a Instruments, span: BoxedSpan, cx: &Context, what: What) -> Self {
+    fn new(
+        instruments: &'a Instruments,
+        span: Option<BoxedSpan>,
+        cx: &Context,
+        what: What,
+    ) -> Self {
         let transport = cx.ingress().transport;
         Self { instruments, span, started: Instant::now(), transport, what, is_counted: false }
     }
@@ -90,10 +99,12 @@ impl<'a> Running<'a> {
     fn finish(&mut self, ending: Ending, rule: Option<&str>) {
         self.is_counted = true;
         let took = self.started.elapsed();
-        if self.span.is_recording() {
-            self.tell(ending, rule);
+        if let Some(span) = &mut self.span {
+            if span.is_recording() {
+                tell(span, ending, rule);
+            }
+            span.end();
         }
-        self.span.end();
         match &self.what {
             What::Call(labels) => {
                 self.instruments.count_call(labels, self.transport, ending, took);
@@ -101,24 +112,6 @@ impl<'a> Running<'a> {
             What::Request(method) => {
                 self.instruments.count_request(method, self.transport, ending, took);
             }
-        }
-    }
-
-    fn tell(&mut self, ending: Ending, rule: Option<&str>) {
-        let span = &mut self.span;
-        span.set_attribute(KeyValue::new("toolgate.outcome", ending.class.name()));
-        if let Some(name) = ending.error_type() {
-            span.set_attribute(KeyValue::new("error.type", name));
-            if ending.is_error() {
-                // Not the message: it may repeat what the caller sent.
-                span.set_status(Status::error(name));
-            }
-        }
-        if let Some(rpc) = ending.rpc {
-            span.set_attribute(KeyValue::new("rpc.response.status_code", rpc.to_string()));
-        }
-        if let Some(rule) = rule {
-            span.set_attribute(KeyValue::new("toolgate.rule", cut(rule)));
         }
     }
 }
@@ -161,4 +154,22 @@ fn bounded(mut text: String) -> String {
         text.push_str("...<truncated>");
     }
     text
+}
+
+/// How it ended, in its span.
+fn tell(span: &mut BoxedSpan, ending: Ending, rule: Option<&str>) {
+    span.set_attribute(KeyValue::new("toolgate.outcome", ending.class.name()));
+    if let Some(name) = ending.error_type() {
+        span.set_attribute(KeyValue::new("error.type", name));
+        if ending.is_error() {
+            // Not the message: it may repeat what the caller sent.
+            span.set_status(Status::error(name));
+        }
+    }
+    if let Some(rpc) = ending.rpc {
+        span.set_attribute(KeyValue::new("rpc.response.status_code", rpc.to_string()));
+    }
+    if let Some(rule) = rule {
+        span.set_attribute(KeyValue::new("toolgate.rule", cut(rule)));
+    }
 }
