@@ -81,7 +81,10 @@ fn otlp(config: &TelemetryConfig, set: Variables<'_>) -> Result<Option<Otlp>, St
     const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
     let (text, from) = match (&config.otlp, set(ENDPOINT)) {
         (Some(text), _) => (text.as_str().to_owned(), "telemetry.otlp"),
-        (None, Some(text)) => (text, ENDPOINT),
+        (None, Some(text)) => {
+            speaks_http(set)?;
+            (text, ENDPOINT)
+        }
         (None, None) => return Ok(None),
     };
     // The address may hold a secret: it is not repeated.
@@ -104,6 +107,18 @@ fn otlp(config: &TelemetryConfig, set: Variables<'_>) -> Result<Option<Otlp>, St
         add(&mut headers, "telemetry.headers", name, value.as_str())?;
     }
     Ok(Some(Otlp { base, headers }))
+}
+
+/// An endpoint of the environment may be meant for another protocol: its data would never arrive.
+fn speaks_http(set: Variables<'_>) -> Result<(), String> {
+    const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+    match set(PROTOCOL).as_deref() {
+        None | Some("http/protobuf") => Ok(()),
+        Some(other) => Err(format!(
+            "`{PROTOCOL}` is `{other}`, and only http/protobuf is spoken here: set `telemetry.otlp` to an \
+             address that takes it"
+        )),
+    }
 }
 
 fn add(headers: &mut HeaderMap, from: &str, name: &str, value: &str) -> Result<(), String> {
@@ -272,6 +287,16 @@ mod tests {
         }
         let ratio = [("OTEL_TRACES_SAMPLER", "traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "2")];
         assert!(planned(OTLP, &ratio).unwrap_err().contains("`OTEL_TRACES_SAMPLER_ARG` is `2`"));
+    }
+
+    #[test]
+    fn an_endpoint_of_another_protocol_is_refused_unless_the_table_names_one() {
+        let grpc = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://other:4317"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ];
+        assert!(planned("", &grpc).unwrap_err().contains("only http/protobuf is spoken here"));
+        assert!(planned(OTLP, &grpc).unwrap().is_some());
     }
 
     #[test]
