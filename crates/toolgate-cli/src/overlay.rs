@@ -17,7 +17,7 @@ use toolgate::{
 };
 use toolgate_gateway::{
     Environment, ServerCommand,
-    config::{Config, environment},
+    config::{Config, TelemetryConfig, environment},
     wrap::{NAMESPACE, SERVER, SettingsSource},
 };
 
@@ -70,6 +70,10 @@ pub(crate) struct Overlay {
     /// Keep a log of all calls in this store, as sqlite:FILE
     #[arg(long, value_name = "URL", env = "TOOLGATE_STORE")]
     store: Option<String>,
+
+    /// Send spans and metrics to this collector, over OTLP, as `http://127.0.0.1:4318`
+    #[arg(long, value_name = "URL", env = "TOOLGATE_OTLP", hide_env_values = true)]
+    otlp: Option<String>,
 
     /// Take this server of the config, by its name in `[servers]` or `mcpServers`
     #[arg(long, value_name = "NAME")]
@@ -185,6 +189,15 @@ impl Overlay {
     /// Where the call log is kept. A file is meant from where the config is.
     pub(crate) fn store(&self, config: &Config) -> Option<String> {
         self.store.clone().or_else(|| config.store())
+    }
+
+    /// Where spans and metrics go.
+    pub(crate) fn telemetry(&self, config: &Config) -> anyhow::Result<Option<TelemetryConfig>> {
+        let mut telemetry = config.telemetry(&self.namespace)?;
+        if let Some(url) = &self.otlp {
+            telemetry.get_or_insert_default().otlp = Some(url.clone().into());
+        }
+        Ok(telemetry)
     }
 
     /// The file to watch.

@@ -8,6 +8,7 @@ pub mod config;
 mod inbound;
 mod outbound;
 mod outbox;
+mod telemetry;
 pub mod wrap;
 
 pub use outbound::child::{Environment, ServerCommand, StartError};

@@ -15,6 +15,7 @@ use crate::{
     Governed,
     kept::{Kept, same},
     request::off_path,
+    trace,
     unwind::{Panicked, caught},
     wire::{Wire, broken, to_error, to_rpc},
 };
@@ -101,12 +102,16 @@ impl<H: ServerHandler> CallEnd<'_, H> {
     }
 
     async fn run(&self, cx: &Context, call: &Call) -> Outcome {
-        let params = match self.params(cx, call) {
+        let mut params = match self.params(cx, call) {
             Ok(params) => params,
             Err(failure) => return failure.into(),
         };
         let mut context = self.context.clone();
         context.ct = cx.cancel().child_token();
+        trace::pass_on(cx, &mut context.meta);
+        if let Some(meta) = &mut params.meta {
+            trace::pass_on(cx, meta);
+        }
         // A layer that gives the call up drops this future: whatever the tool set going hears of it.
         let guard = context.ct.clone().drop_guard();
         let answer = caught(async { self.governed.handler.call_tool(params, context).await }).await;

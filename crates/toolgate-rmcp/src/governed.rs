@@ -10,7 +10,7 @@ use rmcp::{
 use toolgate::{CallId, Chain, ClientInfo, Context, Control, Principal, Session, TierRules};
 use toolgate_wire::{Id, Json};
 
-use crate::{asking::asking, facts::Facts};
+use crate::{asking::asking, facts::Facts, trace};
 
 type PrincipalOf = Box<dyn Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync>;
 
@@ -136,7 +136,8 @@ impl<H> Governed<H> {
             .with_request_id(Some(wire_id(&context.id)))
             .with_control(control(&context.meta))
             .with_cancel(context.ct.clone());
-        if self.chain.asks() { cx.with_asking(asking(context)) } else { cx }
+        let cx = if self.chain.asks() { cx.with_asking(asking(context)) } else { cx };
+        if self.chain.follows_traces() { cx.with_ingress(trace::ingress(context)) } else { cx }
     }
 
     /// What the chain is told where there is no request: whoever asks is nobody in particular.

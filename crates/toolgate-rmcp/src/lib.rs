@@ -8,6 +8,7 @@ mod handler;
 mod kept;
 mod list;
 mod request;
+mod trace;
 mod unwind;
 mod wire;
 

@@ -19,6 +19,7 @@ use toolgate_wire::{Json, Object};
 use crate::{
     Governed,
     request::{off_path, refused},
+    trace,
     wire::{broken, to_error, to_rpc},
 };
 
@@ -77,13 +78,15 @@ struct ListEnd<'a, H> {
 }
 
 impl<H: ServerHandler> ListEnd<'_, H> {
-    async fn fetch(&self, listing: Listing) -> Result<ToolList, Failure> {
+    async fn fetch(&self, cx: &Context, listing: Listing) -> Result<ToolList, Failure> {
         let mut params = self.params.clone();
         let asked = params.as_ref().and_then(|params| params.cursor.as_ref());
         if asked != listing.cursor.as_ref() {
             params = Some(params.unwrap_or_default().with_cursor(listing.cursor));
         }
-        let result = self.governed.handler.list_tools(params, self.context.clone()).await;
+        let mut context = self.context.clone();
+        trace::pass_on(cx, &mut context.meta);
+        let result = self.governed.handler.list_tools(params, context).await;
         let result = result.map_err(|error| Failure::rejected(to_rpc(&error)))?;
         let learnt = result.tools.iter().map(|published| self.governed.learn(published));
         let tools: Vec<Arc<Tool>> = learnt.collect();
@@ -132,10 +135,10 @@ impl<H: ServerHandler> Endpoint for ListEnd<'_, H> {
 
     fn list<'a>(
         &'a self,
-        _: &'a mut Context,
+        cx: &'a mut Context,
         listing: Listing,
     ) -> Boxed<'a, Result<ToolList, Failure>> {
-        Box::pin(self.fetch(listing))
+        Box::pin(self.fetch(cx, listing))
     }
 
     fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {

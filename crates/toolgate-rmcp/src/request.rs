@@ -12,6 +12,7 @@ use toolgate_wire::{Json, Kind};
 use crate::{
     Governed,
     kept::{Kept, same},
+    trace,
     wire::{Wire, broken, to_error},
 };
 
@@ -75,7 +76,7 @@ where
         }
     }
 
-    async fn run(&self, request: Request) -> Answer {
+    async fn run(&self, cx: &Context, request: Request) -> Answer {
         if request.method != self.method {
             return refused(&off_path(&self.method, &request.method));
         }
@@ -85,7 +86,9 @@ where
                 self.method
             )));
         };
-        let answer = (self.run)(params, self.context.clone()).await;
+        let mut context = self.context.clone();
+        trace::pass_on(cx, &mut context.meta);
+        let answer = (self.run)(params, context).await;
         let body = match &answer {
             Ok(result) => result.write().map(Ok),
             Err(error) => Json::serialize(error).map(Err),
@@ -138,7 +141,7 @@ where
         Box::pin(async { Err(off_path(&self.method, "tools/list")) })
     }
 
-    fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
-        Box::pin(self.run(request))
+    fn request<'a>(&'a self, cx: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
+        Box::pin(self.run(cx, request))
     }
 }

@@ -22,6 +22,7 @@ struct Layers {
     requests: Vec<Arc<dyn Layer>>,
     needs_tools: bool,
     asks: bool,
+    follows_traces: bool,
 }
 
 /// Why a chain was refused.
@@ -71,6 +72,7 @@ impl Builder {
             requests: taking_part(|info| info.hooks.request),
             needs_tools: infos.iter().any(|info| info.needs_tools),
             asks: infos.iter().any(|info| info.asks),
+            follows_traces: infos.iter().any(|info| info.name == crate::stack::TELEMETRY),
             infos,
         })))
     }
@@ -170,6 +172,12 @@ impl Chain {
     #[must_use]
     pub fn asks(&self) -> bool {
         self.0.asks
+    }
+
+    /// Whether a layer follows traces, so that the door has to say which one a request is part of.
+    #[must_use]
+    pub fn follows_traces(&self) -> bool {
+        self.0.follows_traces
     }
 
     /// The layers, outermost first.

@@ -16,6 +16,7 @@ use crate::{
     asking::{Asking, Round},
     control::Control,
     identity::Principal,
+    trace::{Ingress, Trace},
 };
 
 /// The id of one call: a UUID of version 7, so ids sort by time.
@@ -102,6 +103,8 @@ pub struct Context {
     asking: Asking,
     round: Option<Round>,
     resumed: Option<Round>,
+    pub(crate) ingress: Ingress,
+    pub(crate) span: Option<Trace>,
     bag: Bag,
 }
 
@@ -119,6 +122,8 @@ impl Context {
             asking: Asking::Nobody,
             round: None,
             resumed: None,
+            ingress: Ingress::default(),
+            span: None,
             bag: Bag::default(),
         }
     }
@@ -195,6 +200,8 @@ impl Context {
             },
             round: None,
             resumed: None,
+            ingress: self.nested_ingress(),
+            span: None,
             bag: Bag::default(),
         }
     }

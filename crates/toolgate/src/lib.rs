@@ -22,6 +22,7 @@ pub mod stack;
 mod testbed;
 mod tier;
 mod tool;
+mod trace;
 mod transform;
 
 pub use asking::{Asking, Elicit, NoAnswer, Round};
@@ -40,6 +41,7 @@ pub use selector::{BadSelector, Selector};
 pub use settings::ToolSettings;
 pub use tier::{Hints, Tier, UnknownTier};
 pub use tool::{TierRules, Tool};
+pub use trace::{Ingress, Trace, Transport};
 pub use transform::{
     TransformList, TransformRequest, TransformResponse, transform_list, transform_request,
     transform_response,

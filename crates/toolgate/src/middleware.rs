@@ -17,6 +17,8 @@ pub mod safety;
 #[cfg(feature = "sanitize")]
 pub mod sanitize;
 pub mod scopes;
+#[cfg(feature = "telemetry")]
+pub mod telemetry;
 pub mod timeout;
 pub mod trail;
 #[cfg(feature = "validate")]

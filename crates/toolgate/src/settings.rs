@@ -72,6 +72,9 @@ pub struct Settings {
     pub folder: PathBuf,
     /// `[log]`; needs somewhere to write to, which the program gives.
     pub log: Option<LogConfig>,
+    /// What of `[telemetry]` is the layer's; needs instruments, which the program gives.
+    #[cfg(feature = "telemetry")]
+    pub telemetry: crate::middleware::telemetry::TelemetryConfig,
     /// `[validate]`
     #[cfg(feature = "validate")]
     pub validate: Option<crate::middleware::validate::ValidateConfig>,

@@ -29,12 +29,14 @@ use crate::{
 };
 
 // Layers behind features keep their place, and their name, in a build without them.
-const VALIDATE: &str = "validate";
-const RATE_LIMIT: &str = "rate-limit";
-const SANITIZE: &str = "sanitize";
+pub(crate) const TELEMETRY: &str = "telemetry";
+pub(crate) const VALIDATE: &str = "validate";
+pub(crate) const RATE_LIMIT: &str = "rate-limit";
+pub(crate) const SANITIZE: &str = "sanitize";
 
 /// The default order, outermost first, with the reason for each place.
 pub const DEFAULT_ORDER: &[(&str, &str)] = &[
+    (TELEMETRY, "sees every call, also those that are refused"),
     (response_limit::NAME, "bounds whatever leaves, error results too"),
     (call_id::NAME, "results of failures have an id too"),
     (error_results::NAME, "renders whatever failed inside of it"),
@@ -82,6 +84,9 @@ pub struct Parts {
     pub approvals: Option<Arc<Approvals>>,
     /// Preconditions of the program's own, by their ids for `[[preconditions]]`.
     pub preconditions: Vec<Arc<dyn Precondition>>,
+    /// What spans and metrics are made with. Without it there are none.
+    #[cfg(feature = "telemetry")]
+    pub telemetry: Option<crate::middleware::telemetry::Instruments>,
     /// The tools that somebody has looked at, for a namespace that quarantines new ones.
     pub known: KnownTools,
 }
@@ -271,7 +276,7 @@ fn heeded(settings: &Settings, parts: &Parts, layers: &[String]) -> Result<(), S
         (policy::NAME, "a policy", settings.binds_policies()),
         (preconditions::NAME, "`[confirm]` or `[[preconditions]]`", settings.has_preconditions()),
     ];
-    for (layer, setting, is_set) in asked.into_iter().chain(Layers::asked(settings)) {
+    for (layer, setting, is_set) in asked.into_iter().chain(Layers::asked(settings, parts)) {
         if is_set && !layers.iter().any(|name| name == layer) {
             return Err(StackError::Unheeded { layer, setting });
         }

@@ -20,6 +20,7 @@ impl Chain {
         let mut options = without_server(&self.overlay);
         options.store = self.overlay.store(&config);
         options.trail = config.trail(&self.overlay.namespace)?;
+        options.telemetry = self.overlay.telemetry(&config)?;
         print(&Inspection::of_settings(&options)?)
     }
 }
@@ -39,6 +40,7 @@ pub(crate) fn without_server(overlay: &Overlay) -> Options {
         settings: overlay.source(),
         store: None,
         trail: None,
+        telemetry: None,
         watch: None,
         restart: false,
         start_timeout: Duration::from_mins(1),

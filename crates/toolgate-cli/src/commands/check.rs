@@ -34,7 +34,9 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let inspection = if self.offline {
-            Inspection::of_settings(&super::chain::without_server(&self.overlay))?
+            let mut options = super::chain::without_server(&self.overlay);
+            options.telemetry = self.overlay.telemetry(&self.overlay.read()?)?;
+            Inspection::of_settings(&options)?
         } else {
             super::inspect(&self.overlay, &self.command)?
         };

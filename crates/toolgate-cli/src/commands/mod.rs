@@ -38,6 +38,7 @@ pub(crate) fn inspect(overlay: &Overlay, command: &[OsString]) -> anyhow::Result
     let config = overlay.read()?;
     let mut options = chain::without_server(overlay);
     options.store = overlay.store(&config);
+    options.telemetry = overlay.telemetry(&config)?;
     match overlay.server(&config, command)? {
         None => Ok(Inspection::of_settings(&options)?),
         Some((name, server)) => {

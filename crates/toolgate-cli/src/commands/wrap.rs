@@ -95,6 +95,7 @@ impl Wrap {
             settings: self.overlay.source(),
             store: self.overlay.store(&config),
             trail: config.trail(&self.overlay.namespace)?,
+            telemetry: self.overlay.telemetry(&config)?,
             watch: self.overlay.watch(),
             restart: self.restart,
             start_timeout: self.start_timeout,

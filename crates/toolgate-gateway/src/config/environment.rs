@@ -14,6 +14,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("TOOLGATE_RETRY", "how often readonly calls are tried again, as `--retry`"),
     ("TOOLGATE_STORE", "the store of the call log, as `--store`"),
     ("MCP_SCOPES", "the scopes that are granted at most, with commas: `read,write`"),
+    ("TOOLGATE_OTLP", "the collector of spans and metrics, as `--otlp`"),
     ("TOOLGATE_LOG", "how many messages toolgate writes on stderr: off, error, warn, info, debug"),
 ];
 

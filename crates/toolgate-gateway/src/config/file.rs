@@ -24,7 +24,7 @@ use toolgate::{
 };
 
 use super::{Text, servers::ServerConfig};
-use crate::outbound::trail::TrailConfig;
+use crate::{outbound::trail::TrailConfig, telemetry::TelemetryConfig};
 
 /// A table that also holds the settings of the layers, and can hand them out.
 ///
@@ -51,6 +51,8 @@ macro_rules! with_layers {
             log: Option<LogConfig>,
             /// An HTTP endpoint that the record of each call is sent to.
             trail: Option<TrailConfig>,
+            /// Where spans and metrics go.
+            telemetry: Option<TelemetryConfig>,
             /// Tools that are switched off for a while.
             flags: Option<FlagsConfig>,
             /// What needs a confirmation before it is called.
@@ -72,6 +74,7 @@ macro_rules! with_layers {
                     retry: self.retry.clone(),
                     log: self.log.clone(),
                     trail: self.trail.clone(),
+                    telemetry: self.telemetry.clone(),
                     flags: self.flags.clone(),
                     confirm: self.confirm.clone(),
                     preconditions: self.preconditions.clone(),
@@ -141,6 +144,7 @@ pub(super) struct Layers {
     pub(super) retry: Option<RetryConfig>,
     pub(super) log: Option<LogConfig>,
     pub(super) trail: Option<TrailConfig>,
+    pub(super) telemetry: Option<TelemetryConfig>,
     pub(super) flags: Option<FlagsConfig>,
     pub(super) confirm: Option<ConfirmConfig>,
     pub(super) preconditions: Option<Vec<PreconditionRule>>,
@@ -158,6 +162,7 @@ impl Layers {
             retry: self.retry.or(shared.retry),
             log: self.log.or(shared.log),
             trail: self.trail.or(shared.trail),
+            telemetry: self.telemetry.or(shared.telemetry),
             flags: self.flags.or(shared.flags),
             confirm: self.confirm.or(shared.confirm),
             preconditions: self.preconditions.or(shared.preconditions),

@@ -22,7 +22,10 @@ use toolgate::{
     settings::Settings,
 };
 
-pub use crate::outbound::trail::TrailConfig;
+pub use crate::{
+    outbound::trail::TrailConfig,
+    telemetry::{Listen, TelemetryConfig},
+};
 
 /// Why a config file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +136,11 @@ impl Config {
         Ok(self.namespace(namespace)?.layers().over(self.file.layers()).trail)
     }
 
+    /// Where spans and metrics go, if the file says.
+    pub fn telemetry(&self, namespace: &str) -> Result<Option<TelemetryConfig>, ConfigError> {
+        Ok(self.namespace(namespace)?.layers().over(self.file.layers()).telemetry)
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -186,6 +194,9 @@ impl Config {
             log: layers.log,
             confirm: layers.confirm,
             preconditions: layers.preconditions.unwrap_or_default(),
+            telemetry: toolgate::middleware::telemetry::TelemetryConfig {
+                arguments: layers.telemetry.is_some_and(|telemetry| telemetry.arguments),
+            },
             validate: layers.validate,
             sanitize: layers.sanitize,
         };

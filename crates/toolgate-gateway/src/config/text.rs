@@ -17,6 +17,13 @@ impl Text {
     }
 }
 
+/// A text as it is, with nothing put in: from a command line.
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Text(…)")

@@ -13,7 +13,9 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use toolgate::{CallId, ClientInfo, Code, Context, Control, Failure, Ran, Session};
+use toolgate::{
+    CallId, ClientInfo, Code, Context, Control, Failure, Ingress, Ran, Session, Trace, Transport,
+};
 use toolgate_wire::{Id, Json, Limits, Message, era, error_response};
 
 use super::{
@@ -63,6 +65,8 @@ pub(crate) struct ClientFacts {
     pub(crate) modern: Option<String>,
     pub(crate) initialize: Option<Message>,
     pub(crate) initialized: Option<Bytes>,
+    /// The version that `initialize` agreed on.
+    negotiated: Option<Arc<str>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -197,15 +201,35 @@ impl Hub {
     pub(crate) fn context(&self, message: &Message, cancel: CancellationToken) -> Context {
         let meta = message.member("_meta");
         let client = self.client_of(meta.as_ref());
+        let ingress = self.ingress(meta.as_ref());
         let cx = Context::new(Arc::clone(&self.session))
             .with_client(client)
             .with_request_id(message.id().cloned())
-            .with_cancel(cancel);
+            .with_cancel(cancel)
+            .with_ingress(ingress);
         if !self.governance.load().chain().asks() {
             return cx;
         }
         let initialize = lock(&self.client).initialize.clone();
         cx.with_asking(questions::asking(&self.questions, meta.as_ref(), initialize.as_ref()))
+    }
+
+    /// How a request came in, as far as a layer asks.
+    fn ingress(&self, meta: Option<&Json>) -> Ingress {
+        let transport = Some(Transport::Stdio);
+        if !self.governance.load().chain().follows_traces() {
+            return Ingress { transport, ..Ingress::default() };
+        }
+        let said = meta.and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
+        let said = said.as_ref().and_then(version);
+        let protocol = said.or_else(|| lock(&self.client).negotiated.clone());
+        Ingress { transport, protocol, trace: meta.and_then(Trace::of) }
+    }
+
+    /// Notes what the answer to `initialize` says.
+    pub(crate) fn note_initialized(&self, answer: &Message) {
+        let agreed = answer.member("protocolVersion");
+        lock(&self.client).negotiated = agreed.as_ref().and_then(version);
     }
 
     /// The client as it introduced itself, with `initialize` or, from 2026-07-28 on, with this request.
@@ -305,6 +329,11 @@ impl Narrowed {
 pub(crate) enum Refusal {
     SameId,
     TooMany,
+}
+
+/// A version of the protocol. What is too long to be one is none.
+fn version(json: &Json) -> Option<Arc<str>> {
+    json.text().filter(|text| text.len() <= 32).map(|text| Arc::from(text.as_ref()))
 }
 
 fn client_info(json: &Json) -> Option<Arc<ClientInfo>> {

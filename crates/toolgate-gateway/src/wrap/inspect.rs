@@ -4,9 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 use toolgate::{
-    Chain, Session, Tool, middleware::overrides::Resolved, settings::Settings, stack::Parts,
+    Chain, Session, Tool,
+    middleware::{overrides::Resolved, telemetry::Instruments},
+    settings::Settings,
+    stack::Parts,
 };
 use toolgate_wire::{Json, Shape, notification, request};
+
+use crate::telemetry;
 
 use super::{
     Options, WrapError, asking,
@@ -34,7 +39,7 @@ impl Inspection {
         let log = options.store.as_ref().map(|_| memory::log_to_nowhere(&settings)).transpose()?;
         let trail =
             options.trail.as_ref().map(|_| memory::log_to_nowhere(&settings)).transpose()?;
-        let parts = Parts { log, trail, ..Parts::default() };
+        let parts = Parts { log, trail, telemetry: silent(options)?, ..Parts::default() };
         let hub = super::hub_for(options, &settings, Memory::default(), parts)?;
         let (governance, session) = (hub.governance(), Arc::clone(&hub.session));
         Ok(Self { governance, session, tools: Vec::new() })
@@ -43,8 +48,8 @@ impl Inspection {
     /// Starts the server, asks it for its tools, and ends it.
     pub async fn of_server(options: &Options) -> Result<Self, WrapError> {
         let settings = (options.settings)().map_err(WrapError::Settings)?;
-        let hub =
-            Arc::new(super::hub_for(options, &settings, Memory::default(), Parts::default())?);
+        let parts = Parts { telemetry: silent(options)?, ..Parts::default() };
+        let hub = Arc::new(super::hub_for(options, &settings, Memory::default(), parts)?);
         let mut running = life::start(&hub, &options.server)
             .map_err(|error| WrapError::Inspection(error.to_string()))?;
         hub.set_link(Link::Up(Arc::clone(&running.outbox)));
@@ -113,6 +118,12 @@ impl Inspection {
     pub fn session(&self) -> &Session {
         &self.session
     }
+}
+
+/// Telemetry that nobody hears of: the chain is shown as it would run.
+fn silent(options: &Options) -> Result<Option<Instruments>, WrapError> {
+    let config = options.telemetry.as_ref();
+    config.map(telemetry::silent).transpose().map_err(WrapError::Settings)
 }
 
 /// Says initialize and learns all tools.

@@ -32,7 +32,10 @@ use toolgate::{
     stack::{Parts, StackError},
 };
 
-use crate::outbound::{child::ServerCommand, trail::TrailConfig};
+use crate::{
+    outbound::{child::ServerCommand, trail::TrailConfig},
+    telemetry::{self, Exporters, TelemetryConfig},
+};
 
 /// The id of a wrapped server that no config names: its tools are `main/NAME`.
 pub const SERVER: &str = "main";
@@ -58,6 +61,8 @@ pub struct Options {
     pub store: Option<String>,
     /// Where records of calls are sent; nowhere if not set.
     pub trail: Option<TrailConfig>,
+    /// Where spans and metrics go; nowhere if not set.
+    pub telemetry: Option<TelemetryConfig>,
     /// The file that the settings come from, to be watched.
     pub watch: Option<PathBuf>,
     /// Start the server again when it ends by itself.
@@ -107,15 +112,22 @@ fn hub_for(
 pub struct Wrap {
     options: Options,
     hub: Arc<Hub>,
+    exporters: Option<Exporters>,
 }
 
 impl Wrap {
     /// Opens the store and builds the chain; refuses what does not fit together.
     pub async fn new(options: Options) -> Result<Self, WrapError> {
         let settings = (options.settings)().map_err(WrapError::Settings)?;
-        let (memory, parts) = Memory::open(&options, &settings).await?;
+        let (memory, mut parts) = Memory::open(&options, &settings).await?;
+        let mut exporters = None;
+        if let Some(config) = &options.telemetry {
+            let started = telemetry::start(config).map_err(WrapError::Settings)?;
+            parts.telemetry = Some(started.0);
+            exporters = started.1;
+        }
         let hub = Arc::new(hub_for(&options, &settings, memory, parts)?);
-        Ok(Self { options, hub })
+        Ok(Self { options, hub, exporters })
     }
 
     /// Runs until the client is gone, the server is gone for good, or a signal comes. Gives the exit code.
@@ -132,6 +144,9 @@ impl Wrap {
             if lost > 0 {
                 tracing::error!(lost, "audit records were lost");
             }
+        }
+        if let Some(exporters) = self.exporters {
+            exporters.finish(Duration::from_secs(5));
         }
         code
     }

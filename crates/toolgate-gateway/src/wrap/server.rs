@@ -89,8 +89,10 @@ async fn answer(hub: &Hub, id: &Id, message: Message) {
             drop(task.send(Arrival::Answer(Box::new(message))));
         }
         Found::Waiting(waiter) => {
-            if let Waiter::Listing = waiter {
-                hub.governance().tools.learn(&message);
+            match waiter {
+                Waiter::Listing => drop(hub.governance().tools.learn(&message)),
+                Waiter::Start => hub.note_initialized(&message),
+                Waiter::Client | Waiter::Task(_) => {}
             }
             hub.to_client.push(message.line().clone()).await;
         }

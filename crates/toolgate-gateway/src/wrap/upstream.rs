@@ -11,10 +11,10 @@ use std::{
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use toolgate::{
-    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Ran, Request, Round,
-    RpcError, ToolList, ToolResult,
+    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Ran, Request,
+    RpcError, ToolList, ToolResult, Trace,
 };
-use toolgate_wire::{Id, Json, Message, Shape};
+use toolgate_wire::{Id, Json, Message, Object, Shape};
 
 use super::{governance::Governance, hub::Hub, pending::Arrival};
 use crate::outbox::Outbox;
@@ -82,19 +82,21 @@ impl<'a> Upstream<'a> {
     }
 
     /// The line to send: the client's own bytes unless something changed.
-    fn line(
-        &self,
-        id: &Id,
-        is_own: bool,
-        arguments: Option<&Json>,
-        resumed: Option<&Round>,
-    ) -> Bytes {
+    fn line(&self, id: &Id, is_own: bool, arguments: Option<&Json>, cx: &Context) -> Bytes {
+        let (resumed, span) = (cx.resumed(), cx.span());
         let mut body = None;
-        let is_as_it_came = arguments.is_none()
-            && self.name.is_none()
-            && self.meta == Meta::AsItCame
-            && !self.has_our_round;
-        if !is_as_it_came && let Some(mut params) = self.message.body() {
+        // A request without params gets some to hold our span.
+        let params = || match (self.message.body(), self.message.params()) {
+            (None, None) if span.is_some() => Some(Object::new()),
+            (params, _) => params,
+        };
+        let is_changed = arguments.is_some()
+            || self.name.is_some()
+            || self.meta != Meta::AsItCame
+            || self.has_our_round;
+        if (is_changed || span.is_some())
+            && let Some(mut params) = params()
+        {
             if let Some(arguments) = arguments {
                 params.set("arguments", arguments.clone());
             }
@@ -117,6 +119,9 @@ impl<'a> Upstream<'a> {
                     }
                 }
             }
+            if let Some(span) = span {
+                follow(&mut params, span);
+            }
             body = Some(params.finish());
         }
         match (is_own, body) {
@@ -133,10 +138,19 @@ impl<'a> Upstream<'a> {
     ) -> Result<(Message, bool), Failure> {
         let (id, is_own) =
             self.next_id().ok_or_else(|| Failure::internal("a request without id"))?;
-        let line = self.line(&id, is_own, arguments, cx.resumed());
+        let line = self.line(&id, is_own, arguments, cx);
         // The client's own notice reaches the server under the client's id, and only under that.
         let answer = exchange(self.hub, cx.cancel(), id, line, is_own).await?;
         Ok((answer, is_own))
+    }
+}
+
+/// Names our span as the server's parent, in the `_meta` that is sent. One that is no object stays.
+fn follow(params: &mut Object, span: &Trace) {
+    let meta = params.get("_meta").map_or_else(|| Some(Object::new()), |meta| meta.object());
+    if let Some(mut meta) = meta {
+        span.put(&mut meta);
+        params.set("_meta", meta.finish());
     }
 }
 
@@ -286,7 +300,7 @@ impl Endpoint for Upstream<'_> {
 /// The failure as a JSON-RPC error object. A cancelled request has none that anybody would read.
 fn error_object(failure: &Failure) -> Json {
     let rpc = failure.to_rpc();
-    let mut object = toolgate_wire::Object::new();
+    let mut object = Object::new();
     object.set("code", Json::value(&rpc.code.into()));
     object.set("message", Json::string(&rpc.message));
     if let Some(data) = rpc.data {

@@ -13,6 +13,7 @@ mod readme;
 mod records;
 mod refusals;
 mod results;
+mod traces;
 mod watch;
 
 #[path = "../../examples/three_tools.rs"]

@@ -24,6 +24,8 @@ pub(super) struct Layers {
     flags: Option<Arc<Flags>>,
     policy: Arc<Policy>,
     gate: Arc<Gate>,
+    #[cfg(feature = "telemetry")]
+    telemetry: Option<Arc<crate::middleware::telemetry::Telemetry>>,
     #[cfg(feature = "validate")]
     validate: Option<Arc<crate::middleware::validate::Validate>>,
     #[cfg(feature = "rate-limit")]
@@ -55,6 +57,8 @@ impl Layers {
             flags: settings.flags.clone().map(|config| Arc::new(Flags::new(config))),
             policy: Arc::new(policy),
             gate: gate(settings, parts).map_err(refused(preconditions::NAME))?,
+            #[cfg(feature = "telemetry")]
+            telemetry: telemetry(settings, parts)?,
             #[cfg(feature = "validate")]
             validate: validate(settings)?,
             #[cfg(feature = "rate-limit")]
@@ -82,6 +86,10 @@ impl Layers {
                 Ok(builder.layer(ConfirmArgument::new(Arc::clone(&self.gate))))
             }
             flags::NAME => optional(builder, self.flags.as_ref(), "there is no `[flags]`"),
+            #[cfg(feature = "telemetry")]
+            crate::middleware::telemetry::NAME => {
+                optional(builder, self.telemetry.as_ref(), "there is no `[telemetry]`")
+            }
             #[cfg(feature = "validate")]
             crate::middleware::validate::NAME => {
                 optional(builder, self.validate.as_ref(), "there is no `[validate]`")
@@ -106,9 +114,14 @@ impl Layers {
     }
 
     /// Layers behind features, with whether a setting asks for them.
-    pub(super) fn asked(settings: &Settings) -> Vec<(&'static str, &'static str, bool)> {
-        let _ = settings;
+    pub(super) fn asked(
+        settings: &Settings,
+        parts: &Parts,
+    ) -> Vec<(&'static str, &'static str, bool)> {
+        let _ = (settings, parts);
         vec![
+            #[cfg(feature = "telemetry")]
+            (crate::middleware::telemetry::NAME, "`[telemetry]`", parts.telemetry.is_some()),
             #[cfg(feature = "validate")]
             (crate::middleware::validate::NAME, "`[validate]`", settings.validate.is_some()),
             #[cfg(feature = "rate-limit")]
@@ -147,6 +160,23 @@ fn optional<M: crate::Middleware>(
         Some(layer) => Ok(builder.layer(Arc::clone(layer))),
         None => Err((builder, missing)),
     }
+}
+
+#[cfg(feature = "telemetry")]
+fn telemetry(
+    settings: &Settings,
+    parts: &Parts,
+) -> Result<Option<Arc<crate::middleware::telemetry::Telemetry>>, StackError> {
+    use crate::middleware::{
+        audit::Redactor,
+        telemetry::{NAME, Telemetry},
+    };
+    let Some(instruments) = &parts.telemetry else { return Ok(None) };
+    let mut layer = Telemetry::new(instruments.clone());
+    if settings.telemetry.arguments {
+        layer = layer.telling_arguments(Redactor::new(&settings.redact).map_err(refused(NAME))?);
+    }
+    Ok(Some(Arc::new(layer)))
 }
 
 #[cfg(feature = "validate")]

@@ -67,12 +67,19 @@ fn everything() -> Settings {
 fn with_log() -> Parts {
     let redactor = audit::Redactor::new(&audit::RedactConfig::default()).unwrap();
     let (sink, _) = LogSink::channel(&log::LogConfig::default(), redactor);
-    Parts { log: Some(sink.clone()), trail: Some(sink), ..Parts::default() }
+    Parts {
+        log: Some(sink.clone()),
+        trail: Some(sink),
+        #[cfg(feature = "telemetry")]
+        telemetry: Some(crate::middleware::telemetry::Instruments::silent()),
+        ..Parts::default()
+    }
 }
 
 /// The default order, less what this build does not have.
 fn order() -> Vec<&'static str> {
     let here = |name: &&str| match *name {
+        TELEMETRY => cfg!(feature = "telemetry"),
         VALIDATE => cfg!(feature = "validate"),
         RATE_LIMIT => cfg!(feature = "rate-limit"),
         SANITIZE => cfg!(feature = "sanitize"),
@@ -269,4 +276,27 @@ fn tiers_come_from_the_settings_of_tools() {
     };
     assert_eq!(listed("show"), Some(Tier::Destructive));
     assert_eq!(listed("other"), None, "annotations are ignored");
+}
+
+#[cfg(all(feature = "telemetry", feature = "validate"))]
+#[test]
+fn telemetry_stands_outside_whatever_refuses_and_is_not_left_out() {
+    let chain = |layers: &[&str]| {
+        let settings = Settings { chain: listed(layers), ..everything() };
+        let parts = Parts { log: None, trail: None, ..with_log() };
+        build_with(&settings, parts).expect_err("must be refused").to_string()
+    };
+    let rest = order().into_iter().filter(|name| !["log", "audit-trail", "call-id"].contains(name));
+    let rest: Vec<_> = rest.collect();
+    let without: Vec<_> = rest.iter().copied().filter(|name| *name != TELEMETRY).collect();
+    assert_eq!(
+        chain(&without),
+        "`[telemetry]` is set, but the chain does not name `telemetry`: add it, or remove the setting"
+    );
+    for at in 1..=without.len() {
+        let mut wrong = without.clone();
+        wrong.insert(at, TELEMETRY);
+        let sentence = chain(&wrong);
+        assert!(sentence.contains("`telemetry` must stand outside"), "{at}: {sentence}");
+    }
 }

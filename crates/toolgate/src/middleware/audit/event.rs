@@ -14,6 +14,7 @@ use crate::{
     outcome::Outcome,
     registry::Class,
     tool::Tool,
+    trace::Trace,
 };
 
 /// One call, gathered on its way and written by the sink's own thread.
@@ -30,6 +31,7 @@ pub struct Event {
     request_id: Option<Id>,
     tool: Arc<Tool>,
     arguments: Option<Json>,
+    span: Option<Trace>,
     end: End,
 }
 
@@ -55,6 +57,7 @@ impl Event {
             request_id: cx.request_id().cloned(),
             tool: Arc::clone(call.tool()),
             arguments: call.arguments().cloned(),
+            span: cx.span().cloned(),
             end: End::default(),
         }
     }
@@ -107,6 +110,8 @@ impl Event {
             // To the microsecond: finer digits are noise.
             duration_ms: (self.end.duration.as_secs_f64() * 1e6).round() / 1e3,
             result_bytes: self.end.result_bytes,
+            trace_id: self.span.as_ref().map(|span| format!("{:032x}", span.trace_id())),
+            span_id: self.span.as_ref().map(|span| format!("{:016x}", span.span_id())),
             args: self.arguments.as_ref().map(|arguments| redactor.summary(arguments)),
         };
         // Writing to memory cannot fail, and every field is plain data.
@@ -154,6 +159,10 @@ struct Record<'a> {
     duration_ms: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     result_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<serde_json::Value>,
 }

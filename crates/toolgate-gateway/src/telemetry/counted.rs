@@ -1,0 +1,82 @@
+//! Counts the spans that end and those that reach the collector, to tell of those that were lost.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use opentelemetry::Context;
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    trace::{Span, SpanData, SpanExporter, SpanProcessor},
+};
+
+/// How many spans ended, and how many of them were taken.
+#[derive(Debug, Default)]
+pub(super) struct SpanCounts {
+    ended: AtomicU64,
+    taken: AtomicU64,
+}
+
+impl SpanCounts {
+    /// Those that found the queue full, or the collector away.
+    pub(super) fn lost(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed).saturating_sub(self.taken.load(Ordering::Relaxed))
+    }
+}
+
+/// An exporter or a processor whose spans are counted.
+#[derive(Debug)]
+pub(super) struct Counted<T>(pub(super) T, pub(super) Arc<SpanCounts>);
+
+impl<E: SpanExporter> SpanExporter for Counted<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let taken = self.0.export(batch).await;
+        if taken.is_ok() {
+            self.1.taken.fetch_add(count, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.0.set_resource(resource);
+    }
+}
+
+impl<P: SpanProcessor> SpanProcessor for Counted<P> {
+    fn on_start(&self, span: &mut Span, cx: &Context) {
+        self.0.on_start(span, cx);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        if span.span_context.is_sampled() {
+            self.1.ended.fetch_add(1, Ordering::Relaxed);
+        }
+        self.0.on_end(span);
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.0.set_resource(resource);
+    }
+}

@@ -1,0 +1,169 @@
+//! Where spans and metrics go: a collector over OTLP, and Prometheus. Nothing of it runs unless it is asked for.
+
+mod config;
+mod counted;
+mod exposition;
+mod plan;
+mod post;
+mod scrape;
+
+use std::{
+    fmt,
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+pub use config::{Listen, TelemetryConfig};
+use counted::{Counted, SpanCounts};
+use exposition::Scraped;
+use opentelemetry::{global::BoxedTracer, metrics::MeterProvider as _, trace::TracerProvider as _};
+use opentelemetry_otlp::{
+    MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+};
+use opentelemetry_sdk::{
+    metrics::{PeriodicReader, SdkMeterProvider},
+    trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider},
+};
+use plan::{Otlp, Plan};
+use post::{Health, Post};
+use scrape::Door;
+use toolgate::middleware::telemetry::{Instruments, SCOPE};
+
+/// So many spans wait for the collector at most; what comes then is dropped and counted.
+const QUEUE: usize = 4096;
+/// The most spans in one post.
+const BATCH: usize = 512;
+/// A span waits this long for others at most.
+const DELAY: Duration = Duration::from_secs(2);
+
+/// The SDK and we give up after the same time, one of us a little earlier.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// Exporters that run, to be finished at the end.
+pub(crate) struct Exporters {
+    tracers: Option<SdkTracerProvider>,
+    meters: SdkMeterProvider,
+    spans: Arc<SpanCounts>,
+    health: Arc<Health>,
+    _door: Option<Door>,
+}
+
+impl fmt::Debug for Exporters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Exporters")
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+/// Instruments for those who only look: the settings are checked, and nothing is sent.
+pub(crate) fn silent(config: &TelemetryConfig) -> Result<Instruments, String> {
+    Plan::new(config, &variable)?;
+    Ok(Instruments::silent())
+}
+
+/// Starts the exporters. Gives what the chain makes spans and metrics with.
+pub(crate) fn start(config: &TelemetryConfig) -> Result<(Instruments, Option<Exporters>), String> {
+    let Some(plan) = Plan::new(config, &variable)? else {
+        tracing::info!("telemetry is switched off by OTEL_SDK_DISABLED");
+        return Ok((Instruments::silent(), None));
+    };
+    let (spans, health) = (Arc::<SpanCounts>::default(), Arc::<Health>::default());
+    let mut meters = SdkMeterProvider::builder().with_resource(plan.resource.clone());
+    let mut tracers = None;
+    let mut door = None;
+    if let Some(address) = plan.prometheus {
+        let scraped = Scraped::default();
+        meters = meters.with_reader(scraped.clone());
+        door = Some(Door::open(address, scraped)?);
+    }
+    if let Some(otlp) = &plan.otlp {
+        meters = meters.with_reader(metric_reader(&plan, otlp, &health)?);
+        tracers = Some(tracer_provider(&plan, otlp, &health, &spans)?);
+    }
+    let meters = meters.build();
+    let meter = meters.meter(SCOPE);
+    let instruments = match &tracers {
+        Some(tracers) => {
+            Instruments::new(BoxedTracer::new(Box::new(tracers.tracer(SCOPE))), &meter)
+        }
+        None => Instruments::metrics_only(&meter),
+    };
+    Ok((instruments, Some(Exporters { tracers, meters, spans, health, _door: door })))
+}
+
+fn metric_reader(
+    plan: &Plan,
+    otlp: &Otlp,
+    health: &Arc<Health>,
+) -> Result<PeriodicReader<MetricExporter>, String> {
+    let exporter = MetricExporter::builder()
+        .with_http()
+        .with_http_client(Post::new(otlp.headers.clone(), Arc::clone(health))?)
+        .with_endpoint(otlp.address("/v1/metrics"));
+    let exporter = exporter.build().map_err(|error| refused(&error))?;
+    Ok(PeriodicReader::builder(exporter).with_interval(plan.interval).build())
+}
+
+fn tracer_provider(
+    plan: &Plan,
+    otlp: &Otlp,
+    health: &Arc<Health>,
+    spans: &Arc<SpanCounts>,
+) -> Result<SdkTracerProvider, String> {
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(Post::new(otlp.headers.clone(), Arc::clone(health))?)
+        .with_endpoint(otlp.address("/v1/traces"));
+    let exporter = exporter.build().map_err(|error| refused(&error))?;
+    let batches = BatchConfigBuilder::default()
+        .with_max_queue_size(QUEUE)
+        .with_max_export_batch_size(BATCH)
+        .with_scheduled_delay(DELAY);
+    let processor = BatchSpanProcessor::builder(Counted(exporter, Arc::clone(spans)))
+        .with_batch_config(batches.build())
+        .build();
+    Ok(SdkTracerProvider::builder()
+        .with_span_processor(Counted(processor, Arc::clone(spans)))
+        .with_sampler(plan.sampler.clone())
+        .with_resource(plan.resource.clone())
+        .build())
+}
+
+/// An exporter that cannot be made: a variable of OpenTelemetry asks for what is not here.
+fn refused(error: &dyn fmt::Display) -> String {
+    format!("telemetry cannot be exported: {error}; check the variables that begin with OTEL_")
+}
+
+impl Exporters {
+    /// Sends what is left, for a while. Blocks: for the end of a program.
+    pub(crate) fn finish(self, patience: Duration) {
+        let (done, all_done) = mpsc::channel();
+        let Self { tracers, meters, spans, health, _door } = self;
+        let metrics_done = done.clone();
+        let ending = [
+            thread::Builder::new().spawn(move || {
+                let _ = tracers.map(|tracers| tracers.shutdown_with_timeout(patience));
+                drop(done);
+            }),
+            thread::Builder::new().spawn(move || {
+                let _ = meters.shutdown_with_timeout(patience);
+                drop(metrics_done);
+            }),
+        ];
+        drop(ending);
+        let asked = Instant::now();
+        // Nobody says anything: it ends when both are done, or have given up, which takes them as long as us.
+        let _: Result<(), _> = all_done.recv_timeout(patience);
+        if asked.elapsed() + MOMENT >= patience {
+            tracing::warn!("the collector did not take the last telemetry in time");
+        }
+        let (lost, failures) = (spans.lost(), health.failures());
+        if lost > 0 || failures > 0 {
+            tracing::warn!(lost_spans = lost, failed_posts = failures, "telemetry was lost");
+        }
+    }
+}

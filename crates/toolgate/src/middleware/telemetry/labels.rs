@@ -1,0 +1,205 @@
+//! Labels: made once for each tool, and so few that no caller can make them many.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+};
+
+use opentelemetry::{KeyValue, StringValue};
+
+use super::ending::Ending;
+use crate::{call::Call, identity::ToolId, middleware::audit::cut, tool::Tool, trace::Transport};
+
+/// What stands for every name that nobody published.
+pub(super) const OTHER: &str = "_other";
+
+/// So many tools have labels of their own; a server that lists more shares one among the rest.
+pub(super) const MOST_TOOLS: usize = 1000;
+
+/// The methods that have labels of their own.
+const METHODS: [&str; 23] = [
+    "completion/complete",
+    "elicitation/create",
+    "initialize",
+    "logging/setLevel",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "roots/list",
+    "sampling/createMessage",
+    "server/discover",
+    "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/list",
+    "tasks/result",
+    "tasks/update",
+    "tools/call",
+    "tools/list",
+];
+
+/// The name of a method in labels.
+pub(super) fn method(name: &str) -> &'static str {
+    METHODS.into_iter().find(|known| *known == name).unwrap_or(OTHER)
+}
+
+/// What groups tools in dashboards.
+fn category(call: &Call) -> &str {
+    call.tool().category()
+}
+
+/// Whether running it twice does no more than running it once.
+fn is_idempotent(tool: &Tool) -> bool {
+    tool.tier() == Some(crate::tier::Tier::Readonly) || tool.hints().idempotent == Some(true)
+}
+
+/// What is said of one tool, whatever becomes of a call of it.
+#[derive(Debug)]
+pub(super) struct ToolLabels {
+    pub(super) span_name: String,
+    name: StringValue,
+    category: StringValue,
+    idempotent: bool,
+    /// For each transport, of calls that end well.
+    good: [OnceLock<Measured>; 3],
+}
+
+/// The labels of one call's measurements.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    /// Of `mcp.tool.*`.
+    pub(super) tool: Vec<KeyValue>,
+    /// Of `mcp.server.operation.duration`.
+    pub(super) operation: Vec<KeyValue>,
+}
+
+impl ToolLabels {
+    fn new(name: &str, category: &str, idempotent: bool) -> Self {
+        let name: Arc<str> = cut(name).into();
+        Self {
+            span_name: format!("tools/call {name}"),
+            name: name.into(),
+            category: Arc::<str>::from(cut(category)).into(),
+            idempotent,
+            good: Default::default(),
+        }
+    }
+
+    /// The attributes that every span of a call of this tool has.
+    pub(super) fn add_to_span(&self, attributes: &mut Vec<KeyValue>) {
+        attributes.extend([
+            KeyValue::new("mcp.method.name", "tools/call"),
+            KeyValue::new("gen_ai.operation.name", "execute_tool"),
+            KeyValue::new("gen_ai.tool.name", self.name.clone()),
+            KeyValue::new("mcp.tool.name", self.name.clone()),
+            KeyValue::new("mcp.tool.category", self.category.clone()),
+            KeyValue::new("mcp.tool.idempotent", self.idempotent),
+        ]);
+    }
+
+    /// The labels for a call that ended so. Those of calls that end well are made once.
+    pub(super) fn measured(
+        &self,
+        transport: Option<Transport>,
+        ending: Ending,
+    ) -> Cow<'_, Measured> {
+        let good = match transport {
+            _ if ending != Ending::OK => None,
+            None => self.good.first(),
+            Some(Transport::Stdio) => self.good.get(1),
+            Some(Transport::Http) => self.good.get(2),
+        };
+        match good {
+            Some(good) => Cow::Borrowed(good.get_or_init(|| self.make(transport, ending))),
+            None => Cow::Owned(self.make(transport, ending)),
+        }
+    }
+
+    fn make(&self, transport: Option<Transport>, ending: Ending) -> Measured {
+        let mut tool = vec![
+            KeyValue::new("mcp.tool.name", self.name.clone()),
+            KeyValue::new("mcp.tool.category", self.category.clone()),
+            KeyValue::new("mcp.tool.idempotent", self.idempotent),
+            KeyValue::new("status", ending.status()),
+            KeyValue::new("outcome", ending.class.name()),
+        ];
+        if let Some(transport) = transport {
+            tool.push(KeyValue::new("mcp.transport", transport.name()));
+        }
+        if let Some(code) = ending.code {
+            tool.push(KeyValue::new("code", code.name()));
+        }
+        let mut operation = operation("tools/call", transport, ending);
+        operation.push(KeyValue::new("gen_ai.tool.name", self.name.clone()));
+        Measured { tool, operation }
+    }
+}
+
+/// The labels of `mcp.server.operation.duration`.
+pub(super) fn operation(
+    method: &'static str,
+    transport: Option<Transport>,
+    ending: Ending,
+) -> Vec<KeyValue> {
+    let mut labels = Vec::with_capacity(4);
+    labels.push(KeyValue::new("mcp.method.name", method));
+    labels.extend(network(transport));
+    labels.extend(ending.error_type().map(|name| KeyValue::new("error.type", name)));
+    labels
+}
+
+/// `network.transport`
+pub(super) fn network(transport: Option<Transport>) -> Option<KeyValue> {
+    let name = match transport? {
+        Transport::Stdio => "pipe",
+        Transport::Http => "tcp",
+    };
+    Some(KeyValue::new("network.transport", name))
+}
+
+/// The labels of the tools that were called so far.
+#[derive(Debug, Default)]
+pub(super) struct AllLabels(RwLock<HashMap<ToolId, Arc<ToolLabels>>>);
+
+impl AllLabels {
+    /// The labels for this call. A tool that no listing had shares those of `_other`.
+    pub(super) fn of(&self, call: &Call) -> Arc<ToolLabels> {
+        let category = category(call);
+        if call.tool().definition().is_none() {
+            return self.shared(call, category);
+        }
+        let idempotent = is_idempotent(call.tool());
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(call.id()).cloned();
+        let is_current = |labels: &Arc<ToolLabels>| {
+            labels.idempotent == idempotent && labels.category.as_str() == category
+        };
+        if let Some(labels) = known.clone().filter(is_current) {
+            return labels;
+        }
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none() && all.len() >= MOST_TOOLS {
+            drop(all);
+            return self.shared(call, category);
+        }
+        let labels = Arc::new(ToolLabels::new(call.id().name(), category, idempotent));
+        all.insert(call.id().clone(), Arc::clone(&labels));
+        labels
+    }
+
+    /// One for all the other tools of a server: there are as many as there are servers.
+    fn shared(&self, call: &Call, category: &str) -> Arc<ToolLabels> {
+        let id = ToolId::new(call.id().server(), OTHER);
+        if let Some(known) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
+            return Arc::clone(known);
+        }
+        let labels = Arc::new(ToolLabels::new(OTHER, category, false));
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(id).or_insert(labels))
+    }
+}
