@@ -308,6 +308,7 @@ const fn type_name(code: Code) -> &'static str {
         Code::ToolDisabled => "ToolDisabled",
         Code::RateLimited => "RateLimited",
         Code::QuotaExceeded => "QuotaExceeded",
+        Code::AuditUnavailable => "AuditUnavailable",
         Code::ToolFailed => "ToolError",
         Code::Cancelled => "Cancelled",
         Code::TimedOut => "TimedOut",

@@ -170,6 +170,9 @@ registry! {
     /// The calls of this day are used up.
     QuotaExceeded = "QUOTA_EXCEEDED", Denied, Useless, Result(429), expected,
         "wait for the next day, or ask the operator for more";
+    /// The call cannot be recorded, and must be.
+    AuditUnavailable = "AUDIT_UNAVAILABLE", Denied, Safe, Result(503), unexpected,
+        "call again later, or ask the operator to look at the audit file";
     /// The tool raised an error.
     ToolFailed = "TOOL_FAILED", ToolError, Useless, Result(-32603), expected,
         "read the message and correct the call";
