@@ -237,9 +237,23 @@ impl Session {
     }
 
     pub fn audit_so_far(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(&self.audit).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        outcomes(&std::fs::read_to_string(&self.audit).unwrap_or_default())
     }
+}
+
+/// The records of how calls ended, each with the arguments that its intent told.
+pub fn outcomes(audit: &str) -> Vec<Value> {
+    let all: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let intent = |id: &Value| all.iter().find(|r| r["event"] == "intent" && r["call_id"] == *id);
+    let ended = all.iter().filter(|record| record["event"] == "call").cloned();
+    ended
+        .map(|mut record| {
+            if let Some(args) = intent(&record["call_id"]).and_then(|intent| intent.get("args")) {
+                record["args"] = args.clone();
+            }
+            record
+        })
+        .collect()
 }
 
 impl Drop for Session {

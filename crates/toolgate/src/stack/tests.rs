@@ -286,8 +286,8 @@ fn nothing_that_refuses_stands_inside_an_intent() {
     };
     for inner in ["safety", "policy", "filter", "flags", "overrides", "audit"] {
         let sentence = moved(inner);
-        assert!(sentence.contains("`audit-intent` must stand inside"), "{sentence}");
+        assert!(sentence.contains(" must stand outside `audit-intent`: "), "{inner}: {sentence}");
     }
     let sentence = moved("at the end");
-    assert!(sentence.contains("`audit-intent` must stand outside"), "{sentence}");
+    assert!(sentence.contains("`audit-intent` must stand outside `"), "{sentence}");
 }

@@ -218,11 +218,8 @@ impl AuditFile {
         fs::rename(&self.path, numbered(&self.path, 1))
     }
 
-    #[cfg(unix)]
     fn is_in_place(&self) -> bool {
-        use std::os::unix::fs::MetadataExt as _;
-        let (ours, there) = (self.file.metadata(), fs::metadata(&self.path));
-        matches!((ours, there), (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()))
+        is_in_place(&self.file, &self.path)
     }
 
     /// Whether the file has no name left under which anybody could read it.
@@ -233,14 +230,22 @@ impl AuditFile {
     }
 
     #[cfg(not(unix))]
-    fn is_in_place(&self) -> bool {
-        true
-    }
-
-    #[cfg(not(unix))]
     fn is_gone(&self) -> bool {
         false
     }
+}
+
+/// Whether this file is the one that has the name.
+#[cfg(unix)]
+pub(super) fn is_in_place(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let (ours, there) = (file.metadata(), fs::metadata(path));
+    matches!((ours, there), (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()))
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_in_place(_: &File, _: &Path) -> bool {
+    true
 }
 
 /// The name of a file that was moved aside.

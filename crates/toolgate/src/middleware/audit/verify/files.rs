@@ -4,12 +4,18 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use super::super::{
+    file::is_in_place,
     head::{self, Found},
     seal::Seal,
 };
+
+/// How often it is tried to get hold of a file that is being moved aside.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct Files {
     /// Oldest first.
@@ -26,11 +32,28 @@ pub(super) struct Part {
 impl Files {
     /// Opens the file and those that were moved aside, while nobody writes or moves.
     pub(super) fn open(path: &Path, seal: &Seal) -> io::Result<Self> {
-        let current = File::open(path)?;
-        current.lock_shared()?;
-        let files = Self::opened(path, seal);
-        current.unlock()?;
-        files
+        for _ in 0..TRIES {
+            match File::open(path) {
+                Ok(current) => {
+                    current.lock_shared()?;
+                    let files = is_in_place(&current, path).then(|| Self::opened(path, seal));
+                    current.unlock()?;
+                    if let Some(files) = files {
+                        return files;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    // It is being moved aside just now; or that is when toolgate was killed.
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let files = Self::opened(path, seal)?;
+        if files.parts.is_empty() {
+            return Err(io::Error::from(io::ErrorKind::NotFound));
+        }
+        Ok(files)
     }
 
     fn opened(path: &Path, seal: &Seal) -> io::Result<Self> {
@@ -38,7 +61,10 @@ impl Files {
         for (_, path) in moved_aside(path)? {
             parts.push(Part::open(path)?);
         }
-        parts.push(Part::open(path.to_owned())?);
+        match Part::open(path.to_owned()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            current => parts.push(current?),
+        }
         Ok(Self { parts, head: head::read(path, seal)? })
     }
 
