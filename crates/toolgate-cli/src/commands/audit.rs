@@ -86,9 +86,10 @@ impl VerifyCommand {
             format!("cannot read the audit file `{}`: check the path", file.display())
         })?;
         let mut out = io::stdout().lock();
-        let written = match self.json {
-            true => write_json(&report, &file, &mut out),
-            false => write_text(&report, &file, &Look::of_stdout(), &mut out),
+        let written = if self.json {
+            write_json(&report, &file, &mut out)
+        } else {
+            write_text(&report, &file, &Look::of_stdout(), &mut out)
         };
         match written {
             // Whoever read it has seen enough.
@@ -172,10 +173,8 @@ fn write_text(report: &Report, file: &Path, look: &Look, out: &mut impl Write) -
             writeln!(out, "  {}  {}/{tool}  {}", call.ts, clean(&call.server), call.call_id)?;
         }
     }
-    let (paint, word) = match report.is_whole() {
-        true => (Paint::Good, "verified"),
-        false => (Paint::Bad, "not whole"),
-    };
+    let (paint, word) =
+        if report.is_whole() { (Paint::Good, "verified") } else { (Paint::Bad, "not whole") };
     let count = report.findings.len() as u64 + report.more;
     let found = if count == 0 { String::new() } else { format!(", {count} found wrong") };
     let records = counted(report.records, "record");
@@ -185,14 +184,9 @@ fn write_text(report: &Report, file: &Path, look: &Look, out: &mut impl Write) -
 
 /// `audit.jsonl:12: record 40:`
 fn place(finding: &Finding) -> String {
-    let mut place = format!("{}:", finding.file.display());
-    if finding.line > 0 {
-        place.push_str(&format!("{}:", finding.line));
-    }
-    if let Some(seq) = finding.seq {
-        place.push_str(&format!(" record {seq}:"));
-    }
-    place
+    let line = if finding.line > 0 { format!("{}:", finding.line) } else { String::new() };
+    let seq = finding.seq.map(|seq| format!(" record {seq}:")).unwrap_or_default();
+    format!("{}:{line}{seq}", finding.file.display())
 }
 
 fn counted(count: u64, what: &str) -> String {

@@ -95,6 +95,9 @@ impl AuditFile {
         if end.size > 0 && end.size >= self.rotate_at && is_whole {
             self.rotate_at = self.rotate_bytes;
             if let Err(error) = self.rotate(&end, seal) {
+                if self.is_gone() {
+                    return Err(error);
+                }
                 // Too large a file is better than no record. It is tried again later.
                 self.rotate_at = end.size.saturating_add(self.rotate_bytes);
                 tracing::error!(%error, path = %self.path.display(), "cannot move the audit file aside");

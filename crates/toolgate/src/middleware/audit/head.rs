@@ -94,18 +94,20 @@ impl Head {
     pub(super) fn write(&mut self, mark: &Mark, seal: &Seal) -> io::Result<()> {
         let mut file = match self.file.take() {
             Some(file) => file,
-            None => {
-                let mut options = OpenOptions::new();
-                options.write(true).create(true).truncate(false);
-                #[cfg(unix)]
-                std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-                options.open(&self.path)?
-            }
+            None => self.open()?,
         };
         file.seek(SeekFrom::Start(0))?;
         file.write_all(text(mark, seal).as_bytes())?;
         self.file = Some(file);
         Ok(())
+    }
+
+    fn open(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&self.path)
     }
 
     /// The next write opens it anew: it may have been moved or removed.

@@ -17,6 +17,11 @@ use crate::{
 /// The layer's name.
 pub const NAME: &str = "audit-intent";
 
+/// Left in a call's [`Bag`](crate::Bag) by a door that has refused it already, and only runs the chain so
+/// that the refusal is rendered and recorded: there is nothing to announce.
+#[derive(Clone, Copy, Debug)]
+pub struct RefusedAtDoor;
+
 /// Records calls before they go to their tool.
 #[derive(Clone, Debug)]
 pub struct AuditIntent {
@@ -30,7 +35,10 @@ impl AuditIntent {
         Self { sink }
     }
 
-    fn is_announced(&self, call: &Call) -> bool {
+    fn is_announced(&self, cx: &Context, call: &Call) -> bool {
+        if cx.bag().get::<RefusedAtDoor>().is_some() {
+            return false;
+        }
         match self.sink.intents() {
             Intents::All => true,
             Intents::Mutating => call.tool().tier() != Some(Tier::Readonly),
@@ -94,7 +102,7 @@ impl Middleware for AuditIntent {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        if self.is_announced(&call)
+        if self.is_announced(cx, &call)
             && let Err(refused) = self.announce(cx, &call).await
         {
             return refused.into();

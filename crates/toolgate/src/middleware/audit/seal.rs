@@ -29,7 +29,7 @@ impl Hash {
         is_hex.then_some(Self(digits))
     }
 
-    fn of_bytes(bytes: &[u8]) -> Self {
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
         let mut text = String::with_capacity(DIGITS);
         for byte in bytes {
             let _ = write!(text, "{byte:02x}");
@@ -97,17 +97,17 @@ impl Seal {
     /// The digest of several pieces, one after the other.
     pub(super) fn digest(&self, pieces: &[&[u8]]) -> Hash {
         let keyed = self.key.as_ref().and_then(|key| Hmac::<Sha256>::new_from_slice(key).ok());
-        match keyed {
-            Some(mut mac) => {
-                pieces.iter().for_each(|piece| mac.update(piece));
-                Hash::of_bytes(&mac.finalize().into_bytes())
+        if let Some(mut mac) = keyed {
+            for piece in pieces {
+                mac.update(piece);
             }
-            None => {
-                let mut sha = Sha256::new();
-                pieces.iter().for_each(|piece| sha.update(piece));
-                Hash::of_bytes(&sha.finalize())
-            }
+            return Hash::of_bytes(&mac.finalize().into_bytes());
         }
+        let mut sha = Sha256::new();
+        for piece in pieces {
+            sha.update(piece);
+        }
+        Hash::of_bytes(&sha.finalize())
     }
 
     /// The digest that a line has after the one with the digest `previous`. `body` is the line without

@@ -21,7 +21,7 @@ use super::{
     AuditConfig, AuditOutput, Event, Intents, OnFull, RedactConfig, Redactor, Target,
     file::AuditFile,
     seal::Seal,
-    writer::{Item, Output, Run, Writer},
+    writer::{Item, MOMENT, Output, Run, Writer},
 };
 
 /// Why a sink could not be opened.
@@ -148,14 +148,14 @@ impl AuditSink {
             let and = if describe.is_empty() { "" } else { " and " };
             describe = format!("{describe}{and}{}", one.name());
         }
-        Self::start(config, (redactor, seal), (output, further), describe).map(Some)
+        Self::start(config, (redactor, seal), (output, further), (describe, MOMENT)).map(Some)
     }
 
     fn start(
         config: &AuditConfig,
         (redactor, seal): (Redactor, Seal),
         (output, further): (Output, Vec<Arc<dyn AuditOutput>>),
-        describe: String,
+        (describe, moment): (String, Duration),
     ) -> Result<Self, OpenError> {
         let (sender, receiver) = mpsc::channel(config.queue.max(1));
         let counts = Arc::new(AuditCounts::default());
@@ -169,6 +169,7 @@ impl AuditSink {
             further,
             counts: Arc::clone(&counts),
             reopen: Arc::clone(&reopen),
+            moment,
             under_way: HashSet::new(),
             reported_lost: 0,
         };
@@ -278,6 +279,7 @@ impl AuditSink {
         drop(self.0.queue.lock().ok().and_then(|mut queue| queue.take()));
         let handle = self.0.writer.lock().ok().and_then(|mut writer| writer.take());
         let Some(handle) = handle else { return };
+        handle.thread().unpark();
         let deadline = std::time::Instant::now() + patience;
         while !handle.is_finished() && std::time::Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
@@ -301,9 +303,18 @@ impl AuditSink {
         config: &AuditConfig,
         write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
     ) -> Self {
+        Self::slow_probe(config, MOMENT, write)
+    }
+
+    /// The same with a writer that waits so long for further records.
+    pub(super) fn slow_probe(
+        config: &AuditConfig,
+        moment: Duration,
+        write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
+    ) -> Self {
         let redactor = Redactor::new(&RedactConfig::default()).unwrap();
         let output = Output::Probe(Box::new(write), Run::START);
         let seal = (redactor, Seal::plain());
-        Self::start(config, seal, (output, Vec::new()), "probe".to_owned()).unwrap()
+        Self::start(config, seal, (output, Vec::new()), ("probe".to_owned(), moment)).unwrap()
     }
 }

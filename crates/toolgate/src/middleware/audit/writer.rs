@@ -104,6 +104,8 @@ pub(super) struct Writer {
     pub(super) further: Vec<Arc<dyn AuditOutput>>,
     pub(super) counts: Arc<AuditCounts>,
     pub(super) reopen: Arc<AtomicBool>,
+    /// How long a record waits for others to be written with.
+    pub(super) moment: Duration,
     /// Calls whose intent is written and whose end is not.
     pub(super) under_way: HashSet<CallId>,
     pub(super) reported_lost: u64,
@@ -113,7 +115,7 @@ pub(super) struct Writer {
 const BATCH: usize = 256;
 
 /// How long a record waits for others to be written with.
-const MOMENT: Duration = Duration::from_millis(2);
+pub(super) const MOMENT: Duration = Duration::from_millis(2);
 
 impl Writer {
     pub(super) fn run(&mut self) {
@@ -153,7 +155,7 @@ impl Writer {
         let is_awaited = items.iter().any(|item| matches!(item, Item::Intent(..)));
         if items.len() < BATCH && !is_awaited && !self.receiver.is_closed() {
             // Ended early by whoever sends an intent.
-            std::thread::park_timeout(MOMENT);
+            std::thread::park_timeout(self.moment);
         }
         while items.len() < BATCH
             && let Ok(item) = self.receiver.try_recv()

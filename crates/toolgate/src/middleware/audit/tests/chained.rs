@@ -38,9 +38,10 @@ fn the_chain_is_what_its_page_says() {
         let (body, hash) = line.split_once(",\"hash\":\"").unwrap();
         assert!(body.ends_with(&format!(",\"schema\":1,\"seq\":{}", n + 1)), "{body}");
         let digest = Sha256::digest(format!("{previous}\n{body}}}"));
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hash, format!("{digest}\"}}"));
-        previous = digest;
+        let digits: Vec<String> = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = digits.concat();
+        assert_eq!(hash, format!("{digits}\"}}"));
+        previous = digits;
     }
     let record: Value = serde_json::from_str(read(&path).lines().next().unwrap()).unwrap();
     assert_eq!(record["previous_hash"], "0".repeat(64));

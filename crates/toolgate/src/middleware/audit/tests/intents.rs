@@ -136,9 +136,9 @@ async fn however_a_call_ends_it_has_one_intent_and_one_outcome() {
 fn failing_sink(config: &AuditConfig) -> (AuditSink, Arc<AtomicBool>) {
     let fails = Arc::new(AtomicBool::new(true));
     let told = Arc::clone(&fails);
-    let sink = AuditSink::probe(config, move |_| match told.load(Ordering::SeqCst) {
-        true => Err(io::Error::other("broken on purpose")),
-        false => Ok(()),
+    let sink = AuditSink::probe(config, move |_| {
+        let fails = told.load(Ordering::SeqCst);
+        if fails { Err(io::Error::other("broken on purpose")) } else { Ok(()) }
     });
     (sink, fails)
 }
@@ -182,17 +182,51 @@ async fn a_sink_that_fails_after_the_tool_ran_changes_nothing() {
 
 #[tokio::test]
 async fn the_writer_does_not_dawdle_when_a_call_waits_for_it() {
-    let kept = kept(&AuditConfig::default());
-    let (chain, server) = (chain_of(&kept.sink), answering(json("{}")));
+    // It would wait for further records for longer than any test may take.
+    let sink = AuditSink::slow_probe(&AuditConfig::default(), PATIENCE * 100, |_| Ok(()));
+    let (chain, server) = (chain_of(&sink), answering(json("{}")));
     let (readonly, mutating) = (tool("t", Tier::Readonly), tool("t", Tier::Mutating));
-    let started = Instant::now();
-    for _ in 0..500 {
-        // Its record makes the writer wait for others, just when the intent comes.
-        testbed::call(&chain, &readonly, "{}", &server).await;
-        testbed::call(&chain, &mutating, "{}", &server).await;
+    let calls = async {
+        for _ in 0..50 {
+            // Its record makes the writer wait, just when the intent comes.
+            testbed::call(&chain, &readonly, "{}", &server).await;
+            testbed::call(&chain, &mutating, "{}", &server).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, calls).await.expect("somebody waits for nothing");
+    sink.close(PATIENCE);
+    assert_eq!(sink.counts().written(), 150);
+}
+
+#[tokio::test]
+async fn many_intents_share_one_write() {
+    let writes = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&writes);
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let sink = AuditSink::probe(&AuditConfig::default(), move |lines| {
+        told.lock().unwrap().push(parse(&String::from_utf8_lossy(lines)).len());
+        let _ = released.recv_timeout(PATIENCE);
+        Ok(())
+    });
+    let (chain, server) = (chain_of(&sink), answering(json("{}")));
+    let mutating = tool("t", Tier::Mutating);
+    let mut calls: Vec<_> =
+        (0..10).map(|_| Box::pin(testbed::call(&chain, &mutating, "{}", &server))).collect();
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(calls[0].as_mut().poll(&mut cx).is_pending());
+    while writes.lock().unwrap().is_empty() {
+        std::thread::yield_now();
     }
-    // A moment for each would be a second.
-    assert!(started.elapsed() < Duration::from_millis(900), "{:?}", started.elapsed());
+    // The writer is at the first one; the others come.
+    for call in &mut calls[1..] {
+        assert!(call.as_mut().poll(&mut cx).is_pending());
+    }
+    drop(release);
+    for call in calls {
+        call.await;
+    }
+    assert_eq!(writes.lock().unwrap()[..2], [1, 9]);
+    assert_eq!(server.calls(), 10);
 }
 
 #[tokio::test]

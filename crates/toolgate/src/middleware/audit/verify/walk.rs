@@ -148,7 +148,9 @@ impl Walk {
             if self.report.records == 0 {
                 self.report.unchained += region.map_or(0, |region| region.lines) + 1;
             } else {
-                region.into_iter().for_each(|region| self.unnamed(region));
+                if let Some(region) = region {
+                    self.unnamed(region);
+                }
                 self.unread += 1;
                 self.find(None, What::Unchained);
             }
@@ -210,24 +212,13 @@ impl Walk {
     /// The first record that is here says where the chain came from.
     fn begin(&mut self, record: &Chained<'_>, said: &Said) {
         let hash = Hash::parse(said.previous_hash.as_bytes());
-        let point = match hash.filter(|_| said.event == "begin") {
-            Some(hash) => {
-                self.report.earlier = said.previous_seq;
-                Point { seq: said.previous_seq, hash }
-            }
-            None => {
-                self.find(Some(record.point.seq), What::NoBeginning);
-                // What it follows is not here; it is believed.
-                let seq = record.point.seq.saturating_sub(1);
-                self.last = Some(Last {
-                    point: Point { seq, hash: Hash::ZERO },
-                    computed: None,
-                    finding: None,
-                });
-                self.believe(record);
-                return;
-            }
+        let Some(hash) = hash.filter(|_| said.event == "begin") else {
+            self.find(Some(record.point.seq), What::NoBeginning);
+            // What it follows is not here; it is believed.
+            return self.believe(record);
         };
+        self.report.earlier = said.previous_seq;
+        let point = Point { seq: said.previous_seq, hash };
         if self.head.mark().is_some_and(|mark| mark.point == point) {
             self.head_seen = true;
         }
@@ -266,9 +257,9 @@ impl Walk {
             return;
         }
         let Some(region) = self.region.take() else { return };
-        let sha = region.sha.clone().finalize();
-        let hex: String = sha.iter().map(|byte| format!("{byte:02x}")).collect();
-        if said.event == "torn" && said.bytes == region.bytes && said.sha256 == hex {
+        let sha = Hash::of_bytes(&region.sha.clone().finalize());
+        let is_named = said.bytes == region.bytes && said.sha256 == sha.as_str();
+        if said.event == "torn" && is_named {
             self.report.torn += region.lines;
         } else {
             self.unnamed(region);
@@ -307,7 +298,6 @@ impl Walk {
             Found::Missing if self.report.records == 0 => return,
             Found::Missing => What::NoHead,
             Found::Unreadable if self.is_foreign => return,
-            Found::Unreadable => What::HeadAltered,
             Found::Mark(mark) if mark.point.seq > last => {
                 let finding = self.finding(Some(last), What::CutOff(mark.point.seq - last));
                 return self.add(finding);
@@ -315,7 +305,7 @@ impl Walk {
             // What else is wrong says more.
             Found::Mark(_) if !self.report.findings.is_empty() || self.head_seen => return,
             Found::Mark(mark) if mark.point.seq == 0 => return,
-            Found::Mark(_) => What::HeadAltered,
+            Found::Unreadable | Found::Mark(_) => What::HeadAltered,
         };
         self.add(Finding { file: head.to_owned(), line: 0, seq: None, what });
     }
