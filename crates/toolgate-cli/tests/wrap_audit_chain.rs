@@ -244,9 +244,35 @@ fn killed_at_any_point_it_verifies_and_goes_on() {
         assert!(told["last_seq"].as_u64().unwrap() > last);
         assert_eq!(told["earlier"], 0);
         if !audit.is_empty() {
-            assert!(folder.path("audit.jsonl.10").exists());
+            assert!(folder.path("audit.jsonl.5").exists());
         }
     }
+}
+
+#[test]
+fn killed_while_the_file_is_moved_aside_it_goes_on_in_the_next() {
+    let folder = with("", "");
+    let mut last = 0;
+    for _ in 0..3 {
+        let mut session = folder.start();
+        session.call("echo", json!({"text": "x"}));
+        session.finish();
+        // Moved, and killed before the next one was made.
+        for n in (1..3).rev() {
+            let name = |n: u32| folder.path(&format!("audit.jsonl.{n}"));
+            let _ = fs::rename(name(n), name(n + 1));
+        }
+        fs::rename(folder.path("audit.jsonl"), folder.path("audit.jsonl.1")).unwrap();
+        let told = assert_whole(&folder);
+        assert!(told["last_seq"].as_u64().unwrap() > last, "{told}");
+        last = told["last_seq"].as_u64().unwrap();
+    }
+    let told = assert_whole(&folder);
+    assert_eq!((&told["records"], &told["earlier"]), (&json!(last), &json!(0)), "{told}");
+    // Without the newest of them the end is missing.
+    fs::remove_file(folder.path("audit.jsonl.1")).unwrap();
+    let (code, told) = verify(&folder, &[]);
+    assert_eq!((code, &told["findings"][0]["what"]), (1, &json!("cut_off")), "{told}");
 }
 
 #[test]
