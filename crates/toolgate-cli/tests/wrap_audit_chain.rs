@@ -284,6 +284,10 @@ fn several_processes_share_one_chain_over_rotation() {
             session.post_call("nothing", json!({"n": n}));
             session.post_call("echo", json!({"text": "x"}));
         }
+        // Whoever looks meanwhile sees one moment of it.
+        if n % 4 == 3 {
+            assert_whole(&folder);
+        }
     }
     for session in &mut sessions {
         for id in 2..=81 {

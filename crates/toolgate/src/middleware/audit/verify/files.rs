@@ -14,7 +14,8 @@ use super::super::{
 };
 
 /// How often it is tried to get hold of a file that is being moved aside.
-const TRIES: u32 = 20;
+const TRIES: u32 = 1000;
+const PAUSES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct Files {
@@ -32,6 +33,7 @@ pub(super) struct Part {
 impl Files {
     /// Opens the file and those that were moved aside, while nobody writes or moves.
     pub(super) fn open(path: &Path, seal: &Seal) -> io::Result<Self> {
+        let mut missing = 0;
         for _ in 0..TRIES {
             match File::open(path) {
                 Ok(current) => {
@@ -44,6 +46,10 @@ impl Files {
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     // It is being moved aside just now; or that is when toolgate was killed.
+                    missing += 1;
+                    if missing > PAUSES {
+                        break;
+                    }
                     std::thread::sleep(PAUSE);
                 }
                 Err(error) => return Err(error),
