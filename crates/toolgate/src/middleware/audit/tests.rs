@@ -3,6 +3,7 @@
 mod chained;
 mod files;
 mod intents;
+mod outputs;
 mod queue;
 mod redaction;
 mod verifying;
