@@ -13,6 +13,7 @@
 pub mod governed;
 
 use std::{
+    collections::HashMap,
     io::{BufRead as _, BufReader, Write as _},
     path::PathBuf,
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
@@ -243,17 +244,23 @@ impl Session {
 
 /// The records of how calls ended, each with the arguments that its intent told.
 pub fn outcomes(audit: &str) -> Vec<Value> {
-    let all: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let intent = |id: &Value| all.iter().find(|r| r["event"] == "intent" && r["call_id"] == *id);
-    let ended = all.iter().filter(|record| record["event"] == "call").cloned();
-    ended
-        .map(|mut record| {
-            if let Some(args) = intent(&record["call_id"]).and_then(|intent| intent.get("args")) {
-                record["args"] = args.clone();
+    let mut intents = HashMap::new();
+    let mut ended = Vec::new();
+    for line in audit.lines() {
+        let mut record: Value = serde_json::from_str(line).unwrap();
+        let call = record["call_id"].as_str().unwrap_or_default().to_owned();
+        match record["event"].as_str() {
+            Some("intent") => drop(intents.insert(call, record["args"].take())),
+            Some("call") => {
+                if let Some(args) = intents.remove(&call).filter(|args| !args.is_null()) {
+                    record["args"] = args;
+                }
+                ended.push(record);
             }
-            record
-        })
-        .collect()
+            _ => {}
+        }
+    }
+    ended
 }
 
 impl Drop for Session {
