@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand, builder::styling};
 
 use crate::commands::{
-    chain::Chain, check::Check, completions::Completions, config::ConfigCommand, log::Log,
-    why::Why, wrap::Wrap,
+    audit::AuditCommand, chain::Chain, check::Check, completions::Completions,
+    config::ConfigCommand, log::Log, why::Why, wrap::Wrap,
 };
 
 const STYLES: styling::Styles = styling::Styles::styled()
@@ -35,6 +35,7 @@ pub(crate) enum Command {
     Check(Box<Check>),
     Why(Box<Why>),
     Log(Box<Log>),
+    Audit(AuditCommand),
     Config(ConfigCommand),
     Completions(Completions),
 }

@@ -4,7 +4,7 @@ mod harness;
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use harness::{Session, fixture, text};
+use harness::{Session, fixture, outcomes, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -20,8 +20,7 @@ fn without_options_it_is_written_to_a_private_file_in_the_state_folder() {
     session.call("echo", json!({"text": "hello"}));
     session.finish();
     let file = state.path().join("toolgate/audit.jsonl");
-    let record: serde_json::Value =
-        serde_json::from_str(std::fs::read_to_string(&file).unwrap().trim()).unwrap();
+    let record = outcomes(&std::fs::read_to_string(&file).unwrap()).remove(0);
     assert_eq!(record["tool"], "echo");
     assert_eq!(record["args"]["text"], json!({"len": 5, "sha256_prefix": "2cf24dba5fb0"}));
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -79,7 +78,7 @@ fn no_secret_reaches_the_audit_or_the_log_at_any_level() {
     }
     session.finish();
     let audit = std::fs::read_to_string(&session.audit).unwrap();
-    assert_eq!(audit.lines().count(), 8);
+    assert_eq!(outcomes(&audit).len(), 8);
     assert!(!audit.contains("sk-live"), "{audit}");
     assert!(audit.contains("DATABASE_URL"));
     let log = session.stderr_so_far().join("\n");
@@ -138,7 +137,7 @@ fn a_hangup_opens_the_file_anew() {
         calls += 1;
     }
     session.finish();
-    let old = std::fs::read_to_string(&moved).unwrap().lines().count();
+    let old = outcomes(&std::fs::read_to_string(&moved).unwrap()).len();
     assert_eq!(old + session.audit_so_far().len(), calls);
 }
 
@@ -157,8 +156,7 @@ fn keyed_digests_differ_from_run_to_run() {
         session.call("echo", json!({"pin": "1234"}));
         session.finish();
         let text = std::fs::read_to_string(folder.path().join("a.jsonl")).unwrap();
-        let record: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-        record["args"]["pin"].clone()
+        outcomes(&text).last().unwrap()["args"]["pin"].clone()
     };
     let (first, second) = (digest(), digest());
     assert_eq!(first["len"], 4);

@@ -88,6 +88,7 @@ fn provoke(code: Code) -> Option<Value> {
             "nobody_lists_this",
         ),
         Code::ToolDisabled => governed("[flags]\ndisabled = [\"main/echo\"]\n", "echo"),
+        Code::AuditUnavailable => unrecorded(),
         Code::RateLimited => used_up("rate", "1/h"),
         Code::QuotaExceeded => used_up("quota", "1/day"),
         Code::DryRunPreview => governed("[confirm]\nwhen = [\"main/*\"]\n", "echo"),
@@ -151,6 +152,13 @@ fn answered(action: &str) -> Value {
 /// Calls the tool under a config.
 fn governed(config: &str, tool: &str) -> Value {
     Governed::new(config).start().call(tool, json!({}))
+}
+
+/// A call that cannot be recorded, where it must be.
+fn unrecorded() -> Value {
+    let folder = Governed::new("");
+    folder.write("toolgate.toml", "[audit]\nfile = \"/dev/full\"\nrequired = true\n");
+    folder.start().call("echo", json!({}))
 }
 
 /// The second call where only one is allowed.

@@ -13,7 +13,9 @@ use std::sync::Arc;
 pub use drain::{Drain, drain};
 pub use error::StoreError;
 pub use sqlite::SqliteStore;
-pub use store::{Answer, Cursor, Filter, Node, Page, Pruned, Retention, Size, Store, Tree};
+pub use store::{
+    Answer, AuditRecord, Cursor, Filter, Node, Page, Pruned, Retention, Size, Store, Tree,
+};
 pub use toolgate::middleware::log::{Kind, Record};
 
 /// Opens the store that a text names: `sqlite:PATH`. A file that is not there is made.

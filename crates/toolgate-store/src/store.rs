@@ -45,8 +45,30 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Adds tools to those that this namespace was seen with.
     fn remember_tools<'a>(&'a self, namespace: &'a str, tools: &'a [ToolId]) -> Answer<'a, ()>;
 
+    /// Writes all of the audit's lines, or none.
+    fn append_audit<'a>(&'a self, lines: &'a [AuditRecord]) -> Answer<'a, ()>;
+
+    /// The newest `limit` lines of the audit that began at `since_us` or later (microseconds since 1970),
+    /// oldest first.
+    fn audit(&self, since_us: i64, limit: usize) -> Answer<'_, Vec<AuditRecord>>;
+
     /// Ends all work and lets go of what is open. Whatever is asked afterwards fails.
     fn close(&self) -> Boxed<'_, ()>;
+}
+
+/// One line of the audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// When the call began, or when this happened, in microseconds since 1970.
+    pub at_us: i64,
+    /// `call`, `intent`, `lost`, `begin` or `torn`.
+    pub event: String,
+    /// The call, where it is about one.
+    pub call_id: Option<String>,
+    /// How the call ended, where it did.
+    pub outcome: Option<String>,
+    /// The record: one JSON object.
+    pub line: String,
 }
 
 /// Which records are wanted. The default lets all pass.

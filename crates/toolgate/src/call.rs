@@ -15,13 +15,15 @@ pub struct Call {
     arguments: Option<Json>,
     wire_name: Option<Arc<str>>,
     changed: bool,
+    /// What the caller sent, once a layer has changed the arguments.
+    sent: Option<Json>,
 }
 
 impl Call {
     /// A call of `tool`.
     #[must_use]
     pub fn new(tool: Arc<Tool>, arguments: Option<Json>) -> Self {
-        Self { tool, arguments, wire_name: None, changed: false }
+        Self { tool, arguments, wire_name: None, changed: false, sent: None }
     }
 
     /// With the name that the client called it by, where that is not the server's own name.
@@ -57,8 +59,18 @@ impl Call {
 
     /// Replaces the arguments; from here on the call no longer leaves as the bytes that came in.
     pub fn set_arguments(&mut self, arguments: Json) {
-        self.arguments = Some(arguments);
+        let before = self.arguments.replace(arguments);
+        if !self.changed {
+            self.sent = before;
+        }
         self.changed = true;
+    }
+
+    /// The arguments as the caller sent them, whatever layers have changed since. For records: what
+    /// operators fill in is not the caller's, and may be secret.
+    #[must_use]
+    pub fn sent_arguments(&self) -> Option<&Json> {
+        if self.changed { self.sent.as_ref() } else { self.arguments.as_ref() }
     }
 
     /// Whether some layer changed the arguments.

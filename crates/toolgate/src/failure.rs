@@ -336,6 +336,7 @@ const fn type_name(code: Code) -> &'static str {
         Code::ConfirmReplayed => "ConfirmReplayed",
         Code::ConfirmTampered => "ConfirmTampered",
         Code::ConfirmMismatch => "ConfirmMismatch",
+        Code::AuditUnavailable => "AuditUnavailable",
         Code::ToolFailed => "ToolError",
         Code::OutputInvalid => "OutputInvalid",
         Code::Cancelled => "Cancelled",

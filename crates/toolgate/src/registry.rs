@@ -200,6 +200,9 @@ registry! {
     /// The confirmation is for another call.
     ConfirmMismatch = "CONFIRM_MISMATCH", Denied, Useless, Result(403), expected,
         "repeat the call with exactly the arguments that were shown, or call again without the token";
+    /// The call cannot be recorded, and must be.
+    AuditUnavailable = "AUDIT_UNAVAILABLE", Denied, Safe, Result(503), unexpected,
+        "call again later, or ask the operator to look at the audit file";
     /// The tool raised an error.
     ToolFailed = "TOOL_FAILED", ToolError, Useless, Result(-32603), expected,
         "read the message and correct the call";

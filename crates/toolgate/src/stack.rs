@@ -9,7 +9,7 @@ use layers::Layers;
 use crate::{
     chain::{BadChain, Builder, Chain},
     middleware::{
-        audit::{self, Audit, AuditSink, OpenError},
+        audit::{self, Audit, AuditIntent, AuditOutput, AuditSink, Intents, OpenError, intent},
         call_id::{self, ReturnCallId},
         error_results::{self, ErrorResults},
         filter::{self, KnownTools},
@@ -53,6 +53,10 @@ pub const DEFAULT_ORDER: &[(&str, &str)] = &[
     (scopes::NAME, "what is denied here costs nothing further in"),
     (RATE_LIMIT, "only what is permitted uses up what is rationed"),
     (preconditions::NAME, "a person is asked only about calls that nothing else refuses"),
+    (
+        intent::NAME,
+        "only what is permitted is announced; one intent for a call, however often it is tried",
+    ),
     (retry::NAME, "only what was permitted is tried again"),
     (timeout::NAME, "each attempt has its own time"),
     (SANITIZE, "cleans what the tool says before anybody sees or keeps it"),
@@ -77,6 +81,8 @@ pub struct Parts {
     pub log: Option<LogSink>,
     /// Where the audit trail goes. Without it there is none.
     pub trail: Option<LogSink>,
+    /// Where audit records go beside their file, if the settings ask for it.
+    pub audit_outputs: Vec<Arc<dyn AuditOutput>>,
     /// What was used up of rates and quotas so far.
     #[cfg(feature = "rate-limit")]
     pub counters: crate::middleware::rate_limit::Counters,
@@ -144,7 +150,7 @@ pub fn build(settings: &Settings) -> Result<Stack, StackError> {
 
 /// The same, with what the program gives it.
 pub fn build_with(settings: &Settings, parts: Parts) -> Result<Stack, StackError> {
-    let audit = AuditSink::open(&settings.audit, &settings.redact)?;
+    let audit = AuditSink::open_with(&settings.audit, &settings.redact, &parts.audit_outputs)?;
     finish(settings, parts, audit)
 }
 
@@ -160,8 +166,9 @@ impl Stack {
     /// The stack for changed settings. Sinks whose own settings did not change go on as they are.
     pub fn successor(&self, old: &Settings, new: &Settings) -> Result<Self, StackError> {
         let same = (&old.audit, &old.redact) == (&new.audit, &new.redact);
-        let audit =
-            if same { self.audit.clone() } else { AuditSink::open(&new.audit, &new.redact)? };
+        let outputs = &self.parts.audit_outputs;
+        let open = || AuditSink::open_with(&new.audit, &new.redact, outputs);
+        let audit = if same { self.audit.clone() } else { open()? };
         finish(new, self.parts.clone(), audit)
     }
 
@@ -234,6 +241,13 @@ fn add(
             Some(sink) => Ok(builder.layer(Audit::new(sink.clone()))),
             None => Err((builder, "`audit.file` is off")),
         },
+        intent::NAME => match audit {
+            Some(_) if settings.audit.intents() == Intents::Off => {
+                Err((builder, "`audit.intents` is off"))
+            }
+            Some(sink) => Ok(builder.layer(AuditIntent::new(sink.clone()))),
+            None => Err((builder, "`audit.file` is off")),
+        },
         trail::NAME => match &parts.trail {
             Some(sink) => Ok(builder.layer(Trail::new(sink.clone()))),
             None => Err((builder, "there is no `[trail]`")),
@@ -262,10 +276,13 @@ fn add(
 
 /// A listed chain that leaves out a layer that something asks for would be open where it looks shut.
 fn heeded(settings: &Settings, parts: &Parts, layers: &[String]) -> Result<(), StackError> {
+    let is_audited = settings.audit.file != audit::Target::Off;
     let asked = [
         (safety::NAME, "`safety`", settings.safety.is_some()),
         (scopes::NAME, "`scopes`, `grants` or `MCP_SCOPES`", settings.scopes().is_some()),
-        (audit::NAME, "`audit.file`", settings.audit.file != audit::Target::Off),
+        (audit::NAME, "`audit.file`", is_audited),
+        (intent::NAME, "`audit.required`", settings.audit.required),
+        (intent::NAME, "`audit.intents`", is_audited && settings.audit.intents == Intents::All),
         (log::NAME, "`store`", parts.log.is_some()),
         (trail::NAME, "`[trail]`", parts.trail.is_some()),
         (retry::NAME, "`[retry]`", settings.retry.is_some()),

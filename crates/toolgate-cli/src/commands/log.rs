@@ -2,7 +2,7 @@
 
 mod call;
 mod export;
-mod look;
+pub(super) mod look;
 mod since;
 mod table;
 

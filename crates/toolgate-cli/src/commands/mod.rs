@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod audit;
 pub(crate) mod chain;
 pub(crate) mod check;
 pub(crate) mod completions;
@@ -23,6 +24,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(check) => check.run(),
         Command::Why(why) => why.run(),
         Command::Log(log) => log.run(),
+        Command::Audit(audit) => audit.run(),
         Command::Config(config) => config.run(),
         Command::Completions(completions) => completions.run(),
     }

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Session, fixture, toolgate};
+use super::{Session, fixture, outcomes, toolgate};
 
 /// Every tool of the fixture. The last one ends it.
 pub const TOOLS: [&str; 14] = [
@@ -130,8 +130,7 @@ impl Governed {
 
     /// The records of the audit.
     pub fn audit(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.path("audit.jsonl")).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        outcomes(&std::fs::read_to_string(self.path("audit.jsonl")).unwrap_or_default())
     }
 
     /// The bytes of every file in the folder whose name begins so, one after the other.

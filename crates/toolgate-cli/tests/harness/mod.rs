@@ -13,6 +13,7 @@
 pub mod governed;
 
 use std::{
+    collections::HashMap,
     io::{BufRead as _, BufReader, Write as _},
     path::PathBuf,
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
@@ -237,9 +238,29 @@ impl Session {
     }
 
     pub fn audit_so_far(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(&self.audit).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        outcomes(&std::fs::read_to_string(&self.audit).unwrap_or_default())
     }
+}
+
+/// The records of how calls ended, each with the arguments that its intent told.
+pub fn outcomes(audit: &str) -> Vec<Value> {
+    let mut intents = HashMap::new();
+    let mut ended = Vec::new();
+    for line in audit.lines() {
+        let mut record: Value = serde_json::from_str(line).unwrap();
+        let call = record["call_id"].as_str().unwrap_or_default().to_owned();
+        match record["event"].as_str() {
+            Some("intent") => drop(intents.insert(call, record["args"].take())),
+            Some("call") => {
+                if let Some(args) = intents.remove(&call).filter(|args| !args.is_null()) {
+                    record["args"] = args;
+                }
+                ended.push(record);
+            }
+            _ => {}
+        }
+    }
+    ended
 }
 
 impl Drop for Session {

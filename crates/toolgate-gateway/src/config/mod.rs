@@ -210,6 +210,9 @@ impl Config {
         if let Target::File(path) = &mut settings.audit.file {
             *path = folder.join(&*path);
         }
+        if let Some(path) = &mut settings.audit.key_file {
+            *path = folder.join(&*path);
+        }
         if let Some(path) = &mut settings.redact.key_file {
             *path = folder.join(&*path);
         }

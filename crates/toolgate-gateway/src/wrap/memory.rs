@@ -11,7 +11,7 @@ use toolgate::{
 use toolgate_store::{Drain, Retention, Store};
 
 use super::{Options, WrapError};
-use crate::outbound::trail::Trail;
+use crate::outbound::{audit_store::AuditStore, trail::Trail};
 
 /// How long the store may take to write what is left at the end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     store: Option<(Arc<dyn Store>, Drain)>,
+    audit: Option<Arc<AuditStore>>,
     trail: Option<Trail>,
 }
 
@@ -42,6 +43,10 @@ impl Memory {
                 let store = toolgate_store::open(url).await.map_err(|error| failed(&error))?;
                 let config = settings.log.clone().unwrap_or_default();
                 let (sink, queue) = LogSink::channel(&config, redactor()?);
+                let audit =
+                    AuditStore::start(Arc::clone(&store)).map_err(|error| failed(&error))?;
+                parts.audit_outputs.push(Arc::clone(&audit) as _);
+                memory.audit = Some(audit);
                 let drain = Drain::start(queue, Arc::clone(&store), Retention::from(&config));
                 memory.store = Some((store, drain.map_err(|error| failed(&error))?));
                 parts.log = Some(sink);
@@ -66,6 +71,9 @@ impl Memory {
         let sinks = [("call log", &parts.log), ("audit trail", &parts.trail)];
         for (_, sink) in sinks {
             sink.iter().for_each(LogSink::close);
+        }
+        if let Some(audit) = self.audit {
+            audit.finish(PATIENCE);
         }
         if let Some((store, drain)) = self.store {
             let _ = drain.finish(PATIENCE);
@@ -92,6 +100,8 @@ pub(crate) fn needs_no_store(settings: &Settings) -> Result<(), WrapError> {
     const SET: &str = "set `store`, as `store = \"sqlite:toolgate.db\"`";
     let why = if settings.log.is_some() {
         "`[log]` needs somewhere to write to"
+    } else if settings.audit.store {
+        "`audit.store` needs somewhere to write to"
     } else if settings.new_tools == NewTools::Quarantine {
         "`new_tools = \"quarantine\"` needs to remember tools"
     } else {

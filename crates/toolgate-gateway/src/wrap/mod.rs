@@ -134,9 +134,7 @@ impl Wrap {
     pub async fn run(self) -> u8 {
         let code = life::run(&self.hub, &self.options).await;
         let governance = self.hub.governance();
-        if let Some(memory) = self.hub.take_memory() {
-            memory.close(governance.stack.parts()).await;
-        }
+        // Before the memory, which some of its records go to.
         if let Some(audit) = &governance.stack.audit {
             // Blocks, but nothing else runs any more.
             audit.close(Duration::from_secs(5));
@@ -144,6 +142,9 @@ impl Wrap {
             if lost > 0 {
                 tracing::error!(lost, "audit records were lost");
             }
+        }
+        if let Some(memory) = self.hub.take_memory() {
+            memory.close(governance.stack.parts()).await;
         }
         if let Some(exporters) = self.exporters {
             exporters.finish(Duration::from_secs(5));

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use tokio_util::sync::CancellationToken;
 use toolgate::{
     Call, Code, Context, Control, Failure, Listing, Outcome, Reply, Request, Round, Tool,
-    middleware::overrides::Resolved,
+    middleware::{audit::intent::RefusedAtDoor, overrides::Resolved},
 };
 use toolgate_wire::{Json, Message};
 
@@ -51,6 +51,7 @@ async fn refuse(hub: &Hub, message: &Message, refusal: Refusal, method: &str, ow
                 return owed.refuse(&failure).await;
             };
             let mut cx = hub.context(message, CancellationToken::new());
+            cx.bag_mut().put(RefusedAtDoor);
             let governance = hub.governance();
             let own = own_name(&governance, &name).unwrap_or_else(|| name.clone());
             let tool = governance.tools.unlisted(&own);
@@ -96,6 +97,7 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
         let unknown = Failure::new(Code::UnknownTool, format!("Unknown tool: '{name}'"))
             .suggest("Call tools/list for the tools that there are.");
         let call = Call::new(governance.tools.unlisted(&name), arguments);
+        cx.bag_mut().put(RefusedAtDoor);
         governance.chain().call(&mut cx, call, &Refused(unknown)).await
     };
     owed.reply(outcome.into_reply()).await;

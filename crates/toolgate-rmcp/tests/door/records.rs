@@ -31,7 +31,8 @@ fn settings(file: &Path) -> Settings {
 
 fn records(file: &Path) -> Vec<Value> {
     let lines = fs::read_to_string(file).unwrap();
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    records.filter(|record| record["event"] == "call").collect()
 }
 
 async fn session(era: ClientLifecycleMode) -> Vec<Value> {

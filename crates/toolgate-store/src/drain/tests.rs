@@ -14,7 +14,7 @@ use toolgate::{
 use super::*;
 use crate::{
     SqliteStore,
-    store::{Answer, Cursor, Filter, Page, Pruned, Size, Tree},
+    store::{Answer, AuditRecord, Cursor, Filter, Page, Pruned, Size, Tree},
     suite::sample,
 };
 
@@ -96,6 +96,14 @@ impl Store for Told {
     }
 
     fn remember_tools<'a>(&'a self, _: &'a str, _: &'a [ToolId]) -> Answer<'a, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn append_audit<'a>(&'a self, _: &'a [AuditRecord]) -> Answer<'a, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn audit(&self, _: i64, _: usize) -> Answer<'_, Vec<AuditRecord>> {
         Box::pin(std::future::pending())
     }
 

@@ -1,6 +1,7 @@
 //! The store in a SQLite file. Several processes may use one file at once.
 
 mod append;
+mod audit;
 mod prune;
 mod query;
 mod schema;
@@ -28,7 +29,7 @@ use toolgate::{Boxed, ToolId, middleware::log::Record};
 use self::writer::Writer;
 use crate::{
     error::StoreError,
-    store::{Answer, Cursor, Filter, Page, Pruned, Retention, Size, Store, Tree},
+    store::{Answer, AuditRecord, Cursor, Filter, Page, Pruned, Retention, Size, Store, Tree},
 };
 
 /// How long one process waits for another to let go of the file.
@@ -182,6 +183,19 @@ impl Store for SqliteStore {
         Box::pin(async move {
             let done = tools::remember(&self.writer, namespace, tools).await;
             done.map_err(|error| self.failed(&error))
+        })
+    }
+
+    fn append_audit<'a>(&'a self, lines: &'a [AuditRecord]) -> Answer<'a, ()> {
+        Box::pin(async move {
+            audit::append(&self.writer, lines).await.map_err(|error| self.failed(&error))
+        })
+    }
+
+    fn audit(&self, since_us: i64, limit: usize) -> Answer<'_, Vec<AuditRecord>> {
+        Box::pin(async move {
+            let lines = audit::since(&self.readers, since_us, limit).await;
+            lines.map_err(|error| self.failed(&error))
         })
     }
 

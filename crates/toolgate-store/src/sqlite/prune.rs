@@ -22,6 +22,7 @@ pub(super) async fn prune(writer: &Writer, retention: &Retention) -> Result<Prun
         let before = i64::try_from(now.saturating_sub(age).as_micros()).unwrap_or(i64::MAX);
         pruned.by_age =
             all(writer, "SELECT seq FROM calls WHERE at_us < ?1 ORDER BY at_us", before).await?;
+        while oldest_of_audit(writer, "WHERE at_us < ?2", before, CHUNK).await? > 0 {}
     }
     if let Some(most) = retention.records {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
@@ -56,16 +57,40 @@ async fn all(writer: &Writer, which: &'static str, bound: i64) -> Result<u64, sq
     }
 }
 
+/// Removes the oldest lines of the audit: here is a copy, and its file has all of them.
+async fn oldest_of_audit(
+    writer: &Writer,
+    which: &'static str,
+    bound: i64,
+    limit: i64,
+) -> Result<u64, sqlx::Error> {
+    // Made of our own words; what is bound is bound.
+    let sql = format!(
+        "DELETE FROM audit WHERE id IN (SELECT id FROM audit {which} ORDER BY id LIMIT ?1)"
+    );
+    let delete = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(limit).bind(bound);
+    Ok(delete.execute(&mut *writer.get().await?).await?.rows_affected())
+}
+
 /// Removes the oldest until the rest takes no more than `most` bytes.
 async fn down_to(writer: &Writer, most: u64) -> Result<u64, sqlx::Error> {
     let mut removed = 0;
     loop {
         let Size { records, bytes } = measure(&mut *writer.get().await?).await?;
-        if bytes <= most || records == 0 {
+        let lines: i64 = sqlx::query_scalar("SELECT count(*) FROM audit")
+            .fetch_one(&mut *writer.get().await?)
+            .await?;
+        let lines = u64::try_from(lines).unwrap_or(0);
+        if bytes <= most || records + lines == 0 {
             return Ok(removed);
         }
         // As many as are too much if all are alike; the next round corrects what is left.
-        let too_many = (bytes - most).saturating_mul(records) / bytes.max(1) + 1;
+        let share = |of: u64| (bytes - most).saturating_mul(of) / bytes.max(1) + 1;
+        let mut left = i64::try_from(share(lines)).unwrap_or(i64::MAX);
+        while left > 0 && oldest_of_audit(writer, "", 0, left.min(CHUNK)).await? > 0 {
+            left -= CHUNK;
+        }
+        let too_many = share(records);
         let mut left = i64::try_from(too_many).unwrap_or(i64::MAX);
         while left > 0 {
             let sql = "DELETE FROM calls WHERE seq IN (SELECT seq FROM calls ORDER BY seq LIMIT ?)";

@@ -9,7 +9,10 @@ use sqlx::{
 use crate::error::StoreError;
 
 /// The steps, in order. A step that was released is never changed; what changes is added below.
-const STEPS: &[&str] = &[include_str!("../../migrations/0001_calls.sql")];
+const STEPS: &[&str] = &[
+    include_str!("../../migrations/0001_calls.sql"),
+    include_str!("../../migrations/0002_audit.sql"),
+];
 
 /// The mark in the file's header that says that it is ours: `tgat`.
 const MARK: i64 = 0x7467_6174;

@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     Call, Chain, Failure, Outcome, Ran, Reply, RpcError, Tier, Tool, ToolId,
     middleware::{
+        audit::{AuditConfig, AuditIntent, AuditSink, RedactConfig, Target},
         response_limit::{ResponseLimit, ResponseLimitConfig},
         retry::{Retry as RetryLayer, RetryConfig},
         safety::Safety,
@@ -39,7 +40,8 @@ fn what_was_denied_is_never_worth_a_retry_unless_time_heals_it() {
     let denied = Code::ALL.iter().filter(|code| code.entry().class == Class::Denied);
     assert!(denied.clone().count() > 0);
     let worth = denied.filter(|code| code.entry().retry != Retry::Useless);
-    assert_eq!(worth.collect::<Vec<_>>(), [&Code::RateLimited, &Code::Deferred]);
+    let passing = [&Code::RateLimited, &Code::Deferred, &Code::AuditUnavailable];
+    assert_eq!(worth.collect::<Vec<_>>(), passing);
 }
 
 /// Who produces a code.
@@ -81,6 +83,13 @@ async fn too_large() -> Outcome {
     testbed::call(&layer, &tool("t", None), "{}", &answering(json(result))).await
 }
 
+async fn unrecorded() -> Outcome {
+    let file = Target::File("/dev/full".into());
+    let config = AuditConfig { file, required: true, ..AuditConfig::default() };
+    let sink = AuditSink::open(&config, &RedactConfig::default()).unwrap().unwrap();
+    refused(chain(AuditIntent::new(sink)), (*tool("t", Tier::Readonly)).clone()).await
+}
+
 /// How each code comes about. A new code does not compile until it has its line here.
 async fn made(code: Code) -> Maker {
     let readonly = || chain(Safety::new(Tier::Readonly));
@@ -106,6 +115,7 @@ async fn made(code: Code) -> Maker {
         }
         Code::ServerRejected => Library(raised(rejected(-32000)).await),
         Code::ResponseTooLarge => Library(too_large().await),
+        Code::AuditUnavailable => Library(unrecorded().await),
         Code::Internal => Library(raised(Failure::internal("a bug")).await),
         Code::ParseError
         | Code::InvalidRequest

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use super::*;
-use crate::middleware::audit::{Digest, OnFull, Target};
+use crate::middleware::audit::{Digest, Kind, OnFull, Target};
 
 fn read<T: DeserializeOwned>(text: &str) -> T {
     toml::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -130,7 +130,20 @@ fn audit_and_redact_say_where_and_what() {
     refused::<AuditConfig>(
         "path = \"a\"",
         "unknown field `path`, expected one of `file`, `rotate_bytes`, `keep_files`, `queue`, \
-         `on_full`",
+         `on_full`, `record`, `intents`, `required`, `key_file`, `store`",
+    );
+    assert_eq!(read::<AuditConfig>("record = [\"decisions\"]").record, [Kind::Decisions]);
+    refused::<AuditConfig>(
+        "record = []",
+        "nothing would be recorded: write `executions`, `decisions` or both, or `audit.file = \"off\"`",
+    );
+    refused::<AuditConfig>(
+        "record = [\"denials\"]",
+        "unknown variant `denials`, expected `executions` or `decisions`",
+    );
+    refused::<AuditConfig>(
+        "intents = \"some\"",
+        "unknown variant `some`, expected one of `mutating`, `all`, `off`",
     );
     let redact: RedactConfig = read("keys = [\"q\"]\ndefaults = false\ndigest = \"hmac\"");
     assert_eq!((redact.digest, redact.defaults), (Digest::Hmac, false));

@@ -172,6 +172,7 @@ fn a_listed_layer_that_is_off_is_refused() {
     for (layer, missing) in [
         ("response-limit", "`limits.response_bytes` is off"),
         ("audit", "`audit.file` is off"),
+        ("audit-intent", "`audit.file` is off"),
         ("safety", "no `safety` tier is set"),
         ("scopes", "nobody grants scopes, and no tool requires any"),
         ("retry", "there is no `[retry]`"),
@@ -199,6 +200,10 @@ fn a_setting_that_no_layer_would_heed_is_refused() {
         ),
         (
             Settings { audit: to_stderr(), ..plain() },
+            "`audit.file` is set, but the chain does not name `audit`",
+        ),
+        (
+            Settings { audit: AuditConfig { intents: Intents::All, ..to_stderr() }, ..plain() },
             "`audit.file` is set, but the chain does not name `audit`",
         ),
         (
@@ -299,4 +304,40 @@ fn telemetry_stands_outside_whatever_refuses_and_is_not_left_out() {
         let sentence = chain(&wrong);
         assert!(sentence.contains("`telemetry` must stand outside"), "{at}: {sentence}");
     }
+}
+
+#[test]
+fn an_audit_that_announces_calls_needs_its_second_layer() {
+    let listed = listed(&["errors-to-results", "audit"]);
+    let with = |audit| build(&Settings { chain: listed.clone(), audit, ..Settings::default() });
+    assert!(with(to_stderr()).is_ok(), "by default it is a matter of the chain");
+    for (audit, setting) in [
+        (AuditConfig { intents: Intents::All, ..to_stderr() }, "`audit.intents`"),
+        (AuditConfig { required: true, ..to_stderr() }, "`audit.required`"),
+    ] {
+        let refused = with(audit).unwrap_err().to_string();
+        let sentence = format!("{setting} is set, but the chain does not name `audit-intent`");
+        assert!(refused.starts_with(&sentence), "{refused}");
+    }
+    let off = AuditConfig { intents: Intents::Off, ..to_stderr() };
+    let settings = Settings { audit: off, ..Settings::default() };
+    assert!(!names(&build(&settings).unwrap()).contains(&"audit-intent"));
+}
+
+#[test]
+fn nothing_that_refuses_stands_inside_an_intent() {
+    let moved = |before: &str| {
+        let mut order = order();
+        order.retain(|name| *name != "audit-intent");
+        let at = order.iter().position(|name| *name == before).unwrap_or(order.len());
+        order.insert(at, "audit-intent");
+        let wrong = Settings { chain: listed(&order), ..everything() };
+        build_with(&wrong, with_log()).expect_err("must be refused").to_string()
+    };
+    for inner in ["safety", "policy", "filter", "flags", "overrides", "audit"] {
+        let sentence = moved(inner);
+        assert!(sentence.contains(" must stand outside `audit-intent`: "), "{inner}: {sentence}");
+    }
+    let sentence = moved("at the end");
+    assert!(sentence.contains("`audit-intent` must stand outside `"), "{sentence}");
 }

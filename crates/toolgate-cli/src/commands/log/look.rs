@@ -6,16 +6,16 @@ use jiff::{Timestamp, Zoned, tz::TimeZone};
 
 /// What the output can do.
 #[derive(Clone, Debug)]
-pub(super) struct Look {
-    pub(super) colours: bool,
+pub(in crate::commands) struct Look {
+    pub(in crate::commands) colours: bool,
     /// How many characters a line has; `None` if nobody cuts it.
-    pub(super) width: Option<usize>,
-    pub(super) zone: TimeZone,
+    pub(in crate::commands) width: Option<usize>,
+    pub(in crate::commands) zone: TimeZone,
 }
 
 /// A colour that means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Paint {
+pub(in crate::commands) enum Paint {
     Plain,
     Good,
     Warn,
@@ -25,7 +25,7 @@ pub(super) enum Paint {
 }
 
 impl Look {
-    pub(super) fn of_stdout() -> Self {
+    pub(in crate::commands) fn of_stdout() -> Self {
         let stdout = std::io::stdout();
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
@@ -40,7 +40,7 @@ impl Look {
         }
     }
 
-    pub(super) fn paint<'t>(&self, paint: Paint, text: &'t str) -> Cow<'t, str> {
+    pub(in crate::commands) fn paint<'t>(&self, paint: Paint, text: &'t str) -> Cow<'t, str> {
         let code = match paint {
             Paint::Plain => return Cow::Borrowed(text),
             Paint::Good => "32",
@@ -57,19 +57,19 @@ impl Look {
     }
 
     /// The time where the reader is.
-    pub(super) fn local(&self, at_us: i64) -> Zoned {
+    pub(in crate::commands) fn local(&self, at_us: i64) -> Zoned {
         let at = Timestamp::from_microsecond(at_us).unwrap_or(Timestamp::UNIX_EPOCH);
         at.to_zoned(self.zone.clone())
     }
 
     /// `17:48:03.123`
-    pub(super) fn time(&self, at_us: i64) -> String {
+    pub(in crate::commands) fn time(&self, at_us: i64) -> String {
         self.local(at_us).strftime("%H:%M:%S%.3f").to_string()
     }
 }
 
 /// The colour of an outcome.
-pub(super) fn paint_of(outcome: &str) -> Paint {
+pub(in crate::commands) fn paint_of(outcome: &str) -> Paint {
     match outcome {
         "ok" => Paint::Good,
         "denied" | "preview" | "input_required" => Paint::Warn,
@@ -79,7 +79,7 @@ pub(super) fn paint_of(outcome: &str) -> Paint {
 }
 
 /// `1.2 ms`: three digits are enough.
-pub(super) fn took(us: u64) -> String {
+pub(in crate::commands) fn took(us: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let us_f = us as f64;
     match us {
@@ -92,7 +92,7 @@ pub(super) fn took(us: u64) -> String {
 }
 
 /// `1.2 kB`
-pub(super) fn size(bytes: u64) -> String {
+pub(in crate::commands) fn size(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let bytes_f = bytes as f64;
     match bytes {
@@ -104,7 +104,7 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// How long ago, roughly.
-pub(super) fn ago(at_us: i64, now: Timestamp) -> String {
+pub(in crate::commands) fn ago(at_us: i64, now: Timestamp) -> String {
     let seconds = (now.as_microsecond() - at_us) / 1_000_000;
     match seconds {
         i64::MIN..0 => "in the future".to_owned(),
@@ -116,13 +116,13 @@ pub(super) fn ago(at_us: i64, now: Timestamp) -> String {
 }
 
 /// The part of an id that tells calls apart: ids of one minute begin alike.
-pub(super) fn short(id: &str) -> &str {
+pub(in crate::commands) fn short(id: &str) -> &str {
     let start = id.char_indices().rev().nth(7).map_or(0, |(at, _)| at);
     id.get(start..).unwrap_or(id)
 }
 
 /// Text of a client or a server, on one line: what would steer a terminal is told instead of sent.
-pub(super) fn clean(text: &str) -> Cow<'_, str> {
+pub(in crate::commands) fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
     }
@@ -141,7 +141,7 @@ fn is_harmless(c: char) -> bool {
 }
 
 /// At most so many characters, the last of them an ellipsis if more were there.
-pub(super) fn fit(text: &str, width: usize) -> Cow<'_, str> {
+pub(in crate::commands) fn fit(text: &str, width: usize) -> Cow<'_, str> {
     if text.chars().count() <= width {
         return Cow::Borrowed(text);
     }

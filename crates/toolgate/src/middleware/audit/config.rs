@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// `[audit]`: where the records go.
+/// `[audit]`: what is recorded, and where the records go.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -19,6 +19,49 @@ pub struct AuditConfig {
     pub queue: usize,
     /// What happens to a record that finds the queue full.
     pub on_full: OnFull,
+    /// Which calls are recorded: `executions` (the tool ran, or may have run), `decisions` (it did not).
+    #[serde(deserialize_with = "some_kind")]
+    pub record: Vec<Kind>,
+    /// Which calls are recorded before they go to the tool, too: `mutating` (every call that is not
+    /// known to be readonly), `all`, or `off`.
+    pub intents: Intents,
+    /// No record, no call: a call whose intent cannot be written is refused.
+    pub required: bool,
+    /// The file with the key that records are chained with, 16 bytes or more. Without one, whoever may
+    /// write the file can also make up a chain that fits.
+    pub key_file: Option<PathBuf>,
+    /// Whether records are written to the `store`, too.
+    pub store: bool,
+}
+
+impl AuditConfig {
+    /// Whether calls of this kind are recorded.
+    pub(super) fn records(&self, kind: Kind) -> bool {
+        self.record.contains(&kind)
+    }
+
+    /// Which calls are recorded before they run. Where executions are of no interest, none is.
+    pub(crate) fn intents(&self) -> Intents {
+        match self.intents {
+            _ if self.required => Intents::All,
+            _ if !self.records(Kind::Executions) => Intents::Off,
+            intents => intents,
+        }
+    }
+
+    /// What is wrong with it, if something is.
+    pub(super) fn fault(&self) -> Option<&'static str> {
+        if self.record.is_empty() {
+            return Some(NOTHING_RECORDED);
+        }
+        if self.required && !self.records(Kind::Executions) {
+            return Some("`audit.required` needs `executions` in `audit.record`");
+        }
+        if self.required && self.file == Target::Off {
+            return Some("`audit.required` needs an `audit.file`");
+        }
+        None
+    }
 }
 
 impl Default for AuditConfig {
@@ -29,8 +72,59 @@ impl Default for AuditConfig {
             keep_files: 5,
             queue: 4096,
             on_full: OnFull::Wait,
+            record: vec![Kind::Executions, Kind::Decisions],
+            intents: Intents::Mutating,
+            required: false,
+            key_file: None,
+            store: false,
         }
     }
+}
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The tool ran, or may have run.
+    Executions,
+    /// The tool did not run: somebody decided so.
+    Decisions,
+}
+
+impl Kind {
+    /// The word in a record.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Executions => "execution",
+            Self::Decisions => "decision",
+        }
+    }
+}
+
+const NOTHING_RECORDED: &str =
+    "nothing would be recorded: write `executions`, `decisions` or both, or `audit.file = \"off\"`";
+
+fn some_kind<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Kind>, D::Error> {
+    let kinds = Vec::deserialize(deserializer)?;
+    if kinds.is_empty() {
+        return Err(serde::de::Error::custom(NOTHING_RECORDED));
+    }
+    Ok(kinds)
+}
+
+/// Which calls are recorded before they run.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Intents {
+    /// Every call that is not known to be readonly.
+    #[default]
+    Mutating,
+    /// Every call.
+    All,
+    /// None.
+    Off,
 }
 
 /// Where records go.

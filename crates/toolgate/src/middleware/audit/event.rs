@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use toolgate_wire::{Id, Json};
 
-use super::{Redactor, redact::cut};
+use super::{Kind, Redactor, output::About, redact::cut};
 use crate::{
     call::Call,
     context::{CallId, ClientInfo, Context, Session},
@@ -56,7 +56,8 @@ impl Event {
             client: cx.client_shared(),
             request_id: cx.request_id().cloned(),
             tool: Arc::clone(call.tool()),
-            arguments: call.arguments().cloned(),
+            // What operators fill in is not the caller's, and may be secret.
+            arguments: call.sent_arguments().cloned(),
             span: cx.span().cloned(),
             end: End::default(),
         }
@@ -86,12 +87,54 @@ impl Event {
         self.end.class.is_some()
     }
 
-    /// Appends the record as one line of JSON. What a client chose is cut like its arguments, so
-    /// that no name of a megabyte is repeated in every record.
-    pub(super) fn write(&self, redactor: &Redactor, line: &mut Vec<u8>) {
-        let record = Record {
+    /// The call.
+    pub(super) fn call_id(&self) -> CallId {
+        self.call_id
+    }
+
+    /// Whether the tool ran, or somebody decided that it does not.
+    pub(super) fn kind(&self) -> Kind {
+        if self.end.ran == Some(Ran::No) { Kind::Decisions } else { Kind::Executions }
+    }
+
+    /// The record before the call goes to its tool: a JSON object.
+    pub(super) fn intent(&self, redactor: &Redactor) -> (String, About) {
+        self.record("intent", |record| record.args = self.told(redactor))
+    }
+
+    /// The record of how the call ended: a JSON object. Arguments that an intent told are not told again.
+    pub(super) fn outcome(&self, redactor: &Redactor, has_intent: bool) -> (String, About) {
+        let outcome = self.end.class.unwrap_or(Class::Internal).name();
+        let (record, about) = self.record("call", |record| {
+            record.kind = Some(self.kind().name());
+            record.outcome = Some(outcome);
+            record.ran = Some(self.end.ran.unwrap_or(Ran::Maybe).name());
+            record.error_type = self.end.error_type.as_deref();
+            record.code = self.end.code;
+            record.rule = self.end.rule.as_deref();
+            // To the microsecond: finer digits are noise.
+            record.duration_ms = Some((self.end.duration.as_secs_f64() * 1e6).round() / 1e3);
+            record.result_bytes = self.end.result_bytes;
+            record.intent = has_intent.then_some(true);
+            record.args = if has_intent { None } else { self.told(redactor) };
+        });
+        (record, About { outcome: Some(outcome), ..about })
+    }
+
+    fn told(&self, redactor: &Redactor) -> Option<serde_json::Value> {
+        self.arguments.as_ref().map(|arguments| redactor.summary(arguments))
+    }
+
+    /// What a client chose is cut like its arguments, so that no name of a megabyte is repeated in every
+    /// record.
+    fn record<'a>(
+        &'a self,
+        event: &'static str,
+        fill: impl FnOnce(&mut Record<'a>),
+    ) -> (String, About) {
+        let mut record = Record {
             ts: format!("{:.6}", self.at),
-            event: "call",
+            event,
             call_id: self.call_id.to_string(),
             parent_call_uuid: self.parent.as_deref().map(cut),
             session: &self.session.id,
@@ -102,22 +145,14 @@ impl Event {
             server: self.tool.id().server(),
             tool: cut(self.tool.id().name()),
             tier: self.tool.tier().map(crate::tier::Tier::name),
-            outcome: self.end.class.unwrap_or(Class::Internal).name(),
-            ran: self.end.ran.unwrap_or(Ran::Maybe).name(),
-            error_type: self.end.error_type.as_deref(),
-            code: self.end.code,
-            rule: self.end.rule.as_deref(),
-            // To the microsecond: finer digits are noise.
-            duration_ms: (self.end.duration.as_secs_f64() * 1e6).round() / 1e3,
-            result_bytes: self.end.result_bytes,
             trace_id: self.span.as_ref().map(|span| format!("{:032x}", span.trace_id())),
             span_id: self.span.as_ref().map(|span| format!("{:016x}", span.span_id())),
-            args: self.arguments.as_ref().map(|arguments| redactor.summary(arguments)),
+            ..Record::default()
         };
+        fill(&mut record);
         // Writing to memory cannot fail, and every field is plain data.
-        if serde_json::to_writer(&mut *line, &record).is_ok() {
-            line.push(b'\n');
-        }
+        let json = serde_json::to_string(&record).unwrap_or_else(|_| "{}".to_owned());
+        (json, About { at: self.at, event, call_id: Some(self.call_id), outcome: None })
     }
 }
 
@@ -130,7 +165,7 @@ fn told(id: &Json) -> Box<RawValue> {
     raw.flatten().or_else(quoted).unwrap_or_default()
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Record<'a> {
     ts: String,
     event: &'static str,
@@ -148,21 +183,28 @@ struct Record<'a> {
     tool: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     tier: Option<&'static str>,
-    outcome: &'static str,
-    ran: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ran: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error_type: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'a str>,
-    duration_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result_bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     span_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    intent: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<serde_json::Value>,
 }

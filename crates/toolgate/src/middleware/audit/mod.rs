@@ -1,19 +1,29 @@
 //! Audit: one structured record for each call, with its arguments redacted.
 #![doc = include_str!("README.md")]
 
+mod batch;
 mod config;
 mod event;
 mod file;
+mod head;
 mod hidden;
+pub mod intent;
+mod output;
 mod redact;
+mod seal;
 mod sink;
+mod tail;
 #[cfg(test)]
 mod tests;
+pub mod verify;
+mod writer;
 
 use std::time::Instant;
 
-pub use config::{AuditConfig, Digest, OnFull, RedactConfig, Target};
+pub use config::{AuditConfig, Digest, Intents, Kind, OnFull, RedactConfig, Target};
 pub use event::Event;
+pub use intent::AuditIntent;
+pub use output::{About, AuditLine, AuditOutput};
 pub use redact::Redactor;
 pub(in crate::middleware) use redact::cut;
 pub use sink::{AuditCounts, AuditSink, OpenError};

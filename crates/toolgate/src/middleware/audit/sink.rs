@@ -1,7 +1,9 @@
 //! The sink: a bounded queue and a thread of its own that redacts and writes.
 
 use std::{
+    collections::HashSet,
     fmt, io,
+    path::Path,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -10,19 +12,44 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::{
+    mpsc::{self, error::TrySendError},
+    oneshot,
+};
 
-use super::{AuditConfig, Event, OnFull, RedactConfig, Redactor, Target, file::AuditFile};
+use super::{
+    AuditConfig, AuditOutput, Event, Intents, OnFull, RedactConfig, Redactor, Target,
+    file::AuditFile,
+    seal::Seal,
+    writer::{Item, MOMENT, Output, Run, Writer},
+};
 
 /// Why a sink could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot open the audit {what} `{path}`: {source}; check the path and its permissions, or choose another with `--audit`"
-)]
-pub struct OpenError {
-    what: &'static str,
-    path: String,
-    source: io::Error,
+#[non_exhaustive]
+pub enum OpenError {
+    /// A file cannot be used.
+    #[error(
+        "cannot open the audit {what} `{path}`: {source}; check the path and its permissions, or choose another with `--audit`"
+    )]
+    File {
+        /// Which one.
+        what: &'static str,
+        /// Where it should be.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The settings contradict each other.
+    #[error("the audit refuses its settings: {0}")]
+    Settings(&'static str),
+}
+
+impl OpenError {
+    fn key_file(path: Option<&Path>, source: io::Error) -> Self {
+        let path = path.map(|path| path.display().to_string()).unwrap_or_default();
+        Self::File { what: "key file", path, source }
+    }
 }
 
 /// How many records took which way.
@@ -30,6 +57,7 @@ pub struct OpenError {
 pub struct AuditCounts {
     written: AtomicU64,
     lost: AtomicU64,
+    missed: AtomicU64,
 }
 
 impl AuditCounts {
@@ -44,6 +72,24 @@ impl AuditCounts {
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
+
+    /// Records that a further output did not take.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_written(&self, count: u64) {
+        self.written.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_lost(&self, count: u64) -> u64 {
+        self.lost.fetch_add(count, Ordering::Relaxed) + count
+    }
+
+    pub(super) fn add_missed(&self, count: u64) {
+        self.missed.fetch_add(count, Ordering::Relaxed);
+    }
 }
 
 /// A handle on the sink. Cheap to clone; the last one to go closes it.
@@ -51,9 +97,11 @@ impl AuditCounts {
 pub struct AuditSink(Arc<Inner>);
 
 struct Inner {
-    queue: Mutex<Option<mpsc::Sender<Event>>>,
-    sender: mpsc::WeakSender<Event>,
+    queue: Mutex<Option<mpsc::Sender<Item>>>,
+    sender: mpsc::WeakSender<Item>,
     on_full: OnFull,
+    intents: Intents,
+    required: bool,
     counts: Arc<AuditCounts>,
     reopen: Arc<AtomicBool>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -63,33 +111,51 @@ struct Inner {
 impl AuditSink {
     /// Opens the sink and starts its thread. `None` when the config says `off`.
     pub fn open(config: &AuditConfig, redact: &RedactConfig) -> Result<Option<Self>, OpenError> {
-        let redactor = Redactor::new(redact).map_err(|source| OpenError {
-            what: "key file",
-            path: redact.key_file.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
-            source,
-        })?;
-        let (output, describe) = match &config.file {
-            Target::Off => return Ok(None),
-            Target::Stderr => (Output::Stderr, "stderr".to_owned()),
+        Self::open_with(config, redact, &[])
+    }
+
+    /// The same, with further outputs: those of them that the config asks for.
+    pub fn open_with(
+        config: &AuditConfig,
+        redact: &RedactConfig,
+        further: &[Arc<dyn AuditOutput>],
+    ) -> Result<Option<Self>, OpenError> {
+        let redactor = Redactor::new(redact)
+            .map_err(|source| OpenError::key_file(redact.key_file.as_deref(), source))?;
+        if let Some(fault) = config.fault() {
+            return Err(OpenError::Settings(fault));
+        }
+        let seal = Seal::read(config.key_file.as_deref())
+            .map_err(|source| OpenError::key_file(config.key_file.as_deref(), source))?;
+        let further: Vec<_> = further.iter().filter(|one| one.is_wanted(config)).cloned().collect();
+        let (output, mut describe) = match &config.file {
+            Target::Off if further.is_empty() => return Ok(None),
+            Target::Off => (Output::Nowhere(Run::START), String::new()),
+            Target::Stderr => (Output::Stderr(Run::START), "stderr".to_owned()),
             Target::File(path) => {
                 let file = AuditFile::open(path, config.rotate_bytes, config.keep_files);
                 let path = path.display().to_string();
                 match file {
-                    Ok(file) => (Output::File(file), path),
+                    Ok(file) if file.is_regular() => (Output::File(file), path),
+                    Ok(device) => (Output::Device(device, Run::START), path),
                     Err(source) => {
-                        return Err(OpenError { what: "file", path, source });
+                        return Err(OpenError::File { what: "file", path, source });
                     }
                 }
             }
         };
-        Self::start(config, redactor, output, describe).map(Some)
+        for one in &further {
+            let and = if describe.is_empty() { "" } else { " and " };
+            describe = format!("{describe}{and}{}", one.name());
+        }
+        Self::start(config, (redactor, seal), (output, further), (describe, MOMENT)).map(Some)
     }
 
     fn start(
         config: &AuditConfig,
-        redactor: Redactor,
-        output: Output,
-        describe: String,
+        (redactor, seal): (Redactor, Seal),
+        (output, further): (Output, Vec<Arc<dyn AuditOutput>>),
+        (describe, moment): (String, Duration),
     ) -> Result<Self, OpenError> {
         let (sender, receiver) = mpsc::channel(config.queue.max(1));
         let counts = Arc::new(AuditCounts::default());
@@ -97,9 +163,14 @@ impl AuditSink {
         let mut writer = Writer {
             receiver,
             redactor,
+            seal,
+            kinds: config.record.clone(),
             output,
+            further,
             counts: Arc::clone(&counts),
             reopen: Arc::clone(&reopen),
+            moment,
+            under_way: HashSet::new(),
             reported_lost: 0,
         };
         let thread = std::thread::Builder::new().name("audit".to_owned());
@@ -107,13 +178,15 @@ impl AuditSink {
             Ok(handle) => Some(handle),
             Err(source) => {
                 let (what, path) = ("thread for", describe);
-                return Err(OpenError { what, path, source });
+                return Err(OpenError::File { what, path, source });
             }
         };
         Ok(Self(Arc::new(Inner {
             sender: sender.downgrade(),
             queue: Mutex::new(Some(sender)),
-            on_full: config.on_full,
+            on_full: if config.required { OnFull::Wait } else { config.on_full },
+            intents: config.intents(),
+            required: config.required,
             counts,
             reopen,
             writer: Mutex::new(handle),
@@ -127,13 +200,13 @@ impl AuditSink {
         let Some(sender) = self.0.sender.upgrade() else {
             return self.lose();
         };
-        match sender.try_send(ready) {
+        match sender.try_send(Item::Call(ready)) {
             Ok(()) => {}
-            Err(TrySendError::Full(back)) if self.0.on_full == OnFull::Wait => {
+            Err(TrySendError::Full(Item::Call(back))) if self.0.on_full == OnFull::Wait => {
                 *event = Some(back);
                 let permit = sender.reserve().await;
                 match (permit, event.take()) {
-                    (Ok(permit), Some(event)) => permit.send(event),
+                    (Ok(permit), Some(event)) => permit.send(Item::Call(event)),
                     _ => self.lose(),
                 }
             }
@@ -141,16 +214,46 @@ impl AuditSink {
         }
     }
 
+    /// Records that a call is about to run, and waits until that is written. Says whether it was.
+    pub(super) async fn announce(&self, event: Event) -> bool {
+        let (ack, written) = oneshot::channel();
+        let item = Item::Intent(event, ack);
+        let is_sent = match self.0.sender.upgrade() {
+            Some(sender) if self.0.on_full == OnFull::Wait => sender.send(item).await.is_ok(),
+            Some(sender) => sender.try_send(item).is_ok(),
+            None => false,
+        };
+        if !is_sent {
+            self.lose();
+            return false;
+        }
+        // The writer may be waiting for further records.
+        if let Ok(writer) = self.0.writer.lock() {
+            writer.iter().for_each(|writer| writer.thread().unpark());
+        }
+        written.await.unwrap_or(false)
+    }
+
+    /// Which calls are announced.
+    pub(super) fn intents(&self) -> Intents {
+        self.0.intents
+    }
+
+    /// Whether a call that cannot be announced must not run.
+    pub(super) fn is_required(&self) -> bool {
+        self.0.required
+    }
+
     /// Records without waiting, whatever the setting: for the places that cannot wait.
     pub(super) fn try_record(&self, event: Event) {
         let sender = self.0.sender.upgrade();
-        if sender.is_none_or(|sender| sender.try_send(event).is_err()) {
+        if sender.is_none_or(|sender| sender.try_send(Item::Call(event)).is_err()) {
             self.lose();
         }
     }
 
     fn lose(&self) {
-        self.0.counts.lost.fetch_add(1, Ordering::Relaxed);
+        self.0.counts.add_lost(1);
     }
 
     /// The file is opened anew before the next record: something moved it aside.
@@ -176,6 +279,7 @@ impl AuditSink {
         drop(self.0.queue.lock().ok().and_then(|mut queue| queue.take()));
         let handle = self.0.writer.lock().ok().and_then(|mut writer| writer.take());
         let Some(handle) = handle else { return };
+        handle.thread().unpark();
         let deadline = std::time::Instant::now() + patience;
         while !handle.is_finished() && std::time::Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
@@ -193,125 +297,24 @@ impl fmt::Debug for AuditSink {
 }
 
 #[cfg(test)]
-type Probe = Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>;
-
-enum Output {
-    Stderr,
-    File(AuditFile),
-    #[cfg(test)]
-    Probe(Probe),
-}
-
-impl Output {
-    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Stderr => io::Write::write_all(&mut io::stderr().lock(), lines),
-            Self::File(file) => file.append(lines),
-            #[cfg(test)]
-            Self::Probe(write) => write(lines),
-        }
-    }
-}
-
-struct Writer {
-    receiver: mpsc::Receiver<Event>,
-    redactor: Redactor,
-    output: Output,
-    counts: Arc<AuditCounts>,
-    reopen: Arc<AtomicBool>,
-    reported_lost: u64,
-}
-
-/// So many records go into one write at most.
-const BATCH: usize = 256;
-
-/// How long a record waits for others to be written with.
-const MOMENT: Duration = Duration::from_millis(2);
-
-impl Writer {
-    fn run(&mut self) {
-        let mut events = Vec::with_capacity(BATCH);
-        let mut lines = Vec::new();
-        while self.receiver.blocking_recv_many(&mut events, BATCH) > 0 {
-            self.gather(&mut events);
-            lines.clear();
-            let lost = self.note_lost(&mut lines);
-            let count = events.len() as u64;
-            for event in events.drain(..) {
-                event.write(&self.redactor, &mut lines);
-            }
-            self.put(&lines, count, lost);
-            if lines.capacity() > 1 << 20 {
-                lines = Vec::new();
-            }
-        }
-        lines.clear();
-        let lost = self.note_lost(&mut lines);
-        if !lines.is_empty() {
-            self.put(&lines, 0, lost);
-        }
-    }
-
-    /// Waits a moment for further records: a write and a wake-up for each one of them would cost more
-    /// than the records themselves.
-    fn gather(&mut self, events: &mut Vec<Event>) {
-        if events.len() < BATCH && !self.receiver.is_closed() {
-            std::thread::sleep(MOMENT);
-        }
-        while events.len() < BATCH
-            && let Ok(event) = self.receiver.try_recv()
-        {
-            events.push(event);
-        }
-    }
-
-    /// The records after a gap begin with one that tells how many are missing. Says how many were
-    /// missing then: more may go while this is written.
-    fn note_lost(&mut self, lines: &mut Vec<u8>) -> u64 {
-        let lost = self.counts.lost();
-        if lost > self.reported_lost {
-            let note = serde_json::json!({
-                "ts": format!("{:.6}", jiff::Timestamp::now()),
-                "event": "lost",
-                "records": lost - self.reported_lost,
-            });
-            lines.extend_from_slice(note.to_string().as_bytes());
-            lines.push(b'\n');
-        }
-        lost
-    }
-
-    fn put(&mut self, lines: &[u8], count: u64, reported: u64) {
-        if self.reopen.swap(false, Ordering::Relaxed)
-            && let Output::File(file) = &mut self.output
-            && let Err(error) = file.reopen()
-        {
-            // The old file is still open and takes the records until the new one can be opened.
-            self.reopen.store(true, Ordering::Relaxed);
-            tracing::error!(%error, "cannot open the audit file anew");
-        }
-        match self.output.write(lines) {
-            Ok(()) => {
-                self.reported_lost = reported;
-                self.counts.written.fetch_add(count, Ordering::Relaxed);
-            }
-            Err(error) => {
-                let lost = self.counts.lost.fetch_add(count, Ordering::Relaxed) + count;
-                tracing::error!(%error, lost, "cannot write audit records");
-            }
-        }
-    }
-}
-
-#[cfg(test)]
 impl AuditSink {
     /// A sink that hands its lines to `write`, on its own thread.
     pub(super) fn probe(
         config: &AuditConfig,
         write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
     ) -> Self {
+        Self::slow_probe(config, MOMENT, write)
+    }
+
+    /// The same with a writer that waits so long for further records.
+    pub(super) fn slow_probe(
+        config: &AuditConfig,
+        moment: Duration,
+        write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
+    ) -> Self {
         let redactor = Redactor::new(&RedactConfig::default()).unwrap();
-        let output = Output::Probe(Box::new(write));
-        Self::start(config, redactor, output, "probe".to_owned()).unwrap()
+        let output = Output::Probe(Box::new(write), Run::START);
+        let seal = (redactor, Seal::plain());
+        Self::start(config, seal, (output, Vec::new()), ("probe".to_owned(), moment)).unwrap()
     }
 }

@@ -1,8 +1,12 @@
 //! Audit: one record for each call, whatever becomes of it, and no secret in any of them.
 
+mod chained;
 mod files;
+mod intents;
+mod outputs;
 mod queue;
 mod redaction;
+mod verifying;
 
 use std::{
     sync::{Arc, Mutex},
@@ -69,8 +73,10 @@ impl Kept {
     }
 }
 
+/// All records but those that a chain begins with.
 fn parse(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    records.filter(|record| record["event"] != "begin").collect()
 }
 
 #[tokio::test]
@@ -91,6 +97,7 @@ async fn a_call_leaves_one_record_with_all_that_is_known_of_it() {
     let ts: jiff::Timestamp = ts.as_str().unwrap().parse().unwrap();
     assert!((jiff::Timestamp::now() - ts).get_hours() == 0);
     assert!(record["duration_ms"].take().as_f64().unwrap() >= 0.0);
+    assert_eq!(record["hash"].take().as_str().unwrap().len(), 64);
     assert_eq!(
         record,
         serde_json::json!({
@@ -106,6 +113,7 @@ async fn a_call_leaves_one_record_with_all_that_is_known_of_it() {
             "server": "main",
             "tool": "send_keys",
             "tier": "mutating",
+            "kind": "execution",
             "outcome": "ok",
             "ran": "yes",
             "duration_ms": null,
@@ -115,6 +123,9 @@ async fn a_call_leaves_one_record_with_all_that_is_known_of_it() {
                 "keys": {"len": 5, "sha256_prefix": "2cf24dba5fb0"},
                 "enter": true,
             },
+            "schema": 1,
+            "seq": 2,
+            "hash": null,
         })
     );
 }
@@ -169,6 +180,7 @@ async fn a_denied_call_is_recorded_with_its_rule() {
     testbed::call(&chain, &tool("kill_server", Tier::Destructive), "{}", &server).await;
     let record = kept.record();
     assert_eq!(record["outcome"], "denied");
+    assert_eq!(record["kind"], "decision");
     assert_eq!(record["ran"], "no");
     assert_eq!(record["code"], "TIER_DENIED");
     assert_eq!(record["rule"], "destructive > readonly");
@@ -247,9 +259,11 @@ async fn the_default_stack_writes_its_records_and_logs_no_argument_at_any_level(
     }
     let sink = stack.audit.unwrap();
     sink.close(PATIENCE);
-    assert_eq!((sink.counts().written(), sink.counts().lost()), (9, 0));
+    assert_eq!((sink.counts().written(), sink.counts().lost()), (12, 0));
     let text = std::fs::read_to_string(path).unwrap();
-    assert_eq!(parse(&text).len(), 9);
+    let records = parse(&text);
+    let count = |event| records.iter().filter(|record| record["event"] == event).count();
+    assert_eq!((count("call"), count("intent")), (9, 3), "intents of what may change something");
     assert!(!text.contains(secret));
     let lines = log.lines();
     assert!(lines.iter().any(|(level, _)| *level == Level::ERROR));

@@ -78,6 +78,7 @@ impl Middleware for Preconditions {
             Order::Inside(super::safety::NAME, LAST),
             Order::Inside("scopes", LAST),
             Order::Inside("rate-limit", LAST),
+            Order::Outside(super::audit::intent::NAME, "only what is permitted is announced"),
             Order::Outside(super::retry::NAME, "a person is asked once"),
             Order::Outside(super::timeout::NAME, "the time that a person takes is not the tool's"),
         ]

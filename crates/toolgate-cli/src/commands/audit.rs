@@ -1,0 +1,222 @@
+//! `toolgate audit verify [OPTIONS] [FILE]`
+
+use std::{
+    io::{self, IsTerminal as _, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use toolgate::middleware::audit::{
+    Target,
+    verify::{Finding, Report, Verify, verify},
+};
+use toolgate_gateway::{config::Config, wrap::NAMESPACE};
+
+use super::log::look::{Look, Paint, clean};
+use crate::overlay::state_folder;
+
+/// Read the audit: whether its record of calls is whole
+#[derive(Debug, Args)]
+pub(crate) struct AuditCommand {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Verify(VerifyCommand),
+}
+
+/// Check that no record was altered, removed, moved or added
+///
+/// Follows the chain from the oldest file that was moved aside to the newest record, and names each line that
+/// breaks it. Calls that began and have no end are listed: they were under way when toolgate was killed, or
+/// still are. Exits with 0 if the record is whole, with 1 if not, with 2 if it cannot be read.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    toolgate audit verify                                the file that `toolgate wrap` writes by default\n  \
+    toolgate audit verify audit.jsonl --key-file key     a file that was chained with a key\n  \
+    toolgate audit verify --json | jq .findings          for programs")]
+struct VerifyCommand {
+    /// The audit file [default: the one of the config, or audit.jsonl in the state folder]
+    file: Option<PathBuf>,
+
+    /// The key that records were chained with: `audit.key_file`
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
+    /// Take the file and the key that this toolgate.toml names
+    #[arg(long, value_name = "FILE", env = "TOOLGATE_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// The namespace whose audit is meant
+    #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
+    namespace: String,
+
+    /// Write what was found as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A check of a larger file says how far it is.
+const LARGE: u64 = 50 * 1024 * 1024;
+
+impl AuditCommand {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let What::Verify(verify) = &self.what;
+        verify.run()
+    }
+}
+
+impl VerifyCommand {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let (file, key_file) = self.places()?;
+        let key = key_file.map(|path| {
+            std::fs::read(&path)
+                .with_context(|| format!("cannot read the key file `{}`", path.display()))
+        });
+        let show = |done, total| progress(done, total);
+        let progress: Option<&dyn Fn(u64, u64)> =
+            if io::stderr().is_terminal() { Some(&show) } else { None };
+        let how = Verify { key: key.transpose()?, progress };
+        let report = verify(&file, &how).with_context(|| {
+            format!("cannot read the audit file `{}`: check the path", file.display())
+        })?;
+        let mut out = io::stdout().lock();
+        let written = if self.json {
+            write_json(&report, &file, &mut out)
+        } else {
+            write_text(&report, &file, &Look::of_stdout(), &mut out)
+        };
+        match written {
+            // Whoever read it has seen enough.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+            _ => {}
+        }
+        Ok(if report.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+
+    /// The audit file and its key.
+    fn places(&self) -> anyhow::Result<(PathBuf, Option<PathBuf>)> {
+        let config = self.config.as_deref().map(Config::read).transpose()?;
+        let (mut file, mut key) = (self.file.clone(), self.key_file.clone());
+        if let Some(config) = config.filter(|_| file.is_none()) {
+            let settings = config.settings(&self.namespace)?;
+            key = key.or(settings.audit.key_file);
+            match settings.audit.file {
+                Target::File(path) => file = Some(path),
+                Target::Off if !config.says_audit(&self.namespace)? => {}
+                Target::Off | Target::Stderr => bail!(
+                    "the config `{}` names no audit file: give one as an argument",
+                    config.path().display()
+                ),
+            }
+        }
+        match file {
+            Some(file) => Ok((file, key)),
+            None => Ok((state_folder()?.join("audit.jsonl"), key)),
+        }
+    }
+}
+
+/// How far it is, on one line that the next replaces.
+fn progress(done: u64, total: u64) {
+    if total < LARGE {
+        return;
+    }
+    let percent = done.saturating_mul(100) / total.max(1);
+    let end = if done >= total { "\r\u{1b}[K" } else { "" };
+    let _ = write!(io::stderr(), "\rchecking: {percent} %{end}");
+}
+
+fn write_json(report: &Report, file: &Path, out: &mut impl Write) -> io::Result<()> {
+    let told = json!({
+        "file": file,
+        "verified": report.is_whole(),
+        "records": report.records,
+        "last_seq": report.last_seq,
+        "findings": report.findings.iter().map(|finding| json!({
+            "file": finding.file,
+            "line": finding.line,
+            "seq": finding.seq,
+            "what": finding.what.name(),
+            "why": finding.what.to_string(),
+        })).collect::<Vec<_>>(),
+        "more_findings": report.more,
+        "under_way": report.under_way,
+        "earlier": report.earlier,
+        "unchained": report.unchained,
+        "torn": report.torn,
+        "lost": report.lost,
+        "incomplete": report.incomplete,
+    });
+    writeln!(out, "{told}")
+}
+
+fn write_text(report: &Report, file: &Path, look: &Look, out: &mut impl Write) -> io::Result<()> {
+    for finding in &report.findings {
+        writeln!(out, "{} {}", look.paint(Paint::Bad, &place(finding)), finding.what)?;
+    }
+    if report.more > 0 {
+        writeln!(out, "and {} more", report.more)?;
+    }
+    for note in notes(report) {
+        writeln!(out, "{} {note}", look.paint(Paint::Quiet, "note:"))?;
+    }
+    if !report.under_way.is_empty() {
+        writeln!(out, "{} under way when the record ends:", calls(report.under_way.len() as u64))?;
+        for call in &report.under_way {
+            let tool = clean(&call.tool);
+            writeln!(out, "  {}  {}/{tool}  {}", call.ts, clean(&call.server), call.call_id)?;
+        }
+    }
+    let (paint, word) =
+        if report.is_whole() { (Paint::Good, "verified") } else { (Paint::Bad, "not whole") };
+    let count = report.findings.len() as u64 + report.more;
+    let found = if count == 0 { String::new() } else { format!(", {count} found wrong") };
+    let records = counted(report.records, "record");
+    writeln!(out, "{}: {records} in `{}`{found}", look.paint(paint, word), file.display())?;
+    out.flush()
+}
+
+/// `audit.jsonl:12: record 40:`
+fn place(finding: &Finding) -> String {
+    let line = if finding.line > 0 { format!("{}:", finding.line) } else { String::new() };
+    let seq = finding.seq.map(|seq| format!(" record {seq}:")).unwrap_or_default();
+    format!("{}:{line}{seq}", finding.file.display())
+}
+
+fn counted(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn calls(count: u64) -> String {
+    counted(count, "call")
+}
+
+fn notes(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    if report.unchained > 0 {
+        let lines = counted(report.unchained, "line");
+        notes.push(format!("{lines} from before the chain began, which nobody can check"));
+    }
+    if report.earlier > 0 {
+        let earlier = counted(report.earlier, "earlier record");
+        notes.push(format!("{earlier} in files that are no longer here"));
+    }
+    if report.torn > 0 {
+        let torn = counted(report.torn, "line");
+        notes
+            .push(format!("{torn} cut off by a crash or a full disk, and named by a later record"));
+    }
+    if report.lost > 0 {
+        notes.push(format!("{} that toolgate says it lost", counted(report.lost, "record")));
+    }
+    if report.incomplete {
+        notes.push("the last record is incomplete: it was cut off while it was written".to_owned());
+    }
+    notes
+}

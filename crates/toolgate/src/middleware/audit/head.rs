@@ -1,0 +1,117 @@
+//! The head: a small file beside the audit file that says where it ends, so that a missing end is found.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+};
+
+use super::seal::{Hash, Point, Seal};
+
+/// What the head says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// The last record of the last batch.
+    pub(super) point: Point,
+    /// The size of the file after it.
+    pub(super) size: u64,
+}
+
+/// What was found where the head should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Missing,
+    /// It is there, and says nothing that toolgate wrote with this key.
+    Unreadable,
+    Mark(Mark),
+}
+
+impl Found {
+    pub(super) fn mark(self) -> Option<Mark> {
+        match self {
+            Self::Mark(mark) => Some(mark),
+            Self::Missing | Self::Unreadable => None,
+        }
+    }
+
+    /// The word for it in a record, if something is wrong.
+    pub(super) fn fault(self) -> Option<&'static str> {
+        match self {
+            Self::Missing => Some("missing"),
+            Self::Unreadable => Some("unreadable"),
+            Self::Mark(_) => None,
+        }
+    }
+}
+
+/// Where the head of an audit file is.
+pub(super) fn path_of(audit: &Path) -> PathBuf {
+    let mut name = audit.as_os_str().to_owned();
+    name.push(".head");
+    PathBuf::from(name)
+}
+
+/// The whole content, always of the same length, so that it is replaced by one write.
+fn text(mark: &Mark, seal: &Seal) -> String {
+    let said = format!("{:020} {} {:020}", mark.point.seq, mark.point.hash.as_str(), mark.size);
+    let check = seal.digest(&[said.as_bytes()]);
+    format!("{said} {}\n", check.as_str())
+}
+
+/// Reads what the head of an audit file says.
+pub(super) fn read(audit: &Path, seal: &Seal) -> io::Result<Found> {
+    let content = match fs::read(path_of(audit)) {
+        Ok(content) => content,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+        Err(error) => return Err(error),
+    };
+    Ok(parse(&content, seal).map_or(Found::Unreadable, Found::Mark))
+}
+
+fn parse(content: &[u8], seal: &Seal) -> Option<Mark> {
+    let said = std::str::from_utf8(content).ok()?;
+    let mut words = said.split_ascii_whitespace();
+    let seq = words.next()?.parse().ok()?;
+    let hash = Hash::parse(words.next()?.as_bytes())?;
+    let size = words.next()?.parse().ok()?;
+    let mark = Mark { point: Point { seq, hash }, size };
+    (text(&mark, seal) == said).then_some(mark)
+}
+
+/// The head, open to be written.
+#[derive(Debug)]
+pub(super) struct Head {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Head {
+    pub(super) fn of(audit: &Path) -> Self {
+        Self { path: path_of(audit), file: None }
+    }
+
+    /// Says where the file ends now.
+    pub(super) fn write(&mut self, mark: &Mark, seal: &Seal) -> io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.open()?,
+        };
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(text(mark, seal).as_bytes())?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn open(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&self.path)
+    }
+
+    /// The next write opens it anew: it may have been moved or removed.
+    pub(super) fn forget(&mut self) {
+        self.file = None;
+    }
+}

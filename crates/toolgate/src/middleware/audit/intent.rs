@@ -1,0 +1,112 @@
+//! Audit intent: a record of each call that may change something, written before it runs.
+
+use super::{AuditSink, Event, Intents};
+use crate::{
+    call::Call,
+    context::Context,
+    failure::{Failure, Ran},
+    middleware::{
+        Hooks, Middleware, Order, filter, flags, overrides, policy, retry, safety, timeout,
+    },
+    next::Next,
+    outcome::Outcome,
+    registry::Code,
+    tier::Tier,
+};
+
+/// The layer's name.
+pub const NAME: &str = "audit-intent";
+
+/// Left in a call's [`Bag`](crate::Bag) by a door that has refused it already, and only runs the chain so
+/// that the refusal is rendered and recorded: there is nothing to announce.
+#[derive(Clone, Copy, Debug)]
+pub struct RefusedAtDoor;
+
+/// Records calls before they go to their tool.
+#[derive(Clone, Debug)]
+pub struct AuditIntent {
+    sink: AuditSink,
+}
+
+impl AuditIntent {
+    /// Records into this sink: the one that [`Audit`](super::Audit) writes outcomes to.
+    #[must_use]
+    pub fn new(sink: AuditSink) -> Self {
+        Self { sink }
+    }
+
+    fn is_announced(&self, cx: &Context, call: &Call) -> bool {
+        if cx.bag().get::<RefusedAtDoor>().is_some() {
+            return false;
+        }
+        match self.sink.intents() {
+            Intents::All => true,
+            Intents::Mutating => call.tool().tier() != Some(Tier::Readonly),
+            Intents::Off => false,
+        }
+    }
+
+    /// Announces the call. Given up while it waits, or not written where it must be, it does not run.
+    async fn announce(&self, cx: &Context, call: &Call) -> Result<(), Failure> {
+        let written = tokio::select! {
+            biased;
+            written = self.sink.announce(Event::begin(cx, call)) => written,
+            () = cx.cancel().cancelled() => {
+                return Err(Failure::new(Code::Cancelled, "the client gave the call up").ran(Ran::No));
+            }
+        };
+        if written || !self.sink.is_required() {
+            return Ok(());
+        }
+        let message = "The call cannot be recorded, and no call may run without a record";
+        Err(Failure::new(Code::AuditUnavailable, message)
+            .by(NAME, "audit.required")
+            .suggest("Call again later, or ask the operator to look at the audit file."))
+    }
+}
+
+const PERMITTED: &str = "only what is permitted is announced";
+
+impl Middleware for AuditIntent {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        let which = match self.sink.intents() {
+            Intents::All => "every call",
+            Intents::Mutating => "calls that may change something",
+            Intents::Off => "nothing",
+        };
+        let else_refused = if self.sink.is_required() { ", else they are refused" } else { "" };
+        format!("{which} recorded before the tool runs{else_refused}")
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::CALL
+    }
+
+    fn order(&self) -> &'static [Order] {
+        &[
+            Order::Inside(super::NAME, "refusals are decisions, and recorded"),
+            Order::Inside(overrides::NAME, PERMITTED),
+            Order::Inside("validate", PERMITTED),
+            Order::Inside(filter::NAME, PERMITTED),
+            Order::Inside(flags::NAME, PERMITTED),
+            Order::Inside(policy::NAME, PERMITTED),
+            Order::Inside(safety::NAME, PERMITTED),
+            Order::Inside("rate-limit", PERMITTED),
+            Order::Outside(retry::NAME, "one intent for a call, however often it is tried"),
+            Order::Outside(timeout::NAME, "the time of a call is the tool's"),
+        ]
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        if self.is_announced(cx, &call)
+            && let Err(refused) = self.announce(cx, &call).await
+        {
+            return refused.into();
+        }
+        next.call(cx, call).await
+    }
+}

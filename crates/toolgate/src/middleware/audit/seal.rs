@@ -1,0 +1,180 @@
+//! The chain of records: each line carries a digest of itself and of the one before it.
+
+use std::{fmt, fmt::Write as _, io, ops::Range, path::Path};
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest as _, Sha256};
+
+use super::output::About;
+
+/// The version of the records' fields.
+const SCHEMA: u32 = 1;
+/// A shorter key could be guessed.
+const SHORTEST_KEY: usize = 16;
+const BEFORE_SEQ: &[u8] = b",\"seq\":";
+const BEFORE_HASH: &[u8] = b",\"hash\":\"";
+const AFTER_HASH: &[u8] = b"\"}";
+const DIGITS: usize = 64;
+
+/// A digest in 64 hexadecimal digits, as it stands in a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hash([u8; DIGITS]);
+
+impl Hash {
+    pub(super) const ZERO: Self = Self([b'0'; DIGITS]);
+
+    pub(super) fn parse(digits: &[u8]) -> Option<Self> {
+        let digits: [u8; DIGITS] = digits.try_into().ok()?;
+        let is_hex = digits.iter().all(|d| d.is_ascii_digit() || (b'a'..=b'f').contains(d));
+        is_hex.then_some(Self(digits))
+    }
+
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+        let mut text = String::with_capacity(DIGITS);
+        for byte in bytes {
+            let _ = write!(text, "{byte:02x}");
+        }
+        Self::parse(text.as_bytes()).unwrap_or(Self::ZERO)
+    }
+
+    /// The plain SHA-256 of something, whatever the key.
+    pub(super) fn sha256(bytes: &[u8]) -> Self {
+        Self::of_bytes(&Sha256::digest(bytes))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A place in the chain: the number of a record, and its digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Point {
+    pub(super) seq: u64,
+    pub(super) hash: Hash,
+}
+
+impl Point {
+    /// Before the first record.
+    pub(super) const START: Self = Self { seq: 0, hash: Hash::ZERO };
+}
+
+/// Makes the digests: SHA-256, or HMAC-SHA-256 with a key.
+pub(super) struct Seal {
+    key: Option<Vec<u8>>,
+}
+
+impl Seal {
+    pub(super) fn plain() -> Self {
+        Self { key: None }
+    }
+
+    pub(super) fn keyed(key: Vec<u8>) -> io::Result<Self> {
+        if key.len() < SHORTEST_KEY {
+            let why = format!("a key has at least {SHORTEST_KEY} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Ok(Self { key: Some(key) })
+    }
+
+    pub(super) fn read(key_file: Option<&Path>) -> io::Result<Self> {
+        match key_file {
+            Some(path) => Self::keyed(std::fs::read(path)?),
+            None => Ok(Self::plain()),
+        }
+    }
+
+    pub(super) fn algorithm(&self) -> &'static str {
+        if self.key.is_some() { "hmac-sha256" } else { "sha256" }
+    }
+
+    /// The digest of several pieces, one after the other.
+    pub(super) fn digest(&self, pieces: &[&[u8]]) -> Hash {
+        let keyed = self.key.as_ref().and_then(|key| Hmac::<Sha256>::new_from_slice(key).ok());
+        if let Some(mut mac) = keyed {
+            for piece in pieces {
+                mac.update(piece);
+            }
+            return Hash::of_bytes(&mac.finalize().into_bytes());
+        }
+        let mut sha = Sha256::new();
+        for piece in pieces {
+            sha.update(piece);
+        }
+        Hash::of_bytes(&sha.finalize())
+    }
+
+    /// The digest that a line has after the one with the digest `previous`. `body` is the line without
+    /// its member `hash` and without the brace that ends it.
+    pub(super) fn link(&self, previous: &Hash, body: &[u8]) -> Hash {
+        self.digest(&[&previous.0, b"\n", body, b"}"])
+    }
+}
+
+/// Lines that are ready to be written, and what each of them is about.
+#[derive(Default)]
+pub(super) struct Sealed {
+    pub(super) bytes: Vec<u8>,
+    pub(super) lines: Vec<(Range<usize>, About)>,
+}
+
+impl Sealed {
+    pub(super) fn clear(&mut self) {
+        self.lines.clear();
+        self.bytes.clear();
+        if self.bytes.capacity() > 1 << 20 {
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// Appends one record, given as a JSON object, as the next of the chain.
+    pub(super) fn push(&mut self, seal: &Seal, point: &mut Point, record: &str, about: About) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(record.strip_suffix('}').unwrap_or(record).as_bytes());
+        point.seq += 1;
+        let numbers = format!(",\"schema\":{SCHEMA},\"seq\":{}", point.seq);
+        self.bytes.extend_from_slice(numbers.as_bytes());
+        point.hash = seal.link(&point.hash, self.bytes.get(start..).unwrap_or_default());
+        self.bytes.extend_from_slice(BEFORE_HASH);
+        self.bytes.extend_from_slice(&point.hash.0);
+        self.bytes.extend_from_slice(AFTER_HASH);
+        self.lines.push((start..self.bytes.len(), about));
+        self.bytes.push(b'\n');
+    }
+}
+
+/// A line of the chain, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chained<'a> {
+    /// The line without its member `hash` and without the brace that ends it.
+    pub(super) body: &'a [u8],
+    pub(super) point: Point,
+}
+
+impl<'a> Chained<'a> {
+    /// Takes a line apart, without its newline; `None` if it is no line of a chain.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        let rest = line.strip_suffix(AFTER_HASH)?;
+        let (rest, digits) = rest.split_at_checked(rest.len().checked_sub(DIGITS)?)?;
+        let hash = Hash::parse(digits)?;
+        let body = rest.strip_suffix(BEFORE_HASH)?;
+        let count = body.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let (rest, number) = body.split_at_checked(body.len() - count)?;
+        if !rest.ends_with(BEFORE_SEQ) || number.first() == Some(&b'0') {
+            return None;
+        }
+        let seq = std::str::from_utf8(number).ok()?.parse().ok()?;
+        Some(Self { body, point: Point { seq, hash } })
+    }
+
+    /// Whether it follows the record with the digest `previous`.
+    pub(super) fn follows(&self, seal: &Seal, previous: &Hash) -> bool {
+        seal.link(previous, self.body) == self.point.hash
+    }
+}

@@ -1,0 +1,108 @@
+//! The files that a chain is spread over, all from one moment.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::super::{
+    file::is_in_place,
+    head::{self, Found},
+    seal::Seal,
+};
+
+/// How often it is tried to get hold of a file that is being moved aside.
+const TRIES: u32 = 1000;
+const PAUSES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(5);
+
+pub(super) struct Files {
+    /// Oldest first.
+    pub(super) parts: Vec<Part>,
+    pub(super) head: Found,
+}
+
+pub(super) struct Part {
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+    pub(super) size: u64,
+}
+
+impl Files {
+    /// Opens the file and those that were moved aside, while nobody writes or moves.
+    pub(super) fn open(path: &Path, seal: &Seal) -> io::Result<Self> {
+        let mut missing = 0;
+        for _ in 0..TRIES {
+            match File::open(path) {
+                Ok(current) => {
+                    current.lock_shared()?;
+                    let files = is_in_place(&current, path).then(|| Self::opened(path, seal));
+                    current.unlock()?;
+                    if let Some(files) = files {
+                        return files;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    // It is being moved aside just now; or that is when toolgate was killed.
+                    missing += 1;
+                    if missing > PAUSES {
+                        break;
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let files = Self::opened(path, seal)?;
+        if files.parts.is_empty() {
+            return Err(io::Error::from(io::ErrorKind::NotFound));
+        }
+        Ok(files)
+    }
+
+    fn opened(path: &Path, seal: &Seal) -> io::Result<Self> {
+        let mut parts = Vec::new();
+        for (_, path) in moved_aside(path)? {
+            parts.push(Part::open(path)?);
+        }
+        match Part::open(path.to_owned()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            current => parts.push(current?),
+        }
+        Ok(Self { parts, head: head::read(path, seal)? })
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.size).sum()
+    }
+}
+
+impl Part {
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let file = File::open(&path)?;
+        let size = file.metadata()?.len();
+        Ok(Self { path, file, size })
+    }
+}
+
+/// The files that were moved aside, oldest first, with their numbers.
+fn moved_aside(path: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder.unwrap_or(Path::new(".")))? {
+        let entry = entry?;
+        let other = entry.file_name();
+        let number = other.to_str().and_then(|other| other.strip_prefix(&name)?.strip_prefix('.'));
+        let number = number.filter(|number| !number.starts_with(['0', '+']));
+        if let Some(number) = number.and_then(|number| number.parse().ok())
+            && entry.file_type()?.is_file()
+        {
+            found.push((number, path.with_file_name(&other)));
+        }
+    }
+    found.sort_by(|a, b| b.cmp(a));
+    Ok(found)
+}
