@@ -13,7 +13,8 @@ use clap::Args;
 use toolgate::{
     Facts, Selection, Tier,
     middleware::{audit::Target, preconditions::ConfirmConfig, retry::RetryConfig, scopes},
-    settings::{Settings, Switch},
+    presets::Preset,
+    settings::{ChainOrder, Settings, Switch},
 };
 use toolgate_gateway::{
     Environment, ServerCommand,
@@ -31,6 +32,10 @@ pub(crate) struct Overlay {
     /// The namespace whose settings apply
     #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
     pub(crate) namespace: String,
+
+    /// Which chain: `default`, or that of another system: libtmux, metamcp or mcp-core
+    #[arg(long, value_name = "NAME", env = "TOOLGATE_CHAIN", value_parser = chain)]
+    chain: Option<ChainOrder>,
 
     /// Allow tools up to this tier: readonly, mutating or destructive. Others are hidden and refused
     #[arg(long, value_name = "TIER", env = "TOOLGATE_SAFETY")]
@@ -99,6 +104,20 @@ impl Overlay {
     fn settings(&self) -> anyhow::Result<Settings> {
         let config = self.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
         let mut settings = config.settings(&self.namespace)?;
+        if let Some(chain) = &self.chain {
+            settings.chain = chain.clone();
+            if let Some(preset) = chain.preset() {
+                preset.fill(&mut settings);
+                let said = config.says_audit(&self.namespace)?;
+                settings.audit = preset.audit().filter(|_| !said).unwrap_or(settings.audit);
+            }
+        }
+        if let Some(preset) = settings.chain.preset() {
+            let lookup = |name: &str| std::env::var(name).ok();
+            if let Some(warning) = preset.read_variables(&mut settings, &lookup)? {
+                tracing::warn!("{warning}");
+            }
+        }
         if let Some(tier) = self.safety {
             settings.safety = Some(tier);
         }
@@ -120,6 +139,8 @@ impl Overlay {
         match &self.audit {
             Some(target) => settings.audit.file = Target::from(target.as_str()),
             None if config.says_audit(&self.namespace)? => {}
+            // A preset says itself where its audit goes.
+            None if settings.chain.preset() == Some(Preset::McpCore) => {}
             None => settings.audit.file = Target::File(state_folder()?.join("audit.jsonl")),
         }
         Ok(settings)
@@ -203,6 +224,14 @@ impl Overlay {
     /// The file to watch.
     pub(crate) fn watch(&self) -> Option<PathBuf> {
         self.config.as_deref().map(Path::to_owned)
+    }
+}
+
+fn chain(name: &str) -> Result<ChainOrder, String> {
+    match (name, Preset::by_name(name)) {
+        ("default", _) => Ok(ChainOrder::Default),
+        (_, Some(preset)) => Ok(ChainOrder::Preset(preset)),
+        _ => Err("write default, libtmux, metamcp or mcp-core".to_owned()),
     }
 }
 

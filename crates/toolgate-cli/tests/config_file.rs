@@ -217,15 +217,16 @@ fn the_schema_describes_every_example_and_refuses_a_slip() {
     for key in ["store", "servers", "namespaces", "audit", "redact", "limits", "retry"] {
         assert!(schema["properties"][key].is_object(), "{key}");
     }
-    let page = Command::new(toolgate()).args(["config", "reference"]).output().unwrap();
-    let committed = std::fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference.md"),
-    );
-    assert_eq!(
-        committed.unwrap_or_default(),
-        String::from_utf8_lossy(&page.stdout),
-        "run `cargo run -- config reference > docs/reference.md`"
-    );
+    for name in ["reference", "presets"] {
+        let page = Command::new(toolgate()).args(["config", name]).output().unwrap();
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let committed = std::fs::read_to_string(docs.join(name).with_extension("md"));
+        assert_eq!(
+            committed.unwrap_or_default(),
+            String::from_utf8_lossy(&page.stdout),
+            "run `cargo run -- config {name} > docs/{name}.md`"
+        );
+    }
 }
 
 #[test]

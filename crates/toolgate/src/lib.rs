@@ -11,6 +11,7 @@ mod identity;
 pub mod middleware;
 mod next;
 mod outcome;
+pub mod presets;
 mod registry;
 #[cfg(feature = "schema")]
 mod schema;

@@ -78,8 +78,10 @@ impl JsonSchema for ChainOrder {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let layers: Vec<&str> = DEFAULT_ORDER.iter().map(|(name, _)| *name).collect();
+        let presets = crate::presets::Preset::ALL.map(crate::presets::Preset::name);
+        let names: Vec<&str> = std::iter::once("default").chain(presets).collect();
         json_schema!({"anyOf": [
-            {"const": "default"},
+            {"enum": names},
             {"type": "array", "items": {"enum": layers}, "uniqueItems": true},
         ]})
     }

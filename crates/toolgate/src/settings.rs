@@ -20,6 +20,7 @@ use crate::{
         scopes::Granted,
         timeout,
     },
+    presets::Preset,
     selector::Selector,
     tier::Tier,
     tool::TierRules,
@@ -83,14 +84,27 @@ pub struct Settings {
     pub sanitize: Option<crate::middleware::sanitize::SanitizeConfig>,
 }
 
-/// `chain = "default"`, or the names of the layers, outermost first.
+/// `chain = "default"`, a preset, or the names of the layers, outermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ChainOrder {
     /// The order of [`stack`](crate::stack).
     #[default]
     Default,
+    /// The order of another system, with its options and words.
+    Preset(Preset),
     /// These layers, in this order.
     Listed(Vec<String>),
+}
+
+impl ChainOrder {
+    /// The preset, if it is one.
+    #[must_use]
+    pub fn preset(&self) -> Option<Preset> {
+        match self {
+            Self::Preset(preset) => Some(*preset),
+            Self::Default | Self::Listed(_) => None,
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for ChainOrder {
@@ -103,9 +117,12 @@ impl<'de> Deserialize<'de> for ChainOrder {
         }
         match Either::deserialize(deserializer)? {
             Either::Name(name) if name == "default" => Ok(Self::Default),
-            Either::Name(other) => Err(serde::de::Error::custom(format!(
-                "unknown chain `{other}`: write `default` or a list of layers"
-            ))),
+            Either::Name(other) => Preset::by_name(&other).map(Self::Preset).ok_or_else(|| {
+                let names = Preset::ALL.map(|preset| format!("`{preset}`")).join(", ");
+                serde::de::Error::custom(format!(
+                    "unknown chain `{other}`: write `default`, {names} or a list of layers"
+                ))
+            }),
             Either::Listed(layers) => Ok(Self::Listed(layers)),
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     middleware::{
         audit::{self, Audit, AuditIntent, AuditOutput, AuditSink, Intents, OpenError, intent},
         call_id::{self, ReturnCallId},
-        error_results::{self, ErrorResults},
+        error_results::{self, ErrorResults, McpCoreResults},
         filter::{self, KnownTools},
         flags,
         log::{self, Log, LogSink},
@@ -25,6 +25,7 @@ use crate::{
         timeout::{self, Timeout},
         trail::{self, Trail},
     },
+    presets::Preset,
     settings::{ChainOrder, Settings},
 };
 
@@ -204,6 +205,13 @@ fn ordered(
                 builder = add(builder, name).unwrap_or_else(|(builder, _)| builder);
             }
         }
+        ChainOrder::Preset(preset) => {
+            for (name, _) in preset.order() {
+                builder = add(builder, name).unwrap_or_else(|(builder, _)| builder);
+            }
+            let there: Vec<String> = preset.order().iter().map(|(n, _)| (*n).to_owned()).collect();
+            heeded(settings, parts, &there)?;
+        }
         ChainOrder::Listed(listed) => {
             for listed in listed {
                 let known = DEFAULT_ORDER.iter().find(|(name, _)| name == listed);
@@ -232,7 +240,10 @@ fn add(
             None => Err((builder, "`limits.response_bytes` is off")),
         },
         call_id::NAME if parts.log.is_some() => Ok(builder.layer(ReturnCallId)),
-        error_results::NAME => Ok(builder.layer(ErrorResults)),
+        error_results::NAME => Ok(match settings.chain.preset() {
+            Some(Preset::McpCore) => builder.layer(McpCoreResults),
+            _ => builder.layer(ErrorResults),
+        }),
         log::NAME => match &parts.log {
             Some(sink) => Ok(builder.layer(Log::new(sink.clone()))),
             None => Err((builder, "there is no `store` for the log")),
@@ -255,6 +266,9 @@ fn add(
         overrides::NAME if !settings.changes_tools() => Err((builder, "no tool is changed")),
         overrides::NAME => Ok(builder.layer(OverrideTools::new(layers.overrides.clone()))),
         safety::NAME => match settings.safety {
+            Some(tier) if settings.chain.preset() == Some(Preset::Libtmux) => {
+                Ok(builder.layer(Safety::new(tier).set_by("LIBTMUX_SAFETY")))
+            }
             Some(tier) => Ok(builder.layer(Safety::new(tier))),
             None => Err((builder, "no `safety` tier is set")),
         },

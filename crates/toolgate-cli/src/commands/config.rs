@@ -1,11 +1,11 @@
-//! `toolgate config schema | reference`
+//! `toolgate config schema | reference | presets`
 
 use std::{io::Write as _, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use toolgate_gateway::config;
 
-/// Print the JSON Schema or the reference page of toolgate.toml
+/// Print the JSON Schema or the reference pages of toolgate.toml
 #[derive(Debug, Args)]
 pub(crate) struct ConfigCommand {
     #[command(subcommand)]
@@ -18,6 +18,8 @@ enum What {
     Schema,
     /// Every key with its meaning, as Markdown
     Reference,
+    /// The chains of other systems beside the default one, as Markdown
+    Presets,
 }
 
 impl ConfigCommand {
@@ -25,6 +27,7 @@ impl ConfigCommand {
         let text = match self.what {
             What::Schema => format!("{:#}\n", config::schema()),
             What::Reference => config::reference(),
+            What::Presets => config::presets(),
         };
         std::io::stdout().write_all(text.as_bytes())?;
         Ok(ExitCode::SUCCESS)

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 /// Every variable that means something, and what.
 pub const VARIABLES: &[(&str, &str)] = &[
     ("TOOLGATE_CONFIG", "the config file, as `--config`"),
+    ("TOOLGATE_CHAIN", "the chain, as `--chain`"),
     ("TOOLGATE_SAFETY", "the highest tier that is allowed, as `--safety`"),
     ("TOOLGATE_CONFIRM", "the tier from which on calls are confirmed, as `--confirm`"),
     ("TOOLGATE_DRY_RUN", "`true` or `false`: whether calls are only shown, as `--dry-run`"),

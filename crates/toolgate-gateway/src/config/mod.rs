@@ -3,6 +3,7 @@
 pub mod environment;
 mod file;
 mod nearest;
+mod presets;
 mod reference;
 mod servers;
 mod text;
@@ -13,6 +14,7 @@ use std::{
 };
 
 use file::{File, Namespace};
+pub use presets::presets;
 pub use reference::reference;
 pub use servers::ServerConfig;
 pub use text::Text;
@@ -169,12 +171,13 @@ impl Config {
         let layers = namespace.layers().over(self.file.layers());
         let tools = namespace.tools.into_iter();
         let tools = tools.filter_map(|(selector, tool)| Some((selector.parse().ok()?, tool)));
+        let preset = namespace.chain.preset();
         let mut settings = Settings {
             chain: namespace.chain,
             safety: namespace.safety,
             annotations: namespace.annotations,
             tools: tools.collect(),
-            audit: layers.audit.unwrap_or_default(),
+            audit: layers.audit.or_else(|| preset?.audit()).unwrap_or_default(),
             redact: layers.redact.unwrap_or_default(),
             limits: layers.limits.unwrap_or_default(),
             retry: layers.retry,
@@ -201,6 +204,9 @@ impl Config {
             sanitize: layers.sanitize,
         };
         self.anchor(&mut settings);
+        if let Some(preset) = preset {
+            preset.fill(&mut settings);
+        }
         Ok(settings)
     }
 

@@ -31,9 +31,10 @@ fn a_chain_is_default_or_a_list() {
         chain("chain = [\"safety\", \"timeout\"]"),
         ChainOrder::Listed(vec!["safety".to_owned(), "timeout".to_owned()])
     );
+    assert_eq!(chain("chain = \"libtmux\""), ChainOrder::Preset(crate::presets::Preset::Libtmux));
     refused::<Namespace>(
-        "chain = \"libtmux\"",
-        "unknown chain `libtmux`: write `default` or a list of layers",
+        "chain = \"tmux\"",
+        "unknown chain `tmux`: write `default`, `libtmux`, `metamcp`, `mcp-core` or a list of layers",
     );
     refused::<Namespace>("chain = 1", "expected `default` or a list of layers");
     refused::<Namespace>("chain = [1]", "expected `default` or a list of layers");
@@ -130,7 +131,7 @@ fn audit_and_redact_say_where_and_what() {
     refused::<AuditConfig>(
         "path = \"a\"",
         "unknown field `path`, expected one of `file`, `rotate_bytes`, `keep_files`, `queue`, \
-         `on_full`, `record`, `intents`, `required`, `key_file`, `store`",
+         `on_full`, `record`, `readonly`, `intents`, `required`, `key_file`, `store`",
     );
     assert_eq!(read::<AuditConfig>("record = [\"decisions\"]").record, [Kind::Decisions]);
     refused::<AuditConfig>(

@@ -22,6 +22,8 @@ pub struct AuditConfig {
     /// Which calls are recorded: `executions` (the tool ran, or may have run), `decisions` (it did not).
     #[serde(deserialize_with = "some_kind")]
     pub record: Vec<Kind>,
+    /// Whether calls of readonly tools are recorded.
+    pub readonly: bool,
     /// Which calls are recorded before they go to the tool, too: `mutating` (every call that is not
     /// known to be readonly), `all`, or `off`.
     pub intents: Intents,
@@ -73,6 +75,7 @@ impl Default for AuditConfig {
             queue: 4096,
             on_full: OnFull::Wait,
             record: vec![Kind::Executions, Kind::Decisions],
+            readonly: true,
             intents: Intents::Mutating,
             required: false,
             key_file: None,

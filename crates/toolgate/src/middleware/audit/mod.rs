@@ -36,6 +36,7 @@ use crate::{
     next::Next,
     outcome::Outcome,
     registry::Class,
+    tier::Tier,
 };
 
 /// The layer's name.
@@ -69,13 +70,29 @@ impl Middleware for Audit {
     }
 
     fn order(&self) -> &'static [Order] {
-        &[
-            Order::Outside(super::safety::NAME, "denials are recorded too"),
-            Order::Outside(super::timeout::NAME, "calls that took too long are recorded too"),
-        ]
+        const TIMED: Order =
+            Order::Outside(super::timeout::NAME, "calls that took too long are recorded too");
+        const DENIED: &str = "denials are recorded too";
+        const WITH_DECISIONS: &[Order] = &[
+            Order::Outside(super::safety::NAME, DENIED),
+            Order::Outside(super::scopes::NAME, DENIED),
+            Order::Outside(super::overrides::NAME, "what is refused is recorded too"),
+            Order::Outside("validate", "refusals are decisions, and recorded"),
+            Order::Outside(super::filter::NAME, "refusals are recorded too"),
+            Order::Outside(super::flags::NAME, "refusals are recorded too"),
+            Order::Outside(super::policy::NAME, DENIED),
+            Order::Outside("rate-limit", "refusals are decisions, and recorded"),
+            Order::Outside(super::preconditions::NAME, "previews are decisions, and recorded"),
+            TIMED,
+        ];
+        // Where only what ran is of interest, it may stand inside of all that refuses.
+        if self.sink.records_decisions() { WITH_DECISIONS } else { &[TIMED] }
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        if !self.sink.records_readonly() && call.tool().tier() == Some(Tier::Readonly) {
+            return next.call(cx, call).await;
+        }
         let mut guard = Unfinished {
             event: Some(Event::begin(cx, &call)),
             started: Instant::now(),

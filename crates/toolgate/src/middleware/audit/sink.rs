@@ -102,6 +102,8 @@ struct Inner {
     on_full: OnFull,
     intents: Intents,
     required: bool,
+    records_decisions: bool,
+    records_readonly: bool,
     counts: Arc<AuditCounts>,
     reopen: Arc<AtomicBool>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -187,6 +189,9 @@ impl AuditSink {
             on_full: if config.required { OnFull::Wait } else { config.on_full },
             intents: config.intents(),
             required: config.required,
+            records_decisions: config.records(super::Kind::Decisions),
+            // No record, no call: then there is one for every call.
+            records_readonly: config.readonly || config.required,
             counts,
             reopen,
             writer: Mutex::new(handle),
@@ -242,6 +247,16 @@ impl AuditSink {
     /// Whether a call that cannot be announced must not run.
     pub(super) fn is_required(&self) -> bool {
         self.0.required
+    }
+
+    /// Whether refusals are recorded.
+    pub(super) fn records_decisions(&self) -> bool {
+        self.0.records_decisions
+    }
+
+    /// Whether calls of readonly tools are recorded.
+    pub(super) fn records_readonly(&self) -> bool {
+        self.0.records_readonly
     }
 
     /// Records without waiting, whatever the setting: for the places that cannot wait.

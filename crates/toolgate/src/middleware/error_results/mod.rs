@@ -3,10 +3,13 @@
 
 mod arguments;
 pub(in crate::middleware) mod mask;
+mod mcp_core;
 #[cfg(test)]
 mod tests;
 
 use toolgate_wire::Json;
+
+pub use mcp_core::McpCoreResults;
 
 use crate::{
     call::Call,
@@ -39,31 +42,44 @@ impl Middleware for ErrorResults {
     }
 
     fn order(&self) -> &'static [Order] {
-        const RENDERED: &str = "it renders whatever failed inside of it";
-        &[
-            Order::Outside(super::audit::NAME, RENDERED),
-            Order::Outside(super::safety::NAME, RENDERED),
-            Order::Outside(super::retry::NAME, RENDERED),
-            Order::Outside(super::timeout::NAME, RENDERED),
-        ]
+        ORDER
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let mut outcome = next.call(cx, call.clone()).await;
-        let Some(failure) = outcome.failure() else {
-            return outcome;
-        };
-        let told_otherwise = failure.code().entry().delivery != Delivery::Result
-            || failure.rpc().is_some_and(is_for_the_client);
-        if outcome.result().is_some() || told_otherwise {
-            return outcome;
-        }
-        let told = explain(failure, &call, cx);
-        log(failure, &told, &call);
-        outcome.set_result(render(failure, &told));
-        outcome
+        let outcome = next.call(cx, call.clone()).await;
+        told(outcome, cx, &call, |failure, told, _| render(failure, told))
     }
 }
+
+/// The outcome with a result for whatever failed, made by `render`.
+fn told(
+    mut outcome: Outcome,
+    cx: &Context,
+    call: &Call,
+    render: impl Fn(&Failure, &Told, &Call) -> ToolResult,
+) -> Outcome {
+    let Some(failure) = outcome.failure() else {
+        return outcome;
+    };
+    let told_otherwise = failure.code().entry().delivery != Delivery::Result
+        || failure.rpc().is_some_and(is_for_the_client);
+    if outcome.result().is_some() || told_otherwise {
+        return outcome;
+    }
+    let told = explain(failure, call, cx);
+    log(failure, &told, call);
+    let result = render(failure, &told, call);
+    outcome.set_result(result);
+    outcome
+}
+
+const RENDERED: &str = "it renders whatever failed inside of it";
+const ORDER: &[Order] = &[
+    Order::Outside(super::audit::NAME, RENDERED),
+    Order::Outside(super::safety::NAME, RENDERED),
+    Order::Outside(super::retry::NAME, RENDERED),
+    Order::Outside(super::timeout::NAME, RENDERED),
+];
 
 /// Whether an error of the server is one of the protocol's own (`-32042`: open this page first;
 /// `-32021`: declare this capability). Those speak to the client, with data that it acts on; a result

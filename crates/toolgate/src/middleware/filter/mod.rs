@@ -157,7 +157,6 @@ impl Middleware for Filter {
     fn order(&self) -> &'static [Order] {
         &[
             Order::Inside(super::error_results::NAME, "refusals are rendered too"),
-            Order::Inside(super::audit::NAME, "refusals are recorded too"),
             Order::Outside(super::retry::NAME, "a refused call must never be tried again"),
         ]
     }

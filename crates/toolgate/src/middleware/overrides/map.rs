@@ -189,6 +189,11 @@ impl Overrides {
         self.renamed.len()
     }
 
+    /// Whether the arguments of some tool are filled in.
+    pub(super) fn changes_arguments(&self) -> bool {
+        self.tools.values().any(Replacement::changes_arguments)
+    }
+
     /// What is changed about this tool.
     pub(super) fn of(&self, tool: &ToolId) -> Option<&Replacement> {
         self.tools.get(tool)

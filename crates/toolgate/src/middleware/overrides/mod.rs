@@ -61,15 +61,23 @@ impl Middleware for OverrideTools {
     fn order(&self) -> &'static [Order] {
         const FINAL: &str = "it decides on the arguments that the tool gets";
         const SENT: &str = "what is refused is recorded, with what the caller sent";
-        &[
+        const ALWAYS: &[Order] = &[
             Order::Inside(super::error_results::NAME, "refusals are rendered too"),
-            Order::Inside(super::audit::NAME, SENT),
-            Order::Inside("log", SENT),
+            Order::Inside(super::log::NAME, SENT),
             Order::Outside("validate", FINAL),
-            Order::Outside("policy", FINAL),
-            Order::Outside("confirm", FINAL),
+            Order::Outside(super::preconditions::NAME, FINAL),
             Order::Outside(super::retry::NAME, "arguments are filled in once"),
-        ]
+        ];
+        // Names decide nothing: only where arguments are filled in it matters who sees them.
+        const ARGUMENTS: &[Order] = &[
+            Order::Inside(super::error_results::NAME, "refusals are rendered too"),
+            Order::Inside(super::log::NAME, SENT),
+            Order::Outside("validate", FINAL),
+            Order::Outside(super::policy::NAME, FINAL),
+            Order::Outside(super::preconditions::NAME, FINAL),
+            Order::Outside(super::retry::NAME, "arguments are filled in once"),
+        ];
+        if self.current.configured().changes_arguments() { ARGUMENTS } else { ALWAYS }
     }
 
     /// A new name may be another tool's own: only the listing tells.

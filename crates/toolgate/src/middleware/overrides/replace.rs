@@ -45,6 +45,11 @@ impl Replacement {
         !self.hidden.is_empty()
     }
 
+    /// Whether arguments are filled in.
+    pub(super) fn changes_arguments(&self) -> bool {
+        !self.hidden.is_empty() || !self.defaults.is_empty()
+    }
+
     /// The definition that clients see; `None` if nothing about it changes. Members that nobody changes
     /// keep their bytes and their places.
     pub(super) fn definition(&self, own: &Json, new_name: Option<&str>) -> Option<Json> {

@@ -123,7 +123,6 @@ impl Middleware for Policy {
     fn order(&self) -> &'static [Order] {
         &[
             Order::Inside(super::error_results::NAME, "denials are rendered too"),
-            Order::Inside(super::audit::NAME, "denials are recorded too"),
             Order::Inside(super::log::NAME, "denials are recorded too"),
             Order::Outside(super::retry::NAME, "a denied call must never be tried again"),
         ]

@@ -66,6 +66,9 @@ impl Middleware for Preconditions {
     fn order(&self) -> &'static [Order] {
         const LAST: &str = "a person is asked only about calls that nothing else refuses";
         const RECORDED: &str = "previews and refusals are decisions, and recorded";
+        if self.gate.is_empty() {
+            return &[Order::Outside(super::timeout::NAME, "what is only shown takes no time")];
+        }
         &[
             Order::Inside(super::error_results::NAME, "refusals are rendered for the caller"),
             Order::Inside(super::log::NAME, RECORDED),

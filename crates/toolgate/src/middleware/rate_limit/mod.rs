@@ -162,7 +162,6 @@ impl Middleware for RateLimit {
                 super::error_results::NAME,
                 "a refusal is rendered with the time to wait",
             ),
-            Order::Inside(super::audit::NAME, "refusals are decisions, and recorded"),
             Order::Inside("validate", DENIED),
             Order::Inside("filter", DENIED),
             Order::Inside("flags", DENIED),

@@ -23,13 +23,39 @@ pub const NAME: &str = "safety";
 #[derive(Clone, Copy, Debug)]
 pub struct Safety {
     allowed: Tier,
+    variable: Option<&'static str>,
 }
 
 impl Safety {
     /// Allows tools up to and including this tier.
     #[must_use]
     pub fn new(allowed: Tier) -> Self {
-        Self { allowed }
+        Self { allowed, variable: None }
+    }
+
+    /// In the words of a system where this variable sets the tier.
+    #[must_use]
+    pub fn set_by(mut self, variable: &'static str) -> Self {
+        self.variable = Some(variable);
+        self
+    }
+
+    /// What a denial says: what is wrong, and what would enable the tool.
+    fn words(self, tool: &Tool, tier: Tier) -> (String, String) {
+        let (name, allowed) = (tool.id().name(), self.allowed);
+        match self.variable {
+            Some(variable) => (
+                format!("Tool '{name}' is not available at the current safety level."),
+                format!("Set {variable}={tier} to enable {tier} tools."),
+            ),
+            None => (
+                format!(
+                    "Tool '{name}' is not available at the current safety level: it is {tier}, and \
+                     the level is {allowed}."
+                ),
+                format!("Set safety = \"{tier}\" (or --safety {tier}) to enable it."),
+            ),
+        }
     }
 
     /// The one decision, for listings and calls alike.
@@ -38,13 +64,9 @@ impl Safety {
         match tool.tier() {
             Some(tier) if tier <= allowed => Ok(()),
             Some(tier) => {
-                let message = format!(
-                    "Tool '{}' is not available at the current safety level: it is {tier}, and the \
-                     level is {allowed}.",
-                    tool.id().name()
-                );
+                let (message, next) = self.words(tool, tier);
                 Err(Failure::new(Code::TierDenied, message)
-                    .suggest(format!("Set safety = \"{tier}\" (or --safety {tier}) to enable it."))
+                    .suggest(next)
                     .by(NAME, format!("{tier} > {allowed}")))
             }
             None if tool.definition().is_none() => {
@@ -85,7 +107,7 @@ impl Middleware for Safety {
     }
 
     fn order(&self) -> &'static [Order] {
-        &[Order::Outside(super::retry::NAME, "a denied call must never be tried again")]
+        &[Order::Outside(super::timeout::NAME, "a denial takes no time")]
     }
 
     fn needs_tools(&self) -> bool {

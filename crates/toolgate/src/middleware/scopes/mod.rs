@@ -223,7 +223,6 @@ impl Middleware for Scopes {
     fn order(&self) -> &'static [Order] {
         &[
             Order::Inside(super::error_results::NAME, "denials are rendered too"),
-            Order::Inside(super::audit::NAME, "denials are recorded too"),
             Order::Inside(super::log::NAME, "denials are recorded too"),
             Order::Inside(super::trail::NAME, "denials are recorded too"),
             Order::Outside("rate-limit", "only what is permitted uses up what is rationed"),

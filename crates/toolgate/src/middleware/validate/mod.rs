@@ -288,7 +288,6 @@ impl Middleware for Validate {
     fn order(&self) -> &'static [Order] {
         &[
             Order::Inside(super::error_results::NAME, "what is wrong is rendered for the caller"),
-            Order::Inside(super::audit::NAME, "refusals are decisions, and recorded"),
             Order::Inside("log", "refusals are logged too"),
             Order::Inside("overrides", "arguments are checked as they reach the tool"),
             Order::Outside(super::retry::NAME, "arguments do not get better by trying again"),

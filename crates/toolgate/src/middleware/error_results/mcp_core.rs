@@ -1,0 +1,108 @@
+//! The same in the words of mcp-core: codes, categories and hints as its documents have them.
+
+use serde_json::{Map, Value, json};
+use toolgate_wire::Json;
+
+use super::{NAME, ORDER, Told, render, told};
+use crate::{
+    call::Call,
+    context::Context,
+    failure::Failure,
+    middleware::{Hooks, Middleware, Order},
+    next::Next,
+    outcome::{Outcome, ToolResult},
+    registry::{Class, Code, Retry},
+};
+
+/// Renders failures as mcp-core documents them: a markdown text with a recovery hint, and
+/// `structuredContent` with `code`, `retriable`, `category`, `message` and `recovery_hint`.
+///
+/// Where a tool publishes an output schema, that object stands in `_meta.error`: clients check
+/// `structuredContent` against the schema, also that of errors.
+#[derive(Clone, Copy, Debug)]
+pub struct McpCoreResults;
+
+impl Middleware for McpCoreResults {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        "a failed call answers with isError and structuredContent, as mcp-core".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::CALL
+    }
+
+    fn order(&self) -> &'static [Order] {
+        ORDER
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        let outcome = next.call(cx, call.clone()).await;
+        told(outcome, cx, &call, rendered)
+    }
+}
+
+/// Its name for a code; ours where it has none.
+fn code(failure: &Failure) -> &'static str {
+    match failure.code() {
+        Code::InvalidArguments => "VALIDATION_FAILED",
+        Code::ConfirmRequired => "DRY_RUN_PREVIEW",
+        Code::Internal => "INTERNAL_ERROR",
+        Code::Overloaded => "BULKHEAD_FULL",
+        other => other.name(),
+    }
+}
+
+/// Whose fault it is: what the caller can put right is the client's.
+fn category(failure: &Failure) -> &'static str {
+    match failure.code().entry().class {
+        Class::TimedOut | Class::UpstreamFailed | Class::Internal => "server",
+        _ => "client",
+    }
+}
+
+fn title(failure: &Failure) -> &'static str {
+    match failure.code() {
+        Code::DryRunPreview | Code::ConfirmRequired => "Dry-Run",
+        Code::InvalidArguments => "Validation failed",
+        _ if category(failure) == "server" => "Server error",
+        _ => "Refused",
+    }
+}
+
+fn rendered(failure: &Failure, told: &Told, call: &Call) -> ToolResult {
+    let plain = render(failure, told);
+    let hint = told.suggestion.as_deref().unwrap_or(failure.code().entry().hint);
+    let text = format!("**{}**: {}\n\n**Recovery**: {hint}", title(failure), told.message);
+    let mut error = Map::new();
+    error.insert("code".to_owned(), code(failure).into());
+    // Only where repeating the call is safe: nothing ran, and the cause passes.
+    error.insert("retriable".to_owned(), (failure.retry() == Retry::Safe).into());
+    error.insert("category".to_owned(), category(failure).into());
+    error.insert("message".to_owned(), told.message.as_str().into());
+    error.insert("recovery_hint".to_owned(), hint.into());
+    error.insert("tool".to_owned(), call.id().name().into());
+    if let Some(seconds) = failure.retry_after_seconds() {
+        error.insert("retry_after_ms".to_owned(), (seconds * 1000).into());
+    }
+    for (name, value) in failure.facts() {
+        error.insert((*name).to_owned(), value.clone());
+    }
+    let Some(mut result) = plain.json().object() else { return plain };
+    let content = json!([{"type": "text", "text": text}]);
+    result.set("content", Json::value(&content));
+    let error = Json::value(&Value::Object(error));
+    let has_schema =
+        call.tool().definition().is_some_and(|json| json.get("outputSchema").is_some());
+    if has_schema {
+        let mut meta = result.get("_meta").and_then(|meta| meta.object()).unwrap_or_default();
+        meta.set("error", error);
+        result.set("_meta", meta.finish());
+    } else {
+        result.set("structuredContent", error);
+    }
+    plain.with_json(result.finish())
+}

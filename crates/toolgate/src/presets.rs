@@ -1,0 +1,191 @@
+//! Presets: the chains of the three systems that toolgate grew from, each in its own order, with its own
+//! options, variables and words, and working as its document says.
+//!
+//! `docs/presets.md` compares them with the default.
+
+mod variables;
+
+use std::fmt;
+
+use crate::{
+    middleware::{audit::AuditConfig, error_results, log, preconditions, response_limit, retry},
+    settings::{Settings, Switch},
+};
+
+pub use variables::BadVariable;
+
+/// A chain that somebody may know from elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// libtmux-mcp: five middlewares around a terminal.
+    Libtmux,
+    /// `MetaMCP`: functional middleware over listings and calls.
+    Metamcp,
+    /// mcp-core: four layers, of which the last one records.
+    McpCore,
+}
+
+/// A layer, and why it stands where it does.
+type Place = (&'static str, &'static str);
+
+const SHARED: &str = "not in the original; what a request or the file asks for is heeded here too";
+
+/// libtmux-mcp's own order: limit, errors, audit, retry, safety.
+const LIBTMUX: &[Place] = &[
+    ("telemetry", "times the whole chain, as its timing does"),
+    (response_limit::NAME, "bounds error results too, and keeps their flag"),
+    ("call-id", SHARED),
+    (error_results::NAME, "those inside of it work by failures, not by results"),
+    (log::NAME, SHARED),
+    ("audit", "denials are recorded; a retried call is recorded once"),
+    ("audit-trail", SHARED),
+    ("overrides", SHARED),
+    ("filter", SHARED),
+    ("flags", SHARED),
+    ("policy", SHARED),
+    ("scopes", SHARED),
+    ("rate-limit", SHARED),
+    (preconditions::NAME, SHARED),
+    (retry::NAME, "inside audit and outside safety, whose denials do not pass by themselves"),
+    ("safety", "the last word before the tool"),
+    ("timeout", SHARED),
+    ("sanitize", SHARED),
+];
+
+/// `MetaMCP`'s own order: logging, policy, filter, overrides.
+const METAMCP: &[Place] = &[
+    ("telemetry", SHARED),
+    (response_limit::NAME, SHARED),
+    ("call-id", "a nested call can name its parent"),
+    (error_results::NAME, "denials are results that a model reads"),
+    (preconditions::CONFIRM_ARGUMENT, SHARED),
+    (log::NAME, "outermost of its own: sees denials and runs"),
+    ("audit", SHARED),
+    ("audit-trail", SHARED),
+    ("policy", "access is checked first"),
+    ("filter", "then whether the tool is active and on the list"),
+    ("overrides", "closest to the tool: names are mapped back last"),
+    ("validate", SHARED),
+    ("flags", SHARED),
+    ("safety", SHARED),
+    ("scopes", SHARED),
+    ("rate-limit", SHARED),
+    (preconditions::NAME, SHARED),
+    ("audit-intent", SHARED),
+    (retry::NAME, SHARED),
+    ("timeout", SHARED),
+    ("sanitize", SHARED),
+];
+
+/// mcp-core's own order: telemetry, validate, preconditions, audit.
+const MCP_CORE: &[Place] = &[
+    ("telemetry", "sees every call, also those that are refused"),
+    (response_limit::NAME, SHARED),
+    ("call-id", SHARED),
+    (error_results::NAME, "what failed is rendered outside of all that may fail"),
+    (preconditions::CONFIRM_ARGUMENT, "the confirmation is read before arguments are checked"),
+    (log::NAME, SHARED),
+    ("audit-trail", SHARED),
+    ("overrides", SHARED),
+    ("validate", "preconditions look at arguments that fit"),
+    ("filter", SHARED),
+    ("flags", SHARED),
+    ("policy", SHARED),
+    ("safety", SHARED),
+    ("scopes", "CategoryEnabled: a precondition that listings heed too"),
+    ("rate-limit", "a fifth layer: between preconditions and audit, by its own advice"),
+    (preconditions::NAME, "ConfirmRequired, and what else must hold"),
+    ("audit", "innermost: only what was really attempted"),
+    ("audit-intent", "the same, before it is attempted"),
+    (retry::NAME, SHARED),
+    ("timeout", SHARED),
+    ("sanitize", SHARED),
+];
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Libtmux, Self::Metamcp, Self::McpCore];
+
+    /// The name in `chain = "…"`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Libtmux => "libtmux",
+            Self::Metamcp => "metamcp",
+            Self::McpCore => "mcp-core",
+        }
+    }
+
+    /// The preset of this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|preset| preset.name() == name)
+    }
+
+    /// Its layers, outermost first, with the reason for each place. Those that nothing switches on are left
+    /// out.
+    #[must_use]
+    pub const fn order(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Libtmux => LIBTMUX,
+            Self::Metamcp => METAMCP,
+            Self::McpCore => MCP_CORE,
+        }
+    }
+
+    /// The layers that the original has too, outermost first.
+    pub fn own_layers(self) -> impl Iterator<Item = &'static str> {
+        self.order().iter().filter(|(_, why)| *why != SHARED).map(|(name, _)| *name)
+    }
+
+    /// Its options, where the file leaves them open.
+    pub fn fill(self, settings: &mut Settings) {
+        match self {
+            Self::Libtmux => {
+                settings.safety = settings.safety.or(Some(crate::Tier::Mutating));
+                settings.retry.get_or_insert_default();
+            }
+            Self::Metamcp => {
+                if settings.cache_ttl == Switch::Off {
+                    settings.cache_ttl = Switch::On(std::time::Duration::from_mins(1));
+                }
+            }
+            Self::McpCore => fill_mcp_core(settings),
+        }
+    }
+
+    /// What its audit is set to where the file has no `[audit]`.
+    #[must_use]
+    pub fn audit(self) -> Option<AuditConfig> {
+        match self {
+            Self::Libtmux => Some(AuditConfig::default()),
+            Self::Metamcp => None,
+            Self::McpCore => Some(variables::mcp_core_audit()),
+        }
+    }
+}
+
+/// Destructive tools are gated with the two keys, and what a schema does not know is stripped.
+fn fill_mcp_core(settings: &mut Settings) {
+    let destructive = crate::Facts { destructive: Some(true), ..crate::Facts::default() };
+    settings.confirm.get_or_insert_with(|| preconditions::ConfirmConfig {
+        when: vec![crate::Selection::Facts(destructive)],
+        boolean: true,
+        ..preconditions::ConfirmConfig::default()
+    });
+    #[cfg(feature = "validate")]
+    settings.validate.get_or_insert_with(|| crate::middleware::validate::ValidateConfig {
+        input_schema: true,
+        unknown: crate::middleware::validate::Unknown::Strip,
+        ..Default::default()
+    });
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! Presets: each in its own order, and nothing unclear opens a door.
+
+use super::*;
+use crate::{
+    Tier,
+    middleware::{audit::Target, preconditions::NAME as PRECONDITIONS},
+    settings::ChainOrder,
+    stack::{self, DEFAULT_ORDER},
+};
+
+fn settings(preset: Preset) -> Settings {
+    let mut settings = Settings { chain: ChainOrder::Preset(preset), ..Settings::default() };
+    preset.fill(&mut settings);
+    if let Some(audit) = preset.audit() {
+        settings.audit = audit;
+    }
+    settings
+}
+
+fn names(settings: &Settings) -> Vec<&'static str> {
+    let stack = stack::build(settings).unwrap_or_else(|error| panic!("{error}"));
+    stack.chain.layers().iter().map(|info| info.name).collect()
+}
+
+#[test]
+fn every_place_is_that_of_a_layer_and_no_layer_is_missing() {
+    for preset in Preset::ALL {
+        assert_eq!(Preset::by_name(preset.name()), Some(preset));
+        let order: Vec<&str> = preset.order().iter().map(|(name, _)| *name).collect();
+        for name in &order {
+            let known = DEFAULT_ORDER.iter().any(|(known, _)| known == name);
+            assert!(known, "{preset}: {name}");
+            assert_eq!(order.iter().filter(|other| *other == name).count(), 1, "{name}");
+        }
+    }
+}
+
+#[test]
+fn each_seed_finds_its_own_order() {
+    let own = |preset: Preset| preset.own_layers().collect::<Vec<_>>();
+    assert_eq!(
+        own(Preset::Libtmux),
+        ["telemetry", "response-limit", "errors-to-results", "audit", "retry", "safety"]
+    );
+    assert_eq!(
+        own(Preset::Metamcp),
+        ["call-id", "errors-to-results", "log", "policy", "filter", "overrides"]
+    );
+    assert_eq!(
+        own(Preset::McpCore),
+        [
+            "telemetry",
+            "errors-to-results",
+            "confirm-argument",
+            "validate",
+            "scopes",
+            "rate-limit",
+            PRECONDITIONS,
+            "audit",
+            "audit-intent"
+        ]
+    );
+    for preset in Preset::ALL {
+        names(&settings(preset));
+    }
+}
+
+#[test]
+fn what_a_preset_does_not_heed_is_refused() {
+    // A person would be asked about calls that the tier then denies.
+    let mut libtmux = settings(Preset::Libtmux);
+    libtmux.confirm = Some(preconditions::ConfirmConfig {
+        when: vec![crate::Selection::Glob("main/*".parse().unwrap())],
+        ..Default::default()
+    });
+    let refused = stack::build(&libtmux).unwrap_err().to_string();
+    assert!(refused.contains("`safety` must stand outside `preconditions`"), "{refused}");
+}
+
+fn read(
+    preset: Preset,
+    variables: &[(&str, &str)],
+) -> Result<(Settings, Option<String>), BadVariable> {
+    let mut settings = settings(preset);
+    let lookup = |name: &str| {
+        let found = variables.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    let warning = preset.read_variables(&mut settings, &lookup)?;
+    Ok((settings, warning))
+}
+
+#[test]
+fn libtmux_reads_its_tier_and_falls_back_to_the_one_that_allows_least() {
+    let tier = |value| read(Preset::Libtmux, &[("LIBTMUX_SAFETY", value)]).unwrap();
+    assert_eq!(read(Preset::Libtmux, &[]).unwrap().0.safety, Some(Tier::Mutating));
+    assert_eq!(tier("destructive").0.safety, Some(Tier::Destructive));
+    for odd in ["bogus", "DESTRUCTIVE", ""] {
+        let (settings, warning) = tier(odd);
+        assert_eq!(settings.safety, Some(Tier::Readonly), "{odd}");
+        let said = format!("invalid LIBTMUX_SAFETY='{odd}', falling back to readonly");
+        assert_eq!(warning, Some(said));
+    }
+}
+
+#[test]
+fn mcp_core_stays_dry_unless_somebody_says_false() {
+    let dry = |variables: &[(&str, &str)]| {
+        read(Preset::McpCore, variables).map(|(settings, _)| settings.confirm.unwrap().dry_run)
+    };
+    assert_eq!(dry(&[]), Ok(true));
+    assert_eq!(dry(&[("MCP_DRY_RUN", "false")]), Ok(false));
+    assert_eq!(dry(&[("MCP_DRY_RUN", "true")]), Ok(true));
+    for unclear in ["0", "no", "False", ""] {
+        let refused = dry(&[("MCP_DRY_RUN", unclear)]).unwrap_err().to_string();
+        assert!(refused.contains("write `true` or `false`"), "{refused}");
+    }
+}
+
+#[test]
+fn mcp_core_audits_where_its_variables_say() {
+    let target = |variables: &[(&str, &str)]| {
+        read(Preset::McpCore, variables).map(|(settings, _)| settings.audit.file)
+    };
+    assert_eq!(target(&[]), Ok(Target::Stderr));
+    let file = [("MCP_AUDIT_SINK", "file"), ("MCP_AUDIT_FILE", "a.jsonl")];
+    assert_eq!(target(&file), Ok(Target::File("a.jsonl".into())));
+    assert_eq!(target(&[("MCP_AUDIT_SINK", "none")]), Ok(Target::Off));
+    assert_eq!(target(&[file[0], ("MCP_AUDIT_ENABLED", "false")]), Ok(Target::Off));
+    assert!(target(&[("MCP_AUDIT_SINK", "otpl")]).is_err());
+    assert!(read(Preset::McpCore, &[("MCP_TIMEOUT_DEFAULT_MS", "0")]).is_err());
+}

@@ -1,0 +1,137 @@
+//! The variables that each system reads, read as it documents them, and fail closed.
+
+use std::time::Duration;
+
+use super::Preset;
+use crate::{
+    Tier,
+    middleware::audit::{AuditConfig, Kind, Target},
+    settings::{Settings, Switch},
+};
+
+/// A variable whose value means nothing. Unclear values refuse to start: guessing would open doors.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the variable {name} is `{value}`: write {expected}, or unset it")]
+pub struct BadVariable {
+    name: &'static str,
+    value: String,
+    expected: &'static str,
+}
+
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+const LIBTMUX: &[(&str, &str)] =
+    &[("LIBTMUX_SAFETY", "the tier: readonly, mutating (if not set) or destructive")];
+
+const MCP_CORE: &[(&str, &str)] = &[
+    ("MCP_DRY_RUN", "the operator's key: only `false` lets gated tools run"),
+    ("MCP_SCOPES", "the scopes that are granted, with commas between them"),
+    ("MCP_AUDIT_ENABLED", "`false` switches the audit off, whatever else is said"),
+    ("MCP_AUDIT_SINK", "stderr (if not set), file or none"),
+    ("MCP_AUDIT_FILE", "the file, `./audit.jsonl` if not set"),
+    ("MCP_TIMEOUT_DEFAULT_MS", "how long a call may take"),
+    ("MCP_BULKHEAD_LIMIT", "how many requests may be in flight"),
+];
+
+impl Preset {
+    /// The variables that it reads, and what each means.
+    #[must_use]
+    pub const fn variables(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Libtmux => LIBTMUX,
+            Self::Metamcp => &[],
+            Self::McpCore => MCP_CORE,
+        }
+    }
+
+    /// Lays its variables over the settings. Gives a warning where one is not what it should be and the
+    /// document says what happens then.
+    pub fn read_variables(
+        self,
+        settings: &mut Settings,
+        lookup: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Option<String>, BadVariable> {
+        match self {
+            Self::Libtmux => Ok(libtmux(settings, lookup)),
+            Self::Metamcp => Ok(None),
+            Self::McpCore => mcp_core(settings, lookup).map(|()| None),
+        }
+    }
+}
+
+/// A tier that is none falls back to the one that allows least, as libtmux-mcp documents.
+fn libtmux(settings: &mut Settings, lookup: Lookup<'_>) -> Option<String> {
+    let value = lookup("LIBTMUX_SAFETY")?;
+    match value.parse::<Tier>() {
+        Ok(tier) => {
+            settings.safety = Some(tier);
+            None
+        }
+        Err(_) => {
+            settings.safety = Some(Tier::Readonly);
+            Some(format!("invalid LIBTMUX_SAFETY='{value}', falling back to readonly"))
+        }
+    }
+}
+
+fn flag(lookup: Lookup<'_>, name: &'static str) -> Result<Option<bool>, BadVariable> {
+    match lookup(name).as_deref() {
+        None => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(other) => {
+            Err(BadVariable { name, value: other.to_owned(), expected: "`true` or `false`" })
+        }
+    }
+}
+
+fn number(lookup: Lookup<'_>, name: &'static str) -> Result<Option<u32>, BadVariable> {
+    let Some(value) = lookup(name) else { return Ok(None) };
+    match value.parse() {
+        Ok(number) if number > 0 => Ok(Some(number)),
+        _ => Err(BadVariable { name, value, expected: "a number above zero" }),
+    }
+}
+
+fn mcp_core(settings: &mut Settings, lookup: Lookup<'_>) -> Result<(), BadVariable> {
+    if let (Some(dry), Some(confirm)) = (flag(lookup, "MCP_DRY_RUN")?, &mut settings.confirm) {
+        confirm.dry_run = dry;
+    }
+    let file = lookup("MCP_AUDIT_FILE").filter(|file| !file.is_empty());
+    let sink = match lookup("MCP_AUDIT_SINK").as_deref() {
+        None => None,
+        Some("stderr") => Some(Target::Stderr),
+        Some("none") => Some(Target::Off),
+        Some("file") => {
+            let file = file.unwrap_or_else(|| "./audit.jsonl".to_owned());
+            Some(Target::File(file.into()))
+        }
+        Some(other) => {
+            let (name, value) = ("MCP_AUDIT_SINK", other.to_owned());
+            return Err(BadVariable { name, value, expected: "`stderr`, `file` or `none`" });
+        }
+    };
+    if let Some(sink) = sink {
+        settings.audit.file = sink;
+    }
+    if flag(lookup, "MCP_AUDIT_ENABLED")? == Some(false) {
+        settings.audit.file = Target::Off;
+    }
+    if let Some(millis) = number(lookup, "MCP_TIMEOUT_DEFAULT_MS")? {
+        settings.limits.timeout = Switch::On(Duration::from_millis(millis.into()));
+    }
+    if let Some(most) = number(lookup, "MCP_BULKHEAD_LIMIT")? {
+        settings.limits.in_flight = most as usize;
+    }
+    Ok(())
+}
+
+/// To stderr, and only what ran.
+pub(super) fn mcp_core_audit() -> AuditConfig {
+    AuditConfig {
+        file: Target::Stderr,
+        record: vec![Kind::Executions],
+        readonly: false,
+        ..AuditConfig::default()
+    }
+}
