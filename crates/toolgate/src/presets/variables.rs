@@ -62,16 +62,10 @@ impl Preset {
 /// A tier that is none falls back to the one that allows least, as libtmux-mcp documents.
 fn libtmux(settings: &mut Settings, lookup: Lookup<'_>) -> Option<String> {
     let value = lookup("LIBTMUX_SAFETY")?;
-    match value.parse::<Tier>() {
-        Ok(tier) => {
-            settings.safety = Some(tier);
-            None
-        }
-        Err(_) => {
-            settings.safety = Some(Tier::Readonly);
-            Some(format!("invalid LIBTMUX_SAFETY='{value}', falling back to readonly"))
-        }
-    }
+    let tier = value.parse::<Tier>().ok();
+    settings.safety = Some(tier.unwrap_or(Tier::Readonly));
+    let warning = || format!("invalid LIBTMUX_SAFETY='{value}', falling back to readonly");
+    tier.is_none().then(warning)
 }
 
 fn flag(lookup: Lookup<'_>, name: &'static str) -> Result<Option<bool>, BadVariable> {

@@ -31,7 +31,7 @@ fn a_chain_is_default_or_a_list() {
         chain("chain = [\"safety\", \"timeout\"]"),
         ChainOrder::Listed(vec!["safety".to_owned(), "timeout".to_owned()])
     );
-    assert_eq!(chain("chain = \"libtmux\""), ChainOrder::Preset(crate::presets::Preset::Libtmux));
+    assert_eq!(chain("chain = \"libtmux\""), ChainOrder::Preset(Preset::Libtmux));
     refused::<Namespace>(
         "chain = \"tmux\"",
         "unknown chain `tmux`: write `default`, `libtmux`, `metamcp`, `mcp-core` or a list of layers",
