@@ -18,7 +18,10 @@ use std::{
 };
 
 use opentelemetry_proto::tonic::{
-    collector::{metrics::v1::ExportMetricsServiceRequest, trace::v1::ExportTraceServiceRequest},
+    collector::{
+        logs::v1::ExportLogsServiceRequest, metrics::v1::ExportMetricsServiceRequest,
+        trace::v1::ExportTraceServiceRequest,
+    },
     common::v1::{KeyValue, any_value},
     metrics::v1::metric::Data,
 };
@@ -170,6 +173,23 @@ impl Collector {
             }
         }
         spans
+    }
+
+    /// Every log record that came: its event, its trace, its body.
+    pub fn logs(&self) -> Vec<(String, String, String)> {
+        let mut logs = Vec::new();
+        for post in self.posted().iter().filter(|post| post.path == "/v1/logs") {
+            let request = ExportLogsServiceRequest::decode(&*post.body).unwrap();
+            let scopes = request.resource_logs.into_iter().flat_map(|all| all.scope_logs);
+            for record in scopes.flat_map(|scope| scope.log_records) {
+                let body = match record.body.and_then(|body| body.value) {
+                    Some(any_value::Value::StringValue(text)) => text,
+                    other => panic!("{other:?}"),
+                };
+                logs.push((record.event_name, hex(&record.trace_id), body));
+            }
+        }
+        logs
     }
 
     /// The one span of this name.

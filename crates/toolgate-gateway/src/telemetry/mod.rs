@@ -3,6 +3,7 @@
 mod config;
 mod counted;
 mod exposition;
+mod logs;
 mod plan;
 mod post;
 mod scrape;
@@ -22,13 +23,17 @@ use opentelemetry_otlp::{
     MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
 };
 use opentelemetry_sdk::{
+    logs::SdkLoggerProvider,
     metrics::{PeriodicReader, SdkMeterProvider},
     trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider},
 };
 use plan::{Otlp, Plan};
 use post::{Health, Post};
 use scrape::Door;
-use toolgate::middleware::telemetry::{Instruments, SCOPE};
+use toolgate::middleware::{
+    audit::{AuditConfig, AuditOutput},
+    telemetry::{Instruments, SCOPE},
+};
 
 /// So many spans wait for the collector at most; what comes then is dropped and counted.
 const QUEUE: usize = 4096;
@@ -40,9 +45,14 @@ const DELAY: Duration = Duration::from_secs(2);
 /// The SDK and we give up after the same time, one of us a little earlier.
 const MOMENT: Duration = Duration::from_millis(100);
 
+/// `audit.otlp` without anywhere to send to.
+pub(crate) const NO_COLLECTOR: &str =
+    "`audit.otlp` needs a collector: set `telemetry.otlp`, as `otlp = \"http://127.0.0.1:4318\"`";
+
 /// Exporters that run, to be finished at the end.
 pub(crate) struct Exporters {
     tracers: Option<SdkTracerProvider>,
+    loggers: Option<SdkLoggerProvider>,
     meters: SdkMeterProvider,
     spans: Arc<SpanCounts>,
     health: Arc<Health>,
@@ -65,15 +75,22 @@ pub(crate) fn silent(config: &TelemetryConfig) -> Result<Instruments, String> {
     Ok(Instruments::silent())
 }
 
-/// Starts the exporters. Gives what the chain makes spans and metrics with.
-pub(crate) fn start(config: &TelemetryConfig) -> Result<(Instruments, Option<Exporters>), String> {
+/// What the chain gets: what spans and metrics are made with, and an output of the audit if it is wanted.
+pub(crate) type Started = (Instruments, Option<Arc<dyn AuditOutput>>);
+
+/// Starts the exporters. Gives what the chain needs of them.
+pub(crate) fn start(
+    config: &TelemetryConfig,
+    audit: &AuditConfig,
+) -> Result<(Started, Option<Exporters>), String> {
     let Some(plan) = Plan::new(config, &variable)? else {
         tracing::info!("telemetry is switched off by OTEL_SDK_DISABLED");
-        return Ok((Instruments::silent(), None));
+        return Ok(((Instruments::silent(), None), None));
     };
     let (spans, health) = (Arc::<SpanCounts>::default(), Arc::<Health>::default());
     let mut meters = SdkMeterProvider::builder().with_resource(plan.resource.clone());
     let mut tracers = None;
+    let (mut loggers, mut output) = (None, None::<Arc<dyn AuditOutput>>);
     let mut door = None;
     if let Some(address) = plan.prometheus {
         let scraped = Scraped::default();
@@ -83,6 +100,13 @@ pub(crate) fn start(config: &TelemetryConfig) -> Result<(Instruments, Option<Exp
     if let Some(otlp) = &plan.otlp {
         meters = meters.with_reader(metric_reader(&plan, otlp, &health)?);
         tracers = Some(tracer_provider(&plan, otlp, &health, &spans)?);
+        if audit.otlp {
+            let (provider, logs) = logs::start(&plan, otlp, &health)?;
+            loggers = Some(provider);
+            output = Some(Arc::new(logs));
+        }
+    } else if audit.otlp {
+        return Err(NO_COLLECTOR.to_owned());
     }
     let meters = meters.build();
     let meter = meters.meter(SCOPE);
@@ -92,7 +116,8 @@ pub(crate) fn start(config: &TelemetryConfig) -> Result<(Instruments, Option<Exp
         }
         None => Instruments::metrics_only(&meter),
     };
-    Ok((instruments, Some(Exporters { tracers, meters, spans, health, _door: door })))
+    let exporters = Exporters { tracers, loggers, meters, spans, health, _door: door };
+    Ok(((instruments, output), Some(exporters)))
 }
 
 fn metric_reader(
@@ -142,8 +167,8 @@ impl Exporters {
     /// Sends what is left, for a while. Blocks: for the end of a program.
     pub(crate) fn finish(self, patience: Duration) {
         let (done, all_done) = mpsc::channel();
-        let Self { tracers, meters, spans, health, _door } = self;
-        let metrics_done = done.clone();
+        let Self { tracers, loggers, meters, spans, health, _door } = self;
+        let (metrics_done, logs_done) = (done.clone(), done.clone());
         let ending = [
             thread::Builder::new().spawn(move || {
                 let _ = tracers.map(|tracers| tracers.shutdown_with_timeout(patience));
@@ -153,10 +178,14 @@ impl Exporters {
                 let _ = meters.shutdown_with_timeout(patience);
                 drop(metrics_done);
             }),
+            thread::Builder::new().spawn(move || {
+                let _ = loggers.map(|loggers| loggers.shutdown_with_timeout(patience));
+                drop(logs_done);
+            }),
         ];
         drop(ending);
         let asked = Instant::now();
-        // Nobody says anything: it ends when both are done, or have given up, which takes them as long as us.
+        // Nobody says anything: it ends when all are done, or have given up, which takes them as long as us.
         let _: Result<(), _> = all_done.recv_timeout(patience);
         if asked.elapsed() + MOMENT >= patience {
             tracing::warn!("the collector did not take the last telemetry in time");

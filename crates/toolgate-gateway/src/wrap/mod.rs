@@ -122,9 +122,13 @@ impl Wrap {
         let (memory, mut parts) = Memory::open(&options, &settings).await?;
         let mut exporters = None;
         if let Some(config) = &options.telemetry {
-            let started = telemetry::start(config).map_err(WrapError::Settings)?;
-            parts.telemetry = Some(started.0);
+            let started = telemetry::start(config, &settings.audit).map_err(WrapError::Settings)?;
+            let (instruments, output) = started.0;
+            parts.telemetry = Some(instruments);
+            parts.audit_outputs.extend(output);
             exporters = started.1;
+        } else if settings.audit.otlp {
+            return Err(WrapError::Settings(telemetry::NO_COLLECTOR.to_owned()));
         }
         let hub = Arc::new(hub_for(&options, &settings, memory, parts)?);
         Ok(Self { options, hub, exporters })

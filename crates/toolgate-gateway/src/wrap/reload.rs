@@ -87,6 +87,9 @@ pub(super) fn reload(hub: &Hub, source: &SettingsSource) {
     {
         return refused(&error.to_string());
     }
+    if settings.audit.otlp && !old.settings().audit.otlp {
+        return refused("`audit.otlp` is heeded from the next start on");
+    }
     // The settings only name the files of policies: what stands in those may have changed too.
     let names_files = settings.policies.values().any(|policy| policy.cedar.is_some());
     if *old.settings() == settings && !names_files {

@@ -131,7 +131,7 @@ fn audit_and_redact_say_where_and_what() {
     refused::<AuditConfig>(
         "path = \"a\"",
         "unknown field `path`, expected one of `file`, `rotate_bytes`, `keep_files`, `queue`, \
-         `on_full`, `record`, `readonly`, `intents`, `required`, `key_file`, `store`",
+         `on_full`, `record`, `readonly`, `intents`, `required`, `key_file`, `store`, `otlp`",
     );
     assert_eq!(read::<AuditConfig>("record = [\"decisions\"]").record, [Kind::Decisions]);
     refused::<AuditConfig>(

@@ -34,6 +34,8 @@ pub struct AuditConfig {
     pub key_file: Option<PathBuf>,
     /// Whether records are written to the `store`, too.
     pub store: bool,
+    /// Whether records are sent to the collector of `[telemetry]`, too, as logs.
+    pub otlp: bool,
 }
 
 impl AuditConfig {
@@ -80,6 +82,7 @@ impl Default for AuditConfig {
             required: false,
             key_file: None,
             store: false,
+            otlp: false,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     call::Call,
     context::{CallId, ClientInfo, Context, Session},
     failure::Ran,
+    middleware::preconditions::Approval,
     outcome::Outcome,
     registry::Class,
     tool::Tool,
@@ -43,6 +44,7 @@ struct End {
     error_type: Option<String>,
     rule: Option<String>,
     result_bytes: Option<usize>,
+    confirmed: Option<&'static str>,
     duration: Duration,
 }
 
@@ -63,7 +65,7 @@ impl Event {
         }
     }
 
-    pub(super) fn end(&mut self, outcome: &Outcome, duration: Duration) {
+    pub(super) fn end(&mut self, cx: &Context, outcome: &Outcome, duration: Duration) {
         let failure = outcome.failure();
         self.end = End {
             class: Some(outcome.class()),
@@ -72,6 +74,7 @@ impl Event {
             error_type: failure.map(|failure| failure.error_type().to_owned()),
             rule: failure.and_then(|failure| failure.rule()).map(str::to_owned),
             result_bytes: outcome.result().map(|result| result.json().len()),
+            confirmed: cx.bag().get::<Approval>().map(|approval| approval.how),
             duration,
         };
     }
@@ -115,6 +118,7 @@ impl Event {
             // To the microsecond: finer digits are noise.
             record.duration_ms = Some((self.end.duration.as_secs_f64() * 1e6).round() / 1e3);
             record.result_bytes = self.end.result_bytes;
+            record.confirmed = self.end.confirmed;
             record.intent = has_intent.then_some(true);
             record.args = if has_intent { None } else { self.told(redactor) };
         });
@@ -122,7 +126,7 @@ impl Event {
     }
 
     fn told(&self, redactor: &Redactor) -> Option<serde_json::Value> {
-        self.arguments.as_ref().map(|arguments| redactor.summary(arguments))
+        self.arguments.as_ref().map(|arguments| redactor.arguments(arguments))
     }
 
     /// What a client chose is cut like its arguments, so that no name of a megabyte is repeated in every
@@ -203,6 +207,8 @@ struct Record<'a> {
     trace_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     span_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirmed: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     intent: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -99,7 +99,7 @@ impl Middleware for Audit {
             sink: &self.sink,
         };
         let outcome = next.call(cx, call).await;
-        guard.finish(&outcome).await;
+        guard.finish(cx, &outcome).await;
         outcome
     }
 }
@@ -113,9 +113,9 @@ struct Unfinished<'a> {
 }
 
 impl Unfinished<'_> {
-    async fn finish(&mut self, outcome: &Outcome) {
+    async fn finish(&mut self, cx: &Context, outcome: &Outcome) {
         if let Some(event) = &mut self.event {
-            event.end(outcome, self.started.elapsed());
+            event.end(cx, outcome, self.started.elapsed());
         }
         // A sink that fails or is full never changes an outcome; it counts and reports.
         self.sink.record(&mut self.event).await;

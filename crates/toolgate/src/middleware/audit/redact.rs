@@ -82,7 +82,14 @@ impl Redactor {
         })
     }
 
-    /// The arguments as they may be recorded.
+    /// The arguments of a call as they may be recorded. They have names: what has none cannot be told from
+    /// a secret, and is told by its shape.
+    #[must_use]
+    pub fn arguments(&self, arguments: &Json) -> Value {
+        if arguments.kind() == Kind::Object { self.summary(arguments) } else { shape(arguments) }
+    }
+
+    /// A value as it may be recorded.
     #[must_use]
     pub fn summary(&self, arguments: &Json) -> Value {
         let mut walk = Walk { redactor: self, left: MOST_VALUES };

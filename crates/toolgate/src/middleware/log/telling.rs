@@ -34,7 +34,7 @@ impl<'a> Telling<'a> {
     /// The arguments, redacted; what is hidden in them is hidden in the rest.
     pub(super) fn arguments(&mut self, arguments: &Json) -> String {
         self.hide(arguments);
-        self.redactor.summary(arguments).to_string()
+        self.redactor.arguments(arguments).to_string()
     }
 
     fn hide(&mut self, json: &Json) {

@@ -60,7 +60,7 @@ impl<'a> Running<'a> {
         if let (Some(redactor), Some(arguments)) = (redactor, call.arguments())
             && let Some(span) = span.as_mut().filter(|span| span.is_recording())
         {
-            let told = bounded(redactor.summary(arguments).to_string());
+            let told = bounded(redactor.arguments(arguments).to_string());
             span.set_attribute(KeyValue::new("gen_ai.tool.call.arguments", told));
         }
         Self::new(instruments, span, cx, What::Call(labels))
