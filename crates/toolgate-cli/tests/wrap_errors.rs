@@ -9,6 +9,8 @@
 
 mod harness;
 
+use std::path::Path;
+
 use harness::{Session, governed::Governed, text};
 use serde_json::{Value, json};
 use toolgate::{Code, Delivery};
@@ -184,11 +186,53 @@ fn overloaded() -> Value {
     session.call("echo", json!({}))
 }
 
+/// What a client reads for each code, as it was agreed on.
+const AGREED: &str = include_str!("codes.txt");
+
+/// An answer without what differs from run to run.
+fn steady(answer: &Value) -> String {
+    let mut answer = answer.clone();
+    answer.as_object_mut().unwrap().remove("id");
+    let mut text = serde_json::to_string_pretty(&answer).unwrap();
+    // What is left of an hour, on a machine that takes its time.
+    for seconds in 3560..=3600 {
+        text = text.replace(&seconds.to_string(), "…");
+    }
+    let mut steady = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("tgc1t-") {
+        let (before, token) = rest.split_at(at + "tgc1t-".len());
+        steady.push_str(before);
+        steady.push_str("TOKEN");
+        rest = token.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+    }
+    steady.push_str(rest);
+    let lines = steady.lines().map(|line| {
+        let changing = ["\"expires_at\": ", "\"toolgate/call_uuid\": ", "\"retry_after\": "];
+        match changing.iter().find_map(|key| line.split_once(key).map(|(before, _)| (before, key)))
+        {
+            Some((before, key)) => format!("{before}{key}…"),
+            None => match line.split_once(", in ") {
+                Some((before, rest)) => {
+                    format!(
+                        "{before}, in …{}",
+                        rest.trim_start_matches(|c: char| c.is_ascii_digit())
+                    )
+                }
+                None => line.to_owned(),
+            },
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn every_code_is_reachable_and_reaches_the_client_as_its_row_says() {
+    let mut read = String::new();
     for code in Code::ALL {
         let Some(answer) = provoke(*code) else { continue };
         let row = code.entry();
+        read.push_str(&format!("{}\n{}\n\n", row.name, steady(&answer)));
         match row.delivery {
             Delivery::Result => {
                 let result = &answer["result"];
@@ -207,6 +251,12 @@ fn every_code_is_reachable_and_reaches_the_client_as_its_row_says() {
             Delivery::Silence => panic!("{code:?} has an answer"),
         }
     }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("codes.txt");
+    std::fs::write(&folder, &read).unwrap();
+    assert!(
+        read == AGREED,
+        "what clients read has changed: compare tests/codes.txt with {folder:?}"
+    );
 }
 
 #[test]

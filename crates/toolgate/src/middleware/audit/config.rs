@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// `[audit]`: what is recorded, and where the records go.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a file, each with its own name")]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditConfig {
     /// The file that records are appended to, one JSON object a line; `stderr`; or `off`.
