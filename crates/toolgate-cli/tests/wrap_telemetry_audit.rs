@@ -1,11 +1,5 @@
 //! Telemetry beside the audit: records as logs, and previews that are no errors.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking, also in the functions that its tests share"
-)]
-
 mod collector;
 mod harness;
 
