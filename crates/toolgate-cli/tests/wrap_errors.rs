@@ -9,7 +9,7 @@
 
 mod harness;
 
-use std::path::Path;
+use std::{fmt::Write as _, path::Path};
 
 use harness::{Session, governed::Governed, text};
 use serde_json::{Value, json};
@@ -232,7 +232,7 @@ fn every_code_is_reachable_and_reaches_the_client_as_its_row_says() {
     for code in Code::ALL {
         let Some(answer) = provoke(*code) else { continue };
         let row = code.entry();
-        read.push_str(&format!("{}\n{}\n\n", row.name, steady(&answer)));
+        writeln!(read, "{}\n{}\n", row.name, steady(&answer)).unwrap();
         match row.delivery {
             Delivery::Result => {
                 let result = &answer["result"];
