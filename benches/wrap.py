@@ -10,6 +10,7 @@ the server behind it left out.
 """
 
 import argparse
+import http.server
 import json
 import os
 import socket
@@ -17,12 +18,36 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOVERNED = os.path.join(HERE, "governed", "toolgate.toml")
 EMPTY = os.path.join(HERE, "governed", "empty.toml")
+EVERYTHING = os.path.join(HERE, "governed", "everything.toml")
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    """Takes whatever it is sent."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def collector():
+    """The address of a collector on a thread of its own."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}"
 
 
 def load(args):
@@ -44,6 +69,13 @@ class Bench:
         self.toolgate = options.toolgate
         self.secs = str(options.secs)
         self.state = tempfile.mkdtemp(prefix="toolgate-bench-")
+        os.environ["BENCH_OTLP"] = collector()
+        # The same, with a tool that may change something: each call is announced in the audit first.
+        with open(EVERYTHING) as f:
+            text = f.read().replace("fifty.cedar", os.path.join(HERE, "governed", "fifty.cedar"))
+        self.announced_config = os.path.join(self.state, "announced.toml")
+        with open(self.announced_config, "w") as f:
+            f.write(text.replace('tier = "readonly"', 'tier = "mutating"'))
 
     def case(self, op, size, conns):
         return ["--op", op, "--size", str(size), "--conns", str(conns), "--secs", self.secs, "--warm", "0.5"]
@@ -58,6 +90,14 @@ class Bench:
 
     def governed(self, case):
         wrap = [self.toolgate, "wrap", "--config", GOVERNED, "--", *self.upstream]
+        return load([self.load_bin, "stdio", *case, "--", *wrap])
+
+    def everything(self, case):
+        wrap = [self.toolgate, "wrap", "--config", EVERYTHING, "--", *self.upstream]
+        return load([self.load_bin, "stdio", *case, "--", *wrap])
+
+    def announced(self, case):
+        wrap = [self.toolgate, "wrap", "--config", self.announced_config, "--", *self.upstream]
         return load([self.load_bin, "stdio", *case, "--", *wrap])
 
     def empty(self, case):
@@ -131,7 +171,8 @@ def main():
     for title, case in cases:
         targets = {"direct": bench.direct, "lazy": bench.lazy, "wrap": bench.wrapped}
         if case[0] == "echo":
-            targets.update({"wrap, empty chain": bench.empty, "wrap, governed": bench.governed})
+            targets.update({"wrap, empty chain": bench.empty, "wrap, governed": bench.governed,
+                            "wrap, everything": bench.everything, "wrap, everything, announced": bench.announced})
         rows = {name: [] for name in targets}
         for _ in range(options.rounds):
             for name, run in targets.items():
@@ -145,11 +186,11 @@ def main():
             print(f"| {title} | {name} | {mid(get('calls_per_s')):,.0f} | {mid(cpu[name]):.1f} ({min(cpu[name], default=float('nan')):.1f}) "
                   f"| {mid(get('p50_us')) / 1e3:.2f} / {mid(get('p99_us')) / 1e3:.2f} | {sum(get('errors'))} |")
         ratios.append((title, statistics.median(cpu["wrap"]) / statistics.median(cpu["lazy"]), min(cpu["wrap"]) / min(cpu["lazy"])))
-        if "wrap, governed" in cpu:
-            added.append((title, statistics.median(cpu["wrap, governed"]) - statistics.median(cpu["wrap, empty chain"]),
-                          min(cpu["wrap, governed"]) - min(cpu["wrap, empty chain"])))
+        for name in (n for n in cpu if n in ("wrap, governed", "wrap, everything", "wrap, everything, announced")):
+            added.append((f"{title}: {name}", statistics.median(cpu[name]) - statistics.median(cpu["wrap, empty chain"]),
+                          min(cpu[name]) - min(cpu["wrap, empty chain"])))
     print(file=sys.stderr)
-    print("\n| case | CPU of governed over the empty chain, us/call, medians | least of each |\n|---|--:|--:|")
+    print("\n| case | CPU over the empty chain, us/call, medians | least of each |\n|---|--:|--:|")
     for title, mid, least in added:
         print(f"| {title} | {mid:.1f} | {least:.1f} |")
     print("\n| case | CPU of wrap / CPU of lazy, medians | least of each |\n|---|--:|--:|")

@@ -117,6 +117,11 @@ const BATCH: usize = 256;
 /// How long a record waits for others to be written with.
 pub(super) const MOMENT: Duration = Duration::from_millis(2);
 
+/// With more calls than these under way, an intent waits so long for those that come with it: fewer wake-ups
+/// for all of them.
+const CROWD: usize = 4;
+const TOGETHER: Duration = Duration::from_micros(100);
+
 impl Writer {
     pub(super) fn run(&mut self) {
         let mut items = Vec::with_capacity(BATCH);
@@ -150,12 +155,16 @@ impl Writer {
     }
 
     /// Waits a moment for further records: a write and a wake-up for each one of them would cost more
-    /// than the records themselves. Not if somebody waits for one of them.
+    /// than the records themselves. Hardly if somebody waits for one of them.
     fn gather(&mut self, items: &mut Vec<Item>) {
         let is_awaited = items.iter().any(|item| matches!(item, Item::Intent(..)));
-        if items.len() < BATCH && !is_awaited && !self.receiver.is_closed() {
-            // Ended early by whoever sends an intent.
-            std::thread::park_timeout(self.moment);
+        if items.len() < BATCH && !self.receiver.is_closed() {
+            if !is_awaited {
+                // Ended early by whoever sends an intent.
+                std::thread::park_timeout(self.moment);
+            } else if self.under_way.len() > CROWD {
+                std::thread::sleep(TOGETHER);
+            }
         }
         while items.len() < BATCH
             && let Ok(item) = self.receiver.try_recv()
