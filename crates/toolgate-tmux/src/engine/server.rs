@@ -1,0 +1,203 @@
+//! One tmux server: asked over one connection where there can be one, by processes where not.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::{
+    command::{Batch, Command},
+    connection::{Connection, Printed},
+    error::TmuxError,
+    rows::{Kind, Listing, Row},
+    socket::Socket,
+    spawn::Program,
+    watch::{Watch, Watching},
+};
+
+/// A client that takes no part in sizes, and gets no output.
+const SILENT: &str = "ignore-size,no-output";
+
+/// Which server answers behind a socket: a new one has another process or another start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The server's process.
+    pub pid: u32,
+    /// When it started, in seconds of the epoch.
+    pub started: u64,
+    /// The socket, in tmux's own words.
+    pub socket: String,
+    /// tmux's version.
+    pub version: String,
+}
+
+/// A tmux server, which may be down, come and go.
+#[derive(Debug)]
+pub struct Server {
+    program: Program,
+    patience: Duration,
+    link: Mutex<Option<Link>>,
+    watching: Watching,
+}
+
+#[derive(Clone, Debug)]
+struct Link {
+    connection: Arc<Connection>,
+    identity: Arc<Identity>,
+}
+
+impl Server {
+    pub(super) fn new(program: Program, patience: Duration) -> Self {
+        Self { program, patience, link: Mutex::default(), watching: Watching::default() }
+    }
+
+    /// The socket.
+    #[must_use]
+    pub fn socket(&self) -> &Socket {
+        &self.program.socket
+    }
+
+    /// How long tmux may take to answer.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Runs commands in one round trip and gives what each of them printed.
+    pub async fn run(&self, batch: impl Into<Batch>) -> Result<Vec<Printed>, TmuxError> {
+        let batch = batch.into();
+        match self.link().await? {
+            None => self.spawn(&batch).await,
+            Some(link) => match link.connection.run(&batch, self.patience).await {
+                // The server went away, perhaps another has come.
+                Err(TmuxError::Lost) if batch.replays() => match self.link().await? {
+                    None => self.spawn(&batch).await,
+                    Some(link) => link.connection.run(&batch, self.patience).await,
+                },
+                reply => reply,
+            },
+        }
+    }
+
+    /// Runs one command and gives what it printed, as text.
+    pub async fn ask(&self, batch: impl Into<Batch>) -> Result<String, TmuxError> {
+        let printed = self.run(batch).await?.pop().unwrap_or_default();
+        Ok(text(printed))
+    }
+
+    /// Lists sessions, windows or panes with these fields of theirs, in one round trip.
+    pub async fn list(
+        &self,
+        kind: Kind<'_>,
+        fields: &'static [&'static str],
+    ) -> Result<Vec<Row>, TmuxError> {
+        let listing = Listing::new(fields);
+        let command = kind.command().option("-F", listing.format());
+        let printed = self.ask(Batch::read([command])).await?;
+        let mut rows = listing.rows(&printed)?;
+        for row in &mut rows {
+            self.uncount(row).await;
+        }
+        Ok(kind.once_each(rows))
+    }
+
+    /// Makes something with a command that prints what it made (`-P -F`).
+    pub async fn make(
+        &self,
+        command: Command,
+        fields: &'static [&'static str],
+        arguments: impl FnOnce(Command) -> Command,
+    ) -> Result<Row, TmuxError> {
+        let listing = Listing::new(fields);
+        let command = arguments(command.flag("-P").option("-F", listing.format()));
+        let printed = self.ask(command).await?;
+        let row = listing.rows(&printed)?.pop();
+        let mut row = row.ok_or(TmuxError::Garbled("it made something and did not say what"))?;
+        self.uncount(&mut row).await;
+        Ok(row)
+    }
+
+    /// Clients of ours are no users: they are taken off the count of those that are attached.
+    async fn uncount(&self, row: &mut Row) {
+        let Some(session) = row.get("session_id").map(str::to_owned) else {
+            return;
+        };
+        let main = self.link.lock().await.as_ref().and_then(|link| link.connection.session());
+        let ours = usize::from(main.as_deref() == Some(&*session)) + self.watching.attached(&session);
+        row.reduce("session_attached", ours);
+    }
+
+    /// Which server it is, or `None` if none runs or it has no session.
+    pub async fn identity(&self) -> Result<Option<Arc<Identity>>, TmuxError> {
+        Ok(self.link().await?.map(|link| link.identity))
+    }
+
+    /// Whether somebody listens on the socket.
+    pub async fn is_listening(&self) -> bool {
+        self.program.socket.is_listened_to().await
+    }
+
+    /// News of a pane of this session, from now on.
+    ///
+    /// While somebody watches, a second client is attached to the session; it is gone with the last watcher.
+    pub async fn watch(&self, session: &str, pane: &str) -> Result<Watch, TmuxError> {
+        self.watching.watch(&self.program, session, pane, self.patience).await
+    }
+
+    /// The connection, if there can be one.
+    async fn link(&self) -> Result<Option<Link>, TmuxError> {
+        let mut link = self.link.lock().await;
+        if let Some(open) = link.as_ref().filter(|link| !link.connection.is_closed()) {
+            return Ok(Some(open.clone()));
+        }
+        *link = None;
+        if !self.program.socket.is_listened_to().await {
+            return Ok(None);
+        }
+        self.connect(link).await
+    }
+
+    async fn connect(
+        &self,
+        mut link: MutexGuard<'_, Option<Link>>,
+    ) -> Result<Option<Link>, TmuxError> {
+        let opened = Connection::open(&self.program, None, SILENT, self.patience).await;
+        let connection = match opened {
+            Ok(connection) => Arc::new(connection),
+            Err(TmuxError::Refused(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let format = "#{pid} #{start_time} #{version} #{socket_path}";
+        let ask = Command::new("display-message").flag("-p").argument(format);
+        let printed = connection.run(&Batch::read([ask]), self.patience).await?.pop();
+        let identity = identity(&text(printed.unwrap_or_default()));
+        let identity = identity.ok_or(TmuxError::Garbled("it does not say who it is"))?;
+        let opened = Link { connection, identity: Arc::new(identity) };
+        *link = Some(opened.clone());
+        Ok(Some(opened))
+    }
+
+    /// Without a connection each command has a process, so that their answers stay apart.
+    async fn spawn(&self, batch: &Batch) -> Result<Vec<Printed>, TmuxError> {
+        let mut printed = Vec::new();
+        for one in batch.singles() {
+            printed.push(self.program.run(&one, self.patience).await?);
+        }
+        Ok(printed)
+    }
+}
+
+fn identity(text: &str) -> Option<Identity> {
+    let mut words = text.splitn(4, ' ');
+    Some(Identity {
+        pid: words.next()?.parse().ok()?,
+        started: words.next()?.parse().ok()?,
+        version: words.next()?.to_owned(),
+        socket: words.next()?.to_owned(),
+    })
+}
+
+/// Bytes of tmux as text. What is not UTF-8 becomes U+FFFD.
+pub(crate) fn text(printed: Printed) -> String {
+    String::from_utf8(printed)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
