@@ -7,8 +7,10 @@ mod governed;
 mod handler;
 mod kept;
 mod list;
+mod raise;
 mod request;
 mod unwind;
 mod wire;
 
 pub use governed::Governed;
+pub use raise::raise;

@@ -11,6 +11,7 @@
 )]
 
 pub mod governed;
+pub mod tmux;
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

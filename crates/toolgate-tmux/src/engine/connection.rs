@@ -126,10 +126,7 @@ impl Connection {
         let (commands, blocks) = (batch.len(), Vec::with_capacity(batch.len()));
         let waiting = Waiting { mark, commands, blocks, error: None, reply };
         let run = async {
-            self.requests
-                .send(Request { line, waiting })
-                .await
-                .map_err(|_| TmuxError::Lost)?;
+            self.requests.send(Request { line, waiting }).await.map_err(|_| TmuxError::Lost)?;
             answer.await.map_err(|_| TmuxError::Lost)?
         };
         let run = timeout(patience, run).await;

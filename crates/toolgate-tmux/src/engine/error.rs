@@ -51,11 +51,11 @@ impl From<TmuxError> for Failure {
     fn from(error: TmuxError) -> Self {
         let message = error.to_string();
         match error {
-            TmuxError::Refused(said) => missing(&said).unwrap_or_else(|| {
-                Self::tool("LibTmuxException", format!("tmux error: {said}"))
-            }),
-            TmuxError::NoServer => Self::tool("TmuxServerNotRunning", message)
-                .suggest("Call list_servers for the servers that run, or create_session to start one."),
+            TmuxError::Refused(said) => missing(&said)
+                .unwrap_or_else(|| Self::tool("LibTmuxException", format!("tmux error: {said}"))),
+            TmuxError::NoServer => Self::tool("TmuxServerNotRunning", message).suggest(
+                "Call list_servers for the servers that run, or create_session to start one.",
+            ),
             TmuxError::TimedOut { .. } => Self::new(Code::TimedOut, message)
                 .ran(Ran::Maybe)
                 .suggest("Call it again when tmux answers; what was asked may still happen."),

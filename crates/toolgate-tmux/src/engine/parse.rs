@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn blocks_hold_lines_and_end_with_their_own_guard() {
-        let text = "%begin 1 2 1\na\n%end 1 3 1\n\n%output %0 x\n%end 1 2 1\n%begin 1 5 0\n%error 1 5 0";
+        let text =
+            "%begin 1 2 1\na\n%end 1 3 1\n\n%output %0 x\n%end 1 2 1\n%begin 1 5 0\n%error 1 5 0";
         assert_eq!(
             all(text),
             [block(false, true, "a\n%end 1 3 1\n\n%output %0 x"), block(true, false, "")]

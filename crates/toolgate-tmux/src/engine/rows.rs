@@ -121,7 +121,9 @@ impl Listing {
         let row = |(at, values): (usize, &[&str])| {
             let mut values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
             // A row begins after the newline that ends the one before.
-            if at > 0 && let Some(first) = values.first_mut() {
+            if at > 0
+                && let Some(first) = values.first_mut()
+            {
                 *first = first.strip_prefix('\n').unwrap_or(first).to_owned();
             }
             Row { fields: self.fields, values }

@@ -30,6 +30,23 @@ pub struct Identity {
     pub version: String,
 }
 
+impl Identity {
+    /// What to ask for.
+    pub const FORMAT: &str = "#{pid} #{start_time} #{version} #{socket_path}";
+
+    /// Reads the answer.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.splitn(4, ' ');
+        Some(Self {
+            pid: words.next()?.parse().ok()?,
+            started: words.next()?.parse().ok()?,
+            version: words.next()?.to_owned(),
+            socket: words.next()?.to_owned(),
+        })
+    }
+}
+
 /// A tmux server, which may be down, come and go.
 #[derive(Debug)]
 pub struct Server {
@@ -90,6 +107,15 @@ impl Server {
         kind: Kind<'_>,
         fields: &'static [&'static str],
     ) -> Result<Vec<Row>, TmuxError> {
+        Ok(kind.once_each(self.each(kind, fields).await?))
+    }
+
+    /// The same as tmux lists them: what is linked into several sessions, once for each.
+    pub async fn each(
+        &self,
+        kind: Kind<'_>,
+        fields: &'static [&'static str],
+    ) -> Result<Vec<Row>, TmuxError> {
         let listing = Listing::new(fields);
         let command = kind.command().option("-F", listing.format());
         let printed = self.ask(Batch::read([command])).await?;
@@ -97,7 +123,7 @@ impl Server {
         for row in &mut rows {
             self.uncount(row).await;
         }
-        Ok(kind.once_each(rows))
+        Ok(rows)
     }
 
     /// Makes something with a command that prints what it made (`-P -F`).
@@ -122,7 +148,8 @@ impl Server {
             return;
         };
         let main = self.link.lock().await.as_ref().and_then(|link| link.connection.session());
-        let ours = usize::from(main.as_deref() == Some(&*session)) + self.watching.attached(&session);
+        let ours =
+            usize::from(main.as_deref() == Some(&*session)) + self.watching.attached(&session);
         row.reduce("session_attached", ours);
     }
 
@@ -166,10 +193,9 @@ impl Server {
             Err(TmuxError::Refused(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let format = "#{pid} #{start_time} #{version} #{socket_path}";
-        let ask = Command::new("display-message").flag("-p").argument(format);
+        let ask = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
         let printed = connection.run(&Batch::read([ask]), self.patience).await?.pop();
-        let identity = identity(&text(printed.unwrap_or_default()));
+        let identity = Identity::parse(&text(printed.unwrap_or_default()));
         let identity = identity.ok_or(TmuxError::Garbled("it does not say who it is"))?;
         let opened = Link { connection, identity: Arc::new(identity) };
         *link = Some(opened.clone());
@@ -184,16 +210,6 @@ impl Server {
         }
         Ok(printed)
     }
-}
-
-fn identity(text: &str) -> Option<Identity> {
-    let mut words = text.splitn(4, ' ');
-    Some(Identity {
-        pid: words.next()?.parse().ok()?,
-        started: words.next()?.parse().ok()?,
-        version: words.next()?.to_owned(),
-        socket: words.next()?.to_owned(),
-    })
 }
 
 /// Bytes of tmux as text. What is not UTF-8 becomes U+FFFD.

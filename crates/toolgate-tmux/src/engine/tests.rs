@@ -57,7 +57,20 @@ fn runtime() -> tokio::runtime::Runtime {
 fn any_text_comes_back_as_it_went() {
     let (private, runtime) = (Private::start("quote"), runtime());
     let server = private.server();
-    let fixed = ["-a", "--", "a;", "\\;", ";", "~", "$HOME", "#(x)", "\"'\\", "\n\n", "é\u{1b}[1m\t\r", "%end 1 2 1"];
+    let fixed = [
+        "-a",
+        "--",
+        "a;",
+        "\\;",
+        ";",
+        "~",
+        "$HOME",
+        "#(x)",
+        "\"'\\",
+        "\n\n",
+        "é\u{1b}[1m\t\r",
+        "%end 1 2 1",
+    ];
     let round_trip = |text: &str| {
         let option = Command::new("set-option").flag("-g").end().argument("@x").argument(text);
         let buffer = Command::new("set-buffer").option("-b", "x").end().argument(text);
@@ -69,9 +82,8 @@ fn any_text_comes_back_as_it_went() {
         assert_eq!(private.output(&["show-buffer", "-b", "x"]), text, "a buffer");
     };
     fixed.iter().for_each(|text| round_trip(text));
-    let texts = any::<String>().prop_filter("none is no buffer", |text| {
-        !text.contains('\0') && !text.is_empty()
-    });
+    let texts = any::<String>()
+        .prop_filter("none is no buffer", |text| !text.contains('\0') && !text.is_empty());
     let config = ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() };
     let run = TestRunner::new(config).run(&texts, |text| {
         round_trip(&text);

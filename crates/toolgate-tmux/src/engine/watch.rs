@@ -77,7 +77,9 @@ impl Watch {
     pub async fn next(&mut self) -> Wake {
         loop {
             match self.news.recv().await {
-                Ok(News::Output { pane, bytes }) if pane == self.pane => return Wake::Output(bytes),
+                Ok(News::Output { pane, bytes }) if pane == self.pane => {
+                    return Wake::Output(bytes);
+                }
                 Ok(News::Mode { pane } | News::Paused { pane }) if pane == self.pane => {
                     return Wake::Changed;
                 }
