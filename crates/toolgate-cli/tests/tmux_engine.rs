@@ -23,7 +23,11 @@ fn client(tmux: &Tmux) -> u32 {
 fn one_client_serves_all_calls_and_is_seen_nowhere() {
     let tmux = Tmux::start();
     let layout = tmux.format("#{window_layout} #{window_name}");
-    let mut session = tmux.serve(&[]);
+    let environment = tmux.run(&["show-environment", "-t", "one"]);
+    let mut session = tmux.serve_in(&[], |command| {
+        // Whoever attaches brings this along, unless they ask not to.
+        command.env("DISPLAY", "toolgate:1");
+    });
     let ids: Vec<i64> = (0..20).map(|_| session.post_call("list_sessions", json!({}))).collect();
     for id in ids {
         let answer = session.answer(id);
@@ -34,6 +38,7 @@ fn one_client_serves_all_calls_and_is_seen_nowhere() {
     assert_eq!(client(&tmux), first);
     assert_eq!(tmux.format("#{window_layout} #{window_name}"), layout);
     assert_eq!(tmux.run(&["list-sessions", "-F", "#{session_name}"]), "one");
+    assert_eq!(tmux.run(&["show-environment", "-t", "one"]), environment);
 }
 
 #[test]

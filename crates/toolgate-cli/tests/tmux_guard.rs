@@ -26,7 +26,7 @@ fn call(
 }
 
 fn refused(answer: &Value) -> bool {
-    answer["result"]["_meta"]["error_type"] == "SelfKillRefused"
+    answer.pointer("/result/_meta/error_type") == Some(&json!("SelfKillRefused"))
 }
 
 #[test]

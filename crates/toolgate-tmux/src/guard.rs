@@ -61,13 +61,8 @@ impl Guard {
         if !self.is_inside(server, &identity) {
             return Ok(());
         }
-        let rows = match victim {
-            Victim::Server => Vec::new(),
-            _ => {
-                let fields = &["pane_id", "window_id", "session_id", "pane_pid"];
-                server.each(Kind::Panes(None), fields).await?
-            }
-        };
+        let fields = &["pane_id", "window_id", "session_id", "pane_pid"];
+        let rows = server.each(Kind::Panes(None), fields).await?;
         if self.is_hit(&rows, victim) { Err(refused(victim, doing)) } else { Ok(()) }
     }
 

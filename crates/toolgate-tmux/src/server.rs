@@ -130,9 +130,9 @@ impl ServerHandler for Tmux {
 pub struct NotServed(String);
 
 /// Serves one client over standard input and output, until it closes them.
-pub async fn serve_stdio(server: Governed<Tmux>) -> Result<(), NotServed> {
+pub async fn serve_stdio(tmux: Governed<Tmux>) -> Result<(), NotServed> {
     let transport = rmcp::transport::io::stdio_pipes();
-    let served = match rmcp::ServiceExt::serve(server, transport).await {
+    let served = match rmcp::ServiceExt::serve(tmux, transport).await {
         Ok(served) => served,
         // A client that goes without a word has not been failed.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

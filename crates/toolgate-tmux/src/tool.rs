@@ -183,7 +183,7 @@ pub trait Reply: Send {
 
 impl Reply for String {
     fn schema() -> JsonObject {
-        wrapped(json!({ "type": "string" }))
+        wrapped(&json!({ "type": "string" }))
     }
 
     fn into_result(self) -> CallToolResult {
@@ -193,7 +193,7 @@ impl Reply for String {
 
 impl<T: Serialize + JsonSchema + Send> Reply for Vec<T> {
     fn schema() -> JsonObject {
-        wrapped(json!({ "type": "array", "items": output::<T>() }))
+        wrapped(&json!({ "type": "array", "items": output::<T>() }))
     }
 
     fn into_result(self) -> CallToolResult {
@@ -228,7 +228,7 @@ fn result(text: String, structured: Value, wrapped: bool) -> CallToolResult {
     result
 }
 
-fn wrapped(inner: Value) -> JsonObject {
+fn wrapped(inner: &Value) -> JsonObject {
     let schema = json!({
         "type": "object",
         "properties": { "result": inner },

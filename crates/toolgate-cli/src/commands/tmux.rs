@@ -51,15 +51,15 @@ impl TmuxCommand {
         };
         let socket = socket(self.socket_name, self.socket_path);
         let options = Options { binary: self.tmux_bin, socket, patience: self.deadline };
-        let (server, stack) = Tmux::new(options).governed(settings)?;
+        let (tmux, stack) = Tmux::new(options).governed(settings)?;
         let runtime = super::runtime()?;
-        let served = runtime.block_on(toolgate_tmux::serve_stdio(server));
+        let ended = runtime.block_on(toolgate_tmux::serve_stdio(tmux));
         if let Some(audit) = &stack.audit {
             audit.close(Duration::from_secs(1));
         }
         // A read of a terminal that never ends must not keep us.
         runtime.shutdown_background();
-        served?;
+        ended?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -81,7 +81,8 @@ impl Connection {
         patience: Duration,
     ) -> Result<Self, TmuxError> {
         let mut command = program.command();
-        command.args(["-C", "attach-session", "-f", flags]);
+        // `-N`: to look for a server must not start one. `-E`: our environment is not the session's.
+        command.args(["-N", "-C", "attach-session", "-E", "-f", flags]);
         if let Some(session) = session {
             command.args(["-t", session]);
         }

@@ -31,13 +31,10 @@ impl Program {
     ) -> Result<Vec<u8>, TmuxError> {
         let mut process = self.command();
         process.args(batch.arguments()?).stdin(Stdio::null()).kill_on_drop(true);
-        let output = match timeout(patience, process.output()).await {
-            Ok(output) => output.map_err(|_| TmuxError::NoBinary)?,
-            Err(_) => {
-                let command = batch.name().to_owned();
-                return Err(TmuxError::TimedOut { command, after: patience });
-            }
-        };
+        let output = timeout(patience, process.output()).await.map_err(|_| {
+            TmuxError::TimedOut { command: batch.name().to_owned(), after: patience }
+        })?;
+        let output = output.map_err(|_| TmuxError::NoBinary)?;
         if output.status.success() {
             let mut printed = output.stdout;
             printed.pop_if(|last| *last == b'\n');

@@ -81,7 +81,9 @@ fn any_text_comes_back_as_it_went() {
         // By a process: to a control client, `show-buffer` writes backslashes and control characters escaped.
         assert_eq!(private.output(&["show-buffer", "-b", "x"]), text, "a buffer");
     };
-    fixed.iter().for_each(|text| round_trip(text));
+    for text in fixed {
+        round_trip(text);
+    }
     let texts = any::<String>()
         .prop_filter("none is no buffer", |text| !text.contains('\0') && !text.is_empty());
     let config = ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() };

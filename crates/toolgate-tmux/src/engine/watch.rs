@@ -32,16 +32,15 @@ impl Watching {
         patience: Duration,
     ) -> Result<Watch, TmuxError> {
         let known = self.clients().get(session).and_then(Weak::upgrade);
-        let client = match known.filter(|client| !client.is_closed()) {
-            Some(client) => client,
-            None => {
-                let client = Connection::open(program, Some(session), "ignore-size", patience);
-                let client = Arc::new(client.await?);
-                let mut clients = self.clients();
-                clients.retain(|_, client| client.strong_count() > 0);
-                clients.insert(session.to_owned(), Arc::downgrade(&client));
-                client
-            }
+        let client = if let Some(client) = known.filter(|client| !client.is_closed()) {
+            client
+        } else {
+            let client = Connection::open(program, Some(session), "ignore-size", patience);
+            let client = Arc::new(client.await?);
+            let mut clients = self.clients();
+            clients.retain(|_, client| client.strong_count() > 0);
+            clients.insert(session.to_owned(), Arc::downgrade(&client));
+            client
         };
         Ok(Watch { news: client.news(), pane: pane.into(), _client: client })
     }
