@@ -1,5 +1,7 @@
 //! The connection of `toolgate tmux` to tmux: kept, lost, found again, and never in the way.
 
+#![expect(clippy::unwrap_used, reason = "also in the functions that the tests share")]
+
 mod harness;
 
 use harness::{
@@ -82,7 +84,7 @@ fn a_server_that_hangs_is_told_of_and_used_again_when_it_goes_on() {
     structured(&session.call("list_sessions", json!({})));
     signal(pid, Signal::STOP);
     let hanging = session.call("list_sessions", json!({}));
-    let again = session.call("capture_pane", json!({"pane_id": "%0"}));
+    let again = session.call("send_keys", json!({"keys": "echo too-late", "pane_id": "%0"}));
     signal(pid, Signal::CONT);
     assert_eq!(
         text(&hanging).lines().next(),
@@ -90,7 +92,12 @@ fn a_server_that_hangs_is_told_of_and_used_again_when_it_goes_on() {
     );
     assert_eq!(hanging["result"]["_meta"]["code"], "TIMED_OUT");
     assert_eq!(again["result"]["_meta"]["code"], "TIMED_OUT", "{again}");
-    structured(&session.call("capture_pane", json!({"pane_id": "%0"})));
+    assert!(text(&again).ends_with("tmux was not asked."), "{again}");
+    structured(&session.call("send_keys", json!({"keys": "echo in-time", "pane_id": "%0"})));
+    let screen = |tmux: &Tmux| tmux.run(&["capture-pane", "-p"]);
+    tmux.until("typed", |tmux| screen(tmux).lines().any(|line| line == "in-time"));
+    assert!(!screen(&tmux).contains("too-late"), "it was said to have failed");
+    assert_eq!(tmux.pid(), pid, "tmux lives");
 }
 
 #[test]
@@ -116,4 +123,21 @@ fn aliases_of_the_user_do_not_mix_up_answers() {
     assert_eq!(listed["result"]["isError"], true, "what cannot be told apart is refused: {listed}");
     let windows = session.call("list_windows", json!({}));
     assert_eq!(structured(&windows)["result"][0]["window_id"], "@0");
+}
+
+#[test]
+fn a_server_that_hangs_from_the_start_is_waited_for_by_one_client() {
+    let tmux = Tmux::start();
+    let pid = tmux.pid();
+    let mut session = tmux.serve(&["--deadline", "300ms"]);
+    signal(pid, Signal::STOP);
+    let ids: Vec<i64> = (0..20).map(|_| session.post_call("list_sessions", json!({}))).collect();
+    let answers: Vec<_> = ids.into_iter().map(|id| session.answer(id)).collect();
+    signal(pid, Signal::CONT);
+    for answer in answers {
+        assert_eq!(answer["result"]["_meta"]["code"], "TIMED_OUT", "{answer}");
+    }
+    structured(&session.call("list_sessions", json!({})));
+    client(&tmux);
+    assert_eq!(tmux.pid(), pid, "tmux lives");
 }

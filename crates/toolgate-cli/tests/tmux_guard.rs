@@ -92,9 +92,9 @@ fn a_scrubbed_environment_hides_nothing() {
     ];
     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
     std::fs::write(&asked, lines.join("\n") + "\n").unwrap();
-    // In a pane of session `one`, without TMUX. The input stays open until the last answer is there.
+    // In a pane of session `one`, without TMUX. The input stays open until both answers are there.
     let script = format!(
-        "(cat {asked}; until grep -q '\"id\":3' {answered}; do :; done) | env -i PATH=\"$PATH\" {toolgate} tmux \
+        "(cat {asked}; until grep -q '\"id\":2' {answered} && grep -q '\"id\":3' {answered}; do :; done) | env -i PATH=\"$PATH\" {toolgate} tmux \
          --audit off --safety destructive --socket-name {name} > {answered}",
         asked = asked.display(),
         answered = answered.display(),
@@ -111,7 +111,7 @@ fn a_scrubbed_environment_hides_nothing() {
     let mut said = String::new();
     tmux.until("answered", |_| {
         said = std::fs::read_to_string(&answered).unwrap_or_default();
-        said.contains("\"id\":3")
+        said.ends_with('\n') && said.contains("\"id\":2") && said.contains("\"id\":3")
     });
     let answers: Vec<Value> =
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -30,8 +30,10 @@ impl Tmux {
         tmux
     }
 
+    /// Starts the server. One that is just ending may still be in the way.
     pub fn boot(&self) {
-        self.run(&["new-session", "-d", "-s", "one", "-x", "120", "-y", "40", "bash --norc"]);
+        let session = ["new-session", "-d", "-s", "one", "-x", "120", "-y", "40", "bash --norc"];
+        self.until("started", |tmux| tmux.output(&session).status.success());
     }
 
     pub fn output(&self, arguments: &[&str]) -> Output {

@@ -12,8 +12,9 @@ use std::{
 
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    process::{Child, ChildStdin, ChildStdout},
-    sync::{broadcast, mpsc, oneshot},
+    process::{ChildStdin, ChildStdout},
+    sync::{broadcast, mpsc, oneshot, watch},
+    task::AbortHandle,
     time::timeout,
 };
 
@@ -42,8 +43,14 @@ pub(crate) struct Connection {
     requests: mpsc::Sender<Request>,
     shared: Arc<Shared>,
     news: broadcast::Sender<News>,
-    /// Its end ends the client: the pipe is closed, and the process killed.
-    _child: Child,
+    /// Holds the client's standard input: the client ends when that does.
+    writer: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.writer.abort();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +58,8 @@ struct Shared {
     waiting: Mutex<VecDeque<Waiting>>,
     session: Mutex<Option<Arc<str>>>,
     closed: AtomicBool,
+    /// Whether somebody waited in vain, and nothing was answered since.
+    hangs: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
@@ -73,12 +82,12 @@ struct Waiting {
 impl Connection {
     /// Attaches a client that shows nothing and has no size, to a session or to the one used last.
     ///
-    /// `Refused` means that tmux lets nobody attach: there is no session.
+    /// `Refused` means that tmux lets nobody attach: there is no session. It has no deadline: tmux 3.3a has crashed
+    /// when clients came and went while it hung, so whoever is tired of waiting leaves this to wait.
     pub(crate) async fn open(
         program: &Program,
         session: Option<&str>,
         flags: &str,
-        patience: Duration,
     ) -> Result<Self, TmuxError> {
         let mut command = program.command();
         // `-N`: to look for a server must not start one. `-E`: our environment is not the session's.
@@ -87,10 +96,12 @@ impl Connection {
             command.args(["-t", session]);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.kill_on_drop(true).spawn().map_err(|_| TmuxError::NoBinary)?;
+        let mut child = command.spawn().map_err(|_| TmuxError::NoBinary)?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(TmuxError::NoBinary);
         };
+        // Never killed: it ends by itself when its input does, as it also will if we are killed.
+        tokio::spawn(async move { child.wait().await });
         let shared = Arc::new(Shared::default());
         let (requests, queue) = mpsc::channel(QUEUE);
         let (news, mut attached) = broadcast::channel(NEWS);
@@ -108,13 +119,10 @@ impl Connection {
                 }
             }
         };
-        timeout(patience, ready).await.map_err(|_| TmuxError::TimedOut {
-            command: "attach-session".to_owned(),
-            after: patience,
-        })??;
+        ready.await?;
         drop(attached);
-        tokio::spawn(write(stdin, queue, Arc::clone(&shared)));
-        Ok(Self { requests, shared, news, _child: child })
+        let writer = tokio::spawn(write(stdin, queue, Arc::clone(&shared))).abort_handle();
+        Ok(Self { requests, shared, news, writer })
     }
 
     /// Runs a list of commands and gives what each of them printed.
@@ -126,15 +134,19 @@ impl Connection {
         let (reply, answer) = oneshot::channel();
         let (commands, blocks) = (batch.len(), Vec::with_capacity(batch.len()));
         let waiting = Waiting { mark, commands, blocks, error: None, reply };
+        let sent = AtomicBool::new(false);
         let run = async {
-            self.requests.send(Request { line, waiting }).await.map_err(|_| TmuxError::Lost)?;
+            self.shared.answering().await;
+            sent.store(true, Relaxed);
+            let request = Request { line, waiting };
+            self.requests.send(request).await.map_err(|_| TmuxError::Lost)?;
             answer.await.map_err(|_| TmuxError::Lost)?
         };
         let run = timeout(patience, run).await;
         run.unwrap_or_else(|_| {
-            // Answers come in order: whoever waits behind this one waits in vain.
-            self.shared.close();
-            Err(TmuxError::TimedOut { command: batch.name().to_owned(), after: patience })
+            self.shared.hangs.send_replace(true);
+            let (command, sent) = (batch.name().to_owned(), sent.load(Relaxed));
+            Err(TmuxError::TimedOut { command, after: patience, sent })
         })
     }
 
@@ -166,9 +178,17 @@ async fn write(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Request>, shared
 }
 
 impl Shared {
+    /// Waits while tmux hangs. Nothing more is sent to it then: it would happen long after its caller was told that
+    /// it failed. The connection stays; tmux 3.3a has crashed when clients came and went while it hung.
+    async fn answering(&self) {
+        // It fails if this is gone, which it is not.
+        let _ = self.hangs.subscribe().wait_for(|hangs| !hangs).await;
+    }
+
     /// Nobody waits for what cannot come.
     fn close(&self) {
         self.closed.store(true, Relaxed);
+        self.hangs.send_replace(false);
         lock(&self.waiting).clear();
     }
 }
@@ -223,6 +243,7 @@ impl Reader {
     }
 
     fn block(&self, failed: bool, text: Printed) {
+        self.shared.hangs.send_if_modified(std::mem::take);
         let mut queue = lock(&self.shared.waiting);
         let Some(first) = queue.front_mut() else {
             return;

@@ -14,13 +14,15 @@ pub enum TmuxError {
     /// tmux refused a command; its own words.
     #[error("{0}")]
     Refused(String),
-    /// tmux did not answer in time. What was asked may still happen.
+    /// tmux did not answer in time. What was sent may still happen.
     #[error("tmux {command} did not return within {}s; the tmux server is unresponsive", .after.as_secs_f64())]
     TimedOut {
         /// The first command of the list.
         command: String,
         /// How long it was waited for.
         after: Duration,
+        /// Whether it was sent at all.
+        sent: bool,
     },
     /// The connection broke while an answer was on its way.
     #[error("the connection to tmux broke before it answered")]
@@ -56,6 +58,9 @@ impl From<TmuxError> for Failure {
             TmuxError::NoServer => Self::tool("TmuxServerNotRunning", message).suggest(
                 "Call list_servers for the servers that run, or create_session to start one.",
             ),
+            TmuxError::TimedOut { sent: false, .. } => Self::new(Code::TimedOut, message)
+                .ran(Ran::No)
+                .suggest("Call it again when tmux answers; tmux was not asked."),
             TmuxError::TimedOut { .. } => Self::new(Code::TimedOut, message)
                 .ran(Ran::Maybe)
                 .suggest("Call it again when tmux answers; what was asked may still happen."),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::{sync::Mutex, task::JoinHandle, time::timeout};
 
 use super::{
     command::{Batch, Command},
@@ -52,8 +52,14 @@ impl Identity {
 pub struct Server {
     program: Program,
     patience: Duration,
-    link: Mutex<Option<Link>>,
+    links: Mutex<Links>,
     watching: Watching,
+}
+
+#[derive(Debug, Default)]
+struct Links {
+    open: Option<Link>,
+    opening: Option<JoinHandle<Result<Option<Link>, TmuxError>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +70,7 @@ struct Link {
 
 impl Server {
     pub(super) fn new(program: Program, patience: Duration) -> Self {
-        Self { program, patience, link: Mutex::default(), watching: Watching::default() }
+        Self { program, patience, links: Mutex::default(), watching: Watching::default() }
     }
 
     /// The socket.
@@ -120,9 +126,7 @@ impl Server {
         let command = kind.command().option("-F", listing.format());
         let printed = self.ask(Batch::read([command])).await?;
         let mut rows = listing.rows(&printed)?;
-        for row in &mut rows {
-            self.uncount(row).await;
-        }
+        self.uncount(&mut rows).await;
         Ok(rows)
     }
 
@@ -136,21 +140,19 @@ impl Server {
         let listing = Listing::new(fields);
         let command = arguments(command.flag("-P").option("-F", listing.format()));
         let printed = self.ask(command).await?;
-        let row = listing.rows(&printed)?.pop();
-        let mut row = row.ok_or(TmuxError::Garbled("it made something and did not say what"))?;
-        self.uncount(&mut row).await;
-        Ok(row)
+        let mut rows = listing.rows(&printed)?;
+        self.uncount(&mut rows).await;
+        rows.pop().ok_or(TmuxError::Garbled("it made something and did not say what"))
     }
 
     /// Clients of ours are no users: they are taken off the count of those that are attached.
-    async fn uncount(&self, row: &mut Row) {
-        let Some(session) = row.get("session_id").map(str::to_owned) else {
-            return;
-        };
-        let main = self.link.lock().await.as_ref().and_then(|link| link.connection.session());
-        let ours =
-            usize::from(main.as_deref() == Some(&*session)) + self.watching.attached(&session);
-        row.reduce("session_attached", ours);
+    async fn uncount(&self, rows: &mut [Row]) {
+        let main = self.links.lock().await.open.as_ref().and_then(|link| link.connection.session());
+        for row in rows.iter_mut().filter(|row| row.get("session_attached").is_some()) {
+            let session = row.text("session_id");
+            let ours = usize::from(main.as_deref() == Some(&*session));
+            row.reduce("session_attached", ours + self.watching.attached(&session));
+        }
     }
 
     /// Which server it is, or `None` if none runs or it has no session.
@@ -170,36 +172,30 @@ impl Server {
         self.watching.watch(&self.program, session, pane, self.patience).await
     }
 
-    /// The connection, if there can be one.
+    /// The connection, if there can be one, within the deadline.
     async fn link(&self) -> Result<Option<Link>, TmuxError> {
-        let mut link = self.link.lock().await;
-        if let Some(open) = link.as_ref().filter(|link| !link.connection.is_closed()) {
-            return Ok(Some(open.clone()));
-        }
-        *link = None;
-        if !self.program.socket.is_listened_to().await {
-            return Ok(None);
-        }
-        self.connect(link).await
+        timeout(self.patience, self.linked()).await.unwrap_or_else(|_| {
+            let command = "attach-session".to_owned();
+            Err(TmuxError::TimedOut { command, after: self.patience, sent: false })
+        })
     }
 
-    async fn connect(
-        &self,
-        mut link: MutexGuard<'_, Option<Link>>,
-    ) -> Result<Option<Link>, TmuxError> {
-        let opened = Connection::open(&self.program, None, SILENT, self.patience).await;
-        let connection = match opened {
-            Ok(connection) => Arc::new(connection),
-            Err(TmuxError::Refused(_)) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let ask = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
-        let printed = connection.run(&Batch::read([ask]), self.patience).await?.pop();
-        let identity = Identity::parse(&text(printed.unwrap_or_default()));
-        let identity = identity.ok_or(TmuxError::Garbled("it does not say who it is"))?;
-        let opened = Link { connection, identity: Arc::new(identity) };
-        *link = Some(opened.clone());
-        Ok(Some(opened))
+    async fn linked(&self) -> Result<Option<Link>, TmuxError> {
+        let mut links = self.links.lock().await;
+        if let Some(open) = links.open.as_ref().filter(|link| !link.connection.is_closed()) {
+            return Ok(Some(open.clone()));
+        }
+        links.open = None;
+        if links.opening.is_none() && !self.program.socket.is_listened_to().await {
+            return Ok(None);
+        }
+        let program = &self.program;
+        let opening = links.opening.get_or_insert_with(|| tokio::spawn(connect(program.clone())));
+        // Whoever gives up here leaves it to the next one.
+        let opened = opening.await;
+        links.opening = None;
+        links.open = opened.map_err(|_| TmuxError::Lost)??;
+        Ok(links.open.clone())
     }
 
     /// Without a connection each command has a process, so that their answers stay apart.
@@ -210,6 +206,20 @@ impl Server {
         }
         Ok(printed)
     }
+}
+
+/// Attaches and asks who is there. Those who wait for it have deadlines.
+async fn connect(program: Program) -> Result<Option<Link>, TmuxError> {
+    let connection = match Connection::open(&program, None, SILENT).await {
+        Ok(connection) => Arc::new(connection),
+        Err(TmuxError::Refused(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let ask = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
+    let printed = connection.run(&Batch::read([ask]), Duration::MAX).await?.pop();
+    let identity = Identity::parse(&text(printed.unwrap_or_default()));
+    let identity = identity.ok_or(TmuxError::Garbled("it does not say who it is"))?;
+    Ok(Some(Link { connection, identity: Arc::new(identity) }))
 }
 
 /// Bytes of tmux as text. What is not UTF-8 becomes U+FFFD.

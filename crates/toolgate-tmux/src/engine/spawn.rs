@@ -32,7 +32,7 @@ impl Program {
         let mut process = self.command();
         process.args(batch.arguments()?).stdin(Stdio::null()).kill_on_drop(true);
         let output = timeout(patience, process.output()).await.map_err(|_| {
-            TmuxError::TimedOut { command: batch.name().to_owned(), after: patience }
+            TmuxError::TimedOut { command: batch.name().to_owned(), after: patience, sent: true }
         })?;
         let output = output.map_err(|_| TmuxError::NoBinary)?;
         if output.status.success() {

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::{
+    sync::broadcast::{Receiver, error::RecvError},
+    time::timeout,
+};
 
 use super::{connection::Connection, error::TmuxError, parse::News, spawn::Program};
 
@@ -35,8 +38,13 @@ impl Watching {
         let client = if let Some(client) = known.filter(|client| !client.is_closed()) {
             client
         } else {
-            let client = Connection::open(program, Some(session), "ignore-size", patience);
-            let client = Arc::new(client.await?);
+            let client = Connection::open(program, Some(session), "ignore-size");
+            let client = timeout(patience, client).await.map_err(|_| TmuxError::TimedOut {
+                command: "attach-session".to_owned(),
+                after: patience,
+                sent: false,
+            })?;
+            let client = Arc::new(client?);
             let mut clients = self.clients();
             clients.retain(|_, client| client.strong_count() > 0);
             clients.insert(session.to_owned(), Arc::downgrade(&client));
