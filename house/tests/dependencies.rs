@@ -17,10 +17,18 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("toolgate", &["toolgate-wire"]),
     ("toolgate-rmcp", &["toolgate", "toolgate-wire"]),
     ("toolgate-store", &["toolgate", "toolgate-wire"]),
+    ("toolgate-tmux", &["toolgate", "toolgate-rmcp", "toolgate-wire"]),
     ("toolgate-gateway", &["toolgate", "toolgate-wire", "toolgate-store"]),
     (
         "toolgate-cli",
-        &["toolgate", "toolgate-wire", "toolgate-gateway", "toolgate-rmcp", "toolgate-store"],
+        &[
+            "toolgate",
+            "toolgate-wire",
+            "toolgate-gateway",
+            "toolgate-rmcp",
+            "toolgate-store",
+            "toolgate-tmux",
+        ],
     ),
     ("house", &[]),
 ];

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand, builder::styling};
 
 use crate::commands::{
     audit::AuditCommand, chain::Chain, check::Check, completions::Completions,
-    config::ConfigCommand, log::Log, why::Why, wrap::Wrap,
+    config::ConfigCommand, log::Log, tmux::TmuxCommand, why::Why, wrap::Wrap,
 };
 
 const STYLES: styling::Styles = styling::Styles::styled()
@@ -31,6 +31,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Wrap(Box<Wrap>),
+    Tmux(Box<TmuxCommand>),
     Chain(Box<Chain>),
     Check(Box<Check>),
     Why(Box<Why>),

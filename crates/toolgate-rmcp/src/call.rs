@@ -14,6 +14,7 @@ use toolgate_wire::Json;
 use crate::{
     Governed,
     kept::{Kept, same},
+    raise::Raised,
     request::off_path,
     trace,
     unwind::{Panicked, caught},
@@ -114,13 +115,21 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         }
         // A layer that gives the call up drops this future: whatever the tool set going hears of it.
         let guard = context.ct.clone().drop_guard();
+        let raised = Raised::default();
+        context.extensions.insert(raised.clone());
         let answer = caught(async { self.governed.handler.call_tool(params, context).await }).await;
         guard.disarm();
         let Ok(answer) = answer else {
             let name = call.id().name();
             return Failure::internal(format!("Tool '{name}' panicked")).into();
         };
-        self.outcome(cx, call, answer).await
+        match (raised.take(), &answer) {
+            (Some(failure), Err(_)) => {
+                let outcome = Outcome::failed(failure);
+                if cx.cancel().is_cancelled() { given_up(&outcome) } else { outcome }
+            }
+            _ => self.outcome(cx, call, answer).await,
+        }
     }
 
     async fn outcome(

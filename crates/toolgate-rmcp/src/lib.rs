@@ -7,9 +7,11 @@ mod governed;
 mod handler;
 mod kept;
 mod list;
+mod raise;
 mod request;
 mod trace;
 mod unwind;
 mod wire;
 
 pub use governed::Governed;
+pub use raise::raise;

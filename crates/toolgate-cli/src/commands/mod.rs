@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod keep_server;
 pub(crate) mod log;
+pub(crate) mod tmux;
 pub(crate) mod why;
 pub(crate) mod wrap;
 
@@ -20,6 +21,7 @@ use crate::{arguments::Command, overlay::Overlay};
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Wrap(wrap) => wrap.run(),
+        Command::Tmux(tmux) => tmux.run(),
         Command::Chain(chain) => chain.run(),
         Command::Check(check) => check.run(),
         Command::Why(why) => why.run(),

@@ -11,6 +11,7 @@
 )]
 
 pub mod governed;
+pub mod tmux;
 
 use std::{
     collections::HashMap,

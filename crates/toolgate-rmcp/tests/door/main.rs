@@ -9,6 +9,7 @@ mod explicit;
 mod listener;
 mod offers;
 mod parity;
+mod raised;
 mod readme;
 mod records;
 mod refusals;

@@ -1,0 +1,74 @@
+//! `toolgate tmux`
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::Args;
+use toolgate::{Tier, middleware::audit::Target, settings::Settings};
+use toolgate_tmux::{Options, Tmux, engine::Socket};
+
+use crate::overlay::state_folder;
+
+/// Give an agent a terminal: a governed tmux server, over stdio
+///
+/// Speaks MCP over stdio and asks tmux over one connection. Names, arguments and results of the tools are those of
+/// libtmux-mcp, and so are the variables. Tools above the safety tier are hidden and refused; what would end the
+/// pane that this runs in is refused; every call is recorded.
+#[derive(Debug, Args)]
+#[command(after_help = "Example, in the config of an MCP client:\n  \
+    { \"mcpServers\": { \"tmux\": { \"command\": \"toolgate\", \"args\": [\"tmux\", \"--safety\", \"readonly\"] } } }")]
+pub(crate) struct TmuxCommand {
+    /// Allow tools up to this tier: readonly, mutating or destructive. Others are hidden and refused
+    #[arg(long, value_name = "TIER", env = "LIBTMUX_SAFETY", default_value = "mutating")]
+    safety: Tier,
+
+    /// The tmux server of calls that name none, by the name of its socket, as tmux -L [env: `LIBTMUX_SOCKET`]
+    #[arg(long, value_name = "NAME", conflicts_with = "socket_path")]
+    socket_name: Option<String>,
+
+    /// The same by the path of its socket, as tmux -S [env: `LIBTMUX_SOCKET_PATH`]
+    #[arg(long, value_name = "PATH")]
+    socket_path: Option<PathBuf>,
+
+    /// The tmux program
+    #[arg(long, value_name = "PROGRAM", env = "LIBTMUX_TMUX_BIN", default_value = "tmux")]
+    tmux_bin: OsString,
+
+    /// How long tmux may take to answer
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = toolgate::duration::parse)]
+    deadline: Duration,
+
+    /// Where the audit goes: a file, `stderr` or `off` [default: toolgate/audit.jsonl in the state folder]
+    #[arg(long, value_name = "FILE", env = "TOOLGATE_AUDIT")]
+    audit: Option<String>,
+}
+
+impl TmuxCommand {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let mut settings = Settings { safety: Some(self.safety), ..Settings::default() };
+        settings.audit.file = match &self.audit {
+            Some(target) => Target::from(target.as_str()),
+            None => Target::File(state_folder()?.join("audit.jsonl")),
+        };
+        let socket = socket(self.socket_name, self.socket_path);
+        let options = Options { binary: self.tmux_bin, socket, patience: self.deadline };
+        let (tmux, stack) = Tmux::new(options).governed(settings)?;
+        let runtime = super::runtime()?;
+        let ended = runtime.block_on(toolgate_tmux::serve_stdio(tmux));
+        if let Some(audit) = &stack.audit {
+            audit.close(Duration::from_secs(1));
+        }
+        // A read of a terminal that never ends must not keep us.
+        runtime.shutdown_background();
+        ended?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The command line wins over the environment, and there the path over the name, as in libtmux-mcp.
+fn socket(name: Option<String>, path: Option<PathBuf>) -> Socket {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let given = path.map(Socket::Path).or_else(|| name.map(Socket::Name));
+    let path = || Some(Socket::Path(variable("LIBTMUX_SOCKET_PATH")?.into()));
+    let name = || Some(Socket::Name(variable("LIBTMUX_SOCKET")?.to_string_lossy().into_owned()));
+    given.or_else(path).or_else(name).unwrap_or_else(Socket::ambient)
+}

@@ -1,0 +1,103 @@
+//! A tmux server on a private socket, and `toolgate tmux` in front of it.
+
+use std::{
+    process::{Command, Output},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::Instant,
+};
+
+use serde_json::Value;
+
+use super::{PATIENCE, Session, toolgate};
+
+/// A private tmux server, gone at the end, also after a panic.
+pub struct Tmux {
+    pub name: String,
+}
+
+impl Tmux {
+    /// A name on which nobody listens yet.
+    pub fn down() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Relaxed);
+        Self { name: format!("tg-test-{}-{count}", std::process::id()) }
+    }
+
+    /// A server with one session `one`, one pane, a plain shell in it.
+    pub fn start() -> Self {
+        let tmux = Self::down();
+        tmux.boot();
+        tmux
+    }
+
+    /// Starts the server. One that is just ending may still be in the way.
+    pub fn boot(&self) {
+        let session = ["new-session", "-d", "-s", "one", "-x", "120", "-y", "40", "bash --norc"];
+        self.until("started", |tmux| tmux.output(&session).status.success());
+    }
+
+    pub fn output(&self, arguments: &[&str]) -> Output {
+        let mut tmux = Command::new("tmux");
+        tmux.args(["-u", "-L", &self.name, "-f", "/dev/null"]).args(arguments);
+        tmux.env_remove("TMUX").env_remove("TMUX_PANE").env("PS1", "$ ").output().unwrap()
+    }
+
+    /// What a command prints.
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let output = self.output(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {errors}");
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    pub fn format(&self, format: &str) -> String {
+        self.run(&["display-message", "-p", format])
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.format("#{pid}").parse().unwrap()
+    }
+
+    pub fn serve(&self, options: &[&str]) -> Session {
+        self.serve_in(options, |_| {})
+    }
+
+    /// `toolgate tmux` for this server, with something done to the environment first.
+    pub fn serve_in(&self, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Session {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(toolgate());
+        command.args(["tmux", "--audit"]).arg(folder.path().join("audit.jsonl")).args(options);
+        command.env_remove("TMUX").env_remove("TMUX_PANE").env("LIBTMUX_SOCKET", &self.name);
+        prepare(&mut command);
+        let mut session = Session::spawn(command, folder);
+        session.initialize();
+        session
+    }
+
+    /// Waits until something holds. tmux has no event for what a shell does.
+    pub fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds(self) {
+            let screen = self.output(&["capture-pane", "-p"]);
+            let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+            assert!(Instant::now() < deadline, "not {what}; the screen: {screen}");
+        }
+    }
+
+    /// How many control clients there are.
+    pub fn clients(&self) -> usize {
+        self.run(&["list-clients", "-F", "#{client_name}"]).lines().count()
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        let _ = self.output(&["kill-server"]);
+    }
+}
+
+/// `structuredContent` of a call that went well.
+pub fn structured(answer: &Value) -> &Value {
+    assert_ne!(answer["result"]["isError"], true, "{answer}");
+    &answer["result"]["structuredContent"]
+}

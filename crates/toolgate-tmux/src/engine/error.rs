@@ -1,0 +1,115 @@
+//! What can go wrong between us and tmux.
+
+use std::time::Duration;
+
+use toolgate::{Code, Failure, Ran};
+
+/// Why tmux did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TmuxError {
+    /// Nobody listens on the socket.
+    #[error("no tmux server is running on this socket")]
+    NoServer,
+    /// tmux refused a command; its own words.
+    #[error("{0}")]
+    Refused(String),
+    /// tmux did not answer in time. What was sent may still happen.
+    #[error("tmux {command} did not return within {}s; the tmux server is unresponsive", .after.as_secs_f64())]
+    TimedOut {
+        /// The first command of the list.
+        command: String,
+        /// How long it was waited for.
+        after: Duration,
+        /// Whether it was sent at all.
+        sent: bool,
+    },
+    /// The connection broke while an answer was on its way.
+    #[error("the connection to tmux broke before it answered")]
+    Lost,
+    /// An argument has a NUL.
+    #[error("tmux takes no text with a NUL character")]
+    Nul,
+    /// The program could not be started.
+    #[error("tmux binary not found. Ensure tmux is installed and in PATH.")]
+    NoBinary,
+    /// An answer that makes no sense.
+    #[error("tmux answered in a way that toolgate does not understand: {0}")]
+    Garbled(&'static str),
+    /// An answer that is larger than what is kept in memory.
+    #[error("tmux answered with more than {0} bytes")]
+    TooLarge(usize),
+}
+
+impl TmuxError {
+    /// Whether tmux refused, and said this in its words.
+    #[must_use]
+    pub fn says(&self, words: &str) -> bool {
+        matches!(self, Self::Refused(said) if said.contains(words))
+    }
+}
+
+impl From<TmuxError> for Failure {
+    fn from(error: TmuxError) -> Self {
+        let message = error.to_string();
+        match error {
+            TmuxError::Refused(said) => missing(&said)
+                .unwrap_or_else(|| Self::tool("LibTmuxException", format!("tmux error: {said}"))),
+            TmuxError::NoServer => Self::tool("TmuxServerNotRunning", message).suggest(
+                "Call list_servers for the servers that run, or create_session to start one.",
+            ),
+            TmuxError::TimedOut { sent: false, .. } => Self::new(Code::TimedOut, message)
+                .ran(Ran::No)
+                .suggest("Call it again when tmux answers; tmux was not asked."),
+            TmuxError::TimedOut { .. } => Self::new(Code::TimedOut, message)
+                .ran(Ran::Maybe)
+                .suggest("Call it again when tmux answers; what was asked may still happen."),
+            TmuxError::Lost => Self::tool("TmuxConnectionLost", message)
+                .ran(Ran::Maybe)
+                .transient()
+                .suggest("Look at what there is before you call it again: it may have happened."),
+            TmuxError::Nul => Self::new(Code::InvalidArguments, message),
+            TmuxError::NoBinary => Self::tool("TmuxCommandNotFound", message).expected(false),
+            TmuxError::Garbled(_) => Self::tool("TmuxProtocolError", message).expected(false),
+            TmuxError::TooLarge(_) => {
+                Self::tool("TmuxReplyTooLarge", message).suggest("Ask for fewer lines.")
+            }
+        }
+    }
+}
+
+/// tmux says in a few ways that a target is not there.
+fn missing(said: &str) -> Option<Failure> {
+    let kinds = [
+        ("can't find pane: ", not_found::pane as fn(&str) -> Failure),
+        ("can't find window: ", not_found::window),
+        ("can't find session: ", not_found::session),
+    ];
+    kinds.iter().find_map(|(words, failure)| Some(failure(said.strip_prefix(words)?)))
+}
+
+/// The words for what is not there, in one place.
+pub mod not_found {
+    use toolgate::Failure;
+
+    /// No such pane.
+    #[must_use]
+    pub fn pane(id: &str) -> Failure {
+        Failure::tool("PaneNotFound", format!("Pane not found: {id}"))
+            .suggest("Call list_panes to discover valid pane ids.")
+    }
+
+    /// No such window.
+    #[must_use]
+    pub fn window(what: &str) -> Failure {
+        Failure::tool("WindowNotFound", format!("Window not found: {what}"))
+            .suggest("Call list_windows to discover valid window ids.")
+    }
+
+    /// No such session.
+    #[must_use]
+    pub fn session(what: &str) -> Failure {
+        Failure::tool("SessionNotFound", format!("Session not found: {what}"))
+            .suggest("Call list_sessions to discover valid sessions.")
+    }
+}

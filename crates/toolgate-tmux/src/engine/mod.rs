@@ -1,0 +1,62 @@
+//! The engine: everything that is said to tmux is said here.
+
+mod command;
+mod connection;
+mod error;
+mod nonce;
+mod parse;
+mod quote;
+mod rows;
+mod server;
+mod socket;
+mod spawn;
+mod watch;
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+pub use command::{Batch, Command};
+pub use connection::Printed;
+pub use error::{TmuxError, not_found};
+pub use quote::no_format;
+pub use rows::{Kind, Row};
+pub use server::{Identity, Server};
+pub use socket::{Socket, folder, listens};
+pub use watch::{Wake, Watch};
+
+/// How long tmux may take to answer.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// All tmux servers that were asked for, by socket.
+#[derive(Debug)]
+pub struct Engine {
+    binary: OsString,
+    patience: Duration,
+    servers: Mutex<HashMap<Socket, Arc<Server>>>,
+}
+
+impl Engine {
+    /// An engine for this tmux program. Nothing is started before it is asked for.
+    #[must_use]
+    pub fn new(binary: impl Into<OsString>, patience: Duration) -> Self {
+        Self { binary: binary.into(), patience, servers: Mutex::default() }
+    }
+
+    /// The server behind a socket.
+    #[must_use]
+    pub fn server(&self, socket: Socket) -> Arc<Server> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = servers.entry(socket).or_insert_with_key(|socket| {
+            let program = spawn::Program { binary: self.binary.clone(), socket: socket.clone() };
+            Arc::new(Server::new(program, self.patience))
+        });
+        Arc::clone(server)
+    }
+}
+
+#[cfg(test)]
+mod tests;

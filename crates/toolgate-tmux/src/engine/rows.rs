@@ -1,0 +1,149 @@
+//! Typed reads: lists of sessions, windows and panes, whatever their names hold.
+
+use std::{collections::HashSet, fmt::Write as _};
+
+use super::{command::Command, error::TmuxError, nonce::nonce};
+
+/// What is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind<'a> {
+    /// All sessions.
+    Sessions,
+    /// All windows, or those of a session (`$1`).
+    Windows(Option<&'a str>),
+    /// All panes, those of a session (`$1`), or those of a window (`@1`).
+    Panes(Option<&'a str>),
+}
+
+impl Kind<'_> {
+    pub(super) fn command(self) -> Command {
+        match self {
+            Self::Sessions => Command::new("list-sessions"),
+            Self::Windows(None) => Command::new("list-windows").flag("-a"),
+            Self::Windows(Some(session)) => Command::new("list-windows").target(session),
+            Self::Panes(None) => Command::new("list-panes").flag("-a"),
+            Self::Panes(Some(id)) => {
+                Command::new("list-panes").flag_if(id.starts_with('$'), "-s").target(id)
+            }
+        }
+    }
+
+    /// tmux lists a window, and its panes, once for each session that it is linked into.
+    pub(super) fn once_each(self, mut rows: Vec<Row>) -> Vec<Row> {
+        let id = match self {
+            Self::Sessions => "session_id",
+            Self::Windows(_) => "window_id",
+            Self::Panes(_) => "pane_id",
+        };
+        let mut seen = HashSet::new();
+        rows.retain(|row| row.get(id).is_none_or(|id| seen.insert(id.to_owned())));
+        rows
+    }
+}
+
+/// One session, window or pane, by field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    fields: &'static [&'static str],
+    values: Vec<String>,
+}
+
+impl Row {
+    /// The value of a field that was asked for.
+    #[must_use]
+    pub fn get(&self, field: &str) -> Option<&str> {
+        let at = self.fields.iter().position(|name| *name == field)?;
+        self.values.get(at).map(String::as_str)
+    }
+
+    /// The value as a text of its own; empty if it was not asked for.
+    #[must_use]
+    pub fn text(&self, field: &str) -> String {
+        self.get(field).unwrap_or_default().to_owned()
+    }
+
+    /// The value, or `None` where tmux has nothing to say.
+    #[must_use]
+    pub fn maybe(&self, field: &str) -> Option<String> {
+        self.get(field).filter(|value| !value.is_empty()).map(str::to_owned)
+    }
+
+    /// The value as a number; 0 if it is none.
+    #[must_use]
+    pub fn number(&self, field: &str) -> i64 {
+        self.get(field).and_then(|value| value.parse().ok()).unwrap_or_default()
+    }
+
+    /// Whether the value is `1`.
+    #[must_use]
+    pub fn is_set(&self, field: &str) -> bool {
+        self.get(field) == Some("1")
+    }
+
+    pub(super) fn reduce(&mut self, field: &str, by: usize) {
+        let at = self.fields.iter().position(|name| *name == field);
+        if let Some(value) = at.and_then(|at| self.values.get_mut(at))
+            && let Ok(count) = value.parse::<usize>()
+        {
+            *value = count.saturating_sub(by).to_string();
+        }
+    }
+}
+
+/// A format whose fields are parted by a mark that no value holds: names and paths may hold anything, newlines
+/// too.
+pub(super) struct Listing {
+    fields: &'static [&'static str],
+    mark: String,
+}
+
+impl Listing {
+    pub(super) fn new(fields: &'static [&'static str]) -> Self {
+        Self { fields, mark: nonce() }
+    }
+
+    pub(super) fn format(&self) -> String {
+        let mut format = String::new();
+        for field in self.fields {
+            // Writing to a string cannot fail.
+            let _ = write!(format, "#{{{field}}}{}", self.mark);
+        }
+        format
+    }
+
+    pub(super) fn rows(&self, printed: &str) -> Result<Vec<Row>, TmuxError> {
+        let mut values = printed.split(&self.mark).collect::<Vec<_>>();
+        // What follows the last mark: nothing.
+        values.pop();
+        if self.fields.is_empty() || !values.len().is_multiple_of(self.fields.len()) {
+            return Err(TmuxError::Garbled("a list has fields that nobody asked for"));
+        }
+        let row = |(at, values): (usize, &[&str])| {
+            let mut values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
+            // A row begins after the newline that ends the one before.
+            if at > 0
+                && let Some(first) = values.first_mut()
+            {
+                *first = first.strip_prefix('\n').unwrap_or(first).to_owned();
+            }
+            Row { fields: self.fields, values }
+        };
+        Ok(values.chunks(self.fields.len()).enumerate().map(row).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_may_hold_anything_but_the_mark() {
+        let listing = Listing { fields: &["a", "b"], mark: "M".to_owned() };
+        assert_eq!(listing.format(), "#{a}M#{b}M");
+        let rows = listing.rows("1Mx\ny\nM\n2M%endM").unwrap();
+        let values: Vec<_> = rows.iter().map(|row| (row.text("a"), row.text("b"))).collect();
+        assert_eq!(values, [("1".into(), "x\ny\n".into()), ("2".into(), "%end".into())]);
+        assert!(listing.rows("1M").is_err());
+        assert_eq!(listing.rows("").unwrap(), []);
+    }
+}

@@ -1,0 +1,67 @@
+//! Variables for what is started in a pane.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toolgate::{Code, Failure, Ran};
+
+use crate::engine::Command;
+
+/// An object, or the JSON text of one.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Environment {
+    /// Values by name.
+    Map(BTreeMap<String, String>),
+    /// The same as JSON text.
+    Text(String),
+}
+
+/// What keeps shells from writing a history, and the values that a caller may give as well.
+const NO_HISTORY: &[(&str, &str)] =
+    &[("HISTFILE", ""), ("fish_history", ""), ("fish_private_mode", "1")];
+
+/// The variables, checked. Values are never repeated in an error.
+pub fn variables(
+    environment: Option<&Environment>,
+    no_history: bool,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let refused = |message: String| Failure::new(Code::InvalidArguments, message).ran(Ran::No);
+    let mut all = match environment {
+        None => BTreeMap::new(),
+        Some(Environment::Map(map)) => map.clone(),
+        Some(Environment::Text(text)) if text.trim().is_empty() => BTreeMap::new(),
+        Some(Environment::Text(text)) => serde_json::from_str(text)
+            .map_err(|_| refused("environment must be a JSON object of strings".to_owned()))?,
+    };
+    if all.keys().any(|name| name.is_empty() || name.contains('=')) {
+        return Err(refused("environment names must not be empty or contain `=`".to_owned()));
+    }
+    if no_history {
+        for (name, value) in NO_HISTORY {
+            let given = all.entry((*name).to_owned()).or_insert_with(|| (*value).to_owned());
+            if given != value {
+                return Err(refused(format!(
+                    "environment variable {name} conflicts with suppress_persistent_history=True; omit it \
+                     or set it to an empty string"
+                )));
+            }
+        }
+        let control = all.entry("HISTCONTROL".to_owned()).or_default();
+        if !control.split(':').any(|word| matches!(word, "ignorespace" | "ignoreboth")) {
+            let separator = if control.is_empty() { "" } else { ":" };
+            *control = format!("{control}{separator}ignorespace");
+        }
+    }
+    Ok(all)
+}
+
+/// A command that starts something, with these variables.
+#[must_use]
+pub fn with_variables(command: Command, variables: &BTreeMap<String, String>) -> Command {
+    let add = |command: Command, (name, value): (&String, &String)| {
+        command.option("-e", format!("{name}={value}"))
+    };
+    variables.iter().fold(command, add)
+}

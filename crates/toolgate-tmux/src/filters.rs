@@ -1,0 +1,121 @@
+//! `filters` of the list tools: `{"field__op": "value"}`, as an object or as its JSON text.
+
+use std::collections::BTreeMap;
+
+use regex::RegexBuilder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolgate::{Code, Failure, Ran};
+
+/// An object, or the JSON text of one: some clients can only send texts.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Filters {
+    /// Values by `field` or `field__op`.
+    Map(BTreeMap<String, String>),
+    /// The same as JSON text; an empty text is no filter.
+    Text(String),
+}
+
+const OPERATORS: &[&str] = &[
+    "contains",
+    "endswith",
+    "eq",
+    "exact",
+    "icontains",
+    "iendswith",
+    "iexact",
+    "in",
+    "iregex",
+    "istartswith",
+    "nin",
+    "regex",
+    "startswith",
+];
+/// A pattern that compiles to more than this is refused.
+const LARGEST_PATTERN: usize = 1 << 20;
+
+struct Filter {
+    field: String,
+    test: Box<dyn Fn(&str) -> bool + Send>,
+}
+
+/// The items that all filters let through. An unknown field or operator is an error.
+pub fn filtered<T: Serialize>(
+    items: Vec<T>,
+    filters: Option<&Filters>,
+    fields: &[&str],
+) -> Result<Vec<T>, Failure> {
+    let filters = parse(filters, fields)?;
+    let passes = |item: &T| {
+        let Ok(item) = serde_json::to_value(item) else {
+            return false;
+        };
+        filters.iter().all(|filter| {
+            let value = match item.get(&filter.field) {
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Null) | None => String::new(),
+                Some(other) => other.to_string(),
+            };
+            (filter.test)(&value)
+        })
+    };
+    Ok(items.into_iter().filter(passes).collect())
+}
+
+fn parse(filters: Option<&Filters>, fields: &[&str]) -> Result<Vec<Filter>, Failure> {
+    let map = match filters {
+        None => return Ok(Vec::new()),
+        Some(Filters::Text(text)) if text.trim().is_empty() => return Ok(Vec::new()),
+        Some(Filters::Map(map)) => map.clone(),
+        Some(Filters::Text(text)) => {
+            let value: Value = serde_json::from_str(text)
+                .map_err(|error| refused(format!("Invalid filters JSON: {error}")))?;
+            serde_json::from_value(value)
+                .map_err(|_| refused("filters must be a JSON object of texts".to_owned()))?
+        }
+    };
+    map.into_iter().map(|(key, value)| filter(&key, value, fields)).collect()
+}
+
+fn filter(key: &str, value: String, fields: &[&str]) -> Result<Filter, Failure> {
+    let (field, operator) = key.split_once("__").unwrap_or((key, "eq"));
+    if !OPERATORS.contains(&operator) {
+        return Err(refused(format!(
+            "Invalid filter operator '{operator}' in '{key}'. Valid operators: {}",
+            OPERATORS.join(", ")
+        )));
+    }
+    if !fields.contains(&field) {
+        return Err(refused(format!(
+            "Invalid filter field '{field}' in '{key}'. Valid fields: {}",
+            fields.join(", ")
+        )));
+    }
+    let folded = value.to_lowercase();
+    let test: Box<dyn Fn(&str) -> bool + Send> = match operator {
+        "regex" | "iregex" => {
+            let regex = RegexBuilder::new(&value)
+                .case_insensitive(operator == "iregex")
+                .size_limit(LARGEST_PATTERN)
+                .build()
+                .map_err(|error| refused(format!("Invalid regex pattern: {error}")))?;
+            Box::new(move |text| regex.is_match(text))
+        }
+        "contains" | "in" => Box::new(move |text| text.contains(&value)),
+        "nin" => Box::new(move |text| !text.contains(&value)),
+        "startswith" => Box::new(move |text| text.starts_with(&value)),
+        "endswith" => Box::new(move |text| text.ends_with(&value)),
+        "icontains" => Box::new(move |text| text.to_lowercase().contains(&folded)),
+        "istartswith" => Box::new(move |text| text.to_lowercase().starts_with(&folded)),
+        "iendswith" => Box::new(move |text| text.to_lowercase().ends_with(&folded)),
+        "iexact" => Box::new(move |text| text.to_lowercase() == folded),
+        _ => Box::new(move |text| text == value),
+    };
+    Ok(Filter { field: field.to_owned(), test })
+}
+
+fn refused(message: String) -> Failure {
+    Failure::new(Code::InvalidArguments, message).ran(Ran::No)
+}

@@ -1,0 +1,171 @@
+//! No tool ends the pane that this server runs in. Where it is unclear, it is refused.
+
+use std::{env, fs, path::Path};
+
+use toolgate::{Failure, Ran};
+
+use crate::engine::{Batch, Command, Identity, Kind, Row, Server};
+
+/// Where this process runs, as far as can be told.
+#[derive(Clone, Debug, Default)]
+pub struct Guard {
+    /// The first part of `TMUX`.
+    socket: Option<String>,
+    /// The third part of `TMUX`, as `$1`.
+    session: Option<String>,
+    /// `TMUX_PANE`
+    pane: Option<String>,
+    /// This process and those that it comes from, or `None` if that cannot be told.
+    ancestry: Option<Vec<u32>>,
+}
+
+/// What would end.
+#[derive(Clone, Copy, Debug)]
+pub enum Victim<'a> {
+    /// The whole server.
+    Server,
+    /// A session, by id.
+    Session(&'a str),
+    /// A window, by id.
+    Window(&'a str),
+    /// A pane, by id.
+    Pane(&'a str),
+}
+
+impl Guard {
+    /// Reads the environment and the process's ancestry.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let variable = |name| env::var(name).ok().filter(|value: &String| !value.is_empty());
+        let tmux = variable("TMUX");
+        let mut parts = tmux.as_deref().unwrap_or_default().splitn(3, ',');
+        let mut part = || parts.next().filter(|part| !part.is_empty());
+        let socket = part().map(str::to_owned);
+        let _pid = part();
+        let session = part().map(|id| format!("${}", id.trim_start_matches('$')));
+        Self { socket, session, pane: variable("TMUX_PANE"), ancestry: ancestry() }
+    }
+
+    /// Refuses what would end the pane that we run in. `doing` is the verb, as `kill`.
+    pub async fn check(
+        &self,
+        server: &Server,
+        victim: Victim<'_>,
+        doing: &str,
+    ) -> Result<(), Failure> {
+        // Asked first: who is behind the socket decides. A server that cannot be asked is not spared.
+        let identity = identity(server).await?;
+        let Some(identity) = identity else {
+            return Ok(());
+        };
+        if !self.is_inside(server, &identity) {
+            return Ok(());
+        }
+        let fields = &["pane_id", "window_id", "session_id", "pane_pid"];
+        let rows = server.each(Kind::Panes(None), fields).await?;
+        if self.is_hit(&rows, victim) { Err(refused(victim, doing)) } else { Ok(()) }
+    }
+
+    /// Whether a pane is the one that we run in: `None` where we run in no pane that we know of.
+    #[must_use]
+    pub fn is_caller(&self, identity: &Identity, pane: &str) -> Option<bool> {
+        let own = self.pane.as_deref()?;
+        let here = self.socket.as_deref().is_some_and(|socket| same_file(socket, &identity.socket));
+        Some(here && own == pane)
+    }
+
+    /// Whether we run inside of this server, or may do so.
+    fn is_inside(&self, server: &Server, identity: &Identity) -> bool {
+        match &self.ancestry {
+            Some(ancestry) if ancestry.contains(&identity.pid) => return true,
+            // Nothing speaks for it, and nothing against: whoever hides the processes and the environment is
+            // taken to have a reason.
+            None if self.socket.is_none() && self.pane.is_none() => return true,
+            _ => {}
+        }
+        match &self.socket {
+            Some(socket) => {
+                let name = Path::new(socket).file_name().and_then(|name| name.to_str());
+                same_file(socket, &identity.socket)
+                    || name.is_some_and(|name| server.socket().name() == Some(name))
+            }
+            None => self.pane.is_some(),
+        }
+    }
+
+    fn is_hit(&self, rows: &[Row], victim: Victim<'_>) -> bool {
+        let (field, id) = match victim {
+            Victim::Server => return true,
+            Victim::Session(id) => ("session_id", id),
+            Victim::Window(id) => ("window_id", id),
+            Victim::Pane(id) => ("pane_id", id),
+        };
+        let hit = |row: &Row| row.get(field) == Some(id);
+        // A window may be linked into several sessions: each of its rows counts.
+        let by_pane =
+            |row: &&Row| self.pane.as_deref().is_some_and(|own| row.get("pane_id") == Some(own));
+        let by_process = |row: &&Row| {
+            let pid = row.get("pane_pid").and_then(|pid| pid.parse().ok());
+            let ancestry = self.ancestry.as_deref().unwrap_or_default();
+            pid.is_some_and(|pid| ancestry.contains(&pid))
+        };
+        let by_session = |row: &&Row| {
+            self.session.as_deref().is_some_and(|own| row.get("session_id") == Some(own))
+        };
+        let found = |own: &dyn Fn(&&Row) -> bool| rows.iter().any(|row| own(&row));
+        if found(&by_pane) || found(&by_process) {
+            return rows.iter().filter(|row| by_pane(row) || by_process(row)).any(hit);
+        }
+        // Inside, but in which pane? At least the session is known; if not even that, all of it is spared.
+        !found(&by_session) || rows.iter().filter(by_session).any(hit)
+    }
+}
+
+/// Who the server is; asked by a process where it has no session that we could attach to.
+async fn identity(server: &Server) -> Result<Option<Identity>, Failure> {
+    if let Some(identity) = server.identity().await? {
+        return Ok(Some(Identity::clone(&identity)));
+    }
+    if !server.is_listening().await {
+        return Ok(None);
+    }
+    let ask = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
+    let said = server.ask(Batch::read([ask])).await?;
+    let identity = Identity::parse(&said);
+    identity.map(Some).ok_or_else(|| {
+        Failure::tool("GuardUnclear", "Refusing: tmux does not say which server it is.")
+            .ran(Ran::No)
+    })
+}
+
+fn refused(victim: Victim<'_>, doing: &str) -> Failure {
+    let what = match victim {
+        Victim::Server => "the tmux server while this MCP server is running inside it",
+        Victim::Session(_) => "the session containing this MCP server's pane",
+        Victim::Window(_) => "the window containing this MCP server's pane",
+        Victim::Pane(_) => "the pane running this MCP server",
+    };
+    let message = format!("Refusing to {doing} {what}. Use a manual tmux command if intended.");
+    Failure::tool("SelfKillRefused", message).ran(Ran::No)
+}
+
+fn same_file(one: &str, other: &str) -> bool {
+    match (fs::canonicalize(one), fs::canonicalize(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}
+
+/// This process, its parent, and so on up to the first; `None` where `/proc` does not tell.
+fn ancestry() -> Option<Vec<u32>> {
+    let mut pid = std::process::id();
+    let mut all = vec![pid];
+    while pid > 1 {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // `PID (NAME) STATE PPID …`, and a name may hold anything.
+        let (_, rest) = stat.rsplit_once(')')?;
+        pid = rest.split_whitespace().nth(1)?.parse().ok()?;
+        all.push(pid);
+    }
+    Some(all)
+}

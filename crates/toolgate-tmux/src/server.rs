@@ -1,0 +1,142 @@
+//! The MCP server: the table of tools behind a chain.
+
+use std::{sync::Arc, time::Duration};
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
+        PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    },
+    service::RequestContext,
+};
+use toolgate::{
+    Code, Failure, Ran,
+    settings::{Settings, ToolSettings},
+    stack::{self, Stack, StackError},
+};
+use toolgate_rmcp::{Governed, raise};
+
+use crate::{
+    call::{Cx, Shared},
+    engine::{Engine, PATIENCE, Socket},
+    guard::Guard,
+    tool::Tool,
+    tools,
+};
+
+/// The server's half of the identity of its tools.
+pub const NAME: &str = "tmux";
+
+/// What the server is set to.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The tmux program.
+    pub binary: std::ffi::OsString,
+    /// The socket of calls that name none.
+    pub socket: Socket,
+    /// How long tmux may take to answer.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { binary: "tmux".into(), socket: Socket::ambient(), patience: PATIENCE }
+    }
+}
+
+/// The tmux server, without a chain.
+#[derive(Clone, Debug)]
+pub struct Tmux {
+    shared: Arc<Shared>,
+    tools: Arc<[Tool]>,
+}
+
+impl Tmux {
+    /// Nothing is started and no tmux is asked before a tool is called.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let Options { binary, socket, patience } = options;
+        let (engine, guard) = (Engine::new(binary, patience), Guard::of_this_process());
+        Self { shared: Arc::new(Shared { engine, socket, guard }), tools: tools::all().into() }
+    }
+
+    /// With the chain that the settings describe. The tools' tiers are those of the table, unless the settings
+    /// name a tool.
+    pub fn governed(self, mut settings: Settings) -> Result<(Governed<Self>, Stack), StackError> {
+        let tier = |tool: &Tool| {
+            let selector = format!("{NAME}/{}", tool.name()).parse().ok()?;
+            Some((selector, ToolSettings { tier: Some(tool.tier()), ..ToolSettings::default() }))
+        };
+        settings.tools.extend(self.tools.iter().filter_map(tier));
+        settings.validate.get_or_insert_default().input_schema = true;
+        let stack = stack::build(&settings)?;
+        let governed = Governed::new(self, stack.chain.clone());
+        Ok((governed.server_name(NAME).tier_rules(settings.tier_rules()), stack))
+    }
+
+    async fn run(
+        &self,
+        params: CallToolRequestParams,
+        cx: Cx,
+    ) -> Result<CallToolResponse, Failure> {
+        let tool = self.tools.iter().find(|tool| tool.name() == params.name);
+        let tool = tool.ok_or_else(|| {
+            Failure::new(Code::UnknownTool, format!("Unknown tool: '{}'", params.name))
+                .suggest("Call tools/list for the tools that there are.")
+        })?;
+        let cancelled = cx.request.ct.clone();
+        // Dropping what runs is safe anywhere: an answer that nobody waits for is passed over.
+        tokio::select! {
+            result = tool.run(cx, params.arguments.unwrap_or_default()) => Ok(result?.into()),
+            () = cancelled.cancelled() => {
+                Err(Failure::new(Code::Cancelled, "the call was cancelled").ran(Ran::Maybe))
+            }
+        }
+    }
+}
+
+impl ServerHandler for Tmux {
+    fn get_info(&self) -> ServerConfig {
+        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        info.server_info = Implementation::new(NAME, env!("CARGO_PKG_VERSION"));
+        let instructions = "tmux sessions, windows and panes. Ids are exact: sessions $1, windows @1, panes %1; \
+             prefer them to names. list_* tools tell what there is, capture_pane what is on a screen.";
+        info.instructions = Some(instructions.to_owned());
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.iter().map(Tool::published).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+        request: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let cx = Cx { shared: Arc::clone(&self.shared), request: request.clone() };
+        self.run(params, cx).await.map_err(|failure| raise(&request, failure))
+    }
+}
+
+/// Why the server ended before its client did.
+#[derive(Debug, thiserror::Error)]
+#[error("the client could not be served: {0}")]
+pub struct NotServed(String);
+
+/// Serves one client over standard input and output, until it closes them.
+pub async fn serve_stdio(tmux: Governed<Tmux>) -> Result<(), NotServed> {
+    let transport = rmcp::transport::io::stdio_pipes();
+    let served = match rmcp::ServiceExt::serve(tmux, transport).await {
+        Ok(served) => served,
+        // A client that goes without a word has not been failed.
+        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(NotServed(error.to_string())),
+    };
+    served.waiting().await.map(drop).map_err(|error| NotServed(error.to_string()))
+}

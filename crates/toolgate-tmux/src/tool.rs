@@ -1,0 +1,277 @@
+//! What a tool is: a row of a table, made from one function.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+use rmcp::model::{
+    CallToolResult, ContentBlock, JsonObject, MetaObject, Tool as Published, ToolAnnotations,
+};
+use schemars::{JsonSchema, generate::SchemaSettings, transform::transform_subschemas};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use toolgate::{Code, Failure, Ran, Tier};
+
+use crate::call::Cx;
+
+type Running = Pin<Box<dyn Future<Output = Result<CallToolResult, Failure>> + Send>>;
+type Run = Box<dyn Fn(Cx, JsonObject) -> Running + Send + Sync>;
+
+/// A tool: its facts, its schemas and the function that runs it.
+pub struct Tool {
+    name: &'static str,
+    tier: Tier,
+    hints: ToolAnnotations,
+    title: &'static str,
+    description: &'static str,
+    always_loaded: bool,
+    input: fn() -> JsonObject,
+    output: fn() -> JsonObject,
+    run: Run,
+}
+
+impl Tool {
+    /// A tool that only looks.
+    pub fn readonly<A, R, F, Fut>(name: &'static str, title: &'static str, run: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Reply,
+        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+    {
+        Self::new(name, title, Tier::Readonly, run).idempotent()
+    }
+
+    /// A tool that changes something, within bounds.
+    pub fn mutating<A, R, F, Fut>(name: &'static str, title: &'static str, run: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Reply,
+        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+    {
+        Self::new(name, title, Tier::Mutating, run)
+    }
+
+    /// A tool that may lose what cannot be brought back.
+    pub fn destructive<A, R, F, Fut>(name: &'static str, title: &'static str, run: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Reply,
+        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+    {
+        Self::new(name, title, Tier::Destructive, run).loses()
+    }
+
+    fn new<A, R, F, Fut>(name: &'static str, title: &'static str, tier: Tier, run: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Reply,
+        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+    {
+        let run: Run = Box::new(move |cx, arguments| {
+            Box::pin(async move { Ok(run(cx, read::<A>(arguments)?).await?.into_result()) })
+        });
+        let hints = ToolAnnotations::new()
+            .read_only(tier == Tier::Readonly)
+            .destructive(false)
+            .idempotent(false)
+            .open_world(false);
+        Self {
+            name,
+            tier,
+            hints,
+            title,
+            description: "",
+            always_loaded: false,
+            input: input::<A>,
+            output: R::schema,
+            run,
+        }
+    }
+
+    /// What models read: the first line says when to use it.
+    #[must_use]
+    pub fn about(mut self, description: &'static str) -> Self {
+        self.description = description;
+        self
+    }
+
+    /// Doing it twice is doing it once.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.hints.idempotent_hint = Some(true);
+        self
+    }
+
+    /// It may reach whatever a shell can reach.
+    #[must_use]
+    pub fn open_world(mut self) -> Self {
+        self.hints.open_world_hint = Some(true);
+        self
+    }
+
+    /// It loses something, whatever its tier.
+    #[must_use]
+    pub fn loses(mut self) -> Self {
+        self.hints.destructive_hint = Some(true);
+        self
+    }
+
+    /// Clients that load tools on demand always load this one.
+    #[must_use]
+    pub fn always_loaded(mut self) -> Self {
+        self.always_loaded = true;
+        self
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The tier.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    pub(crate) fn run(&self, cx: Cx, arguments: JsonObject) -> Running {
+        (self.run)(cx, arguments)
+    }
+
+    pub(crate) fn published(&self) -> Published {
+        let mut tool = Published::new(self.name, self.description, Arc::new((self.input)()));
+        tool.title = Some(self.title.to_owned());
+        tool.output_schema = Some(Arc::new((self.output)()));
+        tool.annotations = Some(self.hints.clone());
+        let mut meta = MetaObject::default();
+        meta.insert("fastmcp".to_owned(), json!({ "tags": [self.tier.name()] }));
+        if self.always_loaded {
+            meta.insert("anthropic/alwaysLoad".to_owned(), true.into());
+        }
+        tool.meta = Some(meta);
+        tool
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool")
+            .field("name", &self.name)
+            .field("tier", &self.tier)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The chain has checked the arguments against the schema; where it did not, nothing of them is repeated.
+fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, Failure> {
+    serde_json::from_value(Value::Object(arguments)).map_err(|_| {
+        Failure::new(Code::InvalidArguments, "the arguments do not fit the tool's schema")
+            .ran(Ran::No)
+    })
+}
+
+/// What a tool answers: a text, a list, or one [`Model`].
+pub trait Reply: Send {
+    /// The schema of `structuredContent`.
+    fn schema() -> JsonObject;
+    /// The result.
+    fn into_result(self) -> CallToolResult;
+}
+
+impl Reply for String {
+    fn schema() -> JsonObject {
+        wrapped(&json!({ "type": "string" }))
+    }
+
+    fn into_result(self) -> CallToolResult {
+        result(self.clone(), json!({ "result": self }), true)
+    }
+}
+
+impl<T: Serialize + JsonSchema + Send> Reply for Vec<T> {
+    fn schema() -> JsonObject {
+        wrapped(&json!({ "type": "array", "items": output::<T>() }))
+    }
+
+    fn into_result(self) -> CallToolResult {
+        let list = json!(self);
+        result(list.to_string(), json!({ "result": list }), true)
+    }
+}
+
+/// One object, as it is.
+#[derive(Clone, Debug)]
+pub struct Model<T>(pub T);
+
+impl<T: Serialize + JsonSchema + Send> Reply for Model<T> {
+    fn schema() -> JsonObject {
+        output::<T>()
+    }
+
+    fn into_result(self) -> CallToolResult {
+        let model = json!(self.0);
+        result(model.to_string(), model, false)
+    }
+}
+
+fn result(text: String, structured: Value, wrapped: bool) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    result.structured_content = Some(structured);
+    if wrapped {
+        let mut meta = MetaObject::default();
+        meta.insert("fastmcp".to_owned(), json!({ "wrap_result": true }));
+        result.meta = Some(meta);
+    }
+    result
+}
+
+fn wrapped(inner: &Value) -> JsonObject {
+    let schema = json!({
+        "type": "object",
+        "properties": { "result": inner },
+        "required": ["result"],
+        "x-fastmcp-wrap-result": true,
+    });
+    object(schema)
+}
+
+fn input<A: JsonSchema>() -> JsonObject {
+    schema::<A>(SchemaSettings::draft2020_12(), true)
+}
+
+fn output<T: JsonSchema>() -> JsonObject {
+    schema::<T>(SchemaSettings::draft2020_12().for_serialize(), false)
+}
+
+/// Short: nothing is said that a model does not need.
+fn schema<T: JsonSchema>(settings: SchemaSettings, described: bool) -> JsonObject {
+    let settings = settings.with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let settings =
+        settings.with_transform(move |schema: &mut schemars::Schema| shorten(schema, described));
+    object(settings.into_generator().into_root_schema_for::<T>().to_value())
+}
+
+fn shorten(schema: &mut schemars::Schema, described: bool) {
+    schema.remove("title");
+    schema.remove("format");
+    if !described {
+        schema.remove("description");
+    }
+    if schema.get("default") == Some(&Value::Null) {
+        schema.remove("default");
+    }
+    transform_subschemas(&mut |schema: &mut schemars::Schema| shorten(schema, described), schema);
+}
+
+fn object(value: Value) -> JsonObject {
+    match value {
+        Value::Object(object) => object,
+        _ => JsonObject::default(),
+    }
+}

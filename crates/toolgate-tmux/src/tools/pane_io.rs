@@ -1,0 +1,133 @@
+//! What goes into a pane and what comes out: the two tools that are called most.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toolgate::Failure;
+
+use crate::{
+    call::Cx,
+    engine::{Batch, Command},
+    target::{self, PaneTarget},
+    tool::Tool,
+};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::readonly("capture_pane", "Capture tmux Pane", capture_pane).about(
+            "Use to read what is on a pane's screen, or in its history with a negative start.\n\
+             The last max_lines lines are kept; a first line tells how many were left off.",
+        ),
+        Tool::mutating("send_keys", "Send Keys to tmux Pane", send_keys)
+            .about(
+                "Use to type into a pane: text, or key names as C-c, Up, Escape. It returns before the \
+                 program answers.\nSet enter=false for single keys and control keys.",
+            )
+            .open_world(),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CapturePane {
+    /// The pane by id, as `%1`.
+    pane_id: Option<String>,
+    /// The active pane of this session, by name.
+    session_name: Option<String>,
+    /// The active pane of this session, by id.
+    session_id: Option<String>,
+    /// The active pane of this window.
+    window_id: Option<String>,
+    /// First line: 0 is the top of the screen, negative is history.
+    start: Option<i32>,
+    /// Last line.
+    end: Option<i32>,
+    /// The most lines, the last ones; null for all.
+    #[serde(default = "lines")]
+    #[schemars(range(min = 1))]
+    max_lines: Option<u32>,
+    /// Name of the tmux socket.
+    socket_name: Option<String>,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the default of an argument that may be null")]
+fn lines() -> Option<u32> {
+    Some(500)
+}
+
+async fn capture_pane(cx: Cx, args: CapturePane) -> Result<String, Failure> {
+    let server = cx.server(args.socket_name.as_deref())?;
+    let pane = PaneTarget {
+        pane_id: args.pane_id.as_deref(),
+        window_id: args.window_id.as_deref(),
+        session_id: args.session_id.as_deref(),
+        session_name: args.session_name.as_deref(),
+    };
+    let pane = target::pane(&server, pane).await?;
+    let mut capture = Command::new("capture-pane").flag("-p").target(pane);
+    for (flag, line) in [("-S", args.start), ("-E", args.end)] {
+        capture = line.into_iter().fold(capture, |command, n| command.option(flag, n.to_string()));
+    }
+    let text = server.ask(Batch::read([capture])).await?;
+    Ok(tail(text.trim_end_matches('\n'), args.max_lines))
+}
+
+/// The last lines of a text, with a word about those that were left off.
+pub(super) fn tail(text: &str, most: Option<u32>) -> String {
+    let all = text.split('\n').count();
+    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+    if all <= most {
+        return text.to_owned();
+    }
+    let kept: Vec<&str> = text.split('\n').skip(all - most).collect();
+    format!("[... truncated {} lines ...]\n{}", all - most, kept.join("\n"))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SendKeys {
+    /// Text to type, or the name of a key.
+    keys: String,
+    /// The pane by id, as `%1`.
+    pane_id: Option<String>,
+    /// The active pane of this session, by name.
+    session_name: Option<String>,
+    /// The active pane of this session, by id.
+    session_id: Option<String>,
+    /// The active pane of this window.
+    window_id: Option<String>,
+    /// Press Enter afterwards.
+    #[serde(default = "yes")]
+    enter: bool,
+    /// Type the text even if it is the name of a key.
+    #[serde(default)]
+    literal: bool,
+    /// Put a space before it, which keeps it out of most shells' history.
+    #[serde(default)]
+    suppress_history: bool,
+    /// Name of the tmux socket.
+    socket_name: Option<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+async fn send_keys(cx: Cx, args: SendKeys) -> Result<String, Failure> {
+    let server = cx.server(args.socket_name.as_deref())?;
+    let pane = PaneTarget {
+        pane_id: args.pane_id.as_deref(),
+        window_id: args.window_id.as_deref(),
+        session_id: args.session_id.as_deref(),
+        session_name: args.session_name.as_deref(),
+    };
+    let pane = target::pane(&server, pane).await?;
+    let space = if args.suppress_history { " " } else { "" };
+    let to_pane = || Command::new("send-keys").target(&*pane);
+    let mut commands =
+        vec![to_pane().flag_if(args.literal, "-l").end().argument(format!("{space}{}", args.keys))];
+    if args.enter {
+        commands.push(to_pane().argument("Enter"));
+    }
+    server.run(Batch::write(commands)).await?;
+    Ok(format!("Keys sent to pane {pane}"))
+}
