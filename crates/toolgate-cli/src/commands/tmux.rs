@@ -13,6 +13,8 @@ use crate::overlay::state_folder;
 /// Speaks MCP over stdio and asks tmux over one connection. Names, arguments and results of the tools are those of
 /// libtmux-mcp, and so are the variables. Tools above the safety tier are hidden and refused; what would end the
 /// pane that this runs in is refused; every call is recorded.
+///
+/// Thirteen of its tools are here so far: sessions, the windows of a session, capture and keys.
 #[derive(Debug, Args)]
 #[command(after_help = "Example, in the config of an MCP client:\n  \
     { \"mcpServers\": { \"tmux\": { \"command\": \"toolgate\", \"args\": [\"tmux\", \"--safety\", \"readonly\"] } } }")]
