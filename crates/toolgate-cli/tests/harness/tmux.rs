@@ -3,7 +3,7 @@
 use std::{
     process::{Command, Output},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -92,6 +92,10 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
+        // tmux 3.3a was seen to stay, now and then, when it is killed while a control client leaves.
+        let deadline = Instant::now() + Duration::from_secs(2);
+        let clients = || self.output(&["list-clients"]).stdout;
+        while !clients().is_empty() && Instant::now() < deadline {}
         let _ = self.output(&["kill-server"]);
     }
 }

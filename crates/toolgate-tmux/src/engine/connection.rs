@@ -222,11 +222,11 @@ impl Reader {
                 Parsed::Block(block) if !block.ours => {}
                 Parsed::Block(block) => self.block(block.failed, block.text),
                 Parsed::News(news) => {
-                    let exit = news == News::Exit;
-                    self.tell(news);
-                    if exit {
-                        break;
+                    // The pipe is read to its end all the same, so that tmux can write what it has.
+                    if news == News::Exit {
+                        self.shared.close();
                     }
+                    self.tell(news);
                 }
             }
         }
