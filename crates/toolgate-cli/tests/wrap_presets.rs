@@ -132,6 +132,7 @@ fn a_confirmed_destructive_call_runs() {
     assert_eq!((&said["code"], &said["retriable"]), (&json!("DRY_RUN_PREVIEW"), &json!(false)));
     assert_eq!(said["preview"]["missing"], json!(["operator"]), "{shown}");
     assert!(text(&shown).starts_with("**Dry-Run**: ") && text(&shown).contains("**Recovery**: "));
+    assert!(text(&shown).contains("`MCP_DRY_RUN` is not `false`; only the operator"), "{shown}");
     assert!(!shown.to_string().contains("hunter2"), "{shown}");
     // A readonly tool needs no key.
     assert_eq!(text(&session.call("echo", json!({"text": "hi"}))), "hi");

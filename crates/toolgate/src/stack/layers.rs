@@ -14,6 +14,7 @@ use crate::{
         preconditions::{self, Approvals, BadPreconditions, ConfirmArgument, Gate, Preconditions},
         scopes::Scopes,
     },
+    presets::Preset,
     settings::Settings,
 };
 
@@ -148,7 +149,11 @@ fn gate(settings: &Settings, parts: &Parts) -> Result<Arc<Gate>, BadPrecondition
     if let Some(scopes) = settings.scopes() {
         own.push(Arc::new(Scopes::new(scopes)));
     }
-    Gate::new(confirm, &settings.preconditions, &own, approvals, redactor).map(Arc::new)
+    let gate = Gate::new(confirm, &settings.preconditions, &own, approvals, redactor)?;
+    Ok(Arc::new(match settings.chain.preset() {
+        Some(Preset::McpCore) => gate.opened_by("`MCP_DRY_RUN` is not `false`"),
+        _ => gate,
+    }))
 }
 
 fn optional<M: crate::Middleware>(

@@ -47,6 +47,8 @@ pub struct Gate {
     pub(super) config: ConfirmConfig,
     pub(super) approvals: Arc<Approvals>,
     pub(super) redactor: Redactor,
+    /// Where the operator's key is, in words.
+    pub(super) operator: &'static str,
 }
 
 /// Some preconditions, for some tools.
@@ -99,7 +101,15 @@ impl Gate {
         for rule in rules {
             compiled.push(compile(rule, &known)?);
         }
-        Ok(Self { rules: compiled, config, approvals, redactor })
+        let operator = "`confirm.dry_run` is on";
+        Ok(Self { rules: compiled, config, approvals, redactor, operator })
+    }
+
+    /// In the words of a system where a variable is the operator's key.
+    #[must_use]
+    pub fn opened_by(mut self, words: &'static str) -> Self {
+        self.operator = words;
+        self
     }
 
     fn covering<'a>(&'a self, tool: &'a Tool) -> impl Iterator<Item = (&'a Rule, &'a Selection)> {

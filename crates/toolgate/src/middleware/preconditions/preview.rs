@@ -35,17 +35,18 @@ pub(super) fn dry(
     }
     let holders = missing.iter().map(|key| match key {
         Key::Operator if rule.starts_with("dry_run") => {
-            "the operator's key (a rule of `preconditions` keeps this tool dry)"
+            "the operator's key (a rule of `preconditions` keeps this tool dry)".to_owned()
         }
         Key::Operator => {
-            "the operator's key (`confirm.dry_run` is on; only the operator turns it off)"
+            format!("the operator's key ({}; only the operator turns it off)", gate.operator)
         }
         Key::Caller if preview.missing == [Key::Caller] => {
             "the caller's (`toolgate/dry_run` of this request; leave it out to run the call)"
+                .to_owned()
         }
-        Key::Caller => "the caller's key (a confirmation of this very call)",
+        Key::Caller => "the caller's key (a confirmation of this very call)".to_owned(),
     });
-    let holders: Vec<&str> = holders.collect();
+    let holders: Vec<String> = holders.collect();
     let next = if missing.contains(&Key::Operator) {
         "Tell the user what would happen; only the operator can open this deployment."
     } else {
