@@ -51,7 +51,7 @@ fn a_collector_that_is_not_there_is_asked_for_at_start() {
 }
 
 #[test]
-fn a_preview_and_a_question_are_no_errors() {
+fn a_preview_is_no_error_and_a_forged_confirmation_is() {
     let collector = Collector::taking();
     let config = "[confirm]\nwhen = [\"main/*\"]\ndry_run = false\n";
     let governed = Governed::new(&collector.config(config));

@@ -45,4 +45,8 @@ impl Precondition for DryRun {
         let verdict = Verdict::Preview(Preview { why, missing: vec![Key::Operator] });
         Box::pin(std::future::ready(verdict))
     }
+
+    fn asks(&self) -> bool {
+        false
+    }
 }

@@ -119,7 +119,7 @@ impl Gate {
 
     /// Whether some precondition may ask for a confirmation of this tool's calls.
     pub(super) fn may_ask(&self, tool: &Tool) -> bool {
-        self.covering(tool).any(|(rule, _)| rule.require.iter().any(|p| p.id() != "scopes"))
+        self.covering(tool).any(|(rule, _)| rule.require.iter().any(|p| p.asks()))
     }
 
     pub(crate) fn approvals(&self) -> Arc<Approvals> {

@@ -28,6 +28,11 @@ pub trait Precondition: Send + Sync + std::fmt::Debug + 'static {
     /// Whether the call may run.
     fn check<'a>(&'a self, cx: &'a Context, call: &'a Call) -> Boxed<'a, Verdict>;
 
+    /// Whether it may ask for a confirmation: only then the reserved argument `__confirm` is of use.
+    fn asks(&self) -> bool {
+        true
+    }
+
     /// Whether it decides on what the tool's server published.
     fn needs_tools(&self) -> bool {
         false

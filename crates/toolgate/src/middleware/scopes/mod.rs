@@ -176,6 +176,10 @@ impl Precondition for Scopes {
         Box::pin(std::future::ready(verdict))
     }
 
+    fn asks(&self) -> bool {
+        false
+    }
+
     fn needs_tools(&self) -> bool {
         Middleware::needs_tools(self)
     }
