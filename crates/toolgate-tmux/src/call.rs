@@ -1,6 +1,6 @@
 //! What a tool has at hand while it runs.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use rmcp::{RoleServer, service::RequestContext};
 use toolgate::Failure;
@@ -8,6 +8,7 @@ use toolgate::Failure;
 use crate::{
     engine::{Engine, Server, Socket},
     guard::Guard,
+    options::Options,
 };
 
 /// The engine, the guard and the request.
@@ -22,8 +23,8 @@ pub struct Cx {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
-    pub(crate) socket: Socket,
     pub(crate) guard: Guard,
+    pub(crate) options: Options,
 }
 
 impl Cx {
@@ -32,7 +33,7 @@ impl Cx {
     /// A name wins over whatever is set, also over a path.
     pub fn server(&self, socket_name: Option<&str>) -> Result<Arc<Server>, Failure> {
         let socket = match socket_name {
-            None => self.shared.socket.clone(),
+            None => self.shared.options.socket.clone(),
             Some(name)
                 if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') =>
             {
@@ -51,6 +52,18 @@ impl Cx {
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.shared.engine
+    }
+
+    /// What the server is set to.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    /// Text of a screen, a buffer or a program, as it may be shown. Whatever tells of these goes through here.
+    #[must_use]
+    pub fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        Cow::Borrowed(text)
     }
 
     /// What keeps tools from ending the pane that we run in.

@@ -3,7 +3,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::engine::Row;
+use toolgate::Failure;
+
+use crate::{
+    call::Cx,
+    engine::{Kind, Row, Server, not_found},
+};
 
 /// A session.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -106,6 +111,126 @@ impl From<&Row> for WindowInfo {
             window_height: row.maybe("window_height"),
             active_pane_id: row.maybe("pane_id"),
         }
+    }
+}
+
+/// A pane.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "the original's fields")]
+pub struct PaneInfo {
+    /// As `%1`.
+    pub pane_id: String,
+    /// Its place in the window.
+    pub pane_index: Option<String>,
+    /// In columns.
+    pub pane_width: Option<String>,
+    /// In rows.
+    pub pane_height: Option<String>,
+    /// Where it is in the window, in columns and rows from 0.
+    pub pane_left: i64,
+    /// Its first row.
+    pub pane_top: i64,
+    /// Its last column.
+    pub pane_right: i64,
+    /// Its last row.
+    pub pane_bottom: i64,
+    /// Whether it touches this edge of the window.
+    pub pane_at_left: bool,
+    /// The same, right.
+    pub pane_at_right: bool,
+    /// The same, top.
+    pub pane_at_top: bool,
+    /// The same, bottom.
+    pub pane_at_bottom: bool,
+    /// Its terminal device.
+    pub pane_tty: Option<String>,
+    /// What runs in it.
+    pub pane_current_command: Option<String>,
+    /// Where that runs.
+    pub pane_current_path: Option<String>,
+    /// Its first process.
+    pub pane_pid: Option<String>,
+    /// Its title.
+    pub pane_title: Option<String>,
+    /// `1` if it is the window's active pane.
+    pub pane_active: Option<String>,
+    /// The window.
+    pub window_id: Option<String>,
+    /// The session that it was found in.
+    pub session_id: Option<String>,
+    /// Whether this server runs in it; null where that is not known.
+    pub is_caller: Option<bool>,
+}
+
+impl PaneInfo {
+    /// What has to be asked for.
+    pub const FIELDS: &[&str] = &[
+        "pane_id",
+        "pane_index",
+        "pane_width",
+        "pane_height",
+        "pane_left",
+        "pane_top",
+        "pane_right",
+        "pane_bottom",
+        "pane_at_left",
+        "pane_at_right",
+        "pane_at_top",
+        "pane_at_bottom",
+        "pane_tty",
+        "pane_current_command",
+        "pane_current_path",
+        "pane_pid",
+        "pane_title",
+        "pane_active",
+        "window_id",
+        "session_id",
+    ];
+
+    fn new(row: &Row, is_caller: Option<bool>) -> Self {
+        Self {
+            pane_id: row.text("pane_id"),
+            pane_index: row.maybe("pane_index"),
+            pane_width: row.maybe("pane_width"),
+            pane_height: row.maybe("pane_height"),
+            pane_left: row.number("pane_left"),
+            pane_top: row.number("pane_top"),
+            pane_right: row.number("pane_right"),
+            pane_bottom: row.number("pane_bottom"),
+            pane_at_left: row.is_set("pane_at_left"),
+            pane_at_right: row.is_set("pane_at_right"),
+            pane_at_top: row.is_set("pane_at_top"),
+            pane_at_bottom: row.is_set("pane_at_bottom"),
+            pane_tty: row.maybe("pane_tty"),
+            pane_current_command: row.maybe("pane_current_command"),
+            pane_current_path: row.maybe("pane_current_path"),
+            pane_pid: row.maybe("pane_pid"),
+            pane_title: row.maybe("pane_title"),
+            pane_active: row.maybe("pane_active"),
+            window_id: row.maybe("window_id"),
+            session_id: row.maybe("session_id"),
+            is_caller,
+        }
+    }
+
+    /// Panes, each once, in one round trip. Without a server there are none.
+    pub async fn list(cx: &Cx, server: &Server, of: Kind<'_>) -> Result<Vec<Self>, Failure> {
+        let rows = match server.list(of, Self::FIELDS).await {
+            Err(crate::engine::TmuxError::NoServer) => return Ok(Vec::new()),
+            rows => rows?,
+        };
+        let identity = server.identity().await?;
+        let caller = |row: &Row| {
+            let identity = identity.as_deref()?;
+            cx.guard().is_caller(identity, row.get("pane_id").unwrap_or_default())
+        };
+        Ok(rows.iter().map(|row| Self::new(row, caller(row))).collect())
+    }
+
+    /// One pane by its id.
+    pub async fn of(cx: &Cx, server: &Server, pane: &str) -> Result<Self, Failure> {
+        let panes = Self::list(cx, server, Kind::Pane(pane)).await?;
+        panes.into_iter().find(|info| info.pane_id == pane).ok_or_else(|| not_found::pane(pane))
     }
 }
 

@@ -6,9 +6,11 @@ pub mod environment;
 pub mod filters;
 pub mod guard;
 pub mod info;
+mod options;
 mod server;
 pub mod target;
 pub mod tool;
 mod tools;
 
-pub use server::{NAME, NotServed, Options, Tmux, serve_stdio};
+pub use options::Options;
+pub use server::{NAME, NotServed, Tmux, serve_stdio};

@@ -1,6 +1,6 @@
 //! The MCP server: the table of tools behind a chain.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -19,31 +19,15 @@ use toolgate_rmcp::{Governed, raise};
 
 use crate::{
     call::{Cx, Shared},
-    engine::{Engine, PATIENCE, Socket},
+    engine::Engine,
     guard::Guard,
+    options::Options,
     tool::Tool,
     tools,
 };
 
 /// The server's half of the identity of its tools.
 pub const NAME: &str = "tmux";
-
-/// What the server is set to.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The tmux program.
-    pub binary: std::ffi::OsString,
-    /// The socket of calls that name none.
-    pub socket: Socket,
-    /// How long tmux may take to answer.
-    pub patience: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { binary: "tmux".into(), socket: Socket::ambient(), patience: PATIENCE }
-    }
-}
 
 /// The tmux server, without a chain.
 #[derive(Clone, Debug)]
@@ -56,9 +40,9 @@ impl Tmux {
     /// Nothing is started and no tmux is asked before a tool is called.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let Options { binary, socket, patience } = options;
-        let (engine, guard) = (Engine::new(binary, patience), Guard::of_this_process());
-        Self { shared: Arc::new(Shared { engine, socket, guard }), tools: tools::all().into() }
+        let engine = Engine::new(&options.binary, options.patience);
+        let shared = Shared { engine, guard: Guard::of_this_process(), options };
+        Self { shared: Arc::new(shared), tools: tools::all().into() }
     }
 
     /// With the chain that the settings describe. The tools' tiers are those of the table, unless the settings

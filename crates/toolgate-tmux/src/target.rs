@@ -1,8 +1,114 @@
 //! From what a caller names to the exact id of it.
 
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
 use toolgate::{Failure, Ran};
 
-use crate::engine::{Kind, Row, Server, TmuxError, not_found};
+use crate::{
+    call::Cx,
+    engine::{Kind, Row, Server, TmuxError, not_found},
+};
+
+/// How a tool's caller names a session: flatten it into the tool's arguments.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct SessionArgs {
+    /// The session by name.
+    pub session_name: Option<String>,
+    /// The session by id, as `$1`; wins over the name.
+    pub session_id: Option<String>,
+    /// Name of the tmux socket.
+    pub socket_name: Option<String>,
+}
+
+impl SessionArgs {
+    /// The server, and the session with these fields: by id, else by exact name, else the first one.
+    pub async fn find(
+        &self,
+        cx: &Cx,
+        fields: &'static [&'static str],
+    ) -> Result<(Arc<Server>, Row), Failure> {
+        let server = cx.server(self.socket_name.as_deref())?;
+        let (id, name) = (self.session_id.as_deref(), self.session_name.as_deref());
+        let row = session(&server, id, name, fields).await?;
+        Ok((server, row))
+    }
+}
+
+/// How a tool's caller names a window: flatten it into the tool's arguments.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct WindowArgs {
+    /// The window by id, as `@1`; wins.
+    pub window_id: Option<String>,
+    /// The window by its index in the session.
+    pub window_index: Option<String>,
+    /// The session by name.
+    pub session_name: Option<String>,
+    /// The session by id, as `$1`; wins over the name.
+    pub session_id: Option<String>,
+    /// Name of the tmux socket.
+    pub socket_name: Option<String>,
+}
+
+impl WindowArgs {
+    /// The server, and the window with these fields; see [`window`].
+    pub async fn find(
+        &self,
+        cx: &Cx,
+        fields: &'static [&'static str],
+    ) -> Result<(Arc<Server>, Row), Failure> {
+        let server = cx.server(self.socket_name.as_deref())?;
+        let row = window(&server, self.target(), fields).await?;
+        Ok((server, row))
+    }
+
+    /// What names the window.
+    #[must_use]
+    pub fn target(&self) -> WindowTarget<'_> {
+        WindowTarget {
+            window_id: self.window_id.as_deref(),
+            window_index: self.window_index.as_deref(),
+            session_id: self.session_id.as_deref(),
+            session_name: self.session_name.as_deref(),
+        }
+    }
+}
+
+/// How a tool's caller names a pane: flatten it into the tool's arguments.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct PaneArgs {
+    /// The pane by id, as `%1`; wins.
+    pub pane_id: Option<String>,
+    /// The active pane of this session, by name.
+    pub session_name: Option<String>,
+    /// The active pane of this session, by id.
+    pub session_id: Option<String>,
+    /// The active pane of this window.
+    pub window_id: Option<String>,
+    /// Name of the tmux socket.
+    pub socket_name: Option<String>,
+}
+
+impl PaneArgs {
+    /// The server, and the pane's id; see [`pane`].
+    pub async fn find(&self, cx: &Cx) -> Result<(Arc<Server>, String), Failure> {
+        let server = cx.server(self.socket_name.as_deref())?;
+        let pane = pane(&server, self.target()).await?;
+        Ok((server, pane))
+    }
+
+    /// What names the pane.
+    #[must_use]
+    pub fn target(&self) -> PaneTarget<'_> {
+        PaneTarget {
+            pane_id: self.pane_id.as_deref(),
+            window_id: self.window_id.as_deref(),
+            session_id: self.session_id.as_deref(),
+            session_name: self.session_name.as_deref(),
+        }
+    }
+}
 
 /// Whether a text is an id of this kind: `%`, `@` or `$`, then digits.
 fn is_id(text: &str, sigil: char) -> bool {

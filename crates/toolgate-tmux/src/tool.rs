@@ -23,6 +23,7 @@ pub struct Tool {
     title: &'static str,
     description: &'static str,
     always_loaded: bool,
+    self_bounded: bool,
     input: fn() -> JsonObject,
     output: fn() -> JsonObject,
     run: Run,
@@ -84,6 +85,7 @@ impl Tool {
             title,
             description: "",
             always_loaded: false,
+            self_bounded: false,
             input: input::<A>,
             output: R::schema,
             run,
@@ -125,6 +127,19 @@ impl Tool {
         self
     }
 
+    /// It waits, and bounds that by itself: neither batches nor retries may multiply it.
+    #[must_use]
+    pub fn self_bounded(mut self) -> Self {
+        self.self_bounded = true;
+        self
+    }
+
+    /// Whether it waits and bounds that by itself.
+    #[must_use]
+    pub fn is_self_bounded(&self) -> bool {
+        self.self_bounded
+    }
+
     /// The name.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -147,7 +162,9 @@ impl Tool {
         tool.output_schema = Some(Arc::new((self.output)()));
         tool.annotations = Some(self.hints.clone());
         let mut meta = MetaObject::default();
-        meta.insert("fastmcp".to_owned(), json!({ "tags": [self.tier.name()] }));
+        let bounded = self.self_bounded.then_some("self-bounded");
+        let tags: Vec<&str> = [self.tier.name()].into_iter().chain(bounded).collect();
+        meta.insert("fastmcp".to_owned(), json!({ "tags": tags }));
         if self.always_loaded {
             meta.insert("anthropic/alwaysLoad".to_owned(), true.into());
         }
@@ -238,8 +255,12 @@ fn wrapped(inner: &Value) -> JsonObject {
     object(schema)
 }
 
+/// Nothing but what is named may be given. Argument types share parts of theirs (`#[serde(flatten)]`), so that the
+/// types themselves cannot say so: the chain refuses the rest by this schema.
 fn input<A: JsonSchema>() -> JsonObject {
-    schema::<A>(SchemaSettings::draft2020_12(), true)
+    let mut schema = schema::<A>(SchemaSettings::draft2020_12(), true);
+    schema.insert("additionalProperties".to_owned(), Value::Bool(false));
+    schema
 }
 
 fn output<T: JsonSchema>() -> JsonObject {

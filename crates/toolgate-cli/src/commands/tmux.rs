@@ -52,7 +52,13 @@ impl TmuxCommand {
             None => Target::File(state_folder()?.join("audit.jsonl")),
         };
         let socket = socket(self.socket_name, self.socket_path);
-        let options = Options { binary: self.tmux_bin, socket, patience: self.deadline };
+        let options = Options {
+            binary: self.tmux_bin,
+            socket,
+            patience: self.deadline,
+            safety: self.safety,
+            ..Options::default()
+        };
         let (tmux, stack) = Tmux::new(options).governed(settings)?;
         let runtime = super::runtime()?;
         let ended = runtime.block_on(toolgate_tmux::serve_stdio(tmux));

@@ -13,6 +13,8 @@ pub enum Kind<'a> {
     Windows(Option<&'a str>),
     /// All panes, those of a session (`$1`), or those of a window (`@1`).
     Panes(Option<&'a str>),
+    /// The pane with this id (`%1`) alone.
+    Pane(&'a str),
 }
 
 impl Kind<'_> {
@@ -25,6 +27,11 @@ impl Kind<'_> {
             Self::Panes(Some(id)) => {
                 Command::new("list-panes").flag_if(id.starts_with('$'), "-s").target(id)
             }
+            // The window's panes, of which the filter lets one through. The id is checked to be one.
+            Self::Pane(id) => {
+                let this = format!("#{{==:#{{pane_id}},{id}}}");
+                Command::new("list-panes").option("-f", this).target(id)
+            }
         }
     }
 
@@ -33,7 +40,7 @@ impl Kind<'_> {
         let id = match self {
             Self::Sessions => "session_id",
             Self::Windows(_) => "window_id",
-            Self::Panes(_) => "pane_id",
+            Self::Panes(_) | Self::Pane(_) => "pane_id",
         };
         let mut seen = HashSet::new();
         rows.retain(|row| row.get(id).is_none_or(|id| seen.insert(id.to_owned())));

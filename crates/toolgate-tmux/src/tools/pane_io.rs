@@ -7,7 +7,7 @@ use toolgate::Failure;
 use crate::{
     call::Cx,
     engine::{Batch, Command},
-    target::{self, PaneTarget},
+    target::PaneArgs,
     tool::Tool,
 };
 
@@ -27,16 +27,9 @@ pub(super) fn tools() -> Vec<Tool> {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct CapturePane {
-    /// The pane by id, as `%1`.
-    pane_id: Option<String>,
-    /// The active pane of this session, by name.
-    session_name: Option<String>,
-    /// The active pane of this session, by id.
-    session_id: Option<String>,
-    /// The active pane of this window.
-    window_id: Option<String>,
+    #[serde(flatten)]
+    pane: PaneArgs,
     /// First line: 0 is the top of the screen, negative is history.
     start: Option<i32>,
     /// Last line.
@@ -45,8 +38,6 @@ struct CapturePane {
     #[serde(default = "lines")]
     #[schemars(range(min = 1))]
     max_lines: Option<u32>,
-    /// Name of the tmux socket.
-    socket_name: Option<String>,
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the default of an argument that may be null")]
@@ -55,20 +46,13 @@ fn lines() -> Option<u32> {
 }
 
 async fn capture_pane(cx: Cx, args: CapturePane) -> Result<String, Failure> {
-    let server = cx.server(args.socket_name.as_deref())?;
-    let pane = PaneTarget {
-        pane_id: args.pane_id.as_deref(),
-        window_id: args.window_id.as_deref(),
-        session_id: args.session_id.as_deref(),
-        session_name: args.session_name.as_deref(),
-    };
-    let pane = target::pane(&server, pane).await?;
+    let (server, pane) = args.pane.find(&cx).await?;
     let mut capture = Command::new("capture-pane").flag("-p").target(pane);
     for (flag, line) in [("-S", args.start), ("-E", args.end)] {
         capture = line.into_iter().fold(capture, |command, n| command.option(flag, n.to_string()));
     }
     let text = server.ask(Batch::read([capture])).await?;
-    Ok(tail(text.trim_end_matches('\n'), args.max_lines))
+    Ok(tail(&cx.shown(text.trim_end_matches('\n')), args.max_lines))
 }
 
 /// The last lines of a text, with a word about those that were left off.
@@ -83,18 +67,11 @@ pub(super) fn tail(text: &str, most: Option<u32>) -> String {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct SendKeys {
     /// Text to type, or the name of a key.
     keys: String,
-    /// The pane by id, as `%1`.
-    pane_id: Option<String>,
-    /// The active pane of this session, by name.
-    session_name: Option<String>,
-    /// The active pane of this session, by id.
-    session_id: Option<String>,
-    /// The active pane of this window.
-    window_id: Option<String>,
+    #[serde(flatten)]
+    pane: PaneArgs,
     /// Press Enter afterwards.
     #[serde(default = "yes")]
     enter: bool,
@@ -104,8 +81,6 @@ struct SendKeys {
     /// Put a space before it, which keeps it out of most shells' history.
     #[serde(default)]
     suppress_history: bool,
-    /// Name of the tmux socket.
-    socket_name: Option<String>,
 }
 
 fn yes() -> bool {
@@ -113,14 +88,7 @@ fn yes() -> bool {
 }
 
 async fn send_keys(cx: Cx, args: SendKeys) -> Result<String, Failure> {
-    let server = cx.server(args.socket_name.as_deref())?;
-    let pane = PaneTarget {
-        pane_id: args.pane_id.as_deref(),
-        window_id: args.window_id.as_deref(),
-        session_id: args.session_id.as_deref(),
-        session_name: args.session_name.as_deref(),
-    };
-    let pane = target::pane(&server, pane).await?;
+    let (server, pane) = args.pane.find(&cx).await?;
     let space = if args.suppress_history { " " } else { "" };
     let to_pane = || Command::new("send-keys").target(&*pane);
     let mut commands =

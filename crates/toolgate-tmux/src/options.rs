@@ -1,0 +1,43 @@
+//! What the server is set to.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use toolgate::Tier;
+
+use crate::engine::{PATIENCE, Socket};
+
+/// What the server is set to.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The tmux program.
+    pub binary: OsString,
+    /// The socket of calls that name none.
+    pub socket: Socket,
+    /// How long tmux may take to answer.
+    pub patience: Duration,
+    /// The highest tier of tools that may be called.
+    pub safety: Tier,
+    /// The longest that a tool waits for what a program does, whatever its caller asks for.
+    pub wait_max: Duration,
+    /// Whether `run_command` keeps out of the shell's history if its caller says nothing.
+    pub suppress_history: bool,
+    /// The folders in which `pipe_pane` may write.
+    pub pipe_roots: Vec<PathBuf>,
+    /// Whether secrets on screens are masked.
+    pub mask: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            binary: "tmux".into(),
+            socket: Socket::ambient(),
+            patience: PATIENCE,
+            safety: Tier::Mutating,
+            wait_max: Duration::from_secs(30),
+            suppress_history: true,
+            pipe_roots: Vec::new(),
+            mask: false,
+        }
+    }
+}
