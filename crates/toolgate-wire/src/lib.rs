@@ -20,6 +20,7 @@ mod salvage;
 mod scan;
 mod shape;
 mod splice;
+pub mod sse;
 mod text;
 
 pub use batch::{MAX_BATCH, split_batch};

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Measures `toolgate tmux` side by side with libtmux-mcp and with the crate `tmux-mcp`.
+
+usage: benches/tmux.py [--toolgate PATH] [--original PATH] [--rival PATH] [--rounds N] [--calls N] [--out FILE]
+
+PATH of the original is its program `libtmux-mcp` (pip install libtmux-mcp==0.1.0a20), that of the rival its
+program `tmux-mcp` (cargo install tmux-mcp). One that is not given is left out. All of them ask the same private
+tmux server, one after the other in each round, so that noise of the machine hits all; the table gives medians
+over all calls, the least call in brackets, and CPU of the server with its children.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOCKET = f"toolgate-bench-{os.getpid()}"
+
+
+def tmux(*args):
+    done = subprocess.run(["tmux", "-u", "-L", SOCKET, "-f", "/dev/null", *args], stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip()
+
+
+def ticks(pid):
+    """CPU seconds of a process and of those of its children that it has waited for, and of those that run."""
+    hertz = os.sysconf("SC_CLK_TCK")
+    total = 0
+    for each in [pid, *children(pid)]:
+        try:
+            with open(f"/proc/{each}/stat") as f:
+                fields = f.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        total += sum(int(field) for field in fields[11:15])
+    return total / hertz
+
+
+def children(pid):
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/children") as f:
+                found += [int(child) for child in f.read().split()]
+        except OSError:
+            pass
+    return found + [grandchild for child in found for grandchild in children(child)]
+
+
+def resident(pid):
+    """Resident memory of the server itself, in MB."""
+    with open(f"/proc/{pid}/status") as f:
+        for line in f:
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+class Client:
+    """One MCP server over stdio. Answers are matched by id."""
+
+    def __init__(self, command, env):
+        self.started = time.perf_counter()
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env
+        )
+        self.next = 0
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+        self.request("initialize", hello)
+        self.cold = time.perf_counter() - self.started
+        self.write({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def write(self, message):
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def send(self, method, params):
+        self.next += 1
+        self.write({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params})
+        return self.next
+
+    def read(self, wanted):
+        while True:
+            line = self.process.stdout.readline()
+            if not line:
+                raise RuntimeError("the server ended")
+            answer = json.loads(line)
+            if answer.get("id") in wanted and ("result" in answer or "error" in answer):
+                return answer, len(line)
+
+    def request(self, method, params):
+        return self.read({self.send(method, params)})[0]
+
+    def call(self, name, arguments):
+        answer = self.request("tools/call", {"name": name, "arguments": arguments})
+        if "error" in answer or answer["result"].get("isError"):
+            raise RuntimeError(f"{name}: {json.dumps(answer)[:400]}")
+        return answer
+
+    def close(self):
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+class Target:
+    def __init__(self, name, command, env):
+        self.name, self.command = name, command
+        self.env = {**os.environ, **env}
+        self.env.pop("TMUX", None)
+        self.env.pop("TMUX_PANE", None)
+        self.times, self.cpu, self.notes = {}, {}, {}
+
+    def start(self):
+        return Client(self.command, self.env)
+
+
+def cases(target):
+    """What is asked, in the words of each server."""
+    pane = {"pane_id": "%0"}
+    named = target.words
+    return [
+        ("list_sessions", named("list_sessions", {})),
+        ("list_panes", named("list_panes", {"session_name": "small"})),
+        ("capture_pane", named("capture_pane", pane)),
+        ("snapshot_pane", named("snapshot_pane", pane)),
+        ("send_keys", named("send_keys", {**pane, "keys": ":", "enter": True})),
+        ("run_command(\"true\")", named("run_command", {**pane, "command": "true"})),
+        ("list_windows, 50 windows", named("list_windows", {"session_name": "windows"})),
+        ("list_panes, 1000 panes", named("list_panes", {"session_name": "panes"})),
+    ]
+
+
+def timed(client, name, arguments, calls):
+    times, before = [], ticks(client.process.pid)
+    for _ in range(calls):
+        start = time.perf_counter()
+        client.call(name, arguments)
+        times.append((time.perf_counter() - start) * 1000)
+    return times, (ticks(client.process.pid) - before) * 1000 / calls
+
+
+def at_once(client, name, arguments, count):
+    start = time.perf_counter()
+    wanted = {client.send("tools/call", {"name": name, "arguments": arguments}) for _ in range(count)}
+    while wanted:
+        answer, _ = client.read(wanted)
+        wanted.discard(answer["id"])
+    return (time.perf_counter() - start) * 1000
+
+
+def wake_up(client, target, at):
+    """From the moment that a program has written a line to the answer of a wait for it."""
+    case = target.words("wait_for_text", {"pane_id": "%1", "patterns": [f"woken-{at}-"], "timeout": 8.0})
+    if case is None:
+        return None
+    tmux("clear-history", "-t", "%1")
+    wanted = {client.send("tools/call", {"name": case[0], "arguments": case[1]})}
+    time.sleep(0.3)
+    tty = tmux("display-message", "-p", "-t", "%1", "#{pane_tty}")
+    written = []
+
+    def write():
+        with open(tty, "w") as terminal:
+            written.append(time.perf_counter())
+            terminal.write(f"woken-{at}-\r\n")
+
+    threading.Timer(0.05, write).start()
+    answer, _ = client.read(wanted)
+    took = (time.perf_counter() - written[0]) * 1000
+    if "error" in answer or answer["result"].get("isError"):
+        raise RuntimeError(f"{case[0]}: {json.dumps(answer)[:400]}")
+    return took
+
+
+def measure(target, options):
+    keep = lambda name, values: target.times.setdefault(name, []).extend(values)
+    for _ in range(options.starts):
+        client = target.start()
+        keep("cold start to initialize", [client.cold * 1000])
+        client.close()
+    client = target.start()
+    time.sleep(0.2)
+    listed = client.request("tools/list", {})
+    target.notes["tools"] = len(listed["result"]["tools"])
+    target.notes["tools/list, bytes"] = len(json.dumps(listed["result"], separators=(",", ":")))
+    target.notes["resident after start, MB"] = round(resident(client.process.pid), 1)
+    for name, case in cases(target):
+        if case is None:
+            continue
+        calls = options.calls if "list_windows" not in name and "1000" not in name else max(options.calls // 10, 5)
+        try:
+            for _ in range(3):
+                client.call(*case)
+            times, cpu = timed(client, *case, calls)
+        except RuntimeError as error:
+            target.notes[name] = str(error)
+            continue
+        keep(name, times)
+        target.cpu.setdefault(name, []).append(cpu)
+    case = target.words("list_panes", {"session_name": "small"})
+    keep("20 list_panes at once", [at_once(client, *case, 20) for _ in range(5)])
+    wakes = [wake_up(client, target, at) for at in range(options.wakes)]
+    keep("wait_for_text, wake-up", [wake for wake in wakes if wake is not None])
+    target.notes["resident at the end, MB"] = round(resident(client.process.pid), 1)
+    client.close()
+
+
+def prepare():
+    shell = "bash --norc --noprofile"
+    tmux("new-session", "-d", "-s", "small", "-x", "120", "-y", "40", shell)
+    tmux("split-window", "-t", "small", "cat")
+    tmux("new-session", "-d", "-s", "windows", "-x", "120", "-y", "40", "cat")
+    for _ in range(49):
+        tmux("new-window", "-d", "-t", "windows", "cat")
+    tmux("new-session", "-d", "-s", "panes", "-x", "400", "-y", "400", "cat")
+    commands = []
+    for window in range(50):
+        if window:
+            commands += ["new-window", "-d", "-t", f"panes:{window}", "cat", ";"]
+        for _ in range(19):
+            commands += ["split-window", "-d", "-t", f"panes:{window}", "cat", ";"]
+            commands += ["select-layout", "-t", f"panes:{window}", "tiled", ";"]
+    tmux(*commands[:-1])
+    count = len(tmux("list-panes", "-s", "-t", "panes").splitlines())
+    print(f"{count} panes in one session", file=sys.stderr)
+
+
+def same(name, arguments):
+    return name, arguments
+
+
+def report(targets, out):
+    names = []
+    for target in targets:
+        names += [name for name in target.times if name not in names]
+    lines = ["| what | " + " | ".join(f"{target.name}" for target in targets) + " |"]
+    lines.append("|---|" + "--:|" * len(targets))
+    for name in names:
+        cells = []
+        for target in targets:
+            times = target.times.get(name)
+            if not times:
+                cells.append("-")
+                continue
+            cpu = target.cpu.get(name)
+            cpu = f"; {statistics.median(cpu):.2f}" if cpu else ""
+            cells.append(f"{statistics.median(times):.2f} ({min(times):.2f}{cpu})")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    for note in ["tools", "tools/list, bytes", "resident after start, MB", "resident at the end, MB"]:
+        lines.append(f"| {note} | " + " | ".join(str(target.notes.get(note, "-")) for target in targets) + " |")
+    print("\n".join(lines))
+    for target in targets:
+        for name, note in target.notes.items():
+            if isinstance(note, str):
+                print(f"{target.name}: {name}: {note}", file=sys.stderr)
+    if out:
+        with open(out, "w") as f:
+            json.dump([{"name": t.name, "times": t.times, "cpu": t.cpu, "notes": t.notes} for t in targets], f)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--toolgate", default=os.path.join(HERE, "..", "target", "release", "toolgate"))
+    parser.add_argument("--original")
+    parser.add_argument("--rival")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--calls", type=int, default=100)
+    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--wakes", type=int, default=10)
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    state = tempfile.mkdtemp(prefix="toolgate-bench-")
+    env = {"LIBTMUX_SOCKET": SOCKET, "LIBTMUX_SAFETY": "destructive"}
+    audit = os.path.join(state, "audit.jsonl")
+    targets = [Target("toolgate tmux", [options.toolgate, "tmux", "--audit", audit], env)]
+    if options.original:
+        targets.append(Target("libtmux-mcp", [options.original], {**env, "FASTMCP_SHOW_SERVER_BANNER": "0"}))
+    if options.rival:
+        targets.append(Target("tmux-mcp", [options.rival], env))
+    for target in targets:
+        target.words = rival_words if target.name == "tmux-mcp" else same
+    prepare()
+    try:
+        for round_ in range(options.rounds):
+            for target in targets:
+                print(f"round {round_ + 1}: {target.name}", file=sys.stderr)
+                measure(target, options)
+    finally:
+        tmux("kill-server")
+    report(targets, options.out)
+
+
+def rival_words(name, arguments):
+    return name, arguments
+
+
+if __name__ == "__main__":
+    main()
