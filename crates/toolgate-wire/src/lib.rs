@@ -5,6 +5,7 @@ mod compose;
 mod envelope;
 pub mod era;
 mod error;
+pub mod headers;
 mod id;
 mod json;
 mod keys;
