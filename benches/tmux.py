@@ -20,11 +20,11 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOCKET = f"toolgate-bench-{os.getpid()}"
+SMALL, WINDOWS, PANES = (f"toolgate-bench-{os.getpid()}-{kind}" for kind in ("small", "windows", "panes"))
 
 
-def tmux(*args):
-    done = subprocess.run(["tmux", "-u", "-L", SOCKET, "-f", "/dev/null", *args], stdout=subprocess.PIPE, text=True)
+def tmux(socket, *args):
+    done = subprocess.run(["tmux", "-u", "-L", socket, "-f", "/dev/null", *args], stdout=subprocess.PIPE, text=True)
     return done.stdout.strip()
 
 
@@ -119,23 +119,20 @@ class Target:
         self.env.pop("TMUX_PANE", None)
         self.times, self.cpu, self.notes = {}, {}, {}
 
-    def start(self):
-        return Client(self.command, self.env)
+    def start(self, socket):
+        return Client(self.command, {**self.env, "LIBTMUX_SOCKET": socket})
 
 
 def cases(target):
-    """What is asked, in the words of each server."""
+    """What is asked of the small server, in the words of each."""
     pane = {"pane_id": "%0"}
-    named = target.words
     return [
-        ("list_sessions", named("list_sessions", {})),
-        ("list_panes", named("list_panes", {"session_name": "small"})),
-        ("capture_pane", named("capture_pane", pane)),
-        ("snapshot_pane", named("snapshot_pane", pane)),
-        ("send_keys", named("send_keys", {**pane, "keys": ":", "enter": True})),
-        ("run_command(\"true\")", named("run_command", {**pane, "command": "true"})),
-        ("list_windows, 50 windows", named("list_windows", {"session_name": "windows"})),
-        ("list_panes, 1000 panes", named("list_panes", {"session_name": "panes"})),
+        ("list_sessions", target.words("list_sessions", {})),
+        ("list_panes", target.words("list_panes", {})),
+        ("capture_pane", target.words("capture_pane", pane)),
+        ("snapshot_pane", target.words("snapshot_pane", pane)),
+        ("send_keys", target.words("send_keys", {**pane, "keys": ":"})),
+        ("run_command(true)", target.words("run_command", {**pane, "command": "true"})),
     ]
 
 
@@ -159,79 +156,78 @@ def at_once(client, name, arguments, count):
 
 def wake_up(client, target, at):
     """From the moment that a program has written a line to the answer of a wait for it."""
-    case = target.words("wait_for_text", {"pane_id": "%1", "patterns": [f"woken-{at}-"], "timeout": 8.0})
-    if case is None:
-        return None
-    tmux("clear-history", "-t", "%1")
-    wanted = {client.send("tools/call", {"name": case[0], "arguments": case[1]})}
-    time.sleep(0.3)
-    tty = tmux("display-message", "-p", "-t", "%1", "#{pane_tty}")
+    word = f"woken-{at}-{time.monotonic_ns()}"
+    name, arguments = target.words("wait_for_text", {"pane_id": "%1", "patterns": [word], "timeout": 8.0})
+    wanted = {client.send("tools/call", {"name": name, "arguments": arguments})}
+    tty = tmux(SMALL, "display-message", "-p", "-t", "%1", "#{pane_tty}")
     written = []
 
     def write():
         with open(tty, "w") as terminal:
+            terminal.write(f"{word}\r\n")
+            terminal.flush()
             written.append(time.perf_counter())
-            terminal.write(f"woken-{at}-\r\n")
 
-    threading.Timer(0.05, write).start()
+    threading.Timer(0.4, write).start()
     answer, _ = client.read(wanted)
-    took = (time.perf_counter() - written[0]) * 1000
-    if "error" in answer or answer["result"].get("isError"):
-        raise RuntimeError(f"{case[0]}: {json.dumps(answer)[:400]}")
-    return took
+    ended = time.perf_counter()
+    if "error" in answer or answer["result"].get("isError") or not written:
+        raise RuntimeError(f"{name}: {json.dumps(answer)[:400]}")
+    return (ended - written[0]) * 1000
+
+
+def run(target, client, name, case, calls):
+    try:
+        for _ in range(3):
+            client.call(*case)
+        times, cpu = timed(client, *case, calls)
+    except RuntimeError as error:
+        target.notes[name] = str(error)
+        return
+    target.times.setdefault(name, []).extend(times)
+    target.cpu.setdefault(name, []).append(cpu)
 
 
 def measure(target, options):
     keep = lambda name, values: target.times.setdefault(name, []).extend(values)
     for _ in range(options.starts):
-        client = target.start()
+        client = target.start(SMALL)
         keep("cold start to initialize", [client.cold * 1000])
         client.close()
-    client = target.start()
-    time.sleep(0.2)
+    client = target.start(SMALL)
     listed = client.request("tools/list", {})
     target.notes["tools"] = len(listed["result"]["tools"])
     target.notes["tools/list, bytes"] = len(json.dumps(listed["result"], separators=(",", ":")))
     target.notes["resident after start, MB"] = round(resident(client.process.pid), 1)
     for name, case in cases(target):
-        if case is None:
-            continue
-        calls = options.calls if "list_windows" not in name and "1000" not in name else max(options.calls // 10, 5)
-        try:
-            for _ in range(3):
-                client.call(*case)
-            times, cpu = timed(client, *case, calls)
-        except RuntimeError as error:
-            target.notes[name] = str(error)
-            continue
-        keep(name, times)
-        target.cpu.setdefault(name, []).append(cpu)
-    case = target.words("list_panes", {"session_name": "small"})
+        run(target, client, name, case, options.calls)
+    case = target.words("list_panes", {})
     keep("20 list_panes at once", [at_once(client, *case, 20) for _ in range(5)])
-    wakes = [wake_up(client, target, at) for at in range(options.wakes)]
-    keep("wait_for_text, wake-up", [wake for wake in wakes if wake is not None])
+    keep("wait_for_text, wake-up", [wake_up(client, target, at) for at in range(options.wakes)])
     target.notes["resident at the end, MB"] = round(resident(client.process.pid), 1)
     client.close()
+    few = max(options.calls // 10, 5)
+    for socket, tool, name in [(WINDOWS, "list_windows", "50 windows"), (PANES, "list_panes", "1000 panes")]:
+        client = target.start(socket)
+        run(target, client, f"{tool}, {name}", target.words(tool, {}), few)
+        client.close()
 
 
 def prepare():
-    shell = "bash --norc --noprofile"
-    tmux("new-session", "-d", "-s", "small", "-x", "120", "-y", "40", shell)
-    tmux("split-window", "-t", "small", "cat")
-    tmux("new-session", "-d", "-s", "windows", "-x", "120", "-y", "40", "cat")
+    size = ["-x", "120", "-y", "40"]
+    tmux(SMALL, "new-session", "-d", "-s", "small", *size, "bash --norc --noprofile")
+    tmux(SMALL, "split-window", "-t", "small", "cat")
+    tmux(WINDOWS, "new-session", "-d", "-s", "windows", *size, "cat")
     for _ in range(49):
-        tmux("new-window", "-d", "-t", "windows", "cat")
-    tmux("new-session", "-d", "-s", "panes", "-x", "400", "-y", "400", "cat")
-    commands = []
+        tmux(WINDOWS, "new-window", "-d", "-t", "windows", "cat")
+    tmux(PANES, "new-session", "-d", "-s", "panes", "-x", "400", "-y", "400", "cat")
     for window in range(50):
         if window:
-            commands += ["new-window", "-d", "-t", f"panes:{window}", "cat", ";"]
+            tmux(PANES, "new-window", "-d", "-t", f"panes:{window}", "cat")
         for _ in range(19):
-            commands += ["split-window", "-d", "-t", f"panes:{window}", "cat", ";"]
-            commands += ["select-layout", "-t", f"panes:{window}", "tiled", ";"]
-    tmux(*commands[:-1])
-    count = len(tmux("list-panes", "-s", "-t", "panes").splitlines())
-    print(f"{count} panes in one session", file=sys.stderr)
+            tmux(PANES, "split-window", "-d", "-t", f"panes:{window}", "cat", ";", "select-layout", "-t", f"panes:{window}", "tiled")
+    count = len(tmux(PANES, "list-panes", "-a").splitlines())
+    print(f"{count} panes", file=sys.stderr)
 
 
 def same(name, arguments):
@@ -279,13 +275,15 @@ def main():
     parser.add_argument("--out")
     options = parser.parse_args()
     state = tempfile.mkdtemp(prefix="toolgate-bench-")
-    env = {"LIBTMUX_SOCKET": SOCKET, "LIBTMUX_SAFETY": "destructive"}
+    env = {"LIBTMUX_SAFETY": "destructive"}
     audit = os.path.join(state, "audit.jsonl")
-    targets = [Target("toolgate tmux", [options.toolgate, "tmux", "--audit", audit], env)]
+    targets = []
+    if options.toolgate:
+        targets.append(Target("toolgate tmux", [options.toolgate, "tmux", "--audit", audit], env))
     if options.original:
         targets.append(Target("libtmux-mcp", [options.original], {**env, "FASTMCP_SHOW_SERVER_BANNER": "0"}))
     if options.rival:
-        targets.append(Target("tmux-mcp", [options.rival], env))
+        targets.append(Target("tmux-mcp", [options.rival], {}))
     for target in targets:
         target.words = rival_words if target.name == "tmux-mcp" else same
     prepare()
@@ -295,12 +293,21 @@ def main():
                 print(f"round {round_ + 1}: {target.name}", file=sys.stderr)
                 measure(target, options)
     finally:
-        tmux("kill-server")
+        for socket in (SMALL, WINDOWS, PANES):
+            tmux(socket, "kill-server")
     report(targets, options.out)
 
 
 def rival_words(name, arguments):
-    return name, arguments
+    """The same in the words of the crate `tmux-mcp`."""
+    pane = {"pane": arguments["pane_id"]} if "pane_id" in arguments else {}
+    if name == "send_keys":
+        return name, {**pane, "text": arguments["keys"], "enter": True}
+    if name == "run_command":
+        return "run_shell_command", {**pane, "command": arguments["command"]}
+    if name == "wait_for_text":
+        return name, {**pane, "patterns": arguments["patterns"], "seconds": int(arguments["timeout"])}
+    return name, pane
 
 
 if __name__ == "__main__":
