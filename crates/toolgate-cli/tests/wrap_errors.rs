@@ -90,6 +90,12 @@ fn provoke(code: Code) -> Option<Value> {
             "nobody_lists_this",
         ),
         Code::ToolDisabled => governed("[flags]\ndisabled = [\"main/echo\"]\n", "echo"),
+        Code::CircuitOpen => {
+            let config = "[limits]\ntimeout = \"50ms\"\n[breaker]\nfailures = 1\n";
+            let mut session = Governed::new(config).start();
+            session.call("hang", json!({}));
+            session.call("echo", json!({}))
+        }
         Code::AuditUnavailable => unrecorded(),
         Code::RateLimited => used_up("rate", "1/h"),
         Code::QuotaExceeded => used_up("quota", "1/day"),

@@ -84,7 +84,7 @@ impl Events {
                 }
                 continue;
             }
-            self.field(line);
+            self.field(&line);
             if self.event.data.len().max(self.joined.len()) > self.max_bytes {
                 return Err(TooLong(self.max_bytes));
             }
@@ -119,8 +119,8 @@ impl Events {
         Some(line)
     }
 
-    fn field(&mut self, line: Bytes) {
-        let colon = memchr::memchr(b':', &line).unwrap_or(line.len());
+    fn field(&mut self, line: &Bytes) {
+        let colon = memchr::memchr(b':', line).unwrap_or(line.len());
         let mut value = line.slice((colon + 1).min(line.len())..);
         if value.first() == Some(&b' ') {
             value = value.slice(1..);

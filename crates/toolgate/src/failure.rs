@@ -327,6 +327,7 @@ const fn type_name(code: Code) -> &'static str {
         Code::ToolDisabled => "ToolDisabled",
         Code::RateLimited => "RateLimited",
         Code::QuotaExceeded => "QuotaExceeded",
+        Code::CircuitOpen => "CircuitOpen",
         Code::Deferred => "Deferred",
         Code::DryRunPreview => "DryRunPreview",
         Code::ConfirmRequired => "ConfirmRequired",

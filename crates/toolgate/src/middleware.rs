@@ -1,6 +1,7 @@
 //! What a middleware is, and a folder for each one that comes with toolgate.
 
 pub mod audit;
+pub mod breaker;
 pub mod call_id;
 pub mod error_results;
 pub mod filter;

@@ -173,6 +173,9 @@ registry! {
     /// The calls of this day are used up.
     QuotaExceeded = "QUOTA_EXCEEDED", Denied, Useless, Result(429), expected,
         "wait for the next day, or ask the operator for more";
+    /// The server keeps failing, and is left alone for a while.
+    CircuitOpen = "CIRCUIT_OPEN", Denied, Safe, Result(503), unexpected,
+        "wait as long as `retry_after` says, then call again";
     /// A precondition says: not now.
     Deferred = "DEFERRED", Denied, Safe, Result(429), expected,
         "wait as long as `retry_after` says, then call again";

@@ -10,6 +10,7 @@ use crate::{
     duration,
     middleware::{
         audit::{AuditConfig, RedactConfig},
+        breaker::BreakerConfig,
         filter::NewTools,
         flags::FlagsConfig,
         log::LogConfig,
@@ -46,6 +47,8 @@ pub struct Settings {
     pub redact: RedactConfig,
     /// `[limits]`
     pub limits: LimitsConfig,
+    /// `[breaker]`; nobody is left alone when it is not set.
+    pub breaker: Option<BreakerConfig>,
     /// `[retry]`; nothing is retried when it is not set.
     pub retry: Option<RetryConfig>,
     /// What the caller of an inactive tool reads.

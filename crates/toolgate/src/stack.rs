@@ -10,6 +10,7 @@ use crate::{
     chain::{BadChain, Builder, Chain},
     middleware::{
         audit::{self, Audit, AuditIntent, AuditOutput, AuditSink, Intents, OpenError, intent},
+        breaker::{self, Circuits},
         call_id::{self, ReturnCallId},
         error_results::{self, ErrorResults, McpCoreResults},
         filter::{self, KnownTools},
@@ -54,6 +55,7 @@ pub const DEFAULT_ORDER: &[(&str, &str)] = &[
     (scopes::NAME, "what is denied here costs nothing further in"),
     (RATE_LIMIT, "only what is permitted uses up what is rationed"),
     (preconditions::NAME, "a person is asked only about calls that nothing else refuses"),
+    (breaker::NAME, "a server that is left alone costs nothing further in"),
     (
         intent::NAME,
         "only what is permitted is announced; one intent for a call, however often it is tried",
@@ -87,6 +89,8 @@ pub struct Parts {
     /// What was used up of rates and quotas so far.
     #[cfg(feature = "rate-limit")]
     pub counters: crate::middleware::rate_limit::Counters,
+    /// Which servers keep failing.
+    pub circuits: Circuits,
     /// Confirmations that were given out and used so far; made when first needed.
     pub approvals: Option<Arc<Approvals>>,
     /// Preconditions of the program's own, by their ids for `[[preconditions]]`.
@@ -299,6 +303,7 @@ fn heeded(settings: &Settings, parts: &Parts, layers: &[String]) -> Result<(), S
         (intent::NAME, "`audit.intents`", is_audited && settings.audit.intents == Intents::All),
         (log::NAME, "`store`", parts.log.is_some()),
         (trail::NAME, "`[trail]`", parts.trail.is_some()),
+        (breaker::NAME, "`[breaker]`", settings.breaker.is_some()),
         (retry::NAME, "`[retry]`", settings.retry.is_some()),
         (response_limit::NAME, "`response_bytes` of a tool", settings.limits_single_tools()),
         (overrides::NAME, "a change of a tool", settings.changes_tools()),

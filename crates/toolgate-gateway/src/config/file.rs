@@ -10,6 +10,7 @@ use toolgate::{
     Tier, ToolSettings,
     middleware::{
         audit::{AuditConfig, RedactConfig},
+        breaker::BreakerConfig,
         filter::NewTools,
         flags::FlagsConfig,
         log::LogConfig,
@@ -45,6 +46,8 @@ macro_rules! with_layers {
             redact: Option<RedactConfig>,
             /// Sizes and times.
             limits: Option<LimitsConfig>,
+            /// When a server that keeps failing is left alone.
+            breaker: Option<BreakerConfig>,
             /// Whether readonly calls are tried again.
             retry: Option<RetryConfig>,
             /// What is kept of each call; needs a `store`.
@@ -71,6 +74,7 @@ macro_rules! with_layers {
                     audit: self.audit.clone(),
                     redact: self.redact.clone(),
                     limits: self.limits.clone(),
+                    breaker: self.breaker.clone(),
                     retry: self.retry.clone(),
                     log: self.log.clone(),
                     trail: self.trail.clone(),
@@ -141,6 +145,7 @@ pub(super) struct Layers {
     pub(super) audit: Option<AuditConfig>,
     pub(super) redact: Option<RedactConfig>,
     pub(super) limits: Option<LimitsConfig>,
+    pub(super) breaker: Option<BreakerConfig>,
     pub(super) retry: Option<RetryConfig>,
     pub(super) log: Option<LogConfig>,
     pub(super) trail: Option<TrailConfig>,
@@ -159,6 +164,7 @@ impl Layers {
             audit: self.audit.or(shared.audit),
             redact: self.redact.or(shared.redact),
             limits: self.limits.or(shared.limits),
+            breaker: self.breaker.or(shared.breaker),
             retry: self.retry.or(shared.retry),
             log: self.log.or(shared.log),
             trail: self.trail.or(shared.trail),

@@ -180,6 +180,7 @@ impl Config {
             audit: layers.audit.or_else(|| preset?.audit()).unwrap_or_default(),
             redact: layers.redact.unwrap_or_default(),
             limits: layers.limits.unwrap_or_default(),
+            breaker: layers.breaker,
             retry: layers.retry,
             inactive_message: namespace.inactive_message,
             new_tools: namespace.new_tools,

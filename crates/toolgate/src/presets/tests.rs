@@ -1,5 +1,7 @@
 //! Presets: each in its own order, and nothing unclear opens a door.
 
+use std::time::Duration;
+
 use super::*;
 use crate::{
     Tier,
@@ -57,6 +59,7 @@ fn each_seed_finds_its_own_order() {
             "rate-limit",
             PRECONDITIONS,
             "audit",
+            "breaker",
             "audit-intent"
         ]
     );
@@ -129,4 +132,10 @@ fn mcp_core_audits_where_its_variables_say() {
     assert_eq!(target(&[file[0], ("MCP_AUDIT_ENABLED", "false")]), Ok(Target::Off));
     assert!(target(&[("MCP_AUDIT_SINK", "otpl")]).is_err());
     assert!(read(Preset::McpCore, &[("MCP_TIMEOUT_DEFAULT_MS", "0")]).is_err());
+    let circuit =
+        [("MCP_CIRCUIT_FAILURE_THRESHOLD", "3"), ("MCP_CIRCUIT_HALF_OPEN_AFTER_MS", "500")];
+    let breaker = read(Preset::McpCore, &circuit).unwrap().0.breaker.unwrap();
+    assert_eq!((breaker.failures, breaker.wait), (3, Duration::from_millis(500)));
+    let off = read(Preset::McpCore, &[("MCP_CIRCUIT_ENABLED", "false")]).unwrap();
+    assert_eq!(off.0.breaker, None);
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use super::Preset;
 use crate::{
     Tier,
-    middleware::audit::{AuditConfig, Kind, Target},
+    middleware::{
+        audit::{AuditConfig, Kind, Target},
+        breaker::BreakerConfig,
+    },
     settings::{Settings, Switch},
 };
 
@@ -31,6 +34,9 @@ const MCP_CORE: &[(&str, &str)] = &[
     ("MCP_AUDIT_FILE", "the file, `./audit.jsonl` if not set"),
     ("MCP_TIMEOUT_DEFAULT_MS", "how long a call may take"),
     ("MCP_BULKHEAD_LIMIT", "how many requests may be in flight"),
+    ("MCP_CIRCUIT_ENABLED", "`false` leaves no server alone that keeps failing"),
+    ("MCP_CIRCUIT_FAILURE_THRESHOLD", "so many failures in a row open the circuit: 10 if not set"),
+    ("MCP_CIRCUIT_HALF_OPEN_AFTER_MS", "how long calls are refused then: 60000 if not set"),
 ];
 
 impl Preset {
@@ -117,7 +123,31 @@ fn mcp_core(settings: &mut Settings, lookup: Lookup<'_>) -> Result<(), BadVariab
     if let Some(most) = number(lookup, "MCP_BULKHEAD_LIMIT")? {
         settings.limits.in_flight = most as usize;
     }
+    circuit(settings, lookup)
+}
+
+fn circuit(settings: &mut Settings, lookup: Lookup<'_>) -> Result<(), BadVariable> {
+    if let Some(failures) = number(lookup, "MCP_CIRCUIT_FAILURE_THRESHOLD")? {
+        settings.breaker.get_or_insert_with(mcp_core_breaker).failures = failures;
+    }
+    if let Some(millis) = number(lookup, "MCP_CIRCUIT_HALF_OPEN_AFTER_MS")? {
+        let breaker = settings.breaker.get_or_insert_with(mcp_core_breaker);
+        breaker.wait = Duration::from_millis(millis.into());
+        breaker.max_wait = breaker.max_wait.max(breaker.wait);
+    }
+    match flag(lookup, "MCP_CIRCUIT_ENABLED")? {
+        Some(false) => settings.breaker = None,
+        _ => {
+            settings.breaker.get_or_insert_with(mcp_core_breaker);
+        }
+    }
     Ok(())
+}
+
+/// Consecutive failures only, and the same wait each time.
+pub(super) fn mcp_core_breaker() -> BreakerConfig {
+    let wait = Duration::from_mins(1);
+    BreakerConfig { failures: 10, share: 1.0, of: 64, wait, max_wait: wait, ..Default::default() }
 }
 
 /// To stderr, and only what ran.

@@ -40,7 +40,8 @@ fn what_was_denied_is_never_worth_a_retry_unless_time_heals_it() {
     let denied = Code::ALL.iter().filter(|code| code.entry().class == Class::Denied);
     assert!(denied.clone().count() > 0);
     let worth = denied.filter(|code| code.entry().retry != Retry::Useless);
-    let passing = [&Code::RateLimited, &Code::Deferred, &Code::AuditUnavailable];
+    let passing =
+        [&Code::RateLimited, &Code::CircuitOpen, &Code::Deferred, &Code::AuditUnavailable];
     assert_eq!(worth.collect::<Vec<_>>(), passing);
 }
 
@@ -135,6 +136,8 @@ async fn made(code: Code) -> Maker {
         | Code::ToolDisabled
         | Code::RateLimited
         | Code::QuotaExceeded
+        // Beside the layer `breaker`.
+        | Code::CircuitOpen
         // Beside the layer `preconditions`, each.
         | Code::Deferred
         | Code::DryRunPreview

@@ -7,6 +7,7 @@ use crate::{
     chain::Builder,
     middleware::{
         audit::Redactor,
+        breaker::{self, Breaker},
         filter::{self, Filter},
         flags::{self, Flags},
         overrides::{self, CurrentOverrides, Overrides},
@@ -22,6 +23,7 @@ use crate::{
 pub(super) struct Layers {
     pub(super) overrides: CurrentOverrides,
     filter: Arc<Filter>,
+    breaker: Option<Arc<Breaker>>,
     flags: Option<Arc<Flags>>,
     policy: Arc<Policy>,
     gate: Arc<Gate>,
@@ -55,6 +57,7 @@ impl Layers {
         Ok(Self {
             overrides: CurrentOverrides::new(overrides),
             filter: Arc::new(filter.map_err(refused(filter::NAME))?),
+            breaker: breaker(settings, parts)?,
             flags: settings.flags.clone().map(|config| Arc::new(Flags::new(config))),
             policy: Arc::new(policy),
             gate: gate(settings, parts).map_err(refused(preconditions::NAME))?,
@@ -86,6 +89,7 @@ impl Layers {
             preconditions::CONFIRM_ARGUMENT => {
                 Ok(builder.layer(ConfirmArgument::new(Arc::clone(&self.gate))))
             }
+            breaker::NAME => optional(builder, self.breaker.as_ref(), "there is no `[breaker]`"),
             flags::NAME => optional(builder, self.flags.as_ref(), "there is no `[flags]`"),
             #[cfg(feature = "telemetry")]
             crate::middleware::telemetry::NAME => {
@@ -135,6 +139,12 @@ impl Layers {
             (crate::middleware::sanitize::NAME, "`[sanitize]`", settings.sanitize.is_some()),
         ]
     }
+}
+
+fn breaker(settings: &Settings, parts: &Parts) -> Result<Option<Arc<Breaker>>, StackError> {
+    let Some(config) = settings.breaker.clone() else { return Ok(None) };
+    let breaker = Breaker::new(config, parts.circuits.clone());
+    breaker.map(|breaker| Some(Arc::new(breaker))).map_err(refused(breaker::NAME))
 }
 
 fn gate(settings: &Settings, parts: &Parts) -> Result<Arc<Gate>, BadPreconditions> {

@@ -34,6 +34,7 @@ fn everything() -> Settings {
     };
     Settings {
         safety: Some(Tier::Mutating),
+        breaker: Some(breaker::BreakerConfig::default()),
         retry: Some(RetryConfig::default()),
         audit: to_stderr(),
         tools: vec![("main/t".parse().unwrap(), renamed)],
@@ -175,6 +176,7 @@ fn a_listed_layer_that_is_off_is_refused() {
         ("audit-intent", "`audit.file` is off"),
         ("safety", "no `safety` tier is set"),
         ("scopes", "nobody grants scopes, and no tool requires any"),
+        ("breaker", "there is no `[breaker]`"),
         ("retry", "there is no `[retry]`"),
         ("timeout", "`limits.timeout` is off"),
     ] {
@@ -205,6 +207,10 @@ fn a_setting_that_no_layer_would_heed_is_refused() {
         (
             Settings { audit: AuditConfig { intents: Intents::All, ..to_stderr() }, ..plain() },
             "`audit.file` is set, but the chain does not name `audit`",
+        ),
+        (
+            Settings { breaker: Some(breaker::BreakerConfig::default()), ..plain() },
+            "`[breaker]` is set, but the chain does not name `breaker`",
         ),
         (
             Settings { retry: Some(RetryConfig::default()), ..plain() },

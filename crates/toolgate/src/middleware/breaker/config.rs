@@ -1,0 +1,91 @@
+//! Settings of the breaker: the table `[breaker]`.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::duration;
+
+/// `[breaker]`: a server that keeps failing is left alone for a while.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct BreakerConfig {
+    /// So many failures in a row open the circuit.
+    pub failures: u32,
+    /// Or this share of the last `of` calls, from 0 to 1.
+    pub share: f64,
+    /// How many calls `share` is taken of: 1 to 64. Fewer calls than that never open it by their share.
+    pub of: u32,
+    /// How long calls are refused when it opens first; each time in a row that a trial fails, twice as long.
+    #[serde(with = "duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub wait: Duration,
+    /// The longest that calls are refused for.
+    #[serde(with = "duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub max_wait: Duration,
+    /// Whose failures are counted together: those of a server, or those of each tool of it.
+    pub per: Scope,
+}
+
+/// Whose failures are counted together.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// All calls to a server.
+    #[default]
+    Server,
+    /// The calls of one tool.
+    Tool,
+}
+
+impl Default for BreakerConfig {
+    fn default() -> Self {
+        Self {
+            failures: 5,
+            share: 0.5,
+            of: 20,
+            wait: Duration::from_secs(10),
+            max_wait: Duration::from_mins(2),
+            per: Scope::Server,
+        }
+    }
+}
+
+/// Why the settings of the breaker were refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadBreaker {
+    /// It would open before anything failed.
+    #[error("`breaker.failures` is 0: set 1 or more, or leave `[breaker]` out")]
+    Failures,
+    /// No share.
+    #[error("`breaker.share` must be above 0 and at most 1")]
+    Share,
+    /// Out of range.
+    #[error("`breaker.of` must be 1 to 64")]
+    Of,
+    /// The wait is no wait.
+    #[error("`breaker.wait` must be longer than 0 and no longer than `breaker.max_wait`")]
+    Wait,
+}
+
+impl BreakerConfig {
+    pub(super) fn checked(&self) -> Result<(), BadBreaker> {
+        if self.failures == 0 {
+            return Err(BadBreaker::Failures);
+        }
+        if !(self.share > 0.0 && self.share <= 1.0) {
+            return Err(BadBreaker::Share);
+        }
+        if !(1..=64).contains(&self.of) {
+            return Err(BadBreaker::Of);
+        }
+        if self.wait.is_zero() || self.wait > self.max_wait {
+            return Err(BadBreaker::Wait);
+        }
+        Ok(())
+    }
+}

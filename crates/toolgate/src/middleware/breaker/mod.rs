@@ -1,0 +1,184 @@
+//! Breaker: a server that keeps failing is left alone for a while, and told so to whoever calls.
+#![doc = include_str!("README.md")]
+
+mod circuit;
+mod config;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use circuit::{Circuit, Ending, Pass};
+pub use config::{BadBreaker, BreakerConfig, Scope};
+use tokio::time::Instant;
+
+use crate::{
+    call::Call,
+    context::Context,
+    duration,
+    failure::Failure,
+    identity::ToolId,
+    middleware::{Hooks, Middleware, Order},
+    next::Next,
+    outcome::Outcome,
+    registry::{Class, Code},
+};
+
+/// The layer's name.
+pub const NAME: &str = "breaker";
+
+/// So many circuits are kept: a client cannot grow the table by inventing names.
+const MOST: usize = 10_000;
+
+type Key = (Box<str>, Option<Box<str>>);
+
+/// What is known of servers so far: a chain for changed settings goes on from it.
+#[derive(Clone, Debug, Default)]
+pub struct Circuits(Arc<Mutex<HashMap<Key, Circuit>>>);
+
+impl Circuits {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Circuit>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Refuses calls to what keeps failing.
+#[derive(Debug)]
+pub struct Breaker {
+    config: BreakerConfig,
+    circuits: Circuits,
+}
+
+impl Breaker {
+    /// With these settings, going on from what is known.
+    pub fn new(config: BreakerConfig, circuits: Circuits) -> Result<Self, BadBreaker> {
+        config.checked()?;
+        Ok(Self { config, circuits })
+    }
+
+    fn key(&self, id: &ToolId) -> Key {
+        let tool = (self.config.per == Scope::Tool).then(|| id.name().into());
+        (id.server().into(), tool)
+    }
+
+    fn enter(&self, id: &ToolId) -> Result<Passage<'_>, Failure> {
+        let key = self.key(id);
+        let mut circuits = self.circuits.lock();
+        let pass =
+            circuits.get_mut(&key).map_or(Pass::Free, |circuit| circuit.pass(Instant::now()));
+        let is_trial = match pass {
+            Pass::Free => false,
+            Pass::Trial => true,
+            Pass::Refused(wait) => {
+                let why = circuits.get(&key).map(|circuit| circuit.why(&self.config));
+                return Err(refusal(&key, wait, &why.unwrap_or_default()));
+            }
+        };
+        drop(circuits);
+        Ok(Passage { breaker: self, key, is_trial, ending: Ending::Unclear })
+    }
+}
+
+fn refusal((server, tool): &Key, wait: Duration, why: &str) -> Failure {
+    let what = match tool {
+        Some(tool) => format!("The tool `{tool}` of the server `{server}`"),
+        None => format!("The server `{server}`"),
+    };
+    let seconds = (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1);
+    let message = format!("{what} is not called: {why}; it is tried again in {seconds}s");
+    let rule = format!("breaker: {why}");
+    Failure::new(Code::CircuitOpen, message)
+        .suggest(format!("Call again in {seconds} seconds; what others offer still works."))
+        .retry_after(Duration::from_secs(seconds))
+        .by(NAME, rule)
+}
+
+/// A call that passed. Dropped, it tells how it ended: also one that is given up.
+struct Passage<'a> {
+    breaker: &'a Breaker,
+    key: Key,
+    is_trial: bool,
+    ending: Ending,
+}
+
+impl Drop for Passage<'_> {
+    fn drop(&mut self) {
+        let mut circuits = self.breaker.circuits.lock();
+        let is_known = circuits.contains_key(&self.key);
+        // What succeeds needs no entry.
+        if !is_known && (self.ending != Ending::Failed || circuits.len() >= MOST) {
+            return;
+        }
+        let key = (self.key.0.clone(), self.key.1.clone());
+        let circuit = circuits.entry(key).or_default();
+        let config = &self.breaker.config;
+        if circuit.ended(self.ending, self.is_trial, config, Instant::now()) {
+            let (server, tool) = &self.key;
+            tracing::warn!(%server, ?tool, "left alone for a while: {}", circuit.why(config));
+        }
+    }
+}
+
+/// What the outcome says of the server.
+fn ending(outcome: &Outcome) -> Ending {
+    match outcome.failure().map(Failure::code) {
+        Some(
+            Code::ServerCrashed
+            | Code::ServerUnavailable
+            | Code::ServerStartTimeout
+            | Code::ServerProtocol
+            | Code::TimedOut,
+        ) => Ending::Failed,
+        Some(Code::Overloaded) => Ending::Unclear,
+        _ => match outcome.class() {
+            Class::Ok | Class::ToolError | Class::InputRequired | Class::UpstreamFailed => {
+                Ending::Well
+            }
+            _ => Ending::Unclear,
+        },
+    }
+}
+
+impl Middleware for Breaker {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn describe(&self) -> String {
+        let BreakerConfig { failures, share, of, wait, per, .. } = &self.config;
+        let per = match per {
+            Scope::Server => "server",
+            Scope::Tool => "tool",
+        };
+        format!(
+            "a {per} is left alone for {} after {failures} failures in a row, or {:.0} % of {of} calls",
+            duration::format(*wait),
+            share * 100.0,
+        )
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::CALL
+    }
+
+    fn order(&self) -> &'static [Order] {
+        &[
+            Order::Outside(super::retry::NAME, "a server that is left alone is not tried again"),
+            Order::Outside(super::timeout::NAME, "calls that take too long are failures"),
+        ]
+    }
+
+    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+        let mut passage = match self.enter(call.id()) {
+            Ok(passage) => passage,
+            Err(refusal) => return refusal.into(),
+        };
+        let outcome = next.call(cx, call).await;
+        passage.ending = ending(&outcome);
+        outcome
+    }
+}
