@@ -5,6 +5,7 @@ mod compose;
 mod envelope;
 pub mod era;
 mod error;
+#[cfg(feature = "http")]
 pub mod headers;
 mod id;
 mod json;
@@ -21,6 +22,7 @@ mod salvage;
 mod scan;
 mod shape;
 mod splice;
+#[cfg(feature = "http")]
 pub mod sse;
 mod text;
 
