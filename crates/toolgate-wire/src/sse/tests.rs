@@ -1,3 +1,5 @@
+//! Server-sent events: whole, cut anywhere, too long.
+
 use proptest::prelude::*;
 
 use super::*;
