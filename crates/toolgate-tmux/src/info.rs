@@ -8,7 +8,23 @@ use toolgate::Failure;
 use crate::{
     call::Cx,
     engine::{Batch, Command, Kind, Row, Server, not_found},
+    tool::Known,
 };
+
+impl Known for SessionInfo {
+    const ID: &str = "session_id";
+    const TOLD_BY: &str = "get_session_info";
+}
+
+impl Known for WindowInfo {
+    const ID: &str = "window_id";
+    const TOLD_BY: &str = "get_window_info";
+}
+
+impl Known for PaneInfo {
+    const ID: &str = "pane_id";
+    const TOLD_BY: &str = "get_pane_info";
+}
 
 /// A session.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -15,10 +15,12 @@ use crate::{
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct SessionArgs {
     /// The session by name.
+    #[schemars(description = "")]
     pub session_name: Option<String>,
-    /// The session by id, as `$1`; wins over the name.
+    /// As `$1`; wins over the name.
     pub session_id: Option<String>,
     /// Name of the tmux socket.
+    #[schemars(description = "")]
     pub socket_name: Option<String>,
 }
 
@@ -39,15 +41,17 @@ impl SessionArgs {
 /// How a tool's caller names a window: flatten it into the tool's arguments.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct WindowArgs {
-    /// The window by id, as `@1`; wins.
+    /// As `@1`; wins.
     pub window_id: Option<String>,
-    /// The window by its index in the session.
+    /// In the session.
     pub window_index: Option<String>,
     /// The session by name.
+    #[schemars(description = "")]
     pub session_name: Option<String>,
-    /// The session by id, as `$1`; wins over the name.
+    /// As `$1`; wins over the name.
     pub session_id: Option<String>,
     /// Name of the tmux socket.
+    #[schemars(description = "")]
     pub socket_name: Option<String>,
 }
 
@@ -87,15 +91,16 @@ impl WindowArgs {
 /// How a tool's caller names a pane: flatten it into the tool's arguments.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct PaneArgs {
-    /// The pane by id, as `%1`; wins.
+    /// As `%1`; wins.
     pub pane_id: Option<String>,
-    /// The active pane of this session, by name.
+    /// Its active pane.
     pub session_name: Option<String>,
-    /// The active pane of this session, by id.
+    /// Its active pane.
     pub session_id: Option<String>,
-    /// The active pane of this window.
+    /// Its active pane.
     pub window_id: Option<String>,
     /// Name of the tmux socket.
+    #[schemars(description = "")]
     pub socket_name: Option<String>,
 }
 

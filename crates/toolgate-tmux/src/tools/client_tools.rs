@@ -74,7 +74,6 @@ impl From<&Row> for ClientInfo {
 
 #[derive(Deserialize, JsonSchema)]
 struct ListClients {
-    /// Name of the tmux socket.
     socket_name: Option<String>,
 }
 
@@ -106,7 +105,6 @@ struct ListKeys {
     /// Only of this key table.
     #[schemars(regex(pattern = "^[A-Za-z0-9_.-]{1,64}$"))]
     table: Option<String>,
-    /// Name of the tmux socket.
     socket_name: Option<String>,
 }
 

@@ -18,7 +18,7 @@ use crate::{
     guard::Victim,
     info::{PaneInfo, WindowInfo},
     target::{self, SessionArgs, WindowArgs},
-    tool::{Model, Tool},
+    tool::{Fresh, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -46,11 +46,10 @@ struct JoinPane {
     direction: Option<Place>,
     /// Rows or columns of the pane that moves, or a part as `50%`.
     size: Option<Size>,
-    /// Name of the tmux socket.
     socket_name: Option<String>,
 }
 
-async fn join_pane(cx: Cx, args: JoinPane) -> Result<Model<PaneInfo>, Failure> {
+async fn join_pane(cx: Cx, args: JoinPane) -> Result<Fresh<PaneInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let source = target::pane_id(&args.source_pane_id)?;
     let beside = target::pane_id(&args.target_pane_id)?;
@@ -60,7 +59,7 @@ async fn join_pane(cx: Cx, args: JoinPane) -> Result<Model<PaneInfo>, Failure> {
     let came = |rows: &[Row]| rows.iter().any(|row| row.get("pane_id") == Some(&*source));
     let of = Kind::Panes(Some(&beside));
     let rows = server.settle(Batch::write([join]), of, PaneInfo::FIELDS, came).await;
-    PaneInfo::one(&cx, &server, &rows.map_err(no_room)?, &source).await.map(Model)
+    PaneInfo::one(&cx, &server, &rows.map_err(no_room)?, &source).await.map(Fresh)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -74,11 +73,10 @@ struct BreakPane {
     /// Whether it becomes the current window there.
     #[serde(default)]
     attach: bool,
-    /// Name of the tmux socket.
     socket_name: Option<String>,
 }
 
-async fn break_pane(cx: Cx, args: BreakPane) -> Result<Model<WindowInfo>, Failure> {
+async fn break_pane(cx: Cx, args: BreakPane) -> Result<Fresh<WindowInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let pane = target::pane_id(&args.pane_id)?;
     // Else tmux would take the session that our own client is attached to.
@@ -100,7 +98,7 @@ async fn break_pane(cx: Cx, args: BreakPane) -> Result<Model<WindowInfo>, Failur
     let alone = |rows: &[Row]| rows.first().is_some_and(|row| row.number("window_panes") == 1);
     let of = Kind::Pane(&pane);
     let rows = server.settle(Batch::write([broken]), of, WindowInfo::FIELDS, alone).await?;
-    rows.first().map(|row| Model(WindowInfo::from(row))).ok_or_else(|| not_found::pane(&pane))
+    rows.first().map(|row| Fresh(WindowInfo::from(row))).ok_or_else(|| not_found::pane(&pane))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -119,7 +117,7 @@ struct LinkWindow {
 }
 
 /// Without `-k` nothing makes way for the link, so nothing can end: our own window may be linked as well.
-async fn link_window(cx: Cx, args: LinkWindow) -> Result<Model<WindowInfo>, Failure> {
+async fn link_window(cx: Cx, args: LinkWindow) -> Result<Fresh<WindowInfo>, Failure> {
     let (server, row) = args.window.find(&cx, target::WINDOW).await?;
     let (id, from) = (row.text("window_id"), row.text("session_id"));
     let to = target::destination(&server, &args.destination_session).await?;
@@ -127,7 +125,7 @@ async fn link_window(cx: Cx, args: LinkWindow) -> Result<Model<WindowInfo>, Fail
         .flag_if(!args.attach, "-d")
         .option("-s", format!("{from}:{id}"))
         .target(format!("{to}:{}", args.destination_index));
-    moved(&server, command, &id, &to).await.map(Model)
+    moved(&server, command, &id, &to).await.map(Fresh)
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -12,7 +12,7 @@ use crate::{
     guard::Victim,
     info::PaneInfo,
     target::{self, PaneArgs, WindowArgs, directory},
-    tool::{Model, Tool},
+    tool::{Fresh, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -63,7 +63,7 @@ struct ResizePane {
     zoom: Option<bool>,
 }
 
-async fn resize_pane(cx: Cx, args: ResizePane) -> Result<Model<PaneInfo>, Failure> {
+async fn resize_pane(cx: Cx, args: ResizePane) -> Result<Fresh<PaneInfo>, Failure> {
     match (args.zoom, args.height.or(args.width)) {
         (Some(_), Some(_)) => return Err(refused("Cannot combine zoom with height/width")),
         (None, None) => return Err(refused("Provide height, width, or zoom.")),
@@ -77,14 +77,13 @@ async fn resize_pane(cx: Cx, args: ResizePane) -> Result<Model<PaneInfo>, Failur
         Some(false) => vec![resize()],
         None => vec![with_size(resize(), args.width, args.height)],
     };
-    PaneInfo::after(&cx, &server, commands, &pane).await.map(Model)
+    PaneInfo::after(&cx, &server, commands, &pane).await.map(Fresh)
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct KillPane {
     /// The pane by id, as `%1`.
     pane_id: String,
-    /// Name of the tmux socket.
     socket_name: Option<String>,
 }
 
@@ -109,7 +108,6 @@ struct RespawnPane {
     start_directory: Option<String>,
     /// Variables of its program, by name.
     environment: Option<Environment>,
-    /// Name of the tmux socket.
     socket_name: Option<String>,
     /// Keep shells from writing a history file.
     #[serde(default)]
@@ -120,7 +118,7 @@ fn yes() -> bool {
     true
 }
 
-async fn respawn_pane(cx: Cx, args: RespawnPane) -> Result<Model<PaneInfo>, Failure> {
+async fn respawn_pane(cx: Cx, args: RespawnPane) -> Result<Fresh<PaneInfo>, Failure> {
     let variables = variables(args.environment.as_ref(), args.suppress_persistent_history)?;
     let folder = args.start_directory.as_deref().map(directory).transpose()?;
     let server = cx.server(args.socket_name.as_deref())?;
@@ -133,7 +131,7 @@ async fn respawn_pane(cx: Cx, args: RespawnPane) -> Result<Model<PaneInfo>, Fail
     let respawn = with_variables(respawn, &variables);
     let respawn = args.shell.iter().fold(respawn, |command, shell| command.end().argument(shell));
     let respawned = PaneInfo::after(&cx, &server, [respawn], &pane).await;
-    respawned.map(Model).map_err(|failure| {
+    respawned.map(Fresh).map_err(|failure| {
         if failure.message().contains("still active") {
             failure.ran(Ran::No).suggest("Set kill=true to end what runs in the pane.")
         } else {
@@ -150,7 +148,7 @@ struct SetPaneTitle {
     pane: PaneArgs,
 }
 
-async fn set_pane_title(cx: Cx, args: SetPaneTitle) -> Result<Model<PaneInfo>, Failure> {
+async fn set_pane_title(cx: Cx, args: SetPaneTitle) -> Result<Fresh<PaneInfo>, Failure> {
     // tmux would keep the old title without a word.
     if args.title.chars().any(char::is_control) {
         return Err(refused("title must not contain control characters"));
@@ -158,7 +156,7 @@ async fn set_pane_title(cx: Cx, args: SetPaneTitle) -> Result<Model<PaneInfo>, F
     let (server, pane) = args.pane.find(&cx).await?;
     // With `-T`, select-pane selects nothing.
     let command = Command::new("select-pane").target(&*pane).text_option("-T", &args.title);
-    PaneInfo::after(&cx, &server, [command], &pane).await.map(Model)
+    PaneInfo::after(&cx, &server, [command], &pane).await.map(Fresh)
 }
 
 async fn clear_pane(cx: Cx, args: PaneArgs) -> Result<String, Failure> {
@@ -192,7 +190,7 @@ struct SelectPane {
     window: WindowArgs,
 }
 
-async fn select_pane(cx: Cx, args: SelectPane) -> Result<Model<PaneInfo>, Failure> {
+async fn select_pane(cx: Cx, args: SelectPane) -> Result<Fresh<PaneInfo>, Failure> {
     let select = Command::new("select-pane");
     let (server, window, command) = match (args.pane_id.as_deref(), args.direction) {
         (None, None) => return Err(refused("Provide either pane_id or direction.")),
@@ -218,7 +216,7 @@ async fn select_pane(cx: Cx, args: SelectPane) -> Result<Model<PaneInfo>, Failur
     let (_, rows) = server.then_each(Batch::write([command]), of, PaneInfo::FIELDS).await?;
     let active = rows.iter().find(|row| row.is_set("pane_active"));
     let active = active.map(|row| row.text("pane_id")).unwrap_or_default();
-    PaneInfo::one(&cx, &server, &rows, &active).await.map(Model)
+    PaneInfo::one(&cx, &server, &rows, &active).await.map(Fresh)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -227,11 +225,10 @@ struct SwapPane {
     source_pane_id: String,
     /// The other one.
     target_pane_id: String,
-    /// Name of the tmux socket.
     socket_name: Option<String>,
 }
 
-async fn swap_pane(cx: Cx, args: SwapPane) -> Result<Model<PaneInfo>, Failure> {
+async fn swap_pane(cx: Cx, args: SwapPane) -> Result<Fresh<PaneInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let source = target::pane_id(&args.source_pane_id)?;
     let other = target::pane_id(&args.target_pane_id)?;
@@ -240,7 +237,7 @@ async fn swap_pane(cx: Cx, args: SwapPane) -> Result<Model<PaneInfo>, Failure> {
         cx.guard().check(&server, Victim::Pane(pane), "move").await?;
     }
     let swap = Command::new("swap-pane").option("-s", &*source).target(other);
-    PaneInfo::after(&cx, &server, [swap], &source).await.map(Model)
+    PaneInfo::after(&cx, &server, [swap], &source).await.map(Fresh)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -252,18 +249,18 @@ struct EnterCopyMode {
     scroll_up: Option<u32>,
 }
 
-async fn enter_copy_mode(cx: Cx, args: EnterCopyMode) -> Result<Model<PaneInfo>, Failure> {
+async fn enter_copy_mode(cx: Cx, args: EnterCopyMode) -> Result<Fresh<PaneInfo>, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
     let mut commands = vec![Command::new("copy-mode").target(&*pane)];
     if let Some(lines) = args.scroll_up.filter(|lines| *lines > 0) {
         let scroll = Command::new("send-keys").flag("-X").option("-N", lines.to_string());
         commands.push(scroll.target(&*pane).argument("scroll-up"));
     }
-    PaneInfo::after(&cx, &server, commands, &pane).await.map(Model)
+    PaneInfo::after(&cx, &server, commands, &pane).await.map(Fresh)
 }
 
-async fn exit_copy_mode(cx: Cx, args: PaneArgs) -> Result<Model<PaneInfo>, Failure> {
+async fn exit_copy_mode(cx: Cx, args: PaneArgs) -> Result<Fresh<PaneInfo>, Failure> {
     let (server, pane) = args.find(&cx).await?;
     let leave = Command::new("copy-mode").flag("-q").target(&*pane);
-    PaneInfo::after(&cx, &server, [leave], &pane).await.map(Model)
+    PaneInfo::after(&cx, &server, [leave], &pane).await.map(Fresh)
 }

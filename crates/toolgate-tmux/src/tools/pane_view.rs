@@ -10,7 +10,7 @@ use crate::{
     engine::{Batch, Command, Kind, Row, not_found, text},
     info::PaneInfo,
     target::{PaneArgs, WindowArgs},
-    tool::{Model, Tool},
+    tool::{Fresh, Model, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -49,7 +49,7 @@ struct FindPane {
     window: WindowArgs,
 }
 
-async fn find_pane_by_position(cx: Cx, args: FindPane) -> Result<Model<PaneInfo>, Failure> {
+async fn find_pane_by_position(cx: Cx, args: FindPane) -> Result<Fresh<PaneInfo>, Failure> {
     let (server, window) = args.window.id(&cx).await?;
     let (name, touches): (_, fn(&PaneInfo) -> bool) = match args.corner {
         Corner::TopLeft => ("top-left", |pane| pane.pane_at_top && pane.pane_at_left),
@@ -62,7 +62,7 @@ async fn find_pane_by_position(cx: Cx, args: FindPane) -> Result<Model<PaneInfo>
     // is listed first.
     let there = panes.into_iter().rev().filter(touches);
     let found = there.max_by_key(|pane| pane.pane_left + pane.pane_top);
-    found.map(Model).ok_or_else(|| {
+    found.map(Fresh).ok_or_else(|| {
         let message = format!(
             "No pane found at corner '{name}' in window {window}. This is unusual and may mean that its \
              layout is just changing."

@@ -13,7 +13,7 @@ use crate::{
     guard::Victim,
     info::{SessionInfo, WindowInfo},
     target::{self, SessionArgs, WindowArgs, directory},
-    tool::{Model, Tool},
+    tool::{Fresh, Model, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -105,7 +105,7 @@ struct CreateWindow {
     suppress_persistent_history: bool,
 }
 
-async fn create_window(cx: Cx, args: CreateWindow) -> Result<Model<WindowInfo>, Failure> {
+async fn create_window(cx: Cx, args: CreateWindow) -> Result<Fresh<WindowInfo>, Failure> {
     let variables = variables(args.environment.as_ref(), args.suppress_persistent_history)?;
     let folder = args.start_directory.as_deref().map(directory).transpose()?;
     let (server, row) = args.session.find(&cx, target::SESSION).await?;
@@ -124,7 +124,7 @@ async fn create_window(cx: Cx, args: CreateWindow) -> Result<Model<WindowInfo>, 
         }
         with_variables(command, &variables)
     });
-    Ok(Model(WindowInfo::from(&made.await?)))
+    Ok(Fresh(WindowInfo::from(&made.await?)))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -135,7 +135,7 @@ struct RenameSession {
     session: SessionArgs,
 }
 
-async fn rename_session(cx: Cx, args: RenameSession) -> Result<Model<SessionInfo>, Failure> {
+async fn rename_session(cx: Cx, args: RenameSession) -> Result<Fresh<SessionInfo>, Failure> {
     check_name(&args.new_name)?;
     let (server, row) = args.session.find(&cx, target::SESSION).await?;
     let session = row.text("session_id");
@@ -149,7 +149,7 @@ async fn rename_session(cx: Cx, args: RenameSession) -> Result<Model<SessionInfo
         renamed => renamed?.1,
     };
     let row = rows.iter().find(|row| row.get("session_id") == Some(&*session));
-    row.map(|row| Model(SessionInfo::from(row))).ok_or_else(|| not_found::session(&session))
+    row.map(|row| Fresh(SessionInfo::from(row))).ok_or_else(|| not_found::session(&session))
 }
 
 async fn kill_session(cx: Cx, args: SessionArgs) -> Result<String, Failure> {
@@ -184,7 +184,7 @@ struct SelectWindow {
     direction: Option<Direction>,
 }
 
-async fn select_window(cx: Cx, args: SelectWindow) -> Result<Model<WindowInfo>, Failure> {
+async fn select_window(cx: Cx, args: SelectWindow) -> Result<Fresh<WindowInfo>, Failure> {
     let named = args.window.window_id.is_some() || args.window.window_index.is_some();
     if !named && args.direction.is_none() {
         let message = "Provide window_id, window_index, or direction.";
@@ -205,5 +205,5 @@ async fn select_window(cx: Cx, args: SelectWindow) -> Result<Model<WindowInfo>, 
     let (batch, of) = (Batch::write([select]), Kind::Windows(Some(&session)));
     let (_, rows) = server.then_each(batch, of, WindowInfo::FIELDS).await?;
     let current = rows.iter().find(|row| row.is_set("window_active"));
-    current.map(|row| Model(WindowInfo::from(row))).ok_or_else(|| not_found::session(&session))
+    current.map(|row| Fresh(WindowInfo::from(row))).ok_or_else(|| not_found::session(&session))
 }

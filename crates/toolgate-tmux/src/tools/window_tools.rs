@@ -13,7 +13,7 @@ use crate::{
     guard::Victim,
     info::{PaneInfo, WindowInfo},
     target::{self, WindowArgs, directory},
-    tool::{Model, Tool},
+    tool::{Fresh, Model, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -107,7 +107,7 @@ struct SplitWindow {
     suppress_persistent_history: bool,
 }
 
-async fn split_window(cx: Cx, args: SplitWindow) -> Result<Model<PaneInfo>, Failure> {
+async fn split_window(cx: Cx, args: SplitWindow) -> Result<Fresh<PaneInfo>, Failure> {
     let variables = variables(args.environment.as_ref(), args.suppress_persistent_history)?;
     let folder = args.start_directory.as_deref().map(directory).transpose()?;
     let (server, at) = match args.pane_id.as_deref() {
@@ -123,7 +123,7 @@ async fn split_window(cx: Cx, args: SplitWindow) -> Result<Model<PaneInfo>, Fail
     });
     let row = made.await.map_err(no_room)?;
     let pane = row.text("pane_id");
-    PaneInfo::one(&cx, &server, &[row], &pane).await.map(Model)
+    PaneInfo::one(&cx, &server, &[row], &pane).await.map(Fresh)
 }
 
 /// tmux's word that a pane is too small, with what helps.
@@ -142,17 +142,16 @@ struct RenameWindow {
     window: WindowArgs,
 }
 
-async fn rename_window(cx: Cx, args: RenameWindow) -> Result<Model<WindowInfo>, Failure> {
+async fn rename_window(cx: Cx, args: RenameWindow) -> Result<Fresh<WindowInfo>, Failure> {
     let (server, id) = args.window.id(&cx).await?;
     let rename = Command::new("rename-window").target(&*id).end().text(&args.new_name);
-    WindowInfo::after(&server, [rename], &id).await.map(Model)
+    WindowInfo::after(&server, [rename], &id).await.map(Fresh)
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct KillWindow {
     /// The window by id, as `@1`.
     window_id: String,
-    /// Name of the tmux socket.
     socket_name: Option<String>,
 }
 
@@ -190,10 +189,10 @@ struct SelectLayout {
     window: WindowArgs,
 }
 
-async fn select_layout(cx: Cx, args: SelectLayout) -> Result<Model<WindowInfo>, Failure> {
+async fn select_layout(cx: Cx, args: SelectLayout) -> Result<Fresh<WindowInfo>, Failure> {
     let (server, id) = args.window.id(&cx).await?;
     let select = Command::new("select-layout").target(&*id).end().argument(args.layout);
-    WindowInfo::after(&server, [select], &id).await.map(Model)
+    WindowInfo::after(&server, [select], &id).await.map(Fresh)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -208,7 +207,7 @@ struct ResizeWindow {
     width: Option<u32>,
 }
 
-async fn resize_window(cx: Cx, args: ResizeWindow) -> Result<Model<WindowInfo>, Failure> {
+async fn resize_window(cx: Cx, args: ResizeWindow) -> Result<Fresh<WindowInfo>, Failure> {
     if args.height.is_none() && args.width.is_none() {
         let message = "Provide height or width.";
         return Err(Failure::new(Code::InvalidArguments, message).ran(Ran::No));
@@ -216,7 +215,7 @@ async fn resize_window(cx: Cx, args: ResizeWindow) -> Result<Model<WindowInfo>, 
     let (server, id) = args.window.id(&cx).await?;
     let resize = Command::new("resize-window").target(&*id);
     let resize = with_size(resize, args.width, args.height);
-    WindowInfo::after(&server, [resize], &id).await.map(Model)
+    WindowInfo::after(&server, [resize], &id).await.map(Fresh)
 }
 
 /// A command with `-x` and `-y`.
@@ -239,7 +238,7 @@ struct MoveWindow {
     destination_session: Option<String>,
 }
 
-async fn move_window(cx: Cx, args: MoveWindow) -> Result<Model<WindowInfo>, Failure> {
+async fn move_window(cx: Cx, args: MoveWindow) -> Result<Fresh<WindowInfo>, Failure> {
     let (server, row) = args.window.find(&cx, target::WINDOW).await?;
     let (id, from) = (row.text("window_id"), row.text("session_id"));
     let to = match args.destination_session.as_deref() {
@@ -254,7 +253,7 @@ async fn move_window(cx: Cx, args: MoveWindow) -> Result<Model<WindowInfo>, Fail
     let command = Command::new("move-window")
         .option("-s", format!("{from}:{id}"))
         .target(format!("{to}:{}", args.destination_index));
-    moved(&server, command, &id, &to).await.map(Model)
+    moved(&server, command, &id, &to).await.map(Fresh)
 }
 
 /// The window in the session that a command put it into.
