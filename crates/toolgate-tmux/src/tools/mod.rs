@@ -2,6 +2,7 @@
 
 mod client_tools;
 mod display_message;
+mod layout;
 mod layout_tools;
 mod pane_io;
 mod pane_tools;

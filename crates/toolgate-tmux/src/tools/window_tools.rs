@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toolgate::{Code, Failure, Ran};
 
-use super::placing::{Place, Size};
+use super::{
+    layout,
+    placing::{Place, Size},
+};
 use crate::{
     call::Cx,
     engine::{Batch, Command, Kind, Server, TmuxError},
@@ -183,7 +186,7 @@ pub(super) async fn end(
 #[derive(Deserialize, JsonSchema)]
 struct SelectLayout {
     /// The layout.
-    #[schemars(length(max = 8192), regex(pattern = r"^([a-z-]+|[0-9a-f]{4},[0-9x,\[\]{}]+)$"))]
+    #[schemars(length(max = 8192))]
     layout: String,
     #[serde(flatten)]
     window: WindowArgs,
@@ -191,6 +194,8 @@ struct SelectLayout {
 
 async fn select_layout(cx: Cx, args: SelectLayout) -> Result<Fresh<WindowInfo>, Failure> {
     let (server, id) = args.window.id(&cx).await?;
+    let identity = server.identity().await?;
+    layout::check(&args.layout, identity.as_ref().map(|identity| &*identity.version))?;
     let select = Command::new("select-layout").target(&*id).end().argument(args.layout);
     WindowInfo::after(&server, [select], &id).await.map(Fresh)
 }
