@@ -10,12 +10,14 @@ use harness::{
 };
 use serde_json::{Value, json};
 
-fn code(answer: &Value) -> &Value {
-    &answer["result"]["_meta"]["code"]
+fn code(answer: &Value) -> &str {
+    let code = answer.pointer("/result/_meta/code").and_then(Value::as_str);
+    code.unwrap_or_default()
 }
 
-fn error_type(answer: &Value) -> &Value {
-    &answer["result"]["_meta"]["error_type"]
+fn error_type(answer: &Value) -> &str {
+    let error_type = answer.pointer("/result/_meta/error_type").and_then(Value::as_str);
+    error_type.unwrap_or_default()
 }
 
 fn of_pane(tmux: &Tmux, pane: &str, format: &str) -> String {

@@ -10,19 +10,22 @@ use harness::{
 };
 use serde_json::{Value, json};
 
-fn code(answer: &Value) -> &Value {
-    &answer["result"]["_meta"]["code"]
+fn code(answer: &Value) -> &str {
+    let code = answer.pointer("/result/_meta/code").and_then(Value::as_str);
+    code.unwrap_or_default()
 }
 
-fn error_type(answer: &Value) -> &Value {
-    &answer["result"]["_meta"]["error_type"]
+fn error_type(answer: &Value) -> &str {
+    let error_type = answer.pointer("/result/_meta/error_type").and_then(Value::as_str);
+    error_type.unwrap_or_default()
 }
 
-/// The ids of what a list tool tells, in its order.
+/// A field of all that a list tool tells, in its order.
 fn ids(session: &mut Session, tool: &str, field: &str, arguments: Value) -> Vec<String> {
     let answer = session.call(tool, arguments);
-    let listed = structured(&answer)["result"].as_array().unwrap().clone();
-    listed.iter().map(|item| item[field].as_str().unwrap().to_owned()).collect()
+    let listed = structured(&answer).get("result").and_then(Value::as_array);
+    let value = |item: &Value| item.get(field).and_then(Value::as_str).map(str::to_owned);
+    listed.into_iter().flatten().filter_map(value).collect()
 }
 
 #[test]
@@ -308,4 +311,34 @@ fn clients_and_keys_are_told() {
     let nobody = session.call("list_keys", json!({"socket_name": down.name}));
     assert_eq!(error_type(&nobody), "TmuxServerNotRunning");
     assert!(!down.output(&["list-sessions"]).status.success(), "to look at keys starts no server");
+}
+
+/// tmux lets our own client go with the session that it is attached to.
+#[test]
+fn what_ends_the_session_of_our_own_client_is_told_all_the_same() {
+    for (tool, arguments, field, told) in [
+        (
+            "move_window",
+            json!({"window_id": "@0", "destination_session": "two"}),
+            "session_name",
+            "two",
+        ),
+        ("join_pane", json!({"source_pane_id": "%0", "target_pane_id": "%1"}), "window_id", "@1"),
+        (
+            "break_pane",
+            json!({"pane_id": "%0", "destination_session": "two"}),
+            "session_name",
+            "two",
+        ),
+        ("kill_window", json!({"window_id": "@0"}), "result", "Window killed: @0"),
+        ("kill_pane", json!({"pane_id": "%0"}), "result", "Pane killed: %0"),
+    ] {
+        let tmux = Tmux::start();
+        let mut session = tmux.serve(&["--safety", "destructive"]);
+        structured(&session.call("list_sessions", json!({})));
+        tmux.run(&["new-session", "-d", "-s", "two", "cat"]);
+        assert_eq!(tmux.run(&["list-clients", "-F", "#{client_session}"]), "one");
+        assert_eq!(structured(&session.call(tool, arguments))[field], told, "{tool}");
+        assert_eq!(ids(&mut session, "list_sessions", "session_name", json!({})), ["two"]);
+    }
 }

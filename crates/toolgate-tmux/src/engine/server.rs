@@ -140,24 +140,6 @@ impl Server {
         Ok((printed, rows))
     }
 
-    /// The rows after commands that may end a session. If our own client was attached to that one, tmux lets it
-    /// go before it answers: then `done` tells from the rows whether the commands ran.
-    pub async fn settle(
-        &self,
-        batch: Batch,
-        kind: Kind<'_>,
-        fields: &'static [&'static str],
-        done: impl Fn(&[Row]) -> bool,
-    ) -> Result<Vec<Row>, TmuxError> {
-        match self.then_each(batch, kind, fields).await {
-            Err(TmuxError::Lost) => {
-                let rows = self.each(kind, fields).await?;
-                if done(&rows) { Ok(rows) } else { Err(TmuxError::Lost) }
-            }
-            told => Ok(told?.1),
-        }
-    }
-
     /// The processes of our own clients.
     pub async fn own_clients(&self) -> Vec<u32> {
         let main = self.links.lock().await.open.as_ref().and_then(|link| link.connection.pid());

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     call::Cx,
-    engine::{Batch, Command, Kind, Row, TmuxError, not_found},
+    engine::{Batch, Command, Kind, TmuxError, not_found},
     guard::Victim,
     info::{PaneInfo, WindowInfo},
     target::{self, SessionArgs, WindowArgs},
@@ -56,10 +56,10 @@ async fn join_pane(cx: Cx, args: JoinPane) -> Result<Fresh<PaneInfo>, Failure> {
     cx.guard().check(&server, Victim::Pane(&source), "move").await?;
     let join = Command::new("join-pane").flag("-d").option("-s", &*source).target(&*beside);
     let join = Size::put(args.size.as_ref(), Place::put(args.direction, join));
-    let came = |rows: &[Row]| rows.iter().any(|row| row.get("pane_id") == Some(&*source));
-    let of = Kind::Panes(Some(&beside));
-    let rows = server.settle(Batch::write([join]), of, PaneInfo::FIELDS, came).await;
-    PaneInfo::one(&cx, &server, &rows.map_err(no_room)?, &source).await.map(Fresh)
+    let of = Kind::Pane(&source);
+    let joined = server.then_each(Batch::write([join]), of, PaneInfo::FIELDS).await;
+    let (_, rows) = joined.map_err(no_room)?;
+    PaneInfo::one(&cx, &server, &rows, &source).await.map(Fresh)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -95,9 +95,8 @@ async fn break_pane(cx: Cx, args: BreakPane) -> Result<Fresh<WindowInfo>, Failur
     // Here tmux takes a name as it is.
     let broken = args.window_name.iter().fold(broken, |command, name| command.option("-n", name));
     // The pane's row tells of its window, in which it is alone.
-    let alone = |rows: &[Row]| rows.first().is_some_and(|row| row.number("window_panes") == 1);
-    let of = Kind::Pane(&pane);
-    let rows = server.settle(Batch::write([broken]), of, WindowInfo::FIELDS, alone).await?;
+    let (batch, of) = (Batch::write([broken]), Kind::Pane(&pane));
+    let (_, rows) = server.then_each(batch, of, WindowInfo::FIELDS).await?;
     rows.first().map(|row| Fresh(WindowInfo::from(row))).ok_or_else(|| not_found::pane(&pane))
 }
 
@@ -125,7 +124,7 @@ async fn link_window(cx: Cx, args: LinkWindow) -> Result<Fresh<WindowInfo>, Fail
         .flag_if(!args.attach, "-d")
         .option("-s", format!("{from}:{id}"))
         .target(format!("{to}:{}", args.destination_index));
-    moved(&server, command, &id, &to).await.map(Fresh)
+    moved(&server, command, &id, (&to, &args.destination_index)).await.map(Fresh)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -147,10 +146,7 @@ async fn unlink_window(cx: Cx, args: UnlinkWindow) -> Result<String, Failure> {
     // The session that we run in may end with it, and which of the links is ours cannot always be told.
     cx.guard().check(&server, Victim::Window(&id), "unlink").await?;
     let unlink = Command::new("unlink-window").target(format!("{session}:{id}"));
-    let gone = |rows: &[Row]| !rows.iter().any(|row| row.get("session_id") == Some(&*session));
-    let fields = &["window_id", "session_id"];
-    let settled = server.settle(Batch::write([unlink]), Kind::Window(&id), fields, gone);
-    settled.await.map_err(|error| only_link(error, &id))?;
+    server.run(unlink).await.map_err(|error| only_link(error, &id))?;
     Ok(format!("Window {id} unlinked from session {name}"))
 }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     call::Cx,
-    engine::{Batch, Command, Kind, Server, TmuxError},
+    engine::{Batch, Command, Kind, Server, TmuxError, not_found},
     environment::{Environment, variables, with_variables},
     filters::{Filters, filtered},
     guard::Victim,
@@ -166,8 +166,8 @@ async fn kill_window(cx: Cx, args: KillWindow) -> Result<String, Failure> {
     Ok(format!("Window killed: {id}"))
 }
 
-/// Runs a command that ends something. The last window of the session that our own client is attached to takes
-/// the client with it, before tmux answers: then it is asked whether there is anything left.
+/// Runs a command that ends something. The last one takes the server with it, before that answers: then it is
+/// asked whether anything is left.
 pub(super) async fn end(
     server: &Server,
     command: Command,
@@ -258,24 +258,22 @@ async fn move_window(cx: Cx, args: MoveWindow) -> Result<Fresh<WindowInfo>, Fail
     let command = Command::new("move-window")
         .option("-s", format!("{from}:{id}"))
         .target(format!("{to}:{}", args.destination_index));
-    moved(&server, command, &id, &to).await.map(Fresh)
+    moved(&server, command, &id, (&to, &args.destination_index)).await.map(Fresh)
 }
 
-/// The window in the session that a command put it into.
+/// The window in the session, and at the index if it is known, to which a command brings it.
 pub(super) async fn moved(
     server: &Server,
     command: Command,
     window: &str,
-    session: &str,
+    (session, index): (&str, &str),
 ) -> Result<WindowInfo, Failure> {
-    let there = |row: &&crate::engine::Row| row.get("session_id") == Some(session);
-    let rows =
-        server.settle(Batch::write([command]), Kind::Window(window), WindowInfo::FIELDS, |rows| {
-            rows.iter().any(|row| there(&row))
-        });
-    let rows = rows.await.map_err(index_in_use)?;
-    let row = rows.iter().find(there).or(rows.first());
-    row.map(WindowInfo::from).ok_or_else(|| crate::engine::not_found::window(window))
+    let (batch, of) = (Batch::write([command]), Kind::Window(window));
+    let moved = server.then_each(batch, of, WindowInfo::FIELDS).await;
+    let (_, rows) = moved.map_err(index_in_use)?;
+    let there = rows.iter().filter(|row| row.get("session_id") == Some(session));
+    let found = there.max_by_key(|row| row.get("window_index") == Some(index));
+    found.map(WindowInfo::from).ok_or_else(|| not_found::window(window))
 }
 
 fn index_in_use(error: TmuxError) -> Failure {
