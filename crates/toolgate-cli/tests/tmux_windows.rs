@@ -109,13 +109,12 @@ fn windows_are_split_named_laid_out_and_resized() {
             session.call("split_window", json!({"pane_id": "%0", "size": size, "shell": "cat"}));
         assert_eq!(code(&answer) == "INVALID_ARGUMENTS", refused, "{size}: {answer}");
     }
-    let tiny = session.call("split_window", json!({"pane_id": "%0", "size": 9000}));
-    let tiny = if tiny["result"]["isError"] == true {
-        tiny
-    } else {
-        session.call("split_window", json!({"pane_id": "%99"}))
-    };
-    assert_eq!(tiny["result"]["isError"], true, "{tiny}");
+    tmux.run(&["new-window", "-d", "-t", "one:8", "cat"]);
+    tmux.run(&["resize-window", "-t", "one:8", "-x", "2", "-y", "2"]);
+    let tiny = session.call("split_window", json!({"window_index": "8"}));
+    assert!(text(&tiny).contains("Split a larger pane"), "{tiny}");
+    let missing = session.call("split_window", json!({"pane_id": "%99"}));
+    assert_eq!(error_type(&missing), "PaneNotFound");
     let nowhere = session.call("split_window", json!({"start_directory": "/no/such"}));
     assert_eq!(text(&nowhere), "start_directory is not an existing directory: '/no/such'");
 

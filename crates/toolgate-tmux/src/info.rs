@@ -258,7 +258,12 @@ impl PaneInfo {
             let identity = identity.as_deref()?;
             cx.guard().is_caller(identity, row.get("pane_id").unwrap_or_default())
         };
-        Ok(rows.iter().map(|row| Self::new(row, caller(row))).collect())
+        // Titles are written by programs, as screens are.
+        let shown = |mut pane: Self| {
+            pane.pane_title = pane.pane_title.map(|title| cx.shown(&title).into_owned());
+            pane
+        };
+        Ok(rows.iter().map(|row| shown(Self::new(row, caller(row)))).collect())
     }
 
     /// One pane from rows.

@@ -193,5 +193,7 @@ async fn snapshot_pane(cx: Cx, args: SnapshotPane) -> Result<Model<Snapshot>, Fa
     let screen = text(screen.pop().unwrap_or_default());
     let shown = cx.shown(screen.trim_end_matches('\n'));
     let (kept, left_off) = last_lines(&shown, args.max_lines);
-    Ok(Model(Snapshot::new(row, (kept.to_owned(), left_off), is_caller)))
+    let mut snapshot = Snapshot::new(row, (kept.to_owned(), left_off), is_caller);
+    snapshot.title = snapshot.title.map(|title| cx.shown(&title).into_owned());
+    Ok(Model(snapshot))
 }
