@@ -120,3 +120,130 @@ fn a_scrubbed_environment_hides_nothing() {
         assert!(refused(answer), "{answer}");
     }
 }
+
+/// What would end, empty or move pane %0 in window @0, as calls; %1 is a pane of another session.
+fn threats() -> Vec<(&'static str, Value, &'static str)> {
+    let pane = json!({"pane_id": "%0"});
+    vec![
+        ("kill_pane", pane.clone(), "Refusing to kill the pane running this MCP server."),
+        ("respawn_pane", pane.clone(), "Refusing to respawn the pane running this MCP server."),
+        ("clear_pane", pane.clone(), "Refusing to clear the pane running this MCP server."),
+        ("clear_pane", json!({"session_name": "one"}), "Refusing to clear the pane running"),
+        ("break_pane", pane, "Refusing to move the pane running this MCP server."),
+        (
+            "join_pane",
+            json!({"source_pane_id": "%0", "target_pane_id": "%1"}),
+            "Refusing to move the pane running",
+        ),
+        (
+            "swap_pane",
+            json!({"source_pane_id": "%0", "target_pane_id": "%1"}),
+            "Refusing to move the pane running",
+        ),
+        (
+            "swap_pane",
+            json!({"source_pane_id": "%1", "target_pane_id": "%0"}),
+            "Refusing to move the pane running",
+        ),
+        (
+            "kill_window",
+            json!({"window_id": "@0"}),
+            "Refusing to kill the window containing this MCP server's pane.",
+        ),
+        (
+            "move_window",
+            json!({"window_id": "@0", "destination_session": "two"}),
+            "Refusing to move the window containing",
+        ),
+        (
+            "unlink_window",
+            json!({"window_id": "@0", "session_name": "one"}),
+            "Refusing to unlink the window containing",
+        ),
+        (
+            "unlink_window",
+            json!({"window_id": "@0", "session_name": "two"}),
+            "Refusing to unlink the window containing",
+        ),
+    ]
+}
+
+/// A server with sessions `one` and `two`, of which `two` shows the window of `one` too.
+fn linked() -> Tmux {
+    let tmux = Tmux::start();
+    tmux.run(&["new-session", "-d", "-s", "two", "cat"]);
+    tmux.run(&["link-window", "-d", "-s", "one:0", "-t", "two:7"]);
+    tmux
+}
+
+#[test]
+fn no_tool_ends_empties_or_moves_its_own_pane() {
+    let tmux = linked();
+    let (path, name) = (tmux.format("#{socket_path}"), &tmux.name);
+    let here = format!("{path},1,0");
+    let same_name = format!("/elsewhere/{name},1,0");
+    let state = "#{pane_pid} #{window_id} #{session_id} #{window_linked}";
+    let before = tmux.run(&["display-message", "-p", "-t", "%0", state]);
+    let table: [(Option<&str>, Option<&str>); 5] = [
+        (Some(&here), Some("%0")),
+        (None, Some("%0")),
+        (Some(&same_name), Some("%0")),
+        (Some(&here), None),
+        (Some(&here), Some("%77")),
+    ];
+    for (variable, pane) in table {
+        let mut session = tmux.serve_in(&["--safety", "destructive"], |command| {
+            variable.map(|value| command.env("TMUX", value));
+            pane.map(|value| command.env("TMUX_PANE", value));
+        });
+        for (tool, arguments, message) in threats() {
+            let answer = session.call(tool, arguments.clone());
+            assert!(refused(&answer), "{variable:?} {pane:?} {tool} {arguments}: {answer}");
+            assert!(text(&answer).starts_with(message), "{answer}");
+        }
+        // What is not there is said to be so first.
+        let missing = session.call("respawn_pane", json!({"pane_id": "%99"}));
+        assert_eq!(missing["result"]["_meta"]["error_type"], "PaneNotFound");
+        // What belongs to others, and what ends nothing.
+        for (tool, arguments) in [
+            ("respawn_pane", json!({"pane_id": "%1"})),
+            ("clear_pane", json!({"pane_id": "%1"})),
+            (
+                "move_window",
+                json!({"window_id": "@0", "session_name": "one", "destination_index": "9"}),
+            ),
+            (
+                "move_window",
+                json!({"window_id": "@0", "session_name": "one", "destination_index": "0"}),
+            ),
+            (
+                "link_window",
+                json!({"window_id": "@0", "destination_session": "two", "destination_index": "3"}),
+            ),
+            ("resize_pane", json!({"pane_id": "%0", "zoom": false})),
+        ] {
+            structured(&session.call(tool, arguments));
+        }
+        tmux.run(&["unlink-window", "-t", "two:3"]);
+        assert_eq!(tmux.run(&["display-message", "-p", "-t", "%0", state]), before);
+    }
+    let mut session = tmux.serve_in(&[], |command| {
+        command.env("TMUX", &here).env("TMUX_PANE", "%0");
+    });
+    for (pane, own) in [("%0", true), ("%1", false)] {
+        for tool in ["get_pane_info", "snapshot_pane"] {
+            assert_eq!(structured(&session.call(tool, json!({"pane_id": pane})))["is_caller"], own);
+        }
+    }
+}
+
+#[test]
+fn panes_of_other_servers_may_be_ended_and_moved() {
+    for (tool, arguments, _) in threats() {
+        let tmux = linked();
+        let mut session = tmux.serve_in(&["--safety", "destructive"], |command| {
+            command.env("TMUX", "/elsewhere/other,1,0").env("TMUX_PANE", "%0");
+        });
+        structured(&session.call(tool, arguments));
+    }
+}

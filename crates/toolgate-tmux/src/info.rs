@@ -7,8 +7,24 @@ use toolgate::Failure;
 
 use crate::{
     call::Cx,
-    engine::{Kind, Row, Server, not_found},
+    engine::{Batch, Command, Kind, Row, Server, not_found},
+    tool::Known,
 };
+
+impl Known for SessionInfo {
+    const ID: &str = "session_id";
+    const TOLD_BY: &str = "get_session_info";
+}
+
+impl Known for WindowInfo {
+    const ID: &str = "window_id";
+    const TOLD_BY: &str = "get_window_info";
+}
+
+impl Known for PaneInfo {
+    const ID: &str = "pane_id";
+    const TOLD_BY: &str = "get_pane_info";
+}
 
 /// A session.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -94,6 +110,19 @@ impl WindowInfo {
         "window_height",
         "pane_id",
     ];
+}
+
+impl WindowInfo {
+    /// The window after commands that changed it, in one round trip.
+    pub async fn after(
+        server: &Server,
+        commands: impl IntoIterator<Item = Command>,
+        window: &str,
+    ) -> Result<Self, Failure> {
+        let batch = Batch::write(commands);
+        let (_, rows) = server.then_each(batch, Kind::Window(window), Self::FIELDS).await?;
+        rows.first().map(Self::from).ok_or_else(|| not_found::window(window))
+    }
 }
 
 impl From<&Row> for WindowInfo {
@@ -219,12 +248,40 @@ impl PaneInfo {
             Err(crate::engine::TmuxError::NoServer) => return Ok(Vec::new()),
             rows => rows?,
         };
+        Self::told(cx, server, &rows).await
+    }
+
+    /// Panes from rows with [`Self::FIELDS`].
+    pub async fn told(cx: &Cx, server: &Server, rows: &[Row]) -> Result<Vec<Self>, Failure> {
         let identity = server.identity().await?;
         let caller = |row: &Row| {
             let identity = identity.as_deref()?;
             cx.guard().is_caller(identity, row.get("pane_id").unwrap_or_default())
         };
-        Ok(rows.iter().map(|row| Self::new(row, caller(row))).collect())
+        // Titles are written by programs, as screens are.
+        let shown = |mut pane: Self| {
+            pane.pane_title = pane.pane_title.map(|title| cx.shown(&title).into_owned());
+            pane
+        };
+        Ok(rows.iter().map(|row| shown(Self::new(row, caller(row)))).collect())
+    }
+
+    /// One pane from rows.
+    pub async fn one(cx: &Cx, server: &Server, rows: &[Row], pane: &str) -> Result<Self, Failure> {
+        let panes = Self::told(cx, server, rows).await?;
+        panes.into_iter().find(|info| info.pane_id == pane).ok_or_else(|| not_found::pane(pane))
+    }
+
+    /// The pane after commands that changed it, in one round trip.
+    pub async fn after(
+        cx: &Cx,
+        server: &Server,
+        commands: impl IntoIterator<Item = Command>,
+        pane: &str,
+    ) -> Result<Self, Failure> {
+        let batch = Batch::write(commands);
+        let (_, rows) = server.then_each(batch, Kind::Pane(pane), Self::FIELDS).await?;
+        Self::one(cx, server, &rows, pane).await
     }
 
     /// One pane by its id.

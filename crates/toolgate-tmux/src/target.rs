@@ -15,10 +15,12 @@ use crate::{
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct SessionArgs {
     /// The session by name.
+    #[schemars(description = "")]
     pub session_name: Option<String>,
-    /// The session by id, as `$1`; wins over the name.
+    /// As `$1`; wins over the name.
     pub session_id: Option<String>,
     /// Name of the tmux socket.
+    #[schemars(description = "")]
     pub socket_name: Option<String>,
 }
 
@@ -39,15 +41,17 @@ impl SessionArgs {
 /// How a tool's caller names a window: flatten it into the tool's arguments.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct WindowArgs {
-    /// The window by id, as `@1`; wins.
+    /// As `@1`; wins.
     pub window_id: Option<String>,
-    /// The window by its index in the session.
+    /// In the session.
     pub window_index: Option<String>,
     /// The session by name.
+    #[schemars(description = "")]
     pub session_name: Option<String>,
-    /// The session by id, as `$1`; wins over the name.
+    /// As `$1`; wins over the name.
     pub session_id: Option<String>,
     /// Name of the tmux socket.
+    #[schemars(description = "")]
     pub socket_name: Option<String>,
 }
 
@@ -61,6 +65,15 @@ impl WindowArgs {
         let server = cx.server(self.socket_name.as_deref())?;
         let row = window(&server, self.target(), fields).await?;
         Ok((server, row))
+    }
+
+    /// The server, and the window's id. An id costs no round trip.
+    pub async fn id(&self, cx: &Cx) -> Result<(Arc<Server>, String), Failure> {
+        if let Some(id) = self.window_id.as_deref() {
+            return Ok((cx.server(self.socket_name.as_deref())?, window_id(id)?));
+        }
+        let (server, row) = self.find(cx, WINDOW).await?;
+        Ok((server, row.text("window_id")))
     }
 
     /// What names the window.
@@ -78,15 +91,16 @@ impl WindowArgs {
 /// How a tool's caller names a pane: flatten it into the tool's arguments.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct PaneArgs {
-    /// The pane by id, as `%1`; wins.
+    /// As `%1`; wins.
     pub pane_id: Option<String>,
-    /// The active pane of this session, by name.
+    /// Its active pane.
     pub session_name: Option<String>,
-    /// The active pane of this session, by id.
+    /// Its active pane.
     pub session_id: Option<String>,
-    /// The active pane of this window.
+    /// Its active pane.
     pub window_id: Option<String>,
     /// Name of the tmux socket.
+    #[schemars(description = "")]
     pub socket_name: Option<String>,
 }
 
@@ -117,6 +131,24 @@ fn is_id(text: &str, sigil: char) -> bool {
     })
 }
 
+/// A window's id, if it is one.
+pub fn window_id(id: &str) -> Result<String, Failure> {
+    if is_id(id, '@') { Ok(id.to_owned()) } else { Err(not_found::window(id)) }
+}
+
+/// A pane's id, if it is one.
+pub fn pane_id(id: &str) -> Result<String, Failure> {
+    if is_id(id, '%') { Ok(id.to_owned()) } else { Err(not_found::pane(id)) }
+}
+
+/// The id of the session that something goes to, by its name or, if no session has that name, by its id.
+pub async fn destination(server: &Server, wanted: &str) -> Result<String, Failure> {
+    let rows = server.list(Kind::Sessions, SESSION).await?;
+    let by = |field| rows.iter().find(|row| row.get(field) == Some(wanted));
+    let found = by("session_name").or_else(|| by("session_id"));
+    found.map(|row| row.text("session_id")).ok_or_else(|| not_found::session(wanted))
+}
+
 /// The session that is meant, with these fields: by id, else by exact name, else the first one.
 pub async fn session(
     server: &Server,
@@ -142,6 +174,10 @@ pub async fn session(
 /// The fields that [`session`] needs.
 pub const SESSION: &[&str] = &["session_id", "session_name"];
 
+/// The fields that [`window`] needs.
+pub const WINDOW: &[&str] =
+    &["window_id", "window_index", "window_active", "session_id", "session_name"];
+
 /// How a caller names a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WindowTarget<'a> {
@@ -155,21 +191,23 @@ pub struct WindowTarget<'a> {
     pub session_name: Option<&'a str>,
 }
 
-/// The window that is meant, with these fields (`window_id`, `window_index`, `window_active` among them).
-/// Without an id or an index, it is the current window of the session.
+/// The window that is meant, with these fields, those of [`WINDOW`] among them. Without an id or an index, it is
+/// the current window of the session. A window with several links is the one in the session that was named.
 pub async fn window(
     server: &Server,
     target: WindowTarget<'_>,
     fields: &'static [&'static str],
 ) -> Result<Row, Failure> {
     if let Some(id) = target.window_id {
-        if !is_id(id, '@') {
-            return Err(not_found::window(id));
-        }
-        let rows = server.list(Kind::Windows(None), fields).await;
+        let rows = server.each(Kind::Window(&window_id(id)?), fields).await;
         let rows = if rows == Err(TmuxError::NoServer) { Vec::new() } else { rows? };
-        let found = rows.into_iter().find(|row| row.get("window_id") == Some(id));
-        return found.ok_or_else(|| not_found::window(id));
+        let named = |row: &&Row| match (target.session_id, target.session_name) {
+            (Some(id), _) => row.get("session_id") == Some(id),
+            (None, Some(name)) => row.get("session_name") == Some(name),
+            (None, None) => true,
+        };
+        let found = rows.iter().find(named).or(rows.first());
+        return found.cloned().ok_or_else(|| not_found::window(id));
     }
     let session = session(server, target.session_id, target.session_name, SESSION).await?;
     let session = session.text("session_id");
@@ -198,7 +236,7 @@ pub struct PaneTarget<'a> {
 /// there fails with `PaneNotFound`.
 pub async fn pane(server: &Server, target: PaneTarget<'_>) -> Result<String, Failure> {
     if let Some(id) = target.pane_id {
-        return if is_id(id, '%') { Ok(id.to_owned()) } else { Err(not_found::pane(id)) };
+        return pane_id(id);
     }
     let fields =
         &["session_id", "session_name", "window_id", "window_index", "window_active", "pane_id"];

@@ -234,6 +234,36 @@ impl<T: Serialize + JsonSchema + Send> Reply for Model<T> {
     }
 }
 
+/// What a tool tells of a thing that it changed: all that [`Model`] would. Its schema names only the id and the
+/// tool that tells the same: whole schemas of the same fields, once for each tool, would be half of the list that
+/// models read.
+#[derive(Clone, Debug)]
+pub struct Fresh<T>(pub T);
+
+/// A model that several tools answer with.
+pub trait Known {
+    /// The field that is its id.
+    const ID: &'static str;
+    /// The tool whose schema has all fields.
+    const TOLD_BY: &'static str;
+}
+
+impl<T: Serialize + Known + Send> Reply for Fresh<T> {
+    fn schema() -> JsonObject {
+        object(json!({
+            "type": "object",
+            "description": format!("As {}.", T::TOLD_BY),
+            "properties": { T::ID: { "type": "string" } },
+            "required": [T::ID],
+        }))
+    }
+
+    fn into_result(self) -> CallToolResult {
+        let model = json!(self.0);
+        result(model.to_string(), model, false)
+    }
+}
+
 fn result(text: String, structured: Value, wrapped: bool) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     result.structured_content = Some(structured);
@@ -259,12 +289,17 @@ fn wrapped(inner: &Value) -> JsonObject {
 /// types themselves cannot say so: the chain refuses the rest by this schema.
 fn input<A: JsonSchema>() -> JsonObject {
     let mut schema = schema::<A>(SchemaSettings::draft2020_12(), true);
+    // What a type says of itself is for those who write tools.
+    schema.remove("description");
     schema.insert("additionalProperties".to_owned(), Value::Bool(false));
     schema
 }
 
+/// No field is ever left out, and nothing is gained by saying so.
 fn output<T: JsonSchema>() -> JsonObject {
-    schema::<T>(SchemaSettings::draft2020_12().for_serialize(), false)
+    let mut schema = schema::<T>(SchemaSettings::draft2020_12().for_serialize(), false);
+    schema.remove("required");
+    schema
 }
 
 /// Short: nothing is said that a model does not need.
@@ -281,13 +316,27 @@ fn schema<T: JsonSchema>(settings: SchemaSettings, described: bool) -> JsonObjec
 fn shorten(schema: &mut schemars::Schema, described: bool) {
     schema.remove("title");
     schema.remove("format");
-    if !described {
+    if !described || schema.get("description") == Some(&Value::from("")) {
         schema.remove("description");
     }
     if schema.get("default") == Some(&Value::Null) {
         schema.remove("default");
     }
     transform_subschemas(&mut |schema: &mut schemars::Schema| shorten(schema, described), schema);
+    if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {
+        *choices = std::mem::take(choices).into_iter().flat_map(choice).collect();
+    }
+}
+
+/// One choice of several, without what is said of it, or the choices that it consists of.
+fn choice(mut schema: Value) -> Vec<Value> {
+    if let Value::Object(object) = &mut schema {
+        object.remove("description");
+        if let (1, Some(Value::Array(choices))) = (object.len(), object.get_mut("anyOf")) {
+            return std::mem::take(choices);
+        }
+    }
+    vec![schema]
 }
 
 fn object(value: Value) -> JsonObject {

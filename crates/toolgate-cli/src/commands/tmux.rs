@@ -39,6 +39,10 @@ pub(crate) struct TmuxCommand {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = toolgate::duration::parse)]
     deadline: Duration,
 
+    /// A folder in which `pipe_pane` may write; give it again for more. Without one it writes nowhere
+    #[arg(long = "pipe-root", value_name = "FOLDER")]
+    pipe_roots: Vec<PathBuf>,
+
     /// Where the audit goes: a file, `stderr` or `off` [default: toolgate/audit.jsonl in the state folder]
     #[arg(long, value_name = "FILE", env = "TOOLGATE_AUDIT")]
     audit: Option<String>,
@@ -57,6 +61,7 @@ impl TmuxCommand {
             socket,
             patience: self.deadline,
             safety: self.safety,
+            pipe_roots: self.pipe_roots,
             ..Options::default()
         };
         let (tmux, stack) = Tmux::new(options).governed(settings)?;

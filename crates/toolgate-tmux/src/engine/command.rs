@@ -96,6 +96,13 @@ impl Batch {
         Self { commands: commands.into_iter().collect(), replays: false }
     }
 
+    /// With one command more, at the end.
+    #[must_use]
+    pub fn and(mut self, command: Command) -> Self {
+        self.commands.push(command);
+        self
+    }
+
     /// Whether it may be asked again.
     #[must_use]
     pub fn replays(&self) -> bool {

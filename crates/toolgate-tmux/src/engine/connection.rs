@@ -43,6 +43,8 @@ pub(crate) struct Connection {
     requests: mpsc::Sender<Request>,
     shared: Arc<Shared>,
     news: broadcast::Sender<News>,
+    /// The client's process.
+    pid: Option<u32>,
     /// Holds the client's standard input: the client ends when that does.
     writer: AbortHandle,
 }
@@ -100,6 +102,7 @@ impl Connection {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(TmuxError::NoBinary);
         };
+        let pid = child.id();
         // Never killed: it ends by itself when its input does, as it also will if we are killed.
         tokio::spawn(async move { child.wait().await });
         let shared = Arc::new(Shared::default());
@@ -122,7 +125,7 @@ impl Connection {
         ready.await?;
         drop(attached);
         let writer = tokio::spawn(write(stdin, queue, Arc::clone(&shared))).abort_handle();
-        Ok(Self { requests, shared, news, writer })
+        Ok(Self { requests, shared, news, pid, writer })
     }
 
     /// Runs a list of commands and gives what each of them printed.
@@ -148,6 +151,10 @@ impl Connection {
             let (command, sent) = (batch.name().to_owned(), sent.load(Relaxed));
             Err(TmuxError::TimedOut { command, after: patience, sent })
         })
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.pid
     }
 
     pub(crate) fn is_closed(&self) -> bool {

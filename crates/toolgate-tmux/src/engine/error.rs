@@ -47,6 +47,14 @@ impl TmuxError {
     pub fn says(&self, words: &str) -> bool {
         matches!(self, Self::Refused(said) if said.contains(words))
     }
+
+    /// The failure, with a next step if tmux refused with any of these words.
+    #[must_use]
+    pub fn hinted(self, words: &[&str], next: &'static str) -> Failure {
+        let said = words.iter().any(|words| self.says(words));
+        let failure = Failure::from(self);
+        if said { failure.ran(Ran::No).suggest(next) } else { failure }
+    }
 }
 
 impl From<TmuxError> for Failure {

@@ -11,10 +11,14 @@ pub enum Kind<'a> {
     Sessions,
     /// All windows, or those of a session (`$1`).
     Windows(Option<&'a str>),
-    /// All panes, those of a session (`$1`), or those of a window (`@1`).
+    /// The window with this id (`@1`) alone.
+    Window(&'a str),
+    /// All panes, those of a session (`$1`), or those of a window (`@1`, or `%1` for the window of that pane).
     Panes(Option<&'a str>),
     /// The pane with this id (`%1`) alone.
     Pane(&'a str),
+    /// All attached clients.
+    Clients,
 }
 
 impl Kind<'_> {
@@ -23,6 +27,11 @@ impl Kind<'_> {
             Self::Sessions => Command::new("list-sessions"),
             Self::Windows(None) => Command::new("list-windows").flag("-a"),
             Self::Windows(Some(session)) => Command::new("list-windows").target(session),
+            // Its links are in several sessions, which `-t` would choose from. The id is checked to be one.
+            Self::Window(id) => {
+                let this = format!("#{{==:#{{window_id}},{id}}}");
+                Command::new("list-windows").flag("-a").option("-f", this)
+            }
             Self::Panes(None) => Command::new("list-panes").flag("-a"),
             Self::Panes(Some(id)) => {
                 Command::new("list-panes").flag_if(id.starts_with('$'), "-s").target(id)
@@ -32,6 +41,7 @@ impl Kind<'_> {
                 let this = format!("#{{==:#{{pane_id}},{id}}}");
                 Command::new("list-panes").option("-f", this).target(id)
             }
+            Self::Clients => Command::new("list-clients"),
         }
     }
 
@@ -39,8 +49,9 @@ impl Kind<'_> {
     pub(super) fn once_each(self, mut rows: Vec<Row>) -> Vec<Row> {
         let id = match self {
             Self::Sessions => "session_id",
-            Self::Windows(_) => "window_id",
+            Self::Windows(_) | Self::Window(_) => "window_id",
             Self::Panes(_) | Self::Pane(_) => "pane_id",
+            Self::Clients => "client_name",
         };
         let mut seen = HashSet::new();
         rows.retain(|row| row.get(id).is_none_or(|id| seen.insert(id.to_owned())));

@@ -122,12 +122,28 @@ impl Server {
         kind: Kind<'_>,
         fields: &'static [&'static str],
     ) -> Result<Vec<Row>, TmuxError> {
+        Ok(self.then_each(Batch::read([]), kind, fields).await?.1)
+    }
+
+    /// Commands and then a list, in one round trip: what the commands printed, and the rows as tmux lists them.
+    pub async fn then_each(
+        &self,
+        batch: Batch,
+        kind: Kind<'_>,
+        fields: &'static [&'static str],
+    ) -> Result<(Vec<Printed>, Vec<Row>), TmuxError> {
         let listing = Listing::new(fields);
-        let command = kind.command().option("-F", listing.format());
-        let printed = self.ask(Batch::read([command])).await?;
-        let mut rows = listing.rows(&printed)?;
+        let list = kind.command().option("-F", listing.format());
+        let mut printed = self.run(batch.and(list)).await?;
+        let mut rows = listing.rows(&text(printed.pop().unwrap_or_default()))?;
         self.uncount(&mut rows).await;
-        Ok(rows)
+        Ok((printed, rows))
+    }
+
+    /// The processes of our own clients.
+    pub async fn own_clients(&self) -> Vec<u32> {
+        let main = self.links.lock().await.open.as_ref().and_then(|link| link.connection.pid());
+        main.into_iter().chain(self.watching.pids()).collect()
     }
 
     /// Makes something with a command that prints what it made (`-P -F`).

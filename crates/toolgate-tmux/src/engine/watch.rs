@@ -27,6 +27,12 @@ impl Watching {
         clients.filter(|client| client.session().as_deref() == Some(session)).count()
     }
 
+    /// The processes of these clients.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        let clients = self.clients();
+        clients.values().filter_map(Weak::upgrade).filter_map(|client| client.pid()).collect()
+    }
+
     pub(super) async fn watch(
         &self,
         program: &Program,

@@ -1,14 +1,35 @@
 //! The tools, one file for each family.
 
+mod client_tools;
+mod display_message;
+mod layout;
+mod layout_tools;
 mod pane_io;
+mod pane_tools;
+mod pane_view;
+mod pipe_pane;
+mod placing;
 mod server_tools;
 mod session_tools;
+mod sgr;
+mod window_tools;
 
 use crate::tool::Tool;
 
 /// Every tool, in the order in which they are listed.
 #[must_use]
 pub(crate) fn all() -> Vec<Tool> {
-    let families = [server_tools::tools(), session_tools::tools(), pane_io::tools()];
+    let families = [
+        server_tools::tools(),
+        session_tools::tools(),
+        window_tools::tools(),
+        pane_io::tools(),
+        pane_tools::tools(),
+        pane_view::tools(),
+        pipe_pane::tools(),
+        display_message::tools(),
+        layout_tools::tools(),
+        client_tools::tools(),
+    ];
     families.into_iter().flatten().collect()
 }

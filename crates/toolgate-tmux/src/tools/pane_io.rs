@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toolgate::Failure;
 
+use super::sgr;
 use crate::{
     call::Cx,
     engine::{Batch, Command},
@@ -38,32 +39,61 @@ struct CapturePane {
     #[serde(default = "lines")]
     #[schemars(range(min = 1))]
     max_lines: Option<u32>,
+    /// Keep colours and other attributes, as escape sequences.
+    #[serde(default)]
+    colors: bool,
+    /// Make one line of lines that the screen's width broke.
+    #[serde(default)]
+    join: bool,
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the default of an argument that may be null")]
-fn lines() -> Option<u32> {
+pub(super) fn lines() -> Option<u32> {
     Some(500)
 }
 
 async fn capture_pane(cx: Cx, args: CapturePane) -> Result<String, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
     let mut capture = Command::new("capture-pane").flag("-p").target(pane);
+    capture = capture.flag_if(args.colors, "-e").flag_if(args.join, "-J");
     for (flag, line) in [("-S", args.start), ("-E", args.end)] {
         capture = line.into_iter().fold(capture, |command, n| command.option(flag, n.to_string()));
     }
     let text = server.ask(Batch::read([capture])).await?;
-    Ok(tail(&cx.shown(text.trim_end_matches('\n')), args.max_lines))
+    let shown = cx.shown(text.trim_end_matches('\n'));
+    if !args.colors {
+        return Ok(tail(&shown, args.max_lines));
+    }
+    let (kept, left_off) = last_lines(&shown, args.max_lines);
+    let before = shown.strip_suffix(kept).unwrap_or_default();
+    // tmux writes only what changes, so the kept part begins in the state that the rest has left.
+    Ok(headed(&format!("{}{kept}", sgr::state_after(before)), left_off))
 }
 
 /// The last lines of a text, with a word about those that were left off.
 pub(super) fn tail(text: &str, most: Option<u32>) -> String {
-    let all = text.split('\n').count();
-    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
-    if all <= most {
-        return text.to_owned();
+    let (kept, left_off) = last_lines(text, most);
+    headed(kept, left_off)
+}
+
+fn headed(kept: &str, left_off: usize) -> String {
+    match left_off {
+        0 => kept.to_owned(),
+        _ => format!("[... truncated {left_off} lines ...]\n{kept}"),
     }
-    let kept: Vec<&str> = text.split('\n').skip(all - most).collect();
-    format!("[... truncated {} lines ...]\n{}", all - most, kept.join("\n"))
+}
+
+/// The last lines of a text, and how many were left off.
+pub(super) fn last_lines(text: &str, most: Option<u32>) -> (&str, usize) {
+    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+    let cut = most.checked_sub(1).and_then(|most| text.rmatch_indices('\n').nth(most));
+    match cut {
+        None => (text, 0),
+        Some((at, _)) => {
+            let (before, kept) = text.split_at(at + 1);
+            (kept, before.matches('\n').count())
+        }
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -14,7 +14,7 @@ use crate::{
     guard::Victim,
     info::{ServerInfo, SessionInfo},
     target::directory,
-    tool::{Model, Tool},
+    tool::{Fresh, Model, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -51,7 +51,6 @@ const FIELDS: &[&str] = &[
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListSessions {
-    /// Name of the tmux socket.
     socket_name: Option<String>,
     /// `{"field": "value"}` or `{"field__op": "value"}`, as `session_name__contains`.
     filters: Option<Filters>,
@@ -96,7 +95,6 @@ async fn list_servers(cx: Cx, args: ListServers) -> Result<Vec<ServerInfo>, Fail
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OneServer {
-    /// Name of the tmux socket.
     socket_name: Option<String>,
 }
 
@@ -144,14 +142,13 @@ struct CreateSession {
     y: Option<u32>,
     /// Variables of the session, by name.
     environment: Option<Environment>,
-    /// Name of the tmux socket.
     socket_name: Option<String>,
     /// Keep shells from writing a history file.
     #[serde(default)]
     suppress_persistent_history: bool,
 }
 
-async fn create_session(cx: Cx, args: CreateSession) -> Result<Model<SessionInfo>, Failure> {
+async fn create_session(cx: Cx, args: CreateSession) -> Result<Fresh<SessionInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let name = args.session_name.as_deref();
     name.map_or(Ok(()), check_name)?;
@@ -175,7 +172,7 @@ async fn create_session(cx: Cx, args: CreateSession) -> Result<Model<SessionInfo
             let message = format!("Session named {} exists", name.unwrap_or_default());
             Err(Failure::tool("TmuxSessionExists", message).ran(Ran::No))
         }
-        made => Ok(Model(SessionInfo::from(&made?))),
+        made => Ok(Fresh(SessionInfo::from(&made?))),
     }
 }
 

@@ -7,13 +7,13 @@ use toolgate::{Code, Failure, Ran};
 use super::server_tools::check_name;
 use crate::{
     call::Cx,
-    engine::{Command, Kind, Server, TmuxError},
+    engine::{Batch, Command, Kind, TmuxError, not_found},
     environment::{Environment, variables, with_variables},
     filters::{Filters, filtered},
     guard::Victim,
     info::{SessionInfo, WindowInfo},
-    target::{self, WindowTarget, directory},
-    tool::{Model, Tool},
+    target::{self, SessionArgs, WindowArgs, directory},
+    tool::{Fresh, Model, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -53,24 +53,18 @@ const FIELDS: &[&str] = &[
 ];
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct ListWindows {
-    /// Only of this session, by name.
-    session_name: Option<String>,
-    /// Only of this session, by id, as `$1`.
-    session_id: Option<String>,
-    /// Name of the tmux socket.
-    socket_name: Option<String>,
+    #[serde(flatten)]
+    session: SessionArgs,
     /// `{"field": "value"}` or `{"field__op": "value"}`, as `window_name__contains`.
     filters: Option<Filters>,
 }
 
 async fn list_windows(cx: Cx, args: ListWindows) -> Result<Vec<WindowInfo>, Failure> {
-    let server = cx.server(args.socket_name.as_deref())?;
-    let (id, name) = (args.session_id.as_deref(), args.session_name.as_deref());
-    let session = match (id, name) {
+    let server = cx.server(args.session.socket_name.as_deref())?;
+    let session = match (&args.session.session_id, &args.session.session_name) {
         (None, None) => None,
-        _ => Some(session_id(&server, id, name).await?),
+        _ => Some(args.session.find(&cx, target::SESSION).await?.1.text("session_id")),
     };
     let rows = match server.list(Kind::Windows(session.as_deref()), WindowInfo::FIELDS).await {
         Err(TmuxError::NoServer) => Vec::new(),
@@ -79,29 +73,8 @@ async fn list_windows(cx: Cx, args: ListWindows) -> Result<Vec<WindowInfo>, Fail
     filtered(rows.iter().map(WindowInfo::from).collect(), args.filters.as_ref(), FIELDS)
 }
 
-async fn session_id(
-    server: &Server,
-    id: Option<&str>,
-    name: Option<&str>,
-) -> Result<String, Failure> {
-    Ok(target::session(server, id, name, target::SESSION).await?.text("session_id"))
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct OneSession {
-    /// The session by id, as `$1`; wins over the name.
-    session_id: Option<String>,
-    /// The session by name.
-    session_name: Option<String>,
-    /// Name of the tmux socket.
-    socket_name: Option<String>,
-}
-
-async fn get_session_info(cx: Cx, args: OneSession) -> Result<Model<SessionInfo>, Failure> {
-    let server = cx.server(args.socket_name.as_deref())?;
-    let (id, name) = (args.session_id.as_deref(), args.session_name.as_deref());
-    let row = target::session(&server, id, name, SessionInfo::FIELDS).await?;
+async fn get_session_info(cx: Cx, args: SessionArgs) -> Result<Model<SessionInfo>, Failure> {
+    let (_, row) = args.find(&cx, SessionInfo::FIELDS).await?;
     Ok(Model(SessionInfo::from(&row)))
 }
 
@@ -113,12 +86,9 @@ enum Side {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct CreateWindow {
-    /// The session by name.
-    session_name: Option<String>,
-    /// The session by id, as `$1`; wins over the name.
-    session_id: Option<String>,
+    #[serde(flatten)]
+    session: SessionArgs,
     /// Name of the window.
     window_name: Option<String>,
     /// An existing directory to start in.
@@ -130,19 +100,16 @@ struct CreateWindow {
     direction: Option<Side>,
     /// Variables of its program, by name.
     environment: Option<Environment>,
-    /// Name of the tmux socket.
-    socket_name: Option<String>,
     /// Keep shells from writing a history file.
     #[serde(default)]
     suppress_persistent_history: bool,
 }
 
-async fn create_window(cx: Cx, args: CreateWindow) -> Result<Model<WindowInfo>, Failure> {
-    let server = cx.server(args.socket_name.as_deref())?;
+async fn create_window(cx: Cx, args: CreateWindow) -> Result<Fresh<WindowInfo>, Failure> {
     let variables = variables(args.environment.as_ref(), args.suppress_persistent_history)?;
     let folder = args.start_directory.as_deref().map(directory).transpose()?;
-    let (id, name) = (args.session_id.as_deref(), args.session_name.as_deref());
-    let session = session_id(&server, id, name).await?;
+    let (server, row) = args.session.find(&cx, target::SESSION).await?;
+    let session = row.text("session_id");
     let create = Command::new("new-window").flag_if(!args.attach, "-d");
     let made = server.make(create, WindowInfo::FIELDS, |mut command| {
         command = match args.direction {
@@ -157,48 +124,41 @@ async fn create_window(cx: Cx, args: CreateWindow) -> Result<Model<WindowInfo>, 
         }
         with_variables(command, &variables)
     });
-    Ok(Model(WindowInfo::from(&made.await?)))
+    Ok(Fresh(WindowInfo::from(&made.await?)))
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct RenameSession {
     /// The new name, without `:` and `.`.
     new_name: String,
-    /// The session by name.
-    session_name: Option<String>,
-    /// The session by id, as `$1`; wins over the name.
-    session_id: Option<String>,
-    /// Name of the tmux socket.
-    socket_name: Option<String>,
+    #[serde(flatten)]
+    session: SessionArgs,
 }
 
-async fn rename_session(cx: Cx, args: RenameSession) -> Result<Model<SessionInfo>, Failure> {
-    let server = cx.server(args.socket_name.as_deref())?;
+async fn rename_session(cx: Cx, args: RenameSession) -> Result<Fresh<SessionInfo>, Failure> {
     check_name(&args.new_name)?;
-    let (id, name) = (args.session_id.as_deref(), args.session_name.as_deref());
-    let session = session_id(&server, id, name).await?;
+    let (server, row) = args.session.find(&cx, target::SESSION).await?;
+    let session = row.text("session_id");
     let rename = Command::new("rename-session").target(&*session).end().text(&args.new_name);
-    match server.run(rename).await {
+    let (batch, fields) = (Batch::write([rename]), SessionInfo::FIELDS);
+    let rows = match server.then_each(batch, Kind::Sessions, fields).await {
         Err(error) if error.says("duplicate session") => {
             let message = format!("Session named {} exists", args.new_name);
             return Err(Failure::tool("TmuxSessionExists", message).ran(Ran::No));
         }
-        renamed => renamed?,
+        renamed => renamed?.1,
     };
-    let row = target::session(&server, Some(&session), None, SessionInfo::FIELDS).await?;
-    Ok(Model(SessionInfo::from(&row)))
+    let row = rows.iter().find(|row| row.get("session_id") == Some(&*session));
+    row.map(|row| Fresh(SessionInfo::from(row))).ok_or_else(|| not_found::session(&session))
 }
 
-async fn kill_session(cx: Cx, args: OneSession) -> Result<String, Failure> {
-    let (id, name) = (args.session_id.as_deref(), args.session_name.as_deref());
-    if id.is_none() && name.is_none() {
+async fn kill_session(cx: Cx, args: SessionArgs) -> Result<String, Failure> {
+    if args.session_id.is_none() && args.session_name.is_none() {
         let message =
             "Refusing to kill without an explicit target. Provide session_name or session_id.";
         return Err(Failure::new(Code::InvalidArguments, message).ran(Ran::No));
     }
-    let server = cx.server(args.socket_name.as_deref())?;
-    let row = target::session(&server, id, name, target::SESSION).await?;
+    let (server, row) = args.find(&cx, target::SESSION).await?;
     let id = row.text("session_id");
     cx.guard().check(&server, Victim::Session(&id), "kill").await?;
     match server.run(Command::new("kill-session").target(&*id)).await {
@@ -217,58 +177,33 @@ enum Direction {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct SelectWindow {
-    /// The window by id, as `@1`; wins.
-    window_id: Option<String>,
-    /// The window by its index in the session.
-    window_index: Option<String>,
+    #[serde(flatten)]
+    window: WindowArgs,
     /// Another window, from the current one.
     direction: Option<Direction>,
-    /// The session by name.
-    session_name: Option<String>,
-    /// The session by id, as `$1`; wins over the name.
-    session_id: Option<String>,
-    /// Name of the tmux socket.
-    socket_name: Option<String>,
 }
 
-async fn select_window(cx: Cx, args: SelectWindow) -> Result<Model<WindowInfo>, Failure> {
-    let server = cx.server(args.socket_name.as_deref())?;
-    let (id, name) = (args.session_id.as_deref(), args.session_name.as_deref());
-    let named = WindowTarget {
-        window_id: args.window_id.as_deref(),
-        window_index: args.window_index.as_deref(),
-        session_id: id,
-        session_name: name,
-    };
-    let chosen = match (args.direction, args.window_id.is_some() || args.window_index.is_some()) {
-        (None, false) => {
-            let message = "Provide window_id, window_index, or direction.";
-            return Err(Failure::new(Code::InvalidArguments, message).ran(Ran::No));
+async fn select_window(cx: Cx, args: SelectWindow) -> Result<Fresh<WindowInfo>, Failure> {
+    let named = args.window.window_id.is_some() || args.window.window_index.is_some();
+    if !named && args.direction.is_none() {
+        let message = "Provide window_id, window_index, or direction.";
+        return Err(Failure::new(Code::InvalidArguments, message).ran(Ran::No));
+    }
+    // Without an id or an index, this is the session's current window.
+    let (server, row) = args.window.find(&cx, target::WINDOW).await?;
+    let session = row.text("session_id");
+    let select = match args.direction.filter(|_| !named) {
+        // In the session in which it was found: it may be linked into others.
+        None => {
+            Command::new("select-window").target(format!("{session}:{}", row.text("window_id")))
         }
-        (_, true) => {
-            let row = target::window(&server, named, WindowInfo::FIELDS).await?;
-            let select = Command::new("select-window").target(row.text("window_id"));
-            server.run(select).await?;
-            return current(&server, &row.text("session_id"), Some(&row.text("window_id"))).await;
-        }
-        (Some(Direction::Next), false) => "next-window",
-        (Some(Direction::Previous), false) => "previous-window",
-        (Some(Direction::Last), false) => "last-window",
+        Some(Direction::Next) => Command::new("next-window").target(&*session),
+        Some(Direction::Previous) => Command::new("previous-window").target(&*session),
+        Some(Direction::Last) => Command::new("last-window").target(&*session),
     };
-    let session = session_id(&server, id, name).await?;
-    server.run(Command::new(chosen).target(&*session)).await?;
-    current(&server, &session, None).await
-}
-
-/// A window of a session: this one, or the current one.
-async fn current(
-    server: &Server,
-    session: &str,
-    window_id: Option<&str>,
-) -> Result<Model<WindowInfo>, Failure> {
-    let target = WindowTarget { window_id, session_id: Some(session), ..Default::default() };
-    let row = target::window(server, target, WindowInfo::FIELDS).await?;
-    Ok(Model(WindowInfo::from(&row)))
+    let (batch, of) = (Batch::write([select]), Kind::Windows(Some(&session)));
+    let (_, rows) = server.then_each(batch, of, WindowInfo::FIELDS).await?;
+    let current = rows.iter().find(|row| row.is_set("window_active"));
+    current.map(|row| Fresh(WindowInfo::from(row))).ok_or_else(|| not_found::session(&session))
 }
