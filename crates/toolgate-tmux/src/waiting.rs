@@ -35,6 +35,7 @@ pub(crate) struct Waiting {
     interval: Duration,
     progress: Progress,
     entry: Look,
+    echo: Echo,
     baseline: Baseline,
     slack: i64,
     looked: Instant,
@@ -73,6 +74,7 @@ impl Waiting {
         let hidden = if entry.state.alternate { Look::hidden(&server, &pane).await? } else { None };
         let progress = Progress::new(cx, longest, format!("Waiting on pane {pane}"));
         Ok(Self {
+            echo: Echo::new(&entry, server.typed(&pane)),
             baseline: Baseline::of(hidden.as_ref().unwrap_or(&entry)),
             saw_alternate: entry.state.alternate,
             server,
@@ -168,7 +170,10 @@ impl Waiting {
             self.check(&look)?;
         }
         let lines = match self.baseline.since(&look) {
-            Since::Exactly(lines) | Since::Lost(lines) => texts(lines),
+            Since::Exactly(mut lines) | Since::Lost(mut lines) => {
+                lines.retain(|line| !self.echo.is(&line.text));
+                texts(lines)
+            }
             Since::LookFurther => Vec::new(),
         };
         self.baseline = Baseline::of(&look);
@@ -223,6 +228,34 @@ impl Waiting {
     }
 }
 
+/// What was typed before the wait began may be echoed after it. That is no output.
+struct Echo {
+    /// What was before the cursor, as a prompt.
+    prompt: String,
+    typed: Vec<String>,
+}
+
+impl Echo {
+    fn new(entry: &Look, typed: Vec<String>) -> Self {
+        let line = entry.lines.iter().rfind(|line| line.row <= entry.state.cursor);
+        let prompt = line.map(|line| line.text.clone()).unwrap_or_default();
+        Self { prompt, typed }
+    }
+
+    /// Whether a line is the prompt with what was typed, all of it or as far as it came.
+    fn is(&self, line: &str) -> bool {
+        // Without a prompt, nobody can tell an echo from an answer with the same words.
+        !self.prompt.is_empty()
+            && self.typed.iter().any(|typed| {
+                let typed = typed.trim_end();
+                let all = line.strip_suffix(typed).map(str::trim_end);
+                let part = line.strip_prefix(&*self.prompt).map(str::trim_start);
+                all.is_some_and(|before| !before.is_empty() && self.prompt.starts_with(before))
+                    || part.is_some_and(|part| !part.is_empty() && typed.starts_with(part))
+            })
+    }
+}
+
 fn texts(lines: Vec<&grid::Line>) -> Vec<String> {
     lines.into_iter().map(|line| line.text.clone()).collect()
 }
@@ -232,4 +265,23 @@ async fn session(server: &Server, pane: &str) -> Result<String, Failure> {
     let said = Command::new("list-panes").target(pane).option("-F", "#{session_id}");
     let said = server.ask(Batch::read([said])).await?;
     Ok(said.lines().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_is_a_prompt_with_what_was_typed() {
+        let typed = vec!["ls -l ".to_owned(), "make all".to_owned()];
+        let echo = |prompt: &str| Echo { prompt: prompt.to_owned(), typed: typed.clone() };
+        for line in ["$ make all", "$ ls -l", "$ ma"] {
+            assert!(echo("$").is(line), "{line}");
+        }
+        assert!(echo("$ mak").is("$ make all"), "a part was there already");
+        for line in ["make all", "+ make all", "$ make all done", "$ x", "$"] {
+            assert!(!echo("$").is(line), "{line}");
+        }
+        assert!(!echo("").is("make all"), "cat answers with what it is given");
+    }
 }

@@ -10,6 +10,7 @@ mod rows;
 mod server;
 mod socket;
 mod spawn;
+mod typed;
 mod watch;
 
 use std::{

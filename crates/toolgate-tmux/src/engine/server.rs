@@ -11,6 +11,7 @@ use super::{
     rows::{Kind, Listing, Row},
     socket::Socket,
     spawn::Program,
+    typed::Typed,
     watch::{Watch, Watching},
 };
 
@@ -54,6 +55,7 @@ pub struct Server {
     patience: Duration,
     links: Mutex<Links>,
     watching: Watching,
+    typed: Typed,
 }
 
 #[derive(Debug, Default)]
@@ -70,7 +72,13 @@ struct Link {
 
 impl Server {
     pub(super) fn new(program: Program, patience: Duration) -> Self {
-        Self { program, patience, links: Mutex::default(), watching: Watching::default() }
+        Self {
+            program,
+            patience,
+            links: Mutex::default(),
+            watching: Watching::default(),
+            typed: Typed::default(),
+        }
     }
 
     /// The socket.
@@ -88,6 +96,7 @@ impl Server {
     /// Runs commands in one round trip and gives what each of them printed.
     pub async fn run(&self, batch: impl Into<Batch>) -> Result<Vec<Printed>, TmuxError> {
         let batch = batch.into();
+        self.typed.note(&batch);
         match self.link().await? {
             None => self.spawn(&batch).await,
             Some(link) => match link.connection.run(&batch, self.patience).await {
@@ -170,6 +179,12 @@ impl Server {
     /// While somebody watches, a second client is attached to the session; it is gone with the last watcher.
     pub async fn watch(&self, session: &str, pane: &str) -> Result<Watch, TmuxError> {
         self.watching.watch(&self.program, session, pane, self.patience).await
+    }
+
+    /// The lines that were typed into a pane over this connection a moment ago, and may not have been echoed yet.
+    #[must_use]
+    pub fn typed(&self, pane: &str) -> Vec<String> {
+        self.typed.lines(pane)
     }
 
     /// The connection, if there can be one, within the deadline.
