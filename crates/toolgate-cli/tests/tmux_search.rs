@@ -34,7 +34,8 @@ fn text_is_found_wherever_it_stands_and_patterns_are_never_formats() {
     let there = shows(&tmux, "two:", &[&wrapped, "Straße"]);
     tmux.run(&["link-window", "-s", &there, "-t", "one:9"]);
     let mut session = tmux.serve(&[]);
-    let mut search = |arguments: Value| structured(&session.call("search_panes", arguments)).clone();
+    let mut search =
+        |arguments: Value| structured(&session.call("search_panes", arguments)).clone();
     let found = search(json!({"pattern": "www across THE edge"}));
     assert_eq!(panes(&found), [&*there], "it wraps, and is linked twice: {found}");
     assert_eq!(found["matches"][0]["matched_lines"], json!([wrapped]));
@@ -92,7 +93,13 @@ fn pages_are_in_the_order_of_ids_and_panes_may_go_while_it_searches() {
     tmux.run(&["resize-window", "-t", "one", "-x", "200", "-y", "400"]);
     // Sixty panes: more than one round trip takes.
     for _ in 0..59 {
-        tmux.run(&["split-window", "-d", "-t", "one:", "printf 'needle 1\\nneedle 2\\nneedle 3\\n'; exec cat"]);
+        tmux.run(&[
+            "split-window",
+            "-d",
+            "-t",
+            "one:",
+            "printf 'needle 1\\nneedle 2\\nneedle 3\\n'; exec cat",
+        ]);
         tmux.run(&["select-layout", "-t", "one:", "even-vertical"]);
     }
     let mut session = tmux.serve(&[]);
@@ -100,7 +107,8 @@ fn pages_are_in_the_order_of_ids_and_panes_may_go_while_it_searches() {
     tmux.until("shown", |_| {
         structured(&session.call("search_panes", all.clone()))["total_panes_matched"] == 59
     });
-    let page = json!({"pattern": "needle", "limit": 4, "offset": 7, "max_matched_lines_per_pane": 2});
+    let page =
+        json!({"pattern": "needle", "limit": 4, "offset": 7, "max_matched_lines_per_pane": 2});
     let page = session.call("search_panes", page);
     let page = structured(&page);
     assert_eq!(panes(page), ["%8", "%9", "%10", "%11"]);
@@ -108,8 +116,12 @@ fn pages_are_in_the_order_of_ids_and_panes_may_go_while_it_searches() {
     let rest = page["truncated_panes"].as_array().unwrap();
     assert_eq!((rest.len(), &rest[0], &rest[47]), (48, &json!("%12"), &json!("%59")));
     assert_eq!((&page["total_panes_matched"], &page["truncated"]), (&json!(59), &json!(true)));
-    let beyond = session.call("search_panes", json!({"pattern": "needle", "offset": 1000, "limit": null}));
-    assert_eq!((panes(structured(&beyond)).len(), &structured(&beyond)["limit"]), (0, &Value::Null));
+    let beyond =
+        session.call("search_panes", json!({"pattern": "needle", "offset": 1000, "limit": null}));
+    assert_eq!(
+        (panes(structured(&beyond)).len(), &structured(&beyond)["limit"]),
+        (0, &Value::Null)
+    );
     // History, where it is asked for.
     tmux.run(&["respawn-pane", "-k", "-t", "%1", "echo far up; seq 1 900; exec cat"]);
     tmux.until("filled", |tmux| tmux.run(&["capture-pane", "-p", "-t", "%1"]).contains("900"));

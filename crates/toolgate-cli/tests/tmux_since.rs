@@ -90,7 +90,7 @@ fn exactly_what_is_new_comes_once() {
     types(&tmux, &pane, &format!("echo {long}"));
     assert_eq!(printed(&reader.exactly()), [long], "a line that wraps is one line");
     // A line that is written over, and one further up.
-    types(&tmux, &pane, "clear; seq 1 5; printf '\\033[3A\\r[3]\\033[3B\\r'");
+    types(&tmux, &pane, "printf '\\033[H\\033[2J'; seq 1 5; printf '\\033[3A\\r[3]\\033[3B\\r'");
     let written = reader.exactly();
     assert!(printed(&written).iter().any(|line| line == "[3]"), "{written:?}");
     types(&tmux, &pane, "printf '\\0337\\033[2;1H[1]\\033[K\\0338'");
@@ -136,14 +136,22 @@ fn neither_a_new_size_nor_a_full_screen_program_loses_the_place() {
     let long = "z".repeat(150);
     types(&tmux, &pane, &format!("seq 1 100; echo {long}; seq 101 130"));
     reader.exactly();
-    for (number, size) in [("-x", "60"), ("-x", "200"), ("-y", "15"), ("-y", "45")].iter().enumerate() {
+    for (number, size) in
+        [("-x", "60"), ("-x", "200"), ("-y", "15"), ("-y", "45")].iter().enumerate()
+    {
         tmux.run(&["resize-window", "-t", &pane, size.0, size.1]);
         types(&tmux, &pane, &format!("echo size {number}"));
         let lines = reader.exactly();
         assert!(lines.contains(&format!("size {number}")), "{lines:?}");
         assert!(!lines.contains(&"130".to_owned()), "{size:?}: {lines:?}");
     }
-    tmux.run(&["send-keys", "-t", &pane, "-l", "tput smcup; clear; seq 1 3; read; printf '\\033[2;1Hx'; read; tput rmcup"]);
+    tmux.run(&[
+        "send-keys",
+        "-t",
+        &pane,
+        "-l",
+        "tput smcup; clear; seq 1 3; read; printf '\\033[2;1Hx'; read; tput rmcup",
+    ]);
     tmux.run(&["send-keys", "-t", &pane, "Enter"]);
     tmux.until("full screen", |tmux| tmux.run(&["capture-pane", "-p", "-t", &pane]) == "1\n2\n3");
     assert_eq!(reader.exactly(), ["1", "2", "3"], "the whole screen");
@@ -205,7 +213,10 @@ fn a_cursor_is_good_for_its_pane_its_server_and_its_process_only() {
     for bad in ["nonsense", half, &swapped, &format!("{cursor}AAAA"), "capture-since-v1:e30"] {
         refused(json!({"cursor": bad}), "invalid capture_since cursor: ");
     }
-    refused(json!({"cursor": cursor, "pane_id": "%1"}), "cursor pane %0 does not match requested pane %1");
+    refused(
+        json!({"cursor": cursor, "pane_id": "%1"}),
+        "cursor pane %0 does not match requested pane %1",
+    );
     let elsewhere = json!({"cursor": cursor, "socket_name": other.name});
     refused(elsewhere, "invalid capture_since cursor: it is for another tmux server");
     let again = tmux.serve(&[]).call("capture_since", json!({"cursor": cursor}));
@@ -213,7 +224,9 @@ fn a_cursor_is_good_for_its_pane_its_server_and_its_process_only() {
     tmux.run(&["respawn-pane", "-k", "-t", "%0", "bash --norc"]);
     refused(json!({"cursor": cursor}), "pane %0 was respawned (pid ");
     tmux.run(&["send-keys", "-t", "%0", "exit", "Enter"]);
-    tmux.until("dead", |tmux| tmux.run(&["display-message", "-t", "%0", "-p", "#{pane_dead}"]) == "1");
+    tmux.until("dead", |tmux| {
+        tmux.run(&["display-message", "-t", "%0", "-p", "#{pane_dead}"]) == "1"
+    });
     refused(json!({"cursor": cursor}), "pane %0 died; cursor/baseline anchor is no longer valid");
     refused(json!({"pane_id": "%0"}), "pane %0 died during pane read");
     tmux.run(&["kill-pane", "-t", "%0"]);

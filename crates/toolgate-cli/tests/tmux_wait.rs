@@ -35,7 +35,8 @@ fn answer_to(tmux: &Tmux, session: &mut Session, id: i64, keys: &str) -> Value {
 
 /// Begins a wait, and comes back when it has begun: its first progress is told of then.
 fn begin(session: &mut Session, token: &str, arguments: Value) -> i64 {
-    let call = json!({"name": "wait_for_text", "arguments": arguments, "_meta": {"progressToken": token}});
+    let call =
+        json!({"name": "wait_for_text", "arguments": arguments, "_meta": {"progressToken": token}});
     session.post("tools/call", call)
 }
 
@@ -68,7 +69,8 @@ fn each_end_of_a_wait_says_what_it_saw() {
     assert_eq!(old["effective_timeout"], 0.3);
     assert!(old["tail"].as_array().unwrap().contains(&json!("old-text")), "{old}");
     // The same text on a new line is new.
-    let id = session.post_call("wait_for_text", json!({"patterns": ["zzz", "^old-text$"], "regex": true}));
+    let id = session
+        .post_call("wait_for_text", json!({"patterns": ["zzz", "^old-text$"], "regex": true}));
     let again = answer_to(&tmux, &mut session, id, "echo old-te''xt");
     assert_eq!((&again["outcome"], &again["matched_index"]), (&json!("matched"), &json!(1)));
     assert_eq!(again["matched_lines"][0], "old-text");
@@ -94,7 +96,10 @@ fn arguments_are_refused_in_the_original_s_words() {
     let mut session = tmux.serve(&[]);
     for (arguments, words) in [
         (json!({"timeout": 0}), "timeout must be positive (received 0)"),
-        (json!({"patterns": []}), "patterns must be a non-empty list, or null to wait for any new output"),
+        (
+            json!({"patterns": []}),
+            "patterns must be a non-empty list, or null to wait for any new output",
+        ),
         (json!({"patterns": [""]}), "patterns pattern must be a non-empty string"),
         (json!({"patterns": ["a"], "stop": [""]}), "stop pattern must be a non-empty string"),
         (json!({"patterns": ["(?=a)"], "regex": true}), "Invalid regex pattern: look-around"),
@@ -152,13 +157,20 @@ fn the_alternate_screen_is_not_matched_and_what_comes_after_it_is() {
     types(&tmux, "%0", "clear; echo hidden-text; PS1='$ '");
     quiet(&tmux, "%0");
     let full_screen = "tput smcup; printf 'wan''ted\\n'; read; tput rmcup; echo ba''ck";
-    let id = begin(&mut session, "a", json!({"patterns": ["^wanted"], "regex": true, "timeout": 3}));
+    let id =
+        begin(&mut session, "a", json!({"patterns": ["^wanted"], "regex": true, "timeout": 3}));
     begun(&mut session, "a");
     types(&tmux, "%0", full_screen);
     let suspended = session.answer(id);
     let suspended = structured(&suspended);
-    assert_eq!((&suspended["outcome"], &suspended["found"]), (&json!("alternate_screen"), &json!(false)));
-    assert_eq!((&suspended["alternate_screen"], &suspended["saw_new_output"]), (&json!(true), &json!(true)));
+    assert_eq!(
+        (&suspended["outcome"], &suspended["found"]),
+        (&json!("alternate_screen"), &json!(false))
+    );
+    assert_eq!(
+        (&suspended["alternate_screen"], &suspended["saw_new_output"]),
+        (&json!(true), &json!(true))
+    );
     // From inside it: what was hidden comes back and is not new.
     let id = begin(&mut session, "b", json!({"patterns": ["hidden-text", "^back"], "regex": true}));
     begun(&mut session, "b");
@@ -209,8 +221,16 @@ fn a_pane_that_moves_is_followed_and_a_window_that_changes_its_size_is_the_same(
     types(&tmux, "%0", &format!("echo fre''sh {long} text"));
     let moved = session.answer(id);
     let moved = structured(&moved);
-    assert_eq!((&moved["outcome"], &moved["matched_index"]), (&json!("matched"), &json!(1)), "{moved}");
-    assert_eq!(moved["matched_lines"], json!([format!("fresh {long} text")]), "one line, however it wraps");
+    assert_eq!(
+        (&moved["outcome"], &moved["matched_index"]),
+        (&json!("matched"), &json!(1)),
+        "{moved}"
+    );
+    assert_eq!(
+        moved["matched_lines"],
+        json!([format!("fresh {long} text")]),
+        "one line, however it wraps"
+    );
 }
 
 #[test]

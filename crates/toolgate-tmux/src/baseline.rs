@@ -2,7 +2,6 @@
 
 use std::{
     hash::{BuildHasher as _, RandomState},
-    ops::RangeInclusive,
     sync::OnceLock,
 };
 
@@ -77,11 +76,7 @@ impl Baseline {
         }
         let reaches = look.first <= self.first;
         if self.is_cleared(now) {
-            return if look.is_whole() {
-                self.shifted(look, 1..=self.history, 1)
-            } else {
-                Since::LookFurther
-            };
+            return if look.is_whole() { self.shifted(look, 1, 1) } else { Since::LookFurther };
         }
         if !now.may_be_trimmed() {
             return if reaches { self.scrolled(look) } else { Since::LookFurther };
@@ -90,7 +85,7 @@ impl Baseline {
             return Since::Exactly(self.news(look, 0));
         }
         if look.is_whole() {
-            return self.shifted(look, 0..=self.first + self.height, now.step());
+            return self.shifted(look, 0, now.step());
         }
         Since::LookFurther
     }
@@ -111,17 +106,26 @@ impl Baseline {
         if lost { Since::Lost(news) } else { Since::Exactly(news) }
     }
 
-    /// Rows were dropped at the top: the lines themselves tell how many.
-    fn shifted<'a>(&self, look: &'a Look, range: RangeInclusive<i64>, step: i64) -> Since<'a> {
+    /// Rows were dropped at the top, no fewer than these: the lines themselves tell how many.
+    fn shifted<'a>(&self, look: &'a Look, least: i64, step: i64) -> Since<'a> {
         let step = usize::try_from(step).unwrap_or(1).max(1);
-        let last = look.state.history + look.state.height;
-        let overlaps = |shift: &i64| self.first - shift <= last;
-        let shifts = range.step_by(step).filter(overlaps).map(|shift| (self.score(look, shift), shift));
-        match best(shifts) {
+        let last = self.lines.last().map_or(self.first, |(row, _)| *row);
+        let end = look.state.history + look.state.height;
+        let overlaps = |shift: &i64| self.first - shift <= end;
+        let shifts = (least..=last).step_by(step).filter(overlaps);
+        match best(shifts.filter_map(|shift| Some((self.likely(look, shift)?, shift)))) {
             Some((shift, true)) => Since::Exactly(self.news(look, shift)),
             Some((shift, false)) => Since::Lost(self.news(look, shift)),
             None => Since::Lost(look.lines.iter().filter(|line| !line.text.is_empty()).collect()),
         }
+    }
+
+    /// The score of a shift, if it is no accident: half of the lines that would still be there are, and more than
+    /// one, for prompts are everywhere.
+    fn likely(&self, look: &Look, shift: i64) -> Option<usize> {
+        let left = self.lines.iter().filter(|(row, _)| *row >= shift).count();
+        let score = self.score(look, shift);
+        (2 * score >= left && score >= self.lines.len().min(2)).then_some(score)
     }
 
     /// The width changed and rows are other rows: lines are looked for in their order.

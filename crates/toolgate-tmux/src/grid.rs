@@ -107,8 +107,7 @@ impl Look {
 
     /// Looks at the screen that a full-screen program hides; nothing if there is none.
     pub(crate) async fn hidden(server: &Server, pane: &str) -> Result<Option<Self>, TmuxError> {
-        let capture =
-            |flag| Command::new("capture-pane").flag("-apq").flag(flag).target(pane);
+        let capture = |flag| Command::new("capture-pane").flag("-apq").flag(flag).target(pane);
         let (mut state, rows, joined) = read(server, pane, capture).await?;
         if !state.alternate {
             return Ok(None);
@@ -125,7 +124,8 @@ impl Look {
 
     /// The lines on the screen, down to the last one with text.
     pub(crate) fn visible(&self) -> &[Line] {
-        let top = self.lines.partition_point(|line| line.row <= self.state.history).saturating_sub(1);
+        let top =
+            self.lines.partition_point(|line| line.row <= self.state.history).saturating_sub(1);
         let written = self.lines.iter().rposition(|line| !line.text.is_empty());
         let end = written.map_or(top, |last| last + 1);
         self.lines.get(top..end).unwrap_or_default()

@@ -13,9 +13,8 @@ pub(crate) struct Tail {
 /// Keeps the last lines, at most so many, of at most so many bytes with a newline between them. Of a single line
 /// that is too long, its end is kept.
 pub(crate) fn tail(mut lines: Vec<String>, most: Option<usize>, bytes: Option<usize>) -> Tail {
-    let size = |lines: &[String]| {
-        lines.iter().map(|line| line.len() + 1).sum::<usize>().saturating_sub(1)
-    };
+    let size =
+        |lines: &[String]| lines.iter().map(|line| line.len() + 1).sum::<usize>().saturating_sub(1);
     let (all, before) = (lines.len(), size(&lines));
     let (most, bytes) = (most.unwrap_or(usize::MAX), bytes.unwrap_or(usize::MAX));
     let (mut kept, mut used) = (0, 0_usize);

@@ -153,7 +153,8 @@ impl Session {
     pub fn answered(&mut self, id: i64) -> Option<Value> {
         let lines: Vec<String> = self.lines.try_iter().collect();
         self.seen.extend(lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap()));
-        let answer = |message: &Value| message.get("method").is_none() && message["id"] == json!(id);
+        let answer =
+            |message: &Value| message.get("method").is_none() && message["id"] == json!(id);
         let at = self.seen.iter().position(answer)?;
         Some(self.seen.remove(at))
     }

@@ -89,11 +89,7 @@ impl Watching {
         Ok(Watch { news: client.news(), pane: pane.into(), client })
     }
 
-    async fn client(
-        &self,
-        program: &Program,
-        session: &str,
-    ) -> Result<Arc<Connection>, TmuxError> {
+    async fn client(&self, program: &Program, session: &str) -> Result<Arc<Connection>, TmuxError> {
         if let Some(client) = self.clients.get(session) {
             return Ok(client);
         }

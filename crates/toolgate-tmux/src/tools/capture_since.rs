@@ -150,7 +150,8 @@ async fn fresh(server: &Server, pane: &str) -> Result<(Look, News), Failure> {
     let screen = Baseline::of(&look);
     let (main, alternate) = if look.state.alternate {
         let hidden = Look::hidden(server, pane).await?;
-        let main = hidden.map_or_else(|| Baseline::nothing(&look.state), |look| Baseline::of(&look));
+        let main =
+            hidden.map_or_else(|| Baseline::nothing(&look.state), |look| Baseline::of(&look));
         (main, Some(screen))
     } else {
         (screen, None)
