@@ -74,20 +74,29 @@ impl Baseline {
         if now.width != self.width {
             return if look.is_whole() { self.rewrapped(look) } else { Since::LookFurther };
         }
-        let reaches = look.first <= self.first;
         if self.is_cleared(now) {
             return if look.is_whole() { self.shifted(look, 1, 1) } else { Since::LookFurther };
         }
         if !now.may_be_trimmed() {
+            let reaches = look.first <= self.first;
             return if reaches { self.scrolled(look) } else { Since::LookFurther };
         }
-        if reaches && self.score(look, 0) == self.lines.len() {
+        let reaches = look.first <= (self.first - now.step()).max(0);
+        if reaches && self.stayed(look) {
             return Since::Exactly(self.news(look, 0));
         }
         if look.is_whole() {
             return self.shifted(look, 0, now.step());
         }
         Since::LookFurther
+    }
+
+    /// Whether every line is where it was, and would not be there just as well if rows had been dropped: what a
+    /// program repeats looks the same a few hundred rows later.
+    fn stayed(&self, look: &Look) -> bool {
+        let all = |shift: i64| self.score(look, shift) == self.lines.len();
+        let still = (look.state.history, look.state.cursor) == (self.history, self.cursor);
+        all(0) && (still || !all(look.state.step()))
     }
 
     /// What was written over on a screen that does not scroll; nothing if it is another screen.
@@ -109,10 +118,10 @@ impl Baseline {
     /// Rows were dropped at the top, no fewer than these: the lines themselves tell how many.
     fn shifted<'a>(&self, look: &'a Look, least: i64, step: i64) -> Since<'a> {
         let step = usize::try_from(step).unwrap_or(1).max(1);
-        let last = self.lines.last().map_or(self.first, |(row, _)| *row);
+        let most = self.lines.last().map_or(self.first, |(row, _)| *row);
         let end = look.state.history + look.state.height;
         let overlaps = |shift: &i64| self.first - shift <= end;
-        let shifts = (least..=last).step_by(step).filter(overlaps);
+        let shifts = (least..=most).step_by(step).filter(overlaps);
         match best(shifts.filter_map(|shift| Some((self.likely(look, shift)?, shift)))) {
             Some((shift, true)) => Since::Exactly(self.news(look, shift)),
             Some((shift, false)) => Since::Lost(self.news(look, shift)),
@@ -198,4 +207,115 @@ fn best(places: impl Iterator<Item = (usize, i64)>) -> Option<(i64, bool)> {
 fn hash(text: &str) -> u64 {
     static KEY: OnceLock<RandomState> = OnceLock::new();
     KEY.get_or_init(RandomState::new).hash_one(text) & BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    /// A grid that does what tmux's does when lines are printed.
+    struct Grid {
+        rows: Vec<String>,
+        dropped: usize,
+        limit: usize,
+    }
+
+    const HEIGHT: usize = 6;
+
+    impl Grid {
+        fn print(&mut self, line: String) {
+            if self.rows.len() >= HEIGHT {
+                let history = self.rows.len() - HEIGHT;
+                if history >= self.limit {
+                    let step = (self.limit / 10).max(1);
+                    self.rows.drain(..step);
+                    self.dropped += step;
+                }
+            }
+            self.rows.push(line);
+        }
+
+        fn look(&self, whole: bool) -> Look {
+            let history = self.rows.len().saturating_sub(HEIGHT);
+            let skipped = if whole { 0 } else { history.saturating_sub(10) };
+            let number = |size: usize| i64::try_from(size).unwrap();
+            let rows = self.rows.iter().enumerate().skip(skipped);
+            let lines = rows.map(|(row, text)| Line { row: number(row), text: text.clone() });
+            let numbers = format!(
+                "{history}|{}|{HEIGHT}|80|{}|0|0|1|$0|1|1|0",
+                self.rows.len().min(HEIGHT).saturating_sub(1),
+                self.limit
+            );
+            let state = State::parse(&numbers).unwrap();
+            Look { state, lines: lines.collect(), first: number(skipped) }
+        }
+    }
+
+    fn since(baseline: &Baseline, grid: &Grid) -> Option<Vec<String>> {
+        let texts = |lines: Vec<&Line>| Some(lines.iter().map(|line| line.text.clone()).collect());
+        let (look, whole) = (grid.look(false), grid.look(true));
+        match baseline.since(&look) {
+            Since::Exactly(lines) => texts(lines),
+            Since::Lost(_) => None,
+            Since::LookFurther => match baseline.since(&whole) {
+                Since::Exactly(lines) => texts(lines),
+                other => {
+                    assert_ne!(other, Since::LookFurther, "there is no more to look at");
+                    None
+                }
+            },
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever is printed in whatever portions: what is said to be new is new, and is all of it; and it is
+        /// lost only if the lines that were there are no more.
+        #[test]
+        fn what_is_new_is_told_exactly(
+            limit in 10..60_usize,
+            portions in vec(0..40_usize, 1..20),
+        ) {
+            let mut grid = Grid { rows: Vec::new(), dropped: 0, limit };
+            let mut printed = 0;
+            let mut baseline = Baseline::of(&grid.look(false));
+            for portion in portions {
+                let (last, dropped) = (baseline.lines.last().map_or(-1, |(row, _)| *row), grid.dropped);
+                let new: Vec<String> = (printed..printed + portion).map(|n| format!("line {n}")).collect();
+                printed += portion;
+                new.iter().cloned().for_each(|line| grid.print(line));
+                let gone = i64::try_from(grid.dropped - dropped).unwrap();
+                match since(&baseline, &grid) {
+                    Some(told) => prop_assert_eq!(told, new),
+                    // A single line that is left may be there by accident.
+                    None => prop_assert!(last - gone < 1, "two lines were left"),
+                }
+                baseline = Baseline::of(&grid.look(false));
+            }
+        }
+
+        /// With lines that are all alike: never fewer than there are without a word.
+        #[test]
+        fn what_repeats_is_not_taken_for_what_was_there(
+            limit in 10..60_usize,
+            portions in vec(0..40_usize, 1..20),
+        ) {
+            let rows = vec!["y".to_owned(); HEIGHT + limit / 2];
+            let mut grid = Grid { rows, dropped: 0, limit };
+            let mut baseline = Baseline::of(&grid.look(false));
+            for portion in portions {
+                (0..portion).for_each(|_| grid.print("y".to_owned()));
+                let told = since(&baseline, &grid).map(|lines| lines.len());
+                let step = (limit / 10).max(1);
+                prop_assert!(
+                    told.is_none_or(|told| told == portion || portion % step == 0),
+                    "{told:?} instead of {portion}"
+                );
+                baseline = Baseline::of(&grid.look(false));
+            }
+        }
+    }
 }

@@ -32,7 +32,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('|');
         let mut number = || parts.next()?.parse::<i64>().ok();
         let (history, cursor, height, width, limit) =
@@ -154,7 +154,7 @@ fn lines(rows: &str, joined: &str, first: i64) -> Vec<Line> {
     let (mut rows, mut row) = (rows.split('\n'), first);
     let line = |text: &str| {
         let (start, mut left) = (row, text.len());
-        while let Some(part) = rows.next() {
+        for part in rows.by_ref() {
             row += 1;
             left = left.saturating_sub(part.len());
             if left == 0 {

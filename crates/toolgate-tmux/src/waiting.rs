@@ -22,7 +22,7 @@ const SHORTEST: Duration = Duration::from_millis(250);
 const SHARE: u32 = 5;
 /// So many rows may scroll between two looks before one of them has to look at all: at first, and at most.
 const SLACK: i64 = 100;
-const MOST_SLACK: i64 = 5000;
+const MOST_SLACK: i64 = 10_000;
 
 /// A wait that has begun. When it is dropped, nothing stays.
 pub(crate) struct Waiting {
@@ -164,7 +164,8 @@ impl Waiting {
             return Ok((lines, look));
         }
         let grown = look.state.history - self.baseline.history;
-        self.slack = (2 * grown).clamp(SLACK, MOST_SLACK);
+        let trimmed = if look.state.may_be_trimmed() { look.state.step() } else { 0 };
+        self.slack = (2 * grown + trimmed + SLACK).clamp(SLACK, MOST_SLACK);
         if self.baseline.since(&look) == Since::LookFurther {
             look = self.at(None).await?;
             self.check(&look)?;

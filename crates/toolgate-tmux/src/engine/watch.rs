@@ -1,8 +1,16 @@
 //! Waiting for panes: news wakes, nothing polls.
+//!
+//! tmux 3.3a dies if a control client leaves, or says that it wants no more output, while output waits to be sent to
+//! it. A pane that is paused has none: panes are paused unless somebody watches them, and all of them before a client
+//! leaves. It also dies if something is told to all clients while one is about to attach, so clients stay a while, and
+//! of ours only one comes or goes at a time.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -16,51 +24,112 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{connection::Connection, error::TmuxError, parse::News, spawn::Program};
+use super::{
+    PATIENCE,
+    command::{Batch, Command},
+    connection::Connection,
+    error::TmuxError,
+    parse::News,
+    spawn::Program,
+};
 
 /// A client stays for so long after its last watcher: waits that follow each other attach once.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER: Duration = Duration::from_secs(5);
+/// So long the next client waits for one to leave.
+const LEAVES: Duration = Duration::from_secs(1);
 
 /// Clients that get output, one for each session that somebody watches.
 #[derive(Debug, Default)]
 pub(super) struct Watching {
     clients: Arc<Clients>,
-    /// One attaches at a time. Whoever gives up leaves it to the next one: tmux 3.3a has crashed when clients came
-    /// and went while it hung.
-    opening: tokio::sync::Mutex<Option<JoinHandle<Result<(), TmuxError>>>>,
 }
 
 #[derive(Debug, Default)]
-struct Clients(Mutex<HashMap<String, Weak<Connection>>>);
+struct Clients {
+    all: Mutex<HashMap<String, Weak<Client>>>,
+    /// Held by whoever comes or goes. Whoever gives up leaves its attaching to the next one.
+    gate: tokio::sync::Mutex<Option<JoinHandle<Result<(), TmuxError>>>>,
+}
 
-impl Clients {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Weak<Connection>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+/// A client, and how many watch through it.
+#[derive(Debug)]
+struct Client {
+    connection: Connection,
+    watchers: AtomicUsize,
+    /// Held while panes are paused or go on.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Client {
+    /// Lets the output of a pane come.
+    async fn listen(&self, pane: &str, patience: Duration) -> Result<(), TmuxError> {
+        let _turn = self.turn.lock().await;
+        let go_on = Command::new("refresh-client").option("-A", format!("{pane}:continue"));
+        self.connection.run(&Batch::read([go_on]), patience).await.map(drop)
     }
 
-    fn get(&self, session: &str) -> Option<Arc<Connection>> {
+    /// Pauses all panes if nobody watches. What fails here leaves things as they were.
+    async fn rest(&self) {
+        let _turn = self.turn.lock().await;
+        if self.watchers.load(SeqCst) > 0 || self.connection.is_closed() {
+            return;
+        }
+        let list = Command::new("list-panes").flag("-s").option("-F", "#{pane_id}");
+        let Ok(printed) = self.connection.run(&Batch::read([list]), PATIENCE).await else {
+            return;
+        };
+        let panes = printed.first().map(|panes| String::from_utf8_lossy(panes)).unwrap_or_default();
+        let pause = panes.lines().fold(Command::new("refresh-client"), |command, pane| {
+            command.option("-A", format!("{pane}:pause"))
+        });
+        let _ = self.connection.run(&Batch::read([pause]), PATIENCE).await;
+    }
+}
+
+impl Clients {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Weak<Client>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, session: &str) -> Option<Arc<Client>> {
         let known = self.all().get(session).and_then(Weak::upgrade);
-        known.filter(|client| !client.is_closed())
+        known.filter(|client| !client.connection.is_closed())
     }
 
     async fn open(self: Arc<Self>, program: Program, session: String) -> Result<(), TmuxError> {
-        let client = Connection::open(&program, Some(&session), "ignore-size").await?;
-        let client = Arc::new(client);
+        let connection = Connection::open(&program, Some(&session), "ignore-size").await?;
+        let (watchers, turn) = (AtomicUsize::new(0), tokio::sync::Mutex::new(()));
+        let client = Arc::new(Client { connection, watchers, turn });
+        client.rest().await;
         let mut clients = self.all();
         clients.retain(|_, client| client.strong_count() > 0);
         clients.insert(session, Arc::downgrade(&client));
         drop(clients);
-        linger(client);
+        self.linger(client);
         Ok(())
     }
-}
 
-/// Lets go of a client in a while. Its input closes then, and it is read to its end.
-fn linger(client: Arc<Connection>) {
-    if let Ok(runtime) = Handle::try_current() {
+    /// Lets go of a client in a while, if nobody watches through it again.
+    fn linger(self: Arc<Self>, client: Arc<Client>) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
         runtime.spawn(async move {
+            client.rest().await;
             sleep(LINGER).await;
+            let _gate = self.gate.lock().await;
+            // Panes that were made meanwhile are not paused.
+            client.rest().await;
+            if Arc::strong_count(&client) > 1 {
+                return;
+            }
+            let mut news = client.connection.news();
+            // Its input closes, and it is read to its end.
             drop(client);
+            let gone = async {
+                while !matches!(news.recv().await, Ok(News::Exit) | Err(RecvError::Closed)) {}
+            };
+            let _ = timeout(LEAVES, gone).await;
         });
     }
 }
@@ -70,7 +139,7 @@ impl Watching {
     pub(super) fn attached(&self, session: &str) -> usize {
         let clients = self.clients.all();
         let clients = clients.values().filter_map(Weak::upgrade);
-        clients.filter(|client| client.session().as_deref() == Some(session)).count()
+        clients.filter(|client| client.connection.session().as_deref() == Some(session)).count()
     }
 
     pub(super) async fn watch(
@@ -86,25 +155,29 @@ impl Watching {
             after: patience,
             sent: false,
         })??;
-        Ok(Watch { news: client.news(), pane: pane.into(), client })
+        client.watchers.fetch_add(1, SeqCst);
+        let (news, clients) = (client.connection.news(), Arc::clone(&self.clients));
+        let watch = Watch { news, pane: pane.into(), client, clients };
+        watch.client.listen(pane, patience).await?;
+        Ok(watch)
     }
 
-    async fn client(&self, program: &Program, session: &str) -> Result<Arc<Connection>, TmuxError> {
+    async fn client(&self, program: &Program, session: &str) -> Result<Arc<Client>, TmuxError> {
         if let Some(client) = self.clients.get(session) {
             return Ok(client);
         }
-        let mut opening = self.opening.lock().await;
-        if let Some(abandoned) = opening.as_mut() {
+        let mut gate = self.clients.gate.lock().await;
+        if let Some(abandoned) = gate.as_mut() {
             // It may have been for another session: then it only had to end.
             let _ = abandoned.await;
-            *opening = None;
+            *gate = None;
         }
         if let Some(client) = self.clients.get(session) {
             return Ok(client);
         }
         let open = Arc::clone(&self.clients).open(program.clone(), session.to_owned());
-        let opened = opening.insert(tokio::spawn(open)).await;
-        *opening = None;
+        let opened = gate.insert(tokio::spawn(open)).await;
+        *gate = None;
         opened.map_err(|_| TmuxError::Lost)??;
         self.clients.get(session).ok_or(TmuxError::Lost)
     }
@@ -115,12 +188,14 @@ impl Watching {
 pub struct Watch {
     news: Receiver<News>,
     pane: Arc<str>,
-    client: Arc<Connection>,
+    client: Arc<Client>,
+    clients: Arc<Clients>,
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        linger(Arc::clone(&self.client));
+        self.client.watchers.fetch_sub(1, SeqCst);
+        Arc::clone(&self.clients).linger(Arc::clone(&self.client));
     }
 }
 
@@ -171,6 +246,6 @@ impl Watch {
     /// Whether tmux let go, so that no more news will come.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.client.is_closed()
+        self.client.connection.is_closed()
     }
 }

@@ -174,8 +174,8 @@ async fn search_panes(cx: Cx, args: Args) -> Result<Model<Found>, Failure> {
     let matches = page.iter().map(|(row, lines)| {
         let kept = lines.get(lines.len().saturating_sub(most)..).unwrap_or_default();
         let kept = kept.iter().map(|line| cx.shown(line).into_owned()).collect();
-        let pane = row.get("pane_id").unwrap_or_default();
-        let caller = identity.as_deref().and_then(|who| cx.guard().is_caller(who, pane));
+        let id = row.get("pane_id").unwrap_or_default();
+        let caller = identity.as_deref().and_then(|who| cx.guard().is_caller(who, id));
         Match::new(row, kept, caller)
     });
     Ok(Model(Found {

@@ -75,6 +75,7 @@ enum Outcome {
     Timeout,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "the original's fields")]
 #[derive(Serialize, JsonSchema)]
 struct WaitForText {
     found: bool,
