@@ -290,3 +290,21 @@ fn a_flood_that_fills_the_history_hides_neither_its_end_nor_what_follows() {
     let after = session.answer(id);
     assert_eq!(structured(&after)["matched_lines"], json!(["5"]), "{after}");
 }
+
+#[test]
+fn tmux_survives_a_server_that_ends_while_it_watches_a_flood() {
+    let tmux = Tmux::start();
+    let pid = tmux.pid();
+    tmux.run(&["respawn-pane", "-k", "-t", "%0", "yes"]);
+    tmux.run(&["new-window", "-d", "yes"]);
+    for _ in 0..5 {
+        let mut session = tmux.serve(&[]);
+        let any = json!({"pane_id": "%0"});
+        assert_eq!(wait(&mut session, any)["outcome"], "any_output");
+        begin(&mut session, "flood", json!({"patterns": ["never"], "timeout": 25}));
+        begun(&mut session, "flood");
+        assert!(session.finish().0.success());
+        tmux.until("left", |tmux| tmux.clients() == 0);
+    }
+    assert_eq!(tmux.pid(), pid, "tmux lives");
+}

@@ -30,6 +30,7 @@ use super::{
     connection::Connection,
     error::TmuxError,
     parse::News,
+    parting::{self, Boxed, Leave},
     spawn::Program,
 };
 
@@ -68,10 +69,24 @@ impl Client {
         self.connection.run(&Batch::read([go_on]), patience).await.map(drop)
     }
 
-    /// Pauses all panes if nobody watches. What fails here leaves things as they were.
+    /// Pauses all panes if nobody watches.
     async fn rest(&self) {
         let _turn = self.turn.lock().await;
-        if self.watchers.load(SeqCst) > 0 || self.connection.is_closed() {
+        if self.watchers.load(SeqCst) == 0 {
+            self.pause().await;
+        }
+    }
+
+    /// Leaves, whoever watches.
+    async fn leave(&self) {
+        let _turn = self.turn.lock().await;
+        self.pause().await;
+        self.connection.leave().await;
+    }
+
+    /// Pauses all panes. What fails here leaves things as they were.
+    async fn pause(&self) {
+        if self.connection.is_closed() {
             return;
         }
         let list = Command::new("list-panes").flag("-s").option("-F", "#{pane_id}");
@@ -86,6 +101,12 @@ impl Client {
     }
 }
 
+impl Leave for Client {
+    fn leave(&self) -> Boxed<'_> {
+        Box::pin(self.leave())
+    }
+}
+
 impl Clients {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Weak<Client>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
@@ -96,10 +117,19 @@ impl Clients {
         known.filter(|client| !client.connection.is_closed())
     }
 
+    /// Whether nobody else has the client; then nobody will.
+    fn forget(&self, client: &Arc<Client>) -> bool {
+        let mut all = self.all();
+        let last = Arc::strong_count(client) == 1;
+        all.retain(|_, known| !last || known.as_ptr() != Arc::as_ptr(client));
+        last
+    }
+
     async fn open(self: Arc<Self>, program: Program, session: String) -> Result<(), TmuxError> {
         let connection = Connection::open(&program, Some(&session), "ignore-size").await?;
         let (watchers, turn) = (AtomicUsize::new(0), tokio::sync::Mutex::new(()));
         let client = Arc::new(Client { connection, watchers, turn });
+        parting::enlist(Arc::clone(&client) as _);
         client.rest().await;
         let mut clients = self.all();
         clients.retain(|_, client| client.strong_count() > 0);
@@ -120,16 +150,10 @@ impl Clients {
             let _gate = self.gate.lock().await;
             // Panes that were made meanwhile are not paused.
             client.rest().await;
-            if Arc::strong_count(&client) > 1 {
+            if !self.forget(&client) {
                 return;
             }
-            let mut news = client.connection.news();
-            // Its input closes, and it is read to its end.
-            drop(client);
-            let gone = async {
-                while !matches!(news.recv().await, Ok(News::Exit) | Err(RecvError::Closed)) {}
-            };
-            let _ = timeout(LEAVES, gone).await;
+            let _ = timeout(LEAVES, client.connection.leave()).await;
         });
     }
 }
