@@ -1,6 +1,6 @@
 //! The MCP server: the table of tools behind a chain.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -19,7 +19,7 @@ use toolgate_rmcp::{Governed, raise};
 
 use crate::{
     call::{Cx, Shared},
-    engine::Engine,
+    engine::{self, Engine},
     guard::Guard,
     options::Options,
     tool::Tool,
@@ -108,6 +108,9 @@ impl ServerHandler for Tmux {
     }
 }
 
+/// How long tmux may take to let go when the server ends.
+const PARTING: Duration = Duration::from_millis(500);
+
 /// Why the server ended before its client did.
 #[derive(Debug, thiserror::Error)]
 #[error("the client could not be served: {0}")]
@@ -122,5 +125,8 @@ pub async fn serve_stdio(tmux: Governed<Tmux>) -> Result<(), NotServed> {
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(NotServed(error.to_string())),
     };
-    served.waiting().await.map(drop).map_err(|error| NotServed(error.to_string()))
+    let served = served.waiting().await.map(drop).map_err(|error| NotServed(error.to_string()));
+    // A tmux that hangs keeps nobody.
+    let _ = tokio::time::timeout(PARTING, engine::leave_all()).await;
+    served
 }

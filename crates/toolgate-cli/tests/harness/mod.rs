@@ -149,6 +149,16 @@ impl Session {
         self.wait_for(|message| message.get("method").is_none() && message["id"] == json!(id))
     }
 
+    /// The answer to a request, if it is there already.
+    pub fn answered(&mut self, id: i64) -> Option<Value> {
+        let lines: Vec<String> = self.lines.try_iter().collect();
+        self.seen.extend(lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+        let answer =
+            |message: &Value| message.get("method").is_none() && message["id"] == json!(id);
+        let at = self.seen.iter().position(answer)?;
+        Some(self.seen.remove(at))
+    }
+
     /// The first message (kept or new) for which `wanted` holds.
     pub fn wait_for(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         if let Some(at) = self.seen.iter().position(&wanted) {

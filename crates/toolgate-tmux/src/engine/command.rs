@@ -69,6 +69,10 @@ impl Command {
         self.argument(no_format(value))
     }
 
+    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
+        self.words.iter().map(String::as_str)
+    }
+
     /// The command's name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -123,6 +127,10 @@ impl Batch {
 
     pub(crate) fn name(&self) -> &str {
         self.commands.first().map_or("", Command::name)
+    }
+
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &Command> {
+        self.commands.iter()
     }
 
     /// Each command by itself.

@@ -13,7 +13,10 @@ use std::{
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     process::{ChildStdin, ChildStdout},
-    sync::{broadcast, mpsc, oneshot, watch},
+    sync::{
+        broadcast::{self, error::RecvError},
+        mpsc, oneshot, watch,
+    },
     task::AbortHandle,
     time::timeout,
 };
@@ -23,6 +26,7 @@ use super::{
     error::TmuxError,
     nonce::nonce,
     parse::{News, Parsed, Parser},
+    parting::{Boxed, Leave},
     spawn::Program,
 };
 
@@ -115,7 +119,7 @@ impl Connection {
             loop {
                 match attached.recv().await {
                     Ok(News::Attached { .. }) => return Ok(()),
-                    Ok(News::Exit) | Err(broadcast::error::RecvError::Closed) => {
+                    Ok(News::Exit) | Err(RecvError::Closed) => {
                         return Err(TmuxError::Refused("no sessions".to_owned()));
                     }
                     _ => {}
@@ -166,8 +170,24 @@ impl Connection {
         lock(&self.shared.session).clone()
     }
 
+    /// Closes the client's input and waits until tmux has let it go. What it still writes is read: tmux 3.3a keeps
+    /// a client for ever that it could not tell everything.
+    pub(crate) async fn leave(&self) {
+        let mut news = self.news();
+        self.writer.abort();
+        while !self.is_closed()
+            && !matches!(news.recv().await, Ok(News::Exit) | Err(RecvError::Closed))
+        {}
+    }
+
     pub(crate) fn news(&self) -> broadcast::Receiver<News> {
         self.news.subscribe()
+    }
+}
+
+impl Leave for Connection {
+    fn leave(&self) -> Boxed<'_> {
+        Box::pin(self.leave())
     }
 }
 

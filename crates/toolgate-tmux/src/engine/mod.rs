@@ -5,11 +5,13 @@ mod connection;
 mod error;
 mod nonce;
 mod parse;
+mod parting;
 mod quote;
 mod rows;
 mod server;
 mod socket;
 mod spawn;
+mod typed;
 mod watch;
 
 use std::{
@@ -22,6 +24,7 @@ use std::{
 pub use command::{Batch, Command};
 pub use connection::Printed;
 pub use error::{TmuxError, not_found};
+pub(crate) use parting::leave_all;
 pub use quote::no_format;
 pub use rows::{Kind, Row};
 pub(crate) use server::text;

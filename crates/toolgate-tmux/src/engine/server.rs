@@ -8,9 +8,11 @@ use super::{
     command::{Batch, Command},
     connection::{Connection, Printed},
     error::TmuxError,
+    parting,
     rows::{Kind, Listing, Row},
     socket::Socket,
     spawn::Program,
+    typed::Typed,
     watch::{Watch, Watching},
 };
 
@@ -54,6 +56,7 @@ pub struct Server {
     patience: Duration,
     links: Mutex<Links>,
     watching: Watching,
+    typed: Typed,
 }
 
 #[derive(Debug, Default)]
@@ -70,7 +73,13 @@ struct Link {
 
 impl Server {
     pub(super) fn new(program: Program, patience: Duration) -> Self {
-        Self { program, patience, links: Mutex::default(), watching: Watching::default() }
+        Self {
+            program,
+            patience,
+            links: Mutex::default(),
+            watching: Watching::default(),
+            typed: Typed::default(),
+        }
     }
 
     /// The socket.
@@ -88,6 +97,7 @@ impl Server {
     /// Runs commands in one round trip and gives what each of them printed.
     pub async fn run(&self, batch: impl Into<Batch>) -> Result<Vec<Printed>, TmuxError> {
         let batch = batch.into();
+        self.typed.note(&batch);
         match self.link().await? {
             None => self.spawn(&batch).await,
             Some(link) => match link.connection.run(&batch, self.patience).await {
@@ -188,6 +198,12 @@ impl Server {
         self.watching.watch(&self.program, session, pane, self.patience).await
     }
 
+    /// The lines that were typed into a pane over this connection a moment ago, and may not have been echoed yet.
+    #[must_use]
+    pub fn typed(&self, pane: &str) -> Vec<String> {
+        self.typed.lines(pane)
+    }
+
     /// The connection, if there can be one, within the deadline.
     async fn link(&self) -> Result<Option<Link>, TmuxError> {
         timeout(self.patience, self.linked()).await.unwrap_or_else(|_| {
@@ -231,6 +247,7 @@ async fn connect(program: Program) -> Result<Option<Link>, TmuxError> {
         Err(TmuxError::Refused(_)) => return Ok(None),
         Err(error) => return Err(error),
     };
+    parting::enlist(Arc::clone(&connection) as _);
     let ask = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
     let printed = connection.run(&Batch::read([ask]), Duration::MAX).await?.pop();
     let identity = Identity::parse(&text(printed.unwrap_or_default()));

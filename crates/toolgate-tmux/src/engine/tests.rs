@@ -180,3 +180,44 @@ fn without_a_server_there_is_an_error_and_a_new_one_is_found() {
     let second = runtime.block_on(server.identity()).unwrap().unwrap();
     assert_ne!(first.pid, second.pid);
 }
+
+#[test]
+fn clients_that_come_and_go_while_a_pane_floods_them_let_tmux_live_and_end() {
+    let private = Private::start("crowd");
+    private.tmux(&["respawn-pane", "-k", "-t", "%0", "yes"]);
+    let pid: u32 = private.tmux(&["display-message", "-p", "#{pid}"]).parse().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        for round in 0..50 {
+            // Another engine each time: none finds a client that is there already.
+            let engine = Engine::new("tmux", PATIENCE);
+            let server = engine.server(Socket::Name(private.name.clone()));
+            let mut watch = server.watch("$0", "%0").await.unwrap();
+            if round % 2 == 0 {
+                assert_ne!(watch.next().await, Wake::Gone, "round {round}");
+            }
+        }
+    });
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !private.tmux(&["list-clients"]).is_empty() {
+        assert!(Instant::now() < deadline, "clients stay");
+    }
+    let last = runtime.block_on(private.server().watch("$0", "%0"));
+    private.tmux(&["kill-server"]);
+    drop(last);
+    let alive = || std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok();
+    while alive() {
+        assert!(Instant::now() < deadline, "tmux stays");
+        std::thread::yield_now();
+    }
+    let left = || {
+        let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let lines =
+            processes.filter_map(|one| std::fs::read_to_string(one.path().join("cmdline")).ok());
+        lines.filter(|line| line.contains(&private.name)).count()
+    };
+    while left() > 0 {
+        assert!(Instant::now() < deadline, "{} clients stay", left());
+        std::thread::yield_now();
+    }
+}

@@ -1,36 +1,176 @@
 //! Waiting for panes: news wakes, nothing polls.
+//!
+//! tmux 3.3a dies if a control client leaves, or says that it wants no more output, while output waits to be sent to
+//! it. A pane that is paused has none: panes are paused unless somebody watches them, and all of them before a client
+//! leaves. It also dies if something is told to all clients while one is about to attach, so clients stay a while, and
+//! of ours only one comes or goes at a time.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
 use tokio::{
-    sync::broadcast::{Receiver, error::RecvError},
-    time::timeout,
+    runtime::Handle,
+    sync::broadcast::{
+        Receiver,
+        error::{RecvError, TryRecvError},
+    },
+    task::JoinHandle,
+    time::{sleep, timeout},
 };
 
-use super::{connection::Connection, error::TmuxError, parse::News, spawn::Program};
+use super::{
+    PATIENCE,
+    command::{Batch, Command},
+    connection::Connection,
+    error::TmuxError,
+    parse::News,
+    parting::{self, Boxed, Leave},
+    spawn::Program,
+};
+
+/// A client stays for so long after its last watcher: waits that follow each other attach once.
+const LINGER: Duration = Duration::from_secs(5);
+/// So long the next client waits for one to leave.
+const LEAVES: Duration = Duration::from_secs(1);
 
 /// Clients that get output, one for each session that somebody watches.
 #[derive(Debug, Default)]
 pub(super) struct Watching {
-    clients: Mutex<HashMap<String, Weak<Connection>>>,
+    clients: Arc<Clients>,
+}
+
+#[derive(Debug, Default)]
+struct Clients {
+    all: Mutex<HashMap<String, Weak<Client>>>,
+    /// Held by whoever comes or goes. Whoever gives up leaves its attaching to the next one.
+    gate: tokio::sync::Mutex<Option<JoinHandle<Result<(), TmuxError>>>>,
+}
+
+/// A client, and how many watch through it.
+#[derive(Debug)]
+struct Client {
+    connection: Connection,
+    watchers: AtomicUsize,
+    /// Held while panes are paused or go on.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Client {
+    /// Lets the output of a pane come.
+    async fn listen(&self, pane: &str, patience: Duration) -> Result<(), TmuxError> {
+        let _turn = self.turn.lock().await;
+        let go_on = Command::new("refresh-client").option("-A", format!("{pane}:continue"));
+        self.connection.run(&Batch::read([go_on]), patience).await.map(drop)
+    }
+
+    /// Pauses all panes if nobody watches.
+    async fn rest(&self) {
+        let _turn = self.turn.lock().await;
+        if self.watchers.load(SeqCst) == 0 {
+            self.pause().await;
+        }
+    }
+
+    /// Leaves, whoever watches.
+    async fn leave(&self) {
+        let _turn = self.turn.lock().await;
+        self.pause().await;
+        self.connection.leave().await;
+    }
+
+    /// Pauses all panes. What fails here leaves things as they were.
+    async fn pause(&self) {
+        if self.connection.is_closed() {
+            return;
+        }
+        let list = Command::new("list-panes").flag("-s").option("-F", "#{pane_id}");
+        let Ok(printed) = self.connection.run(&Batch::read([list]), PATIENCE).await else {
+            return;
+        };
+        let panes = printed.first().map(|panes| String::from_utf8_lossy(panes)).unwrap_or_default();
+        let pause = panes.lines().fold(Command::new("refresh-client"), |command, pane| {
+            command.option("-A", format!("{pane}:pause"))
+        });
+        let _ = self.connection.run(&Batch::read([pause]), PATIENCE).await;
+    }
+}
+
+impl Leave for Client {
+    fn leave(&self) -> Boxed<'_> {
+        Box::pin(self.leave())
+    }
+}
+
+impl Clients {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Weak<Client>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, session: &str) -> Option<Arc<Client>> {
+        let known = self.all().get(session).and_then(Weak::upgrade);
+        known.filter(|client| !client.connection.is_closed())
+    }
+
+    /// Whether nobody else has the client; then nobody will.
+    fn forget(&self, client: &Arc<Client>) -> bool {
+        let mut all = self.all();
+        let last = Arc::strong_count(client) == 1;
+        all.retain(|_, known| !last || known.as_ptr() != Arc::as_ptr(client));
+        last
+    }
+
+    async fn open(self: Arc<Self>, program: Program, session: String) -> Result<(), TmuxError> {
+        let connection = Connection::open(&program, Some(&session), "ignore-size").await?;
+        let (watchers, turn) = (AtomicUsize::new(0), tokio::sync::Mutex::new(()));
+        let client = Arc::new(Client { connection, watchers, turn });
+        parting::enlist(Arc::clone(&client) as _);
+        client.rest().await;
+        let mut clients = self.all();
+        clients.retain(|_, client| client.strong_count() > 0);
+        clients.insert(session, Arc::downgrade(&client));
+        drop(clients);
+        self.linger(client);
+        Ok(())
+    }
+
+    /// Lets go of a client in a while, if nobody watches through it again.
+    fn linger(self: Arc<Self>, client: Arc<Client>) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        runtime.spawn(async move {
+            client.rest().await;
+            sleep(LINGER).await;
+            let _gate = self.gate.lock().await;
+            // Panes that were made meanwhile are not paused.
+            client.rest().await;
+            if !self.forget(&client) {
+                return;
+            }
+            let _ = timeout(LEAVES, client.connection.leave()).await;
+        });
+    }
 }
 
 impl Watching {
     /// How many clients of ours are attached to the session for this.
     pub(super) fn attached(&self, session: &str) -> usize {
-        let clients = self.clients();
+        let clients = self.clients.all();
         let clients = clients.values().filter_map(Weak::upgrade);
-        clients.filter(|client| client.session().as_deref() == Some(session)).count()
+        clients.filter(|client| client.connection.session().as_deref() == Some(session)).count()
     }
 
     /// The processes of these clients.
     pub(super) fn pids(&self) -> Vec<u32> {
-        let clients = self.clients();
-        clients.values().filter_map(Weak::upgrade).filter_map(|client| client.pid()).collect()
+        let clients = self.clients.all();
+        let clients = clients.values().filter_map(Weak::upgrade);
+        clients.filter_map(|client| client.connection.pid()).collect()
     }
 
     pub(super) async fn watch(
@@ -40,36 +180,54 @@ impl Watching {
         pane: &str,
         patience: Duration,
     ) -> Result<Watch, TmuxError> {
-        let known = self.clients().get(session).and_then(Weak::upgrade);
-        let client = if let Some(client) = known.filter(|client| !client.is_closed()) {
-            client
-        } else {
-            let client = Connection::open(program, Some(session), "ignore-size");
-            let client = timeout(patience, client).await.map_err(|_| TmuxError::TimedOut {
-                command: "attach-session".to_owned(),
-                after: patience,
-                sent: false,
-            })?;
-            let client = Arc::new(client?);
-            let mut clients = self.clients();
-            clients.retain(|_, client| client.strong_count() > 0);
-            clients.insert(session.to_owned(), Arc::downgrade(&client));
-            client
-        };
-        Ok(Watch { news: client.news(), pane: pane.into(), _client: client })
+        let client = timeout(patience, self.client(program, session)).await;
+        let client = client.map_err(|_| TmuxError::TimedOut {
+            command: "attach-session".to_owned(),
+            after: patience,
+            sent: false,
+        })??;
+        client.watchers.fetch_add(1, SeqCst);
+        let (news, clients) = (client.connection.news(), Arc::clone(&self.clients));
+        let watch = Watch { news, pane: pane.into(), client, clients };
+        watch.client.listen(pane, patience).await?;
+        Ok(watch)
     }
 
-    fn clients(&self) -> MutexGuard<'_, HashMap<String, Weak<Connection>>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn client(&self, program: &Program, session: &str) -> Result<Arc<Client>, TmuxError> {
+        if let Some(client) = self.clients.get(session) {
+            return Ok(client);
+        }
+        let mut gate = self.clients.gate.lock().await;
+        if let Some(abandoned) = gate.as_mut() {
+            // It may have been for another session: then it only had to end.
+            let _ = abandoned.await;
+            *gate = None;
+        }
+        if let Some(client) = self.clients.get(session) {
+            return Ok(client);
+        }
+        let open = Arc::clone(&self.clients).open(program.clone(), session.to_owned());
+        let opened = gate.insert(tokio::spawn(open)).await;
+        *gate = None;
+        opened.map_err(|_| TmuxError::Lost)??;
+        self.clients.get(session).ok_or(TmuxError::Lost)
     }
 }
 
-/// News of one pane. Nothing is sent by tmux for it once it is dropped.
+/// News of one pane, as long as it is held.
 #[derive(Debug)]
 pub struct Watch {
     news: Receiver<News>,
     pane: Arc<str>,
-    _client: Arc<Connection>,
+    client: Arc<Client>,
+    clients: Arc<Clients>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.client.watchers.fetch_sub(1, SeqCst);
+        Arc::clone(&self.clients).linger(Arc::clone(&self.client));
+    }
 }
 
 /// Why a watcher wakes.
@@ -89,7 +247,14 @@ impl Watch {
     /// Waits for the next news of the pane. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Wake {
         loop {
-            match self.news.recv().await {
+            let news = match self.news.try_recv() {
+                Err(TryRecvError::Empty) if self.is_gone() => return Wake::Gone,
+                Err(TryRecvError::Empty) => self.news.recv().await,
+                Err(TryRecvError::Closed) => Err(RecvError::Closed),
+                Err(TryRecvError::Lagged(count)) => Err(RecvError::Lagged(count)),
+                Ok(news) => Ok(news),
+            };
+            match news {
                 Ok(News::Output { pane, bytes }) if pane == self.pane => {
                     return Wake::Output(bytes);
                 }
@@ -102,5 +267,16 @@ impl Watch {
                 Ok(_) => {}
             }
         }
+    }
+
+    /// Forgets the news so far: for whoever looks at the pane itself right after this.
+    pub fn forget(&mut self) {
+        while !matches!(self.news.try_recv(), Err(TryRecvError::Empty | TryRecvError::Closed)) {}
+    }
+
+    /// Whether tmux let go, so that no more news will come.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.client.connection.is_closed()
     }
 }

@@ -1,5 +1,6 @@
 //! The tools, one file for each family.
 
+mod capture_since;
 mod client_tools;
 mod display_message;
 mod layout;
@@ -9,9 +10,11 @@ mod pane_tools;
 mod pane_view;
 mod pipe_pane;
 mod placing;
+mod search_panes;
 mod server_tools;
 mod session_tools;
 mod sgr;
+mod wait_text;
 mod window_tools;
 
 use crate::tool::Tool;
@@ -26,6 +29,9 @@ pub(crate) fn all() -> Vec<Tool> {
         pane_io::tools(),
         pane_tools::tools(),
         pane_view::tools(),
+        capture_since::tools(),
+        search_panes::tools(),
+        wait_text::tools(),
         pipe_pane::tools(),
         display_message::tools(),
         layout_tools::tools(),

@@ -1,0 +1,61 @@
+//! What callers look for: plain text or regular expressions, of a kind that cannot run away.
+
+use regex::{Regex, RegexBuilder};
+use toolgate::{Code, Failure, Ran};
+
+/// The most memory of one compiled pattern.
+const LARGEST: usize = 1 << 20;
+
+/// How patterns are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// As regular expressions.
+    pub(crate) regex: bool,
+    /// Upper and lower case are different.
+    pub(crate) match_case: bool,
+}
+
+/// Compiles one pattern.
+pub(crate) fn compile(pattern: &str, how: How) -> Result<Regex, Failure> {
+    let source = if how.regex { pattern.to_owned() } else { regex::escape(pattern) };
+    let mut builder = RegexBuilder::new(&source);
+    builder.case_insensitive(!how.match_case).size_limit(LARGEST).dfa_size_limit(LARGEST);
+    builder.build().map_err(|error| {
+        // The last line says what is wrong; those before it show the pattern.
+        let error = error.to_string();
+        let why = error.lines().last().unwrap_or_default();
+        let why = why.strip_prefix("error: ").unwrap_or(why);
+        Failure::tool("error", format!("Invalid regex pattern: {why}"))
+            .ran(Ran::No)
+            .suggest("Write it without look-around and back-references, or set regex=false.")
+    })
+}
+
+/// Compiles several; none may be empty.
+pub(crate) fn compile_all(
+    label: &str,
+    patterns: &[String],
+    how: How,
+) -> Result<Vec<Regex>, Failure> {
+    let one = |pattern: &String| {
+        if pattern.is_empty() {
+            return Err(invalid(format!("{label} pattern must be a non-empty string")));
+        }
+        compile(pattern, how)
+    };
+    patterns.iter().map(one).collect()
+}
+
+/// Arguments that no schema can refuse.
+pub(crate) fn invalid(message: String) -> Failure {
+    Failure::new(Code::InvalidArguments, message).ran(Ran::No)
+}
+
+/// The first pattern that is found in any of the lines, and the lines that it is found in.
+pub(crate) fn first<'a>(patterns: &[Regex], lines: &[&'a str]) -> Option<(usize, Vec<&'a str>)> {
+    let hits = |pattern: &Regex| -> Vec<&'a str> {
+        lines.iter().copied().filter(|line| pattern.is_match(line)).collect()
+    };
+    let mut found = patterns.iter().map(hits).enumerate();
+    found.find(|(_, lines)| !lines.is_empty())
+}

@@ -1,0 +1,63 @@
+//! Word to a client that waits: it still runs.
+
+use std::{fmt, time::Duration};
+
+use rmcp::{
+    Peer, RoleServer,
+    model::{ProgressNotificationParam, ProgressToken},
+};
+use tokio::time::{Instant, sleep_until};
+
+use crate::call::Cx;
+
+/// When the first word comes, and how long after it each further one.
+const FIRST: Duration = Duration::from_secs(1);
+const THEN: Duration = Duration::from_secs(2);
+
+/// Progress notifications of one call, at a rate that a person can read.
+pub struct Progress {
+    /// Nobody, if the client did not ask for it.
+    to: Option<(Peer<RoleServer>, ProgressToken)>,
+    started: Instant,
+    total: Duration,
+    next: Instant,
+    what: String,
+}
+
+impl Progress {
+    /// For a wait of this length at most. `what` is what is done, as `Waiting on pane %0`.
+    #[must_use]
+    pub fn new(cx: &Cx, total: Duration, what: String) -> Self {
+        let token = cx.request.meta.get_progress_token();
+        let started = Instant::now();
+        let to = token.map(|token| (cx.request.peer.clone(), token));
+        Self { to, started, total, next: started + FIRST, what }
+    }
+
+    /// Completes when the next notification was sent; never, if nobody asked. Dropping it loses nothing, so that it
+    /// fits into `select!`.
+    pub async fn tick(&mut self) {
+        let Some((peer, token)) = &self.to else {
+            return std::future::pending().await;
+        };
+        sleep_until(self.next).await;
+        self.next += THEN;
+        let elapsed = self.started.elapsed();
+        let mut param = ProgressNotificationParam::new(token.clone(), elapsed.as_secs_f64());
+        param.total = Some(self.total.as_secs_f64());
+        param.message = Some(format!(
+            "{}: {:.1}s elapsed, {:.1}s left",
+            self.what,
+            elapsed.as_secs_f64(),
+            self.total.saturating_sub(elapsed).as_secs_f64()
+        ));
+        // A client that is gone is noticed elsewhere.
+        let _ = peer.notify_progress(param).await;
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").field("what", &self.what).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,189 @@
+//! What is new in a pane since the last time one looked.
+
+use std::time::Instant;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolgate::Failure;
+
+use crate::{
+    baseline::{Baseline, Since},
+    call::Cx,
+    cursor::{self, Cursor},
+    engine::Server,
+    grid::{self, Line, Look},
+    limits,
+    target::PaneArgs,
+    tool::{Model, Tool},
+};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![Tool::readonly("capture_since", "Capture tmux Pane Since Cursor", capture_since).about(
+        "Use to read only what is new in a pane since the last call: give back the cursor it gave.\n\
+         Without a cursor it gives the screen. lines_missed tells that lines were lost in between.",
+    )]
+}
+
+/// So many rows may scroll between two calls before a second look is needed.
+const SLACK: i64 = 500;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// The cursor of the last answer.
+    cursor: Option<String>,
+    #[serde(flatten)]
+    pane: PaneArgs,
+    /// The most lines, the last ones; null for all.
+    #[serde(default = "most_lines")]
+    #[schemars(range(min = 1))]
+    max_lines: Option<u32>,
+    /// The most bytes; null for all.
+    #[serde(default = "most_bytes")]
+    #[schemars(range(min = 1))]
+    max_bytes: Option<u32>,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the default of an argument that may be null")]
+fn most_lines() -> Option<u32> {
+    Some(500)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the default of an argument that may be null")]
+fn most_bytes() -> Option<u32> {
+    Some(128_000)
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CaptureSince {
+    pane_id: String,
+    cursor: String,
+    lines: Vec<String>,
+    elapsed_seconds: f64,
+    lines_missed: bool,
+    truncated: bool,
+    truncated_lines: usize,
+    truncated_bytes: usize,
+}
+
+async fn capture_since(cx: Cx, args: Args) -> Result<Model<CaptureSince>, Failure> {
+    let started = Instant::now();
+    let known = args.cursor.as_deref().map(Cursor::open).transpose()?;
+    let (server, pane) = target(&cx, &args.pane, known.as_ref()).await?;
+    let (look, since) = match known {
+        Some(known) => since(&server, &pane, known).await?,
+        None => fresh(&server, &pane).await?,
+    };
+    let socket = socket(&server).await?;
+    let sealed = Cursor {
+        pane: pane.clone(),
+        pid: look.state.pid,
+        server: look.state.server,
+        socket,
+        main: since.main,
+        alternate: since.alternate,
+    };
+    let lines = since.lines.iter().map(|line| cx.shown(line).into_owned()).collect();
+    let size = |most: Option<u32>| most.and_then(|most| usize::try_from(most).ok());
+    let tail = limits::tail(lines, size(args.max_lines), size(args.max_bytes));
+    Ok(Model(CaptureSince {
+        pane_id: pane,
+        cursor: sealed.seal()?,
+        lines: tail.lines,
+        elapsed_seconds: (started.elapsed().as_secs_f64() * 1e6).round() / 1e6,
+        lines_missed: since.missed,
+        truncated: tail.left_bytes > 0 || tail.left_lines > 0,
+        truncated_lines: tail.left_lines,
+        truncated_bytes: tail.left_bytes,
+    }))
+}
+
+/// The pane that the arguments name, or else the cursor's.
+async fn target(
+    cx: &Cx,
+    args: &PaneArgs,
+    known: Option<&Cursor>,
+) -> Result<(std::sync::Arc<Server>, String), Failure> {
+    let Some(known) = known else {
+        return args.find(cx).await;
+    };
+    let named = args.pane_id.is_some()
+        || args.window_id.is_some()
+        || args.session_id.is_some()
+        || args.session_name.is_some();
+    if !named {
+        return Ok((cx.server(args.socket_name.as_deref())?, known.pane.clone()));
+    }
+    let (server, pane) = args.find(cx).await?;
+    if pane != known.pane {
+        let message = format!("cursor pane {} does not match requested pane {pane}", known.pane);
+        return Err(Failure::tool("ExpectedToolError", message)
+            .suggest("Call it with the pane's own cursor, or without a cursor."));
+    }
+    Ok((server, pane))
+}
+
+async fn socket(server: &Server) -> Result<String, Failure> {
+    let identity = server.identity().await?;
+    Ok(identity.map(|identity| identity.socket.clone()).unwrap_or_default())
+}
+
+/// What is told, and what is remembered for the next call.
+struct News {
+    lines: Vec<String>,
+    missed: bool,
+    main: Baseline,
+    alternate: Option<Baseline>,
+}
+
+fn texts<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Vec<String> {
+    lines.into_iter().map(|line| line.text.clone()).collect()
+}
+
+/// The screen, and where the next call begins.
+async fn fresh(server: &Server, pane: &str) -> Result<(Look, News), Failure> {
+    let look = Look::at(server, pane, Some(-SLACK)).await?;
+    if look.state.dead {
+        let message = format!("pane {pane} died during pane read");
+        return Err(Failure::tool("ExpectedToolError", message)
+            .suggest("Call capture_pane for what is left on its screen, or respawn_pane."));
+    }
+    let screen = Baseline::of(&look);
+    let (main, alternate) = if look.state.alternate {
+        let hidden = Look::hidden(server, pane).await?;
+        let main =
+            hidden.map_or_else(|| Baseline::nothing(&look.state), |look| Baseline::of(&look));
+        (main, Some(screen))
+    } else {
+        (screen, None)
+    };
+    let lines = texts(look.visible());
+    Ok((look, News { lines, missed: false, main, alternate }))
+}
+
+async fn since(server: &Server, pane: &str, known: Cursor) -> Result<(Look, News), Failure> {
+    let mut look = match Look::at(server, pane, Some(known.main.from(SLACK))).await {
+        Err(error) if error.says("can't find pane") => return Err(grid::died(pane)),
+        look => look?,
+    };
+    if known.server != look.state.server || known.socket != socket(server).await? {
+        return Err(cursor::bad("it is for another tmux server"));
+    }
+    grid::check_life(pane, known.pid, &look.state)?;
+    if !look.state.alternate && known.main.since(&look) == Since::LookFurther {
+        look = Look::at(server, pane, None).await?;
+        grid::check_life(pane, known.pid, &look.state)?;
+    }
+    let screen = Baseline::of(&look);
+    if look.state.alternate {
+        // The screen that scrolls is hidden and does not change: its place is kept for when it is back.
+        let lines = known.alternate.as_ref().and_then(|seen| seen.written_over(&look));
+        let lines = lines.map_or_else(|| texts(look.visible()), texts);
+        let news = News { lines, missed: false, main: known.main, alternate: Some(screen) };
+        return Ok((look, news));
+    }
+    let (lines, missed) = match known.main.since(&look) {
+        Since::Exactly(lines) => (texts(lines), false),
+        Since::Lost(_) | Since::LookFurther => (texts(look.visible()), true),
+    };
+    Ok((look, News { lines, missed, main: screen, alternate: None }))
+}

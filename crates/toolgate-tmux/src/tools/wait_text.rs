@@ -1,0 +1,178 @@
+//! Waiting for what a pane's program writes.
+
+use std::time::Duration;
+
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolgate::Failure;
+
+use crate::{
+    call::Cx,
+    grid::Look,
+    limits,
+    patterns::{How, compile_all, first, invalid},
+    target::PaneArgs,
+    tool::{Model, Tool},
+    waiting::{Seen, Waiting},
+};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::readonly("wait_for_text", "Wait for Text in tmux Pane", wait_for_text)
+            .about(
+                "Use to wait for new output of a program that you did not start with run_command: until a pattern \
+                 shows on a new line, a stop pattern does, or time is up.\nWithout patterns, any new output ends it.",
+            )
+            .self_bounded(),
+    ]
+}
+
+/// What is told of a screen at most.
+const LINES: usize = 20;
+const BYTES: usize = 2000;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// What to wait for, any of them; null for any new output.
+    #[schemars(length(max = 64), inner(length(max = 1000)))]
+    patterns: Option<Vec<String>>,
+    /// What ends the wait as a failure, any of them.
+    #[schemars(length(max = 64), inner(length(max = 1000)))]
+    stop: Option<Vec<String>>,
+    /// Read patterns as regular expressions.
+    #[serde(default)]
+    regex: bool,
+    #[serde(flatten)]
+    pane: PaneArgs,
+    /// Seconds; the server caps it.
+    #[serde(default = "eight")]
+    timeout: f64,
+    /// The shortest time between two looks, in seconds.
+    #[serde(default = "interval")]
+    #[schemars(range(min = 0.01))]
+    interval: f64,
+    /// Upper and lower case are different.
+    #[serde(default)]
+    match_case: bool,
+}
+
+fn eight() -> f64 {
+    8.0
+}
+
+fn interval() -> f64 {
+    0.05
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Matched,
+    AnyOutput,
+    Stopped,
+    AlternateScreen,
+    Timeout,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "the original's fields")]
+#[derive(Serialize, JsonSchema)]
+struct WaitForText {
+    found: bool,
+    outcome: Outcome,
+    matched_index: Option<usize>,
+    matched_lines: Vec<String>,
+    tail: Vec<String>,
+    saw_new_output: bool,
+    matched_at_entry: bool,
+    alternate_screen: bool,
+    pane_id: String,
+    elapsed_seconds: f64,
+    effective_timeout: f64,
+}
+
+struct Wanted {
+    patterns: Vec<Regex>,
+    stop: Vec<Regex>,
+}
+
+impl Wanted {
+    fn new(args: &Args) -> Result<Self, Failure> {
+        if args.timeout.is_nan() || args.timeout <= 0.0 {
+            return Err(invalid(format!("timeout must be positive (received {})", args.timeout)));
+        }
+        if args.patterns.as_ref().is_some_and(Vec::is_empty) {
+            let message =
+                "patterns must be a non-empty list, or null to wait for any new output".to_owned();
+            return Err(invalid(message));
+        }
+        let how = How { regex: args.regex, match_case: args.match_case };
+        let all = |label, patterns: &Option<Vec<String>>| {
+            compile_all(label, patterns.as_deref().unwrap_or_default(), how)
+        };
+        Ok(Self { patterns: all("patterns", &args.patterns)?, stop: all("stop", &args.stop)? })
+    }
+
+    /// How new lines end the wait, if they do. A failure beats a success that comes with it.
+    fn end<'a>(&self, lines: &[&'a str]) -> Option<(Outcome, Option<usize>, Vec<&'a str>)> {
+        if let Some((index, hits)) = first(&self.stop, lines) {
+            return Some((Outcome::Stopped, Some(index), hits));
+        }
+        if let Some((index, hits)) = first(&self.patterns, lines) {
+            return Some((Outcome::Matched, Some(index), hits));
+        }
+        let any = self.patterns.is_empty() && !lines.is_empty();
+        any.then(|| (Outcome::AnyOutput, None, lines.to_vec()))
+    }
+}
+
+async fn wait_for_text(cx: Cx, args: Args) -> Result<Model<WaitForText>, Failure> {
+    let wanted = Wanted::new(&args)?;
+    let longest = cx.options().wait_max.as_secs_f64();
+    let seconds = args.timeout.min(longest);
+    let interval = Duration::from_secs_f64(args.interval.min(longest));
+    let mut waiting =
+        Waiting::enter(&cx, &args.pane, Duration::from_secs_f64(seconds), interval).await?;
+    let at_entry = waiting.entry().visible().iter().map(|line| line.text.as_str());
+    let at_entry = first(&wanted.patterns, &at_entry.collect::<Vec<_>>()).is_some();
+    let (mut outcome, mut index, mut hits) = (Outcome::Timeout, None, Vec::new());
+    let last = loop {
+        match waiting.next().await? {
+            Seen::Lines(lines, look) => {
+                let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+                if let Some((how, which, matched)) = wanted.end(&lines) {
+                    (outcome, index) = (how, which);
+                    hits = matched.iter().map(|line| (*line).to_owned()).collect();
+                    break look;
+                }
+            }
+            Seen::Timeout(look) => break look,
+        }
+    };
+    let alternate = waiting.saw_alternate();
+    if outcome == Outcome::Timeout && alternate {
+        outcome = Outcome::AlternateScreen;
+    }
+    let found = matches!(outcome, Outcome::Matched | Outcome::AnyOutput);
+    let shown = |lines: Vec<String>| {
+        let lines = lines.iter().map(|line| cx.shown(line).into_owned()).collect();
+        limits::tail(lines, Some(LINES), Some(BYTES)).lines
+    };
+    Ok(Model(WaitForText {
+        found,
+        outcome,
+        matched_index: index,
+        matched_lines: shown(hits),
+        tail: shown(screen(&last)),
+        saw_new_output: waiting.saw_output(),
+        matched_at_entry: at_entry && !found,
+        alternate_screen: alternate,
+        pane_id: waiting.pane().to_owned(),
+        elapsed_seconds: (waiting.elapsed().as_secs_f64() * 1e3).round() / 1e3,
+        effective_timeout: seconds,
+    }))
+}
+
+fn screen(look: &Look) -> Vec<String> {
+    look.visible().iter().map(|line| line.text.clone()).collect()
+}

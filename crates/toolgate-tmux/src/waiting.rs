@@ -1,0 +1,288 @@
+//! A wait on one pane: news of tmux wakes it, and the grid tells what is new.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep_until, timeout};
+use toolgate::Failure;
+
+use crate::{
+    baseline::{Baseline, Since},
+    call::Cx,
+    engine::{Batch, Command, Kind, Server, TmuxError, Wake, Watch},
+    grid::{self, Look},
+    progress::Progress,
+    target::PaneArgs,
+};
+
+/// tmux does not tell when a program ends whose pane stays, so that is looked for now and then.
+const HEARTBEAT: Duration = Duration::from_millis(500);
+/// Even a wait that is almost over gives tmux this long to answer.
+const SHORTEST: Duration = Duration::from_millis(250);
+/// Looking may take one part in so many of the time.
+const SHARE: u32 = 5;
+/// So many rows may scroll between two looks before one of them has to look at all: at first, and at most.
+const SLACK: i64 = 100;
+const MOST_SLACK: i64 = 10_000;
+
+/// A wait that has begun. When it is dropped, nothing stays.
+pub(crate) struct Waiting {
+    server: Arc<Server>,
+    pane: String,
+    watch: Watch,
+    watched: String,
+    started: Instant,
+    deadline: Instant,
+    interval: Duration,
+    progress: Progress,
+    entry: Look,
+    echo: Echo,
+    baseline: Baseline,
+    slack: i64,
+    looked: Instant,
+    cost: Duration,
+    saw_output: bool,
+    saw_alternate: bool,
+}
+
+/// What a look saw.
+pub(crate) enum Seen {
+    /// Lines that are new since the look before.
+    Lines(Vec<String>, Look),
+    /// Time is up.
+    Timeout(Look),
+}
+
+impl Waiting {
+    /// Begins to wait. The clock runs from here on.
+    pub(crate) async fn enter(
+        cx: &Cx,
+        pane: &PaneArgs,
+        longest: Duration,
+        interval: Duration,
+    ) -> Result<Self, Failure> {
+        let started = Instant::now();
+        let deadline = started + longest;
+        let (server, pane) = pane.find(cx).await?;
+        let session = session(&server, &pane).await?;
+        // First the news, then the state: nothing can come in between unnoticed.
+        let watch = server.watch(&session, &pane).await?;
+        let looked = Instant::now();
+        let entry = Look::at(&server, &pane, Some(-SLACK)).await?;
+        if entry.state.dead {
+            return Err(grid::died(&pane));
+        }
+        let hidden = if entry.state.alternate { Look::hidden(&server, &pane).await? } else { None };
+        let progress = Progress::new(cx, longest, format!("Waiting on pane {pane}"));
+        Ok(Self {
+            echo: Echo::new(&entry, server.typed(&pane)),
+            baseline: Baseline::of(hidden.as_ref().unwrap_or(&entry)),
+            saw_alternate: entry.state.alternate,
+            server,
+            pane,
+            watch,
+            watched: session,
+            started,
+            deadline,
+            interval,
+            progress,
+            entry,
+            slack: SLACK,
+            looked,
+            cost: looked.elapsed(),
+            saw_output: false,
+        })
+    }
+
+    /// What there was when the wait began.
+    pub(crate) fn entry(&self) -> &Look {
+        &self.entry
+    }
+
+    pub(crate) fn pane(&self) -> &str {
+        &self.pane
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn saw_output(&self) -> bool {
+        self.saw_output
+    }
+
+    pub(crate) fn saw_alternate(&self) -> bool {
+        self.saw_alternate
+    }
+
+    /// Waits for news, and looks.
+    pub(crate) async fn next(&mut self) -> Result<Seen, Failure> {
+        self.sleep().await;
+        let over = Instant::now() >= self.deadline;
+        self.looked = Instant::now();
+        let (lines, look) = self.look().await?;
+        self.cost = self.looked.elapsed();
+        self.follow(&look.state.session).await?;
+        if !lines.is_empty() {
+            self.saw_output = true;
+            if !look.state.alternate {
+                return Ok(Seen::Lines(lines, look));
+            }
+        }
+        if over { Ok(Seen::Timeout(look)) } else { Ok(Seen::Lines(Vec::new(), look)) }
+    }
+
+    /// Sleeps until there is something to look at, and not less than the interval.
+    async fn sleep(&mut self) {
+        let heartbeat = self.looked + HEARTBEAT.max(self.interval);
+        let mut woken = false;
+        loop {
+            let pause = self.interval.max(self.cost * SHARE);
+            let until = if woken { self.looked + pause } else { heartbeat };
+            // The first news after a quiet time is looked at at once.
+            let until = until.min(self.deadline);
+            tokio::select! {
+                biased;
+                () = sleep_until(until) => break,
+                wake = self.watch.next(), if !woken => {
+                    woken = true;
+                    if wake == Wake::Gone { break; }
+                }
+                () = self.progress.tick() => {}
+            }
+        }
+        self.watch.forget();
+    }
+
+    /// Looks, further than usual if it must.
+    async fn look(&mut self) -> Result<(Vec<String>, Look), Failure> {
+        let mut look = self.at(Some(self.baseline.from(self.slack))).await?;
+        self.check(&look)?;
+        if look.state.alternate {
+            self.saw_alternate = true;
+            let changed = self.baseline.written_over(&look);
+            let lines = changed.map_or_else(Vec::new, texts);
+            return Ok((lines, look));
+        }
+        let grown = look.state.history - self.baseline.history;
+        let trimmed = if look.state.may_be_trimmed() { look.state.step() } else { 0 };
+        self.slack = (2 * grown + trimmed + SLACK).clamp(SLACK, MOST_SLACK);
+        if self.baseline.since(&look) == Since::LookFurther {
+            look = self.at(None).await?;
+            self.check(&look)?;
+        }
+        let lines = match self.baseline.since(&look) {
+            Since::Exactly(mut lines) | Since::Lost(mut lines) => {
+                lines.retain(|line| !self.echo.is(&line.text));
+                texts(lines)
+            }
+            Since::LookFurther => Vec::new(),
+        };
+        self.baseline = Baseline::of(&look);
+        Ok((lines, look))
+    }
+
+    async fn at(&self, from: Option<i64>) -> Result<Look, Failure> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let patience = left.clamp(SHORTEST, self.server.patience().max(SHORTEST));
+        let look = timeout(patience, Look::at(&self.server, &self.pane, from)).await;
+        match look {
+            Err(_) => {
+                let command = "capture-pane".to_owned();
+                Err(TmuxError::TimedOut { command, after: patience, sent: true }.into())
+            }
+            Ok(Err(error)) if error.says("can't find pane") => Err(grid::died(&self.pane)),
+            Ok(look) => Ok(look?),
+        }
+    }
+
+    fn check(&self, look: &Look) -> Result<(), Failure> {
+        grid::check_life(&self.pane, self.entry.state.pid, &look.state)?;
+        if !self.baseline.is_cleared(&look.state) {
+            return Ok(());
+        }
+        let (then, now) = (self.baseline.history, look.state.history);
+        let message = format!(
+            "pane {} history shrank below entry baseline (history_size {then} -> {now}); baseline anchor lost — \
+             re-arm wait_for_text or use wait_for_channel for deterministic synchronization",
+            self.pane
+        );
+        Err(Failure::tool("ExpectedToolError", message))
+    }
+
+    /// The pane may have moved to another session, of which we hear nothing yet.
+    async fn follow(&mut self, session: &str) -> Result<(), Failure> {
+        let gone = self.watch.is_gone();
+        if !gone && (session == self.watched || self.is_in_watched().await) {
+            return Ok(());
+        }
+        self.watch = self.server.watch(session, &self.pane).await?;
+        session.clone_into(&mut self.watched);
+        // What came before the news began is looked for at once.
+        self.looked = self.looked.checked_sub(HEARTBEAT).unwrap_or(self.looked);
+        Ok(())
+    }
+
+    /// A window may be linked into several sessions.
+    async fn is_in_watched(&self) -> bool {
+        let panes = self.server.each(Kind::Panes(Some(&self.watched)), &["pane_id"]).await;
+        panes.is_ok_and(|rows| rows.iter().any(|row| row.get("pane_id") == Some(&self.pane)))
+    }
+}
+
+/// What was typed before the wait began may be echoed after it. That is no output.
+struct Echo {
+    /// What was before the cursor, as a prompt.
+    prompt: String,
+    typed: Vec<String>,
+}
+
+impl Echo {
+    fn new(entry: &Look, typed: Vec<String>) -> Self {
+        let line = entry.lines.iter().rfind(|line| line.row <= entry.state.cursor);
+        let prompt = line.map(|line| line.text.clone()).unwrap_or_default();
+        Self { prompt, typed }
+    }
+
+    /// Whether a line is the prompt with what was typed, all of it or as far as it came.
+    fn is(&self, line: &str) -> bool {
+        // Without a prompt, nobody can tell an echo from an answer with the same words.
+        !self.prompt.is_empty()
+            && self.typed.iter().any(|typed| {
+                let typed = typed.trim_end();
+                let all = line.strip_suffix(typed).map(str::trim_end);
+                let part = line.strip_prefix(&*self.prompt).map(str::trim_start);
+                all.is_some_and(|before| !before.is_empty() && self.prompt.starts_with(before))
+                    || part.is_some_and(|part| !part.is_empty() && typed.starts_with(part))
+            })
+    }
+}
+
+fn texts(lines: Vec<&grid::Line>) -> Vec<String> {
+    lines.into_iter().map(|line| line.text.clone()).collect()
+}
+
+/// A session that the pane is in.
+async fn session(server: &Server, pane: &str) -> Result<String, Failure> {
+    let said = Command::new("list-panes").target(pane).option("-F", "#{session_id}");
+    let said = server.ask(Batch::read([said])).await?;
+    Ok(said.lines().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_is_a_prompt_with_what_was_typed() {
+        let typed = vec!["ls -l ".to_owned(), "make all".to_owned()];
+        let echo = |prompt: &str| Echo { prompt: prompt.to_owned(), typed: typed.clone() };
+        for line in ["$ make all", "$ ls -l", "$ ma"] {
+            assert!(echo("$").is(line), "{line}");
+        }
+        assert!(echo("$ mak").is("$ make all"), "a part was there already");
+        for line in ["make all", "+ make all", "$ make all done", "$ x", "$"] {
+            assert!(!echo("$").is(line), "{line}");
+        }
+        assert!(!echo("").is("make all"), "cat answers with what it is given");
+    }
+}
