@@ -1,6 +1,10 @@
 //! `capture_since` over MCP, against real tmux: exactly what is new, and true about what is lost.
 
-#![expect(clippy::unwrap_used, reason = "also in the functions that the tests share")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "also in the functions that the tests share"
+)]
 
 mod harness;
 

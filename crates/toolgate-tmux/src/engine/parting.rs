@@ -4,7 +4,7 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Mutex, PoisonError, Weak},
 };
 
 /// What leaving is.
@@ -20,10 +20,10 @@ pub(super) trait Leave: Send + Sync {
 static EVERY: Mutex<Vec<Weak<dyn Leave>>> = Mutex::new(Vec::new());
 
 /// Remembers a client for the end.
-pub(super) fn enlist(client: Arc<dyn Leave>) {
+pub(super) fn enlist(client: Weak<dyn Leave>) {
     let mut every = EVERY.lock().unwrap_or_else(PoisonError::into_inner);
     every.retain(|client| client.strong_count() > 0);
-    every.push(Arc::downgrade(&client));
+    every.push(client);
 }
 
 /// Leaves all servers, so that this process may end.

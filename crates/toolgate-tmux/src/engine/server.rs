@@ -247,7 +247,7 @@ async fn connect(program: Program) -> Result<Option<Link>, TmuxError> {
         Err(TmuxError::Refused(_)) => return Ok(None),
         Err(error) => return Err(error),
     };
-    parting::enlist(Arc::clone(&connection) as _);
+    parting::enlist(Arc::downgrade(&connection) as _);
     let ask = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
     let printed = connection.run(&Batch::read([ask]), Duration::MAX).await?.pop();
     let identity = Identity::parse(&text(printed.unwrap_or_default()));

@@ -3,10 +3,11 @@
 //! tmux 3.3a dies if a control client leaves, or says that it wants no more output, while output waits to be sent to
 //! it. A pane that is paused has none: panes are paused unless somebody watches them, and all of them before a client
 //! leaves. It also dies if something is told to all clients while one is about to attach, so clients stay a while, and
-//! of ours only one comes or goes at a time.
+//! of ours only one comes or goes at a time. What tmux says waits behind the output that it has not sent yet; it pauses
+//! a pane by itself when that is older than a second, and the pane is told to go on.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -36,6 +37,8 @@ use super::{
 
 /// A client stays for so long after its last watcher: waits that follow each other attach once.
 const LINGER: Duration = Duration::from_secs(5);
+/// No part in sizes; output that is not read within a second is dropped, and said to be.
+const HEARING: &str = "ignore-size,pause-after=1";
 /// So long the next client waits for one to leave.
 const LEAVES: Duration = Duration::from_secs(1);
 
@@ -57,44 +60,57 @@ struct Clients {
 struct Client {
     connection: Connection,
     watchers: AtomicUsize,
-    /// Held while panes are paused or go on.
-    turn: tokio::sync::Mutex<()>,
+    /// The panes whose output comes. Held while panes are paused or go on.
+    turn: tokio::sync::Mutex<HashSet<String>>,
 }
 
 impl Client {
     /// Lets the output of a pane come.
     async fn listen(&self, pane: &str, patience: Duration) -> Result<(), TmuxError> {
-        let _turn = self.turn.lock().await;
+        let mut heard = self.turn.lock().await;
+        if self.watchers.load(SeqCst) == 0 {
+            return Ok(());
+        }
+        heard.insert(pane.to_owned());
         let go_on = Command::new("refresh-client").option("-A", format!("{pane}:continue"));
         self.connection.run(&Batch::read([go_on]), patience).await.map(drop)
     }
 
     /// Pauses all panes if nobody watches.
     async fn rest(&self) {
-        let _turn = self.turn.lock().await;
+        let mut heard = self.turn.lock().await;
         if self.watchers.load(SeqCst) == 0 {
-            self.pause().await;
+            self.pause(&mut heard).await;
         }
     }
 
     /// Leaves, whoever watches.
     async fn leave(&self) {
-        let _turn = self.turn.lock().await;
-        self.pause().await;
+        let mut heard = self.turn.lock().await;
+        self.pause(&mut heard).await;
         self.connection.leave().await;
     }
 
     /// Pauses all panes. What fails here leaves things as they were.
-    async fn pause(&self) {
+    async fn pause(&self, heard: &mut HashSet<String>) {
         if self.connection.is_closed() {
             return;
+        }
+        // First those that are known: whatever tmux says comes after the output that still waits.
+        let known: Vec<String> = heard.drain().collect();
+        if !known.is_empty() {
+            self.pause_these(known.iter().map(String::as_str)).await;
         }
         let list = Command::new("list-panes").flag("-s").option("-F", "#{pane_id}");
         let Ok(printed) = self.connection.run(&Batch::read([list]), PATIENCE).await else {
             return;
         };
         let panes = printed.first().map(|panes| String::from_utf8_lossy(panes)).unwrap_or_default();
-        let pause = panes.lines().fold(Command::new("refresh-client"), |command, pane| {
+        self.pause_these(panes.lines()).await;
+    }
+
+    async fn pause_these(&self, panes: impl Iterator<Item = &str>) {
+        let pause = panes.fold(Command::new("refresh-client"), |command, pane| {
             command.option("-A", format!("{pane}:pause"))
         });
         let _ = self.connection.run(&Batch::read([pause]), PATIENCE).await;
@@ -126,10 +142,10 @@ impl Clients {
     }
 
     async fn open(self: Arc<Self>, program: Program, session: String) -> Result<(), TmuxError> {
-        let connection = Connection::open(&program, Some(&session), "ignore-size").await?;
-        let (watchers, turn) = (AtomicUsize::new(0), tokio::sync::Mutex::new(()));
+        let connection = Connection::open(&program, Some(&session), HEARING).await?;
+        let (watchers, turn) = (AtomicUsize::new(0), tokio::sync::Mutex::default());
         let client = Arc::new(Client { connection, watchers, turn });
-        parting::enlist(Arc::clone(&client) as _);
+        parting::enlist(Arc::downgrade(&client) as _);
         client.rest().await;
         let mut clients = self.all();
         clients.retain(|_, client| client.strong_count() > 0);
@@ -258,20 +274,41 @@ impl Watch {
                 Ok(News::Output { pane, bytes }) if pane == self.pane => {
                     return Wake::Output(bytes);
                 }
-                Ok(News::Mode { pane } | News::Paused { pane }) if pane == self.pane => {
-                    return Wake::Changed;
+                Ok(News::Mode { pane }) if pane == self.pane => return Wake::Changed,
+                Ok(News::Paused { pane }) if pane == self.pane => {
+                    self.go_on();
+                    return Wake::Missed;
                 }
                 Ok(News::Windows) => return Wake::Changed,
                 Ok(News::Exit) | Err(RecvError::Closed) => return Wake::Gone,
-                Err(RecvError::Lagged(_)) => return Wake::Missed,
+                Err(RecvError::Lagged(_)) => {
+                    self.go_on();
+                    return Wake::Missed;
+                }
                 Ok(_) => {}
             }
         }
     }
 
+    /// Output was dropped, since it was read too slowly: more may come.
+    fn go_on(&self) {
+        if let Ok(runtime) = Handle::try_current() {
+            let (client, pane) = (Arc::clone(&self.client), Arc::clone(&self.pane));
+            runtime.spawn(async move { client.listen(&pane, PATIENCE).await });
+        }
+    }
+
     /// Forgets the news so far: for whoever looks at the pane itself right after this.
     pub fn forget(&mut self) {
-        while !matches!(self.news.try_recv(), Err(TryRecvError::Empty | TryRecvError::Closed)) {}
+        loop {
+            match self.news.try_recv() {
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                Ok(News::Paused { pane }) if pane == self.pane => self.go_on(),
+                // A pause may be among them; to go on does no harm.
+                Err(TryRecvError::Lagged(_)) => self.go_on(),
+                Ok(_) => {}
+            }
+        }
     }
 
     /// Whether tmux let go, so that no more news will come.
