@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod buffers;
 pub mod call;
 pub mod engine;
 pub mod environment;
@@ -7,6 +8,7 @@ pub mod filters;
 pub mod guard;
 pub mod info;
 mod options;
+mod programs;
 mod server;
 pub mod target;
 pub mod tool;

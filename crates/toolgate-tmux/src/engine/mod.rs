@@ -10,6 +10,7 @@ mod rows;
 mod server;
 mod socket;
 mod spawn;
+mod waiter;
 mod watch;
 
 use std::{
@@ -24,8 +25,10 @@ pub use connection::Printed;
 pub use error::{TmuxError, not_found};
 pub use quote::no_format;
 pub use rows::{Kind, Row};
+pub(crate) use server::text;
 pub use server::{Identity, Server};
 pub use socket::{Socket, folder, listens};
+pub use waiter::{Signal, Waiting};
 pub use watch::{Wake, Watch};
 
 /// How long tmux may take to answer.
