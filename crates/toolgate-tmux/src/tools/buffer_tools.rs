@@ -49,7 +49,7 @@ fn checked(name: &str) -> Result<(), Failure> {
     // What a client gives here may be anything, also long.
     let shown: String = name.chars().take(100).collect();
     let message = format!("Invalid buffer name: '{shown}'");
-    Err(Failure::new(Code::InvalidArguments, message)
+    Err(Failure::tool("InvalidBufferName", message)
         .suggest("Give the buffer_name that load_buffer answered with.")
         .ran(Ran::No))
 }
