@@ -17,7 +17,7 @@ fn waiters(tmux: &Tmux) -> Vec<u32> {
         let ours = words.contains(&&*tmux.name) && words.contains(&"wait-for");
         (ours && harness::is_alive(pid)).then_some(pid)
     };
-    std::fs::read_dir("/proc").unwrap().flatten().filter_map(children).collect()
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(children).collect()
 }
 
 fn wait(session: &mut Session, channel: &str, timeout: f64) -> Value {
