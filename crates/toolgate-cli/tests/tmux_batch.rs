@@ -20,8 +20,8 @@ fn batch(session: &mut Session, tool: &str, on_error: &str, operations: &Value) 
 }
 
 fn errors(result: &Value) -> Vec<&str> {
-    let rows = result["results"].as_array().unwrap();
-    rows.iter().map(|row| row["error"].as_str().unwrap_or_default()).collect()
+    let rows = result["results"].as_array().into_iter().flatten();
+    rows.map(|row| row["error"].as_str().unwrap_or_default()).collect()
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn buffers(tmux: &Tmux) -> Vec<String> {
 
 fn load(session: &mut Session, content: &str) -> String {
     let loaded = session.call("load_buffer", json!({"content": content, "logical_name": "x.y"}));
-    structured(&loaded)["buffer_name"].as_str().unwrap().to_owned()
+    structured(&loaded)["buffer_name"].as_str().unwrap_or_default().to_owned()
 }
 
 /// Texts that something on the way could change.

@@ -260,6 +260,8 @@ fn wrapped(inner: &Value) -> JsonObject {
 fn input<A: JsonSchema>() -> JsonObject {
     let mut schema = schema::<A>(SchemaSettings::draft2020_12(), true);
     schema.insert("additionalProperties".to_owned(), Value::Bool(false));
+    // What is said of the type is for those who read the code.
+    schema.remove("description");
     schema
 }
 
@@ -283,6 +285,10 @@ fn shorten(schema: &mut schemars::Schema, described: bool) {
     schema.remove("format");
     if !described {
         schema.remove("description");
+        schema.remove("minimum");
+    }
+    if schema.get("additionalProperties") == Some(&Value::Bool(true)) {
+        schema.remove("additionalProperties");
     }
     if schema.get("default") == Some(&Value::Null) {
         schema.remove("default");

@@ -46,22 +46,20 @@ pub(super) fn tools() -> Vec<Tool> {
 }
 
 /// Whether the rest is done after a step that fails.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum OnError {
-    /// The rest is left out.
     #[default]
     Stop,
-    /// The rest is done.
     Continue,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct CallBatch {
-    /// The calls, one after the other.
+    /// In this order.
     #[schemars(length(min = 1, max = 1000))]
     operations: Vec<Operation>,
-    /// Whether the rest is left out after one that fails.
+    /// What to do after one that fails.
     #[serde(default)]
     on_error: OnError,
 }
@@ -69,9 +67,7 @@ struct CallBatch {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Operation {
-    /// The tool's name.
     tool: String,
-    /// Its arguments.
     #[serde(default)]
     arguments: JsonObject,
 }

@@ -28,10 +28,10 @@ pub(super) fn tools() -> Vec<Tool> {
 
 #[derive(Deserialize, JsonSchema)]
 struct SendKeysBatch {
-    /// What to type, one after the other.
+    /// As for `send_keys`, in this order.
     #[schemars(length(min = 1, max = 1000))]
     operations: Vec<Operation>,
-    /// Whether the rest is left out after one that fails.
+    /// What to do after one that fails.
     #[serde(default)]
     on_error: OnError,
     /// The most seconds for all of it.
@@ -41,7 +41,6 @@ struct SendKeysBatch {
     socket_name: Option<String>,
 }
 
-/// As the arguments of `send_keys`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Operation {

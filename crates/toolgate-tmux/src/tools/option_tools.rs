@@ -30,7 +30,6 @@ pub(super) fn tools() -> Vec<Tool> {
 
 #[derive(Deserialize, JsonSchema)]
 struct ShowOption {
-    /// The option's name.
     #[schemars(length(min = 1))]
     option: String,
     #[serde(flatten)]
@@ -102,7 +101,6 @@ fn typed(value: &str) -> Value {
 
 #[derive(Deserialize, JsonSchema)]
 struct SetOption {
-    /// The option's name.
     #[schemars(length(min = 1))]
     option: String,
     /// The value.

@@ -25,11 +25,10 @@ pub(super) enum Scope {
 /// How a tool's caller names it.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct ScopeArgs {
-    /// The level.
     pub(super) scope: Option<Scope>,
     /// A session's name, a window's id or a pane's id; needs scope.
     pub(super) target: Option<String>,
-    /// The value for all that have none of their own.
+    /// What holds for all that have none of their own.
     #[serde(default)]
     pub(super) global_: bool,
     /// Name of the tmux socket.
