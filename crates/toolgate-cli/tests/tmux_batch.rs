@@ -2,8 +2,6 @@
 
 mod harness;
 
-use std::process::Command;
-
 use harness::{
     Session,
     tmux::{Tmux, structured},
@@ -208,12 +206,9 @@ fn keys_go_to_several_panes_in_order() {
     // tmux hangs: the batch ends when it is told to.
     let hung = json!({"operations": [{"keys": "z", "pane_id": "%1"}, {"keys": "z", "pane_id": "%1"}],
         "timeout": 0.2, "on_error": "continue"});
-    let pid = tmux.pid().to_string();
-    let signal = |name: &str| Command::new("kill").args([name, &*pid]).status().unwrap();
-    signal("-STOP");
-    let id = session.post_call("send_keys_batch", hung);
-    let late = session.answer(id);
-    signal("-CONT");
+    let hanging = tmux.hang();
+    let late = session.call("send_keys_batch", hung);
+    drop(hanging);
     assert_eq!(structured(&late)["failed"], 2);
     assert_eq!(
         structured(&late)["results"][0]["error"],
@@ -227,11 +222,9 @@ fn keys_go_to_several_panes_in_order() {
 fn a_batch_that_is_cancelled_goes_no_further() {
     let tmux = Tmux::start();
     let mut session = tmux.serve(&[]);
-    let pid = tmux.pid().to_string();
     structured(&session.call("list_sessions", json!({})));
-    let signal = |name: &str| Command::new("kill").args([name, &*pid]).status().unwrap();
     // tmux hangs, so that the batch is in the middle of its first part.
-    signal("-STOP");
+    let hanging = tmux.hang();
     let operations = json!([{"tool": "signal_channel", "arguments": {"channel": "x"}},
         {"tool": "send_keys", "arguments": {"keys": "echo ran"}}]);
     let id = session.post_call(MUTATING, json!({"operations": operations}));
@@ -240,12 +233,13 @@ fn a_batch_that_is_cancelled_goes_no_further() {
     };
     let begun = |session: &Session| {
         let audit = std::fs::read_to_string(&session.audit).unwrap_or_default();
-        audit.lines().any(|line| line.contains("intent") && line.contains("signal_channel"))
+        let mut records = audit.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        records.any(|record| record["event"] == "intent" && record["tool"] == "signal_channel")
     };
     until(|| begun(&session));
     session.notify("notifications/cancelled", json!({"requestId": id}));
     until(|| ended(&session) == 2);
-    signal("-CONT");
+    drop(hanging);
     structured(&session.call("list_sessions", json!({})));
     assert!(!tmux.run(&["capture-pane", "-p"]).contains("ran"));
     let records = session.records();

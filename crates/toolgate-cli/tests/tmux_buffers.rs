@@ -2,8 +2,6 @@
 
 mod harness;
 
-use std::process::Command;
-
 use harness::{
     Session, text,
     tmux::{Tmux, structured},
@@ -148,17 +146,15 @@ fn a_paste_that_is_cancelled_leaves_nothing() {
     let tmux = Tmux::start();
     let mut session = tmux.serve(&[]);
     structured(&session.call("paste_text", json!({"text": "warm", "bracket": false})));
-    let pid = tmux.pid().to_string();
-    let signal = |name: &str| Command::new("kill").args([name, &*pid]).status().unwrap();
     // tmux hangs, so that the text is on its way: over the connection, and by a process.
     for content in ["short".to_owned(), "long".repeat(10_000)] {
-        signal("-STOP");
+        let hanging = tmux.hang();
         let id = session.post_call("paste_text", json!({"text": content, "pane_id": "%0"}));
         // It is answered after the one before has begun.
         session.call("get_server_info", json!({"socket_name": "nobody"}));
         session.notify("notifications/cancelled", json!({"requestId": id}));
         session.call("get_server_info", json!({"socket_name": "nobody"}));
-        signal("-CONT");
+        drop(hanging);
         structured(&session.call("list_sessions", json!({})));
         tmux.until("tidied up", |tmux| buffers(tmux).is_empty());
     }
