@@ -100,6 +100,13 @@ fn a_tmux_that_ends_is_no_signal() {
             tmux.boot();
         }
     }
+    // A wait that was given up ended with its server: that is no signal for who waits on another one.
+    assert_eq!(wait(&mut session, "x", 0.1)["result"]["isError"], true);
+    tmux.run(&["kill-server"]);
+    tmux.until("ended", |tmux| waiters(tmux).is_empty());
+    tmux.boot();
+    let anew = wait(&mut session, "x", 0.1);
+    assert!(text(&anew).starts_with("wait-for timeout: "), "{anew}");
     tmux.run(&["kill-server"]);
     tmux.until("down", |tmux| !tmux.output(&["list-sessions"]).status.success());
     let down = wait(&mut session, "x", 20.0);
