@@ -19,6 +19,7 @@ use crate::{
     trace,
     unwind::{Panicked, caught},
     wire::{Wire, broken, to_error, to_rpc},
+    within::Within,
 };
 
 /// What rmcp's tool router writes when arguments do not fit: a result, not an error, though the tool
@@ -117,6 +118,7 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         let guard = context.ct.clone().drop_guard();
         let raised = Raised::default();
         context.extensions.insert(raised.clone());
+        Within::mark(cx, &mut context);
         let answer = caught(async { self.governed.handler.call_tool(params, context).await }).await;
         guard.disarm();
         let Ok(answer) = answer else {

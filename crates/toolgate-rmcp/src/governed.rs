@@ -10,7 +10,7 @@ use rmcp::{
 use toolgate::{CallId, Chain, ClientInfo, Context, Control, Principal, Session, TierRules};
 use toolgate_wire::{Id, Json};
 
-use crate::{asking::asking, facts::Facts, trace};
+use crate::{asking::asking, facts::Facts, trace, within::Within};
 
 type PrincipalOf = Box<dyn Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync>;
 
@@ -136,7 +136,12 @@ impl<H> Governed<H> {
             .with_request_id(Some(wire_id(&context.id)))
             .with_control(control(&context.meta))
             .with_cancel(context.ct.clone());
-        let cx = if self.chain.asks() { cx.with_asking(asking(context)) } else { cx };
+        let cx = match (self.chain.asks(), context.extensions.get::<Within>()) {
+            (false, None) => cx,
+            (true, None) => cx.with_asking(asking(context)),
+            (false, Some(within)) => within.apply(cx),
+            (true, Some(within)) => within.apply(cx).with_asking(Within::asking(asking(context))),
+        };
         if self.chain.follows_traces() { cx.with_ingress(trace::ingress(context)) } else { cx }
     }
 

@@ -12,6 +12,7 @@ mod request;
 mod trace;
 mod unwind;
 mod wire;
+mod within;
 
 pub use governed::Governed;
 pub use raise::raise;

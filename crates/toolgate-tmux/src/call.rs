@@ -1,14 +1,21 @@
 //! What a tool has at hand while it runs.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock, Weak},
+};
 
 use rmcp::{RoleServer, service::RequestContext};
-use toolgate::Failure;
+use toolgate::{Failure, Tier, TierRules, ToolId};
+use toolgate_rmcp::Governed;
 
 use crate::{
+    buffers::Buffers,
     engine::{Engine, Server, Socket},
     guard::Guard,
     options::Options,
+    server::{NAME, Tmux},
+    tool::Tool,
 };
 
 /// The engine, the guard and the request.
@@ -25,6 +32,9 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) guard: Guard,
     pub(crate) options: Options,
+    pub(crate) buffers: Buffers,
+    /// The chain around us, for calls that are parts of a call; and the tiers that it knows.
+    pub(crate) door: OnceLock<(Weak<Governed<Tmux>>, TierRules)>,
 }
 
 impl Cx {
@@ -64,6 +74,24 @@ impl Cx {
     #[must_use]
     pub fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
         Cow::Borrowed(text)
+    }
+
+    /// The paste buffers that are ours.
+    pub(crate) fn buffers(&self) -> &Buffers {
+        &self.shared.buffers
+    }
+
+    /// The chain around us, where there is one.
+    pub(crate) fn door(&self) -> Option<Arc<Governed<Tmux>>> {
+        self.shared.door.get()?.0.upgrade()
+    }
+
+    /// The tier of a tool, in the operator's words where there are any.
+    pub(crate) fn tier(&self, tool: &Tool) -> Tier {
+        let id = ToolId::new(NAME, tool.name());
+        let ruled = self.shared.door.get();
+        let ruled = ruled.and_then(|(_, rules)| toolgate::Tool::unlisted(id, rules).tier());
+        ruled.unwrap_or_else(|| tool.tier())
     }
 
     /// What keeps tools from ending the pane that we run in.

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod baseline;
+mod buffers;
 pub mod call;
 mod cursor;
 pub mod engine;
@@ -12,6 +13,7 @@ pub mod info;
 mod limits;
 mod options;
 mod patterns;
+mod programs;
 pub mod progress;
 mod server;
 pub mod target;

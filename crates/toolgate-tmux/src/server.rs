@@ -1,6 +1,9 @@
 //! The MCP server: the table of tools behind a chain.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -18,10 +21,12 @@ use toolgate::{
 use toolgate_rmcp::{Governed, raise};
 
 use crate::{
+    buffers::Buffers,
     call::{Cx, Shared},
     engine::{self, Engine},
     guard::Guard,
     options::Options,
+    programs,
     tool::Tool,
     tools,
 };
@@ -41,13 +46,17 @@ impl Tmux {
     #[must_use]
     pub fn new(options: Options) -> Self {
         let engine = Engine::new(&options.binary, options.patience);
-        let shared = Shared { engine, guard: Guard::of_this_process(), options };
+        let (guard, buffers) = (Guard::of_this_process(), Buffers::default());
+        let shared = Shared { engine, guard, options, buffers, door: OnceLock::new() };
         Self { shared: Arc::new(shared), tools: tools::all().into() }
     }
 
     /// With the chain that the settings describe. The tools' tiers are those of the table, unless the settings
     /// name a tool.
-    pub fn governed(self, mut settings: Settings) -> Result<(Governed<Self>, Stack), StackError> {
+    pub fn governed(
+        self,
+        mut settings: Settings,
+    ) -> Result<(Arc<Governed<Self>>, Stack), StackError> {
         let tier = |tool: &Tool| {
             let selector = format!("{NAME}/{}", tool.name()).parse().ok()?;
             Some((selector, ToolSettings { tier: Some(tool.tier()), ..ToolSettings::default() }))
@@ -55,8 +64,22 @@ impl Tmux {
         settings.tools.extend(self.tools.iter().filter_map(tier));
         settings.validate.get_or_insert_default().input_schema = true;
         let stack = stack::build(&settings)?;
+        let (shared, rules) = (Arc::clone(&self.shared), settings.tier_rules());
         let governed = Governed::new(self, stack.chain.clone());
-        Ok((governed.server_name(NAME).tier_rules(settings.tier_rules()), stack))
+        let governed = Arc::new(governed.server_name(NAME).tier_rules(rules.clone()));
+        // Calls that are parts of a call come in by the same door.
+        let _ = shared.door.set((Arc::downgrade(&governed), rules));
+        Ok((governed, stack))
+    }
+
+    /// The tool of this name.
+    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name() == name)
+    }
+
+    /// Takes back what is ours in tmux.
+    async fn end(&self) {
+        self.shared.buffers.clear(&self.shared.engine).await;
     }
 
     async fn run(
@@ -64,15 +87,18 @@ impl Tmux {
         params: CallToolRequestParams,
         cx: Cx,
     ) -> Result<CallToolResponse, Failure> {
-        let tool = self.tools.iter().find(|tool| tool.name() == params.name);
-        let tool = tool.ok_or_else(|| {
+        let tool = self.tool(&params.name).ok_or_else(|| {
             Failure::new(Code::UnknownTool, format!("Unknown tool: '{}'", params.name))
                 .suggest("Call tools/list for the tools that there are.")
         })?;
+        let arguments = params.arguments.unwrap_or_default();
+        if let Some(environment) = arguments.get("environment") {
+            programs::variables(cx.options(), environment)?;
+        }
         let cancelled = cx.request.ct.clone();
         // Dropping what runs is safe anywhere: an answer that nobody waits for is passed over.
         tokio::select! {
-            result = tool.run(cx, params.arguments.unwrap_or_default()) => Ok(result?.into()),
+            result = tool.run(cx, arguments) => Ok(result?.into()),
             () = cancelled.cancelled() => {
                 Err(Failure::new(Code::Cancelled, "the call was cancelled").ran(Ran::Maybe))
             }
@@ -117,16 +143,17 @@ const PARTING: Duration = Duration::from_millis(500);
 pub struct NotServed(String);
 
 /// Serves one client over standard input and output, until it closes them.
-pub async fn serve_stdio(tmux: Governed<Tmux>) -> Result<(), NotServed> {
+pub async fn serve_stdio(tmux: Arc<Governed<Tmux>>) -> Result<(), NotServed> {
     let transport = rmcp::transport::io::stdio_pipes();
-    let served = match rmcp::ServiceExt::serve(tmux, transport).await {
+    let served = match rmcp::ServiceExt::serve(Arc::clone(&tmux), transport).await {
         Ok(served) => served,
         // A client that goes without a word has not been failed.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(NotServed(error.to_string())),
     };
-    let served = served.waiting().await.map(drop).map_err(|error| NotServed(error.to_string()));
+    let ended = served.waiting().await;
+    tmux.handler().end().await;
     // A tmux that hangs keeps nobody.
     let _ = tokio::time::timeout(PARTING, engine::leave_all()).await;
-    served
+    ended.map(drop).map_err(|error| NotServed(error.to_string()))
 }

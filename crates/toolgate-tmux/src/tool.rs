@@ -292,6 +292,8 @@ fn input<A: JsonSchema>() -> JsonObject {
     // What a type says of itself is for those who write tools.
     schema.remove("description");
     schema.insert("additionalProperties".to_owned(), Value::Bool(false));
+    // What is said of the type is for those who read the code.
+    schema.remove("description");
     schema
 }
 
@@ -318,6 +320,10 @@ fn shorten(schema: &mut schemars::Schema, described: bool) {
     schema.remove("format");
     if !described || schema.get("description") == Some(&Value::from("")) {
         schema.remove("description");
+        schema.remove("minimum");
+    }
+    if schema.get("additionalProperties") == Some(&Value::Bool(true)) {
+        schema.remove("additionalProperties");
     }
     if schema.get("default") == Some(&Value::Null) {
         schema.remove("default");

@@ -84,6 +84,13 @@ impl Tmux {
         }
     }
 
+    /// tmux stands still while this is held, and goes on also if the test fails meanwhile.
+    pub fn hang(&self) -> Hanging {
+        let pid = rustix::process::Pid::from_raw(self.pid()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        Hanging(pid)
+    }
+
     /// How many control clients there are.
     pub fn clients(&self) -> usize {
         self.run(&["list-clients", "-F", "#{client_name}"]).lines().count()
@@ -97,6 +104,15 @@ impl Drop for Tmux {
         let clients = || self.output(&["list-clients"]).stdout;
         while !clients().is_empty() && Instant::now() < deadline {}
         let _ = self.output(&["kill-server"]);
+    }
+}
+
+/// A tmux server that stands still.
+pub struct Hanging(rustix::process::Pid);
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(self.0, rustix::process::Signal::CONT);
     }
 }
 

@@ -9,6 +9,7 @@ mod explicit;
 mod listener;
 mod offers;
 mod parity;
+mod parts;
 mod raised;
 mod readme;
 mod records;

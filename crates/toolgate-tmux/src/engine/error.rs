@@ -92,6 +92,10 @@ fn missing(said: &str) -> Option<Failure> {
         ("can't find pane: ", not_found::pane as fn(&str) -> Failure),
         ("can't find window: ", not_found::window),
         ("can't find session: ", not_found::session),
+        // Commands about options have words of their own.
+        ("no such pane: ", not_found::pane),
+        ("no such window: ", not_found::window),
+        ("no such session: ", not_found::session),
     ];
     kinds.iter().find_map(|(words, failure)| Some(failure(said.strip_prefix(words)?)))
 }

@@ -12,6 +12,7 @@ mod server;
 mod socket;
 mod spawn;
 mod typed;
+mod waiter;
 mod watch;
 
 use std::{
@@ -30,6 +31,7 @@ pub use rows::{Kind, Row};
 pub(crate) use server::text;
 pub use server::{Identity, Server};
 pub use socket::{Socket, folder, listens};
+pub use waiter::{Signal, Waiting};
 pub use watch::{Wake, Watch};
 
 /// How long tmux may take to answer.

@@ -13,6 +13,7 @@ use super::{
     socket::Socket,
     spawn::Program,
     typed::Typed,
+    waiter::{Waiters, Waiting},
     watch::{Watch, Watching},
 };
 
@@ -57,6 +58,7 @@ pub struct Server {
     links: Mutex<Links>,
     watching: Watching,
     typed: Typed,
+    waiters: Waiters,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +81,7 @@ impl Server {
             links: Mutex::default(),
             watching: Watching::default(),
             typed: Typed::default(),
+            waiters: Waiters::default(),
         }
     }
 
@@ -115,6 +118,32 @@ impl Server {
     pub async fn ask(&self, batch: impl Into<Batch>) -> Result<String, TmuxError> {
         let printed = self.run(batch).await?.pop().unwrap_or_default();
         Ok(text(printed))
+    }
+
+    /// Runs one command in a process of its own, with these bytes on its standard input (`-` as a file), and gives
+    /// exactly the bytes that it prints. Over the connection some commands print escaped text, and a long argument
+    /// keeps tmux's parser busy.
+    pub async fn exchange(&self, command: Command, input: &[u8]) -> Result<Printed, TmuxError> {
+        self.program.exchange(&Batch::write([command]), input, self.patience).await
+    }
+
+    /// Waits for a signal on a channel (`wait-for`), by a client of its own.
+    pub async fn wait_for(self: &Arc<Self>, channel: &str) -> Result<Waiting, TmuxError> {
+        let identity = self.who().await?;
+        let waiter = self.waiters.take(channel, &identity);
+        let waiter = waiter.map_or_else(|| self.program.waiter(channel, identity), Ok)?;
+        Ok(Waiting::new(Arc::clone(self), waiter))
+    }
+
+    pub(super) fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+
+    /// Which server it is, also where it has no session.
+    pub(super) async fn who(&self) -> Result<Identity, TmuxError> {
+        let ask = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
+        let said = self.ask(Batch::read([ask])).await?;
+        Identity::parse(&said).ok_or(TmuxError::Garbled("it does not say who it is"))
     }
 
     /// Lists sessions, windows or panes with these fields of theirs, in one round trip.

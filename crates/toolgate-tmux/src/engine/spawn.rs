@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, process::Stdio, time::Duration};
 
-use tokio::{process::Command as Process, time::timeout};
+use tokio::{io::AsyncWriteExt as _, process::Command as Process, time::timeout};
 
 use super::{command::Batch, error::TmuxError, socket::Socket};
 
@@ -29,16 +29,37 @@ impl Program {
         batch: &Batch,
         patience: Duration,
     ) -> Result<Vec<u8>, TmuxError> {
+        let mut printed = self.exchange(batch, &[], patience).await?;
+        printed.pop_if(|last| *last == b'\n');
+        Ok(printed)
+    }
+
+    /// The same with bytes on its standard input, and exactly the bytes that it prints.
+    pub(crate) async fn exchange(
+        &self,
+        batch: &Batch,
+        input: &[u8],
+        patience: Duration,
+    ) -> Result<Vec<u8>, TmuxError> {
         let mut process = self.command();
-        process.args(batch.arguments()?).stdin(Stdio::null()).kill_on_drop(true);
-        let output = timeout(patience, process.output()).await.map_err(|_| {
-            TmuxError::TimedOut { command: batch.name().to_owned(), after: patience, sent: true }
+        process.args(batch.arguments()?).kill_on_drop(true);
+        process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let exchange = async {
+            let mut child = process.spawn()?;
+            if let Some(mut stdin) = child.stdin.take() {
+                // A process that does not read it says why in its own words.
+                let _ = stdin.write_all(input).await;
+            }
+            child.wait_with_output().await
+        };
+        let output = timeout(patience, exchange).await.map_err(|_| TmuxError::TimedOut {
+            command: batch.name().to_owned(),
+            after: patience,
+            sent: true,
         })?;
         let output = output.map_err(|_| TmuxError::NoBinary)?;
         if output.status.success() {
-            let mut printed = output.stdout;
-            printed.pop_if(|last| *last == b'\n');
-            return Ok(printed);
+            return Ok(output.stdout);
         }
         let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
         let down = ["no server running", "error connecting", "server exited", "lost server"];

@@ -119,13 +119,25 @@ fn yes() -> bool {
 
 async fn send_keys(cx: Cx, args: SendKeys) -> Result<String, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
-    let space = if args.suppress_history { " " } else { "" };
-    let to_pane = || Command::new("send-keys").target(&*pane);
+    let SendKeys { keys, enter, literal, suppress_history, .. } = args;
+    server.run(keystrokes(&pane, &keys, enter, literal, suppress_history)).await?;
+    Ok(format!("Keys sent to pane {pane}"))
+}
+
+/// The commands that type into a pane.
+pub(super) fn keystrokes(
+    pane: &str,
+    keys: &str,
+    enter: bool,
+    literal: bool,
+    suppress_history: bool,
+) -> Batch {
+    let space = if suppress_history { " " } else { "" };
+    let to_pane = || Command::new("send-keys").target(pane);
     let mut commands =
-        vec![to_pane().flag_if(args.literal, "-l").end().argument(format!("{space}{}", args.keys))];
-    if args.enter {
+        vec![to_pane().flag_if(literal, "-l").end().argument(format!("{space}{keys}"))];
+    if enter {
         commands.push(to_pane().argument("Enter"));
     }
-    server.run(Batch::write(commands)).await?;
-    Ok(format!("Keys sent to pane {pane}"))
+    Batch::write(commands)
 }

@@ -1,0 +1,236 @@
+//! Several calls in one. Each goes through the whole chain, as if it had come by itself.
+
+use std::{sync::Arc, time::Instant};
+
+use rmcp::{
+    ServerHandler as _,
+    model::{CallToolRequestParams, CallToolResponse, CallToolResult, JsonObject},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolgate::{Failure, Tier};
+use toolgate_rmcp::Governed;
+
+use crate::{
+    call::Cx,
+    server::Tmux,
+    tool::{Model, Tool},
+};
+
+/// The most bytes of an answer, with its text and its structured content.
+const LARGEST: usize = 1_000_000;
+/// What stands where a result was left off.
+const LEFT_OFF: &str = "[... batch truncated nested content ...]";
+
+const READONLY: &str = "call_readonly_tools_batch";
+const MUTATING: &str = "call_mutating_tools_batch";
+const DESTRUCTIVE: &str = "call_destructive_tools_batch";
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::readonly(READONLY, "Call Readonly Tools Batch", readonly).about(
+            "Use to look at several things in one call: readonly tools, in order.\n\
+             Each row of the result is what the tool would have answered.",
+        ),
+        Tool::mutating(MUTATING, "Call Mutating Tools Batch", mutating)
+            .about(
+                "Use for several steps in order, of readonly and mutating tools. Those that wait cannot be part of it.",
+            )
+            .loses()
+            .open_world(),
+        Tool::destructive(DESTRUCTIVE, "Call Destructive Tools Batch", destructive)
+            .about("Use only if a step destroys something; else a narrower batch. Guards hold for each step.")
+            .open_world(),
+    ]
+}
+
+/// Whether the rest is done after a step that fails.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum OnError {
+    #[default]
+    Stop,
+    Continue,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct CallBatch {
+    /// In this order.
+    #[schemars(length(min = 1, max = 1000))]
+    operations: Vec<Operation>,
+    /// What to do after one that fails.
+    #[serde(default)]
+    on_error: OnError,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Operation {
+    tool: String,
+    #[serde(default)]
+    arguments: JsonObject,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct BatchResult {
+    results: Vec<Row>,
+    succeeded: usize,
+    failed: usize,
+    stopped_at: Option<usize>,
+    response_truncated: bool,
+    response_truncated_bytes: usize,
+}
+
+#[derive(Default, Serialize, JsonSchema)]
+struct Row {
+    index: usize,
+    tool: String,
+    success: bool,
+    error: Option<String>,
+    content: Vec<JsonObject>,
+    structured_content: Option<JsonObject>,
+    meta: Option<JsonObject>,
+    elapsed_seconds: f64,
+}
+
+async fn readonly(cx: Cx, args: CallBatch) -> Result<Model<BatchResult>, Failure> {
+    call_all(cx, args, Tier::Readonly).await
+}
+
+async fn mutating(cx: Cx, args: CallBatch) -> Result<Model<BatchResult>, Failure> {
+    call_all(cx, args, Tier::Mutating).await
+}
+
+async fn destructive(cx: Cx, args: CallBatch) -> Result<Model<BatchResult>, Failure> {
+    call_all(cx, args, Tier::Destructive).await
+}
+
+async fn call_all(cx: Cx, args: CallBatch, most: Tier) -> Result<Model<BatchResult>, Failure> {
+    let door = cx.door().ok_or_else(|| Failure::internal("batches need the chain around them"))?;
+    let (mut rows, mut stopped_at) = (Rows::default(), None);
+    for (index, operation) in args.operations.into_iter().enumerate() {
+        let started = Instant::now();
+        let name = operation.tool.clone();
+        let mut row = match allowed(&cx, &door, &name, most) {
+            Ok(()) => call(&cx, &door, operation).await,
+            Err(error) => Row { error: Some(error), ..Row::default() },
+        };
+        row.index = index;
+        row.tool = name;
+        row.success = row.error.is_none();
+        row.elapsed_seconds = started.elapsed().as_secs_f64();
+        let success = row.success;
+        rows.push(row);
+        if !success && args.on_error == OnError::Stop {
+            stopped_at = Some(index);
+            break;
+        }
+    }
+    let Rows { all: rows, dropped, left_off, .. } = rows;
+    let succeeded = rows.iter().filter(|row| row.success).count();
+    Ok(Model(BatchResult {
+        succeeded,
+        failed: rows.len() - succeeded,
+        results: rows,
+        stopped_at,
+        response_truncated: left_off > 0,
+        response_truncated_bytes: dropped,
+    }))
+}
+
+/// Whether a tool may be part of this batch. Whether it may be called at all, the chain decides.
+fn allowed(cx: &Cx, door: &Governed<Tmux>, name: &str, most: Tier) -> Result<(), String> {
+    if [READONLY, MUTATING, DESTRUCTIVE].contains(&name) {
+        return Err("Batch tools cannot call batch tools recursively.".to_owned());
+    }
+    let Some(tool) = door.handler().tool(name) else {
+        return Err(format!("Unknown tool: '{name}'"));
+    };
+    if tool.is_self_bounded() {
+        return Err(format!(
+            "Tool '{name}' enforces its own wait ceiling and cannot be batched; batching would multiply that \
+             ceiling by the operation count. Call it directly."
+        ));
+    }
+    let tier = cx.tier(tool);
+    if tier > most {
+        let message = format!("Tool '{name}' has tier '{tier}', which exceeds batch tier {most}.");
+        return Err(message);
+    }
+    Ok(())
+}
+
+/// Calls one tool through the chain. The door knows from the request's extensions that it is a part of this call.
+async fn call(cx: &Cx, door: &Arc<Governed<Tmux>>, operation: Operation) -> Row {
+    let params = CallToolRequestParams::new(operation.tool).with_arguments(operation.arguments);
+    let mut request = cx.request.clone();
+    // The progress of a part is not that of the whole.
+    request.meta.remove("progressToken");
+    match door.call_tool(params, request).await {
+        Ok(CallToolResponse::Complete(result)) => answered(&result),
+        Ok(_) => {
+            let error = "The tool asks for input before it runs, which a batch cannot give. Call it directly.";
+            Row { error: Some(error.to_owned()), ..Row::default() }
+        }
+        Err(error) => Row { error: Some(error.message.into_owned()), ..Row::default() },
+    }
+}
+
+fn answered(result: &CallToolResult) -> Row {
+    let object = |value: Value| match value {
+        Value::Object(object) => Some(object),
+        _ => None,
+    };
+    let texts = || {
+        let texts = result.content.iter().filter_map(|block| block.as_text());
+        texts.map(|text| text.text.as_str()).collect::<Vec<_>>().join("\n")
+    };
+    let error = (result.is_error == Some(true)).then(|| match texts() {
+        none if none.is_empty() => "Tool call returned an error result.".to_owned(),
+        texts => texts,
+    });
+    Row {
+        error,
+        content: result.content.iter().filter_map(|block| object(json!(block))).collect(),
+        structured_content: result.structured_content.clone().and_then(object),
+        meta: result.meta.as_ref().and_then(|meta| object(json!(meta))),
+        ..Row::default()
+    }
+}
+
+/// The rows so far, within bounds: the oldest are left off first, while it runs, so that a thousand large answers
+/// are never held at once.
+#[derive(Default)]
+struct Rows {
+    all: Vec<Row>,
+    bytes: usize,
+    left_off: usize,
+    dropped: usize,
+}
+
+impl Rows {
+    fn push(&mut self, row: Row) {
+        self.bytes += size(&row);
+        self.all.push(row);
+        while self.bytes > LARGEST {
+            let Some(oldest) = self.all.get_mut(self.left_off) else {
+                break;
+            };
+            let before = size(oldest);
+            let mark = json!({ "type": "text", "text": LEFT_OFF });
+            oldest.content = mark.as_object().cloned().into_iter().collect();
+            oldest.structured_content = None;
+            let saved = before.saturating_sub(size(oldest));
+            self.bytes = self.bytes.saturating_sub(saved);
+            self.dropped += saved;
+            self.left_off += 1;
+        }
+    }
+}
+
+/// How many bytes a row has in the answer: as structured content, and again as a text of JSON.
+fn size(row: &Row) -> usize {
+    let once = serde_json::to_string(row).unwrap_or_default();
+    once.len() + serde_json::to_string(&once).unwrap_or_default().len()
+}

@@ -1,0 +1,103 @@
+//! Tools that look at hooks. None sets one: it would run on long after whoever set it is gone.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolgate::Failure;
+
+use super::scope::{Scope, ScopeArgs, named};
+use crate::{
+    call::Cx,
+    engine::{Batch, Command, TmuxError, text},
+    tool::{Model, Tool},
+};
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::readonly("show_hooks", "Show tmux Hooks", show_hooks).about(
+            "Use to see which tmux commands run when something happens; scope=\"server\" for all global hooks.",
+        ),
+        Tool::readonly("show_hook", "Show tmux Hook", show_hook)
+            .about("Use for one hook by name, as pane-exited; no entries if it is not set."),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+struct HookListResult {
+    entries: Vec<HookEntry>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+struct HookEntry {
+    hook_name: String,
+    index: Option<u32>,
+    command: String,
+}
+
+/// `show-hooks`, with what says where they live. tmux has the global hooks of the server in two trees, sessions' and
+/// windows'; none is the server's own.
+fn show(args: &ScopeArgs, target: Option<&str>) -> Vec<Command> {
+    let show = || Command::new("show-hooks");
+    match args.scope {
+        Some(Scope::Server) => vec![show().flag("-g"), show().flag("-g").flag("-w")],
+        _ => vec![args.of(show(), target)],
+    }
+}
+
+async fn show_hooks(cx: Cx, args: ScopeArgs) -> Result<Model<HookListResult>, Failure> {
+    let (server, target) = args.find(&cx).await?;
+    let printed = server.run(Batch::read(show(&args, target.as_deref()))).await.map_err(named)?;
+    let mut entries: Vec<HookEntry> =
+        printed.into_iter().flat_map(|printed| entries(&cx, &text(printed))).collect();
+    entries.sort();
+    entries.dedup();
+    Ok(Model(HookListResult { entries }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ShowHook {
+    /// The hook's name.
+    #[schemars(length(min = 1))]
+    hook_name: String,
+    #[serde(flatten)]
+    scope: ScopeArgs,
+}
+
+async fn show_hook(cx: Cx, args: ShowHook) -> Result<Model<HookListResult>, Failure> {
+    let (server, target) = args.scope.find(&cx).await?;
+    // tmux would tell of any option here. All hooks are in these two lists, also those that are not set.
+    let global = || Command::new("show-hooks").flag("-g");
+    let hooks = server.run(Batch::read([global(), global().flag("-w")])).await?;
+    let hooks: Vec<String> = hooks.into_iter().map(text).collect();
+    let wanted = args.hook_name.split('[').next().unwrap_or_default();
+    if !hooks.iter().flat_map(|list| list.lines()).any(|line| name(line).0 == wanted) {
+        return Err(named(TmuxError::Refused(format!("invalid option: {}", args.hook_name))));
+    }
+    let mut found = Vec::new();
+    for command in show(&args.scope, target.as_deref()) {
+        let command = command.end().argument(&*args.hook_name);
+        found.extend(entries(&cx, &server.ask(Batch::read([command])).await.map_err(named)?));
+    }
+    found.sort();
+    found.dedup();
+    Ok(Model(HookListResult { entries: found }))
+}
+
+/// Lines as `name[0] command`; a hook that is not set has no command.
+fn entries(cx: &Cx, printed: &str) -> Vec<HookEntry> {
+    let entry = |line: &str| {
+        let (_, command) = line.split_once(' ')?;
+        let (hook_name, index) = name(line);
+        let (hook_name, command) = (hook_name.to_owned(), cx.shown(command).into_owned());
+        Some(HookEntry { hook_name, index, command })
+    };
+    printed.lines().filter_map(entry).collect()
+}
+
+/// The hook's name at the beginning of a line, and its index.
+fn name(line: &str) -> (&str, Option<u32>) {
+    let word = line.split(' ').next().unwrap_or_default();
+    match word.strip_suffix(']').and_then(|word| word.split_once('[')) {
+        Some((name, index)) => (name, index.parse().ok()),
+        None => (word, None),
+    }
+}

@@ -1,0 +1,117 @@
+//! Channels (`wait-for`): two programs meet without looking at screens.
+
+use std::{future::Future, time::Duration};
+
+use rmcp::model::ProgressNotificationParam;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::{Instant, interval_at, timeout};
+use toolgate::Failure;
+
+use crate::{
+    call::Cx,
+    engine::{Command, Signal},
+    tool::Tool,
+};
+
+/// When a waiting client is told of it first, and how often from then on.
+const FIRST: Duration = Duration::from_secs(1);
+const AFTERWARDS: Duration = Duration::from_secs(2);
+
+pub(super) fn tools() -> Vec<Tool> {
+    vec![
+        Tool::mutating("wait_for_channel", "Wait for tmux Channel", wait_for_channel)
+            .about(
+                "Use to wait until a command says that it is done, with `; tmux wait-for -S NAME` at its end.\n\
+                 A signal that came before counts, also one that came after a wait that timed out.",
+            )
+            .self_bounded(),
+        Tool::mutating("signal_channel", "Signal tmux Channel", signal_channel)
+            .about("Use to wake whoever waits for a channel; if nobody does, the next one who waits."),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct WaitForChannel {
+    /// Name of the channel.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_.:-]{1,128}$"))]
+    channel: String,
+    /// The most seconds to wait; the server's own limit may be lower.
+    #[serde(default = "half_a_minute")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    timeout: f64,
+    /// Name of the tmux socket.
+    socket_name: Option<String>,
+}
+
+fn half_a_minute() -> f64 {
+    30.0
+}
+
+async fn wait_for_channel(cx: Cx, args: WaitForChannel) -> Result<String, Failure> {
+    let server = cx.server(args.socket_name.as_deref())?;
+    let (channel, most) = (args.channel, cx.options().wait_max);
+    let patience = Duration::try_from_secs_f64(args.timeout).unwrap_or(most).min(most);
+    let seconds = patience.as_secs_f64();
+    let wait = async { server.wait_for(&channel).await?.signalled().await };
+    let what = format!("channel '{channel}'");
+    match timeout(patience, told(&cx, patience, &what, wait)).await {
+        Err(_) => Err(Failure::tool(
+            "WaitTimeout",
+            format!("wait-for timeout: channel '{channel}' was not signalled within {seconds:?}s"),
+        )
+        .suggest("Look at the pane with capture_pane, or wait again: a signal in between is not lost.")),
+        Ok(Ok(Signal::Came)) => {
+            Ok(format!("Channel '{channel}' was signalled (timeout {seconds:?}s)"))
+        }
+        Ok(Ok(Signal::ServerGone)) => Err(Failure::tool(
+            "TmuxServerNotRunning",
+            format!(
+                "wait-for returned for channel '{channel}' but the tmux server is no longer running, so the \
+                 channel was probably never signalled — tmux exits 0 for both."
+            ),
+        )
+        .suggest("Call list_servers for the servers that run.")),
+        Ok(Err(error)) => Err(error.into()),
+    }
+}
+
+/// Does something that takes its time, and tells a client that asked for it (`progressToken`) that it still does.
+async fn told<T>(cx: &Cx, most: Duration, what: &str, work: impl Future<Output = T>) -> T {
+    let Some(token) = cx.request.meta.get_progress_token() else {
+        return work.await;
+    };
+    let start = Instant::now();
+    let mut beat = interval_at(start + FIRST, AFTERWARDS);
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            _ = beat.tick() => {}
+        }
+        let elapsed = start.elapsed().as_secs_f64();
+        let left = (most.as_secs_f64() - elapsed).max(0.0);
+        let message = format!("Waiting on {what}: {elapsed:.1}s elapsed, {left:.1}s left");
+        let progress = ProgressNotificationParam::new(token.clone(), elapsed)
+            .with_total(most.as_secs_f64())
+            .with_message(message);
+        // A client that is gone cancels the call by itself.
+        let _ = cx.request.peer.notify_progress(progress).await;
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SignalChannel {
+    /// Name of the channel.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_.:-]{1,128}$"))]
+    channel: String,
+    /// Name of the tmux socket.
+    socket_name: Option<String>,
+}
+
+async fn signal_channel(cx: Cx, args: SignalChannel) -> Result<String, Failure> {
+    let server = cx.server(args.socket_name.as_deref())?;
+    server.run(Command::new("wait-for").flag("-S").end().argument(&*args.channel)).await?;
+    Ok(format!("Channel '{}' signalled", args.channel))
+}
