@@ -10,7 +10,7 @@ use rmcp::{
 use toolgate::{CallId, Chain, ClientInfo, Context, Control, Principal, Session, TierRules};
 use toolgate_wire::{Id, Json};
 
-use crate::{asking::asking, facts::Facts, trace};
+use crate::{SideDoor, asking::asking, facts::Facts, trace};
 
 type PrincipalOf = Box<dyn Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync>;
 
@@ -127,17 +127,13 @@ impl<H> Governed<H> {
             Some(of) => self.session_with(of(context)),
             None => Arc::clone(&self.session),
         };
-        let client = context.client_info().map(|info| {
-            let version = Some(info.version).filter(|version| !version.is_empty());
-            Arc::new(ClientInfo { name: info.name, version })
-        });
-        let cx = Context::new(session)
-            .with_client(client)
-            .with_request_id(Some(wire_id(&context.id)))
-            .with_control(control(&context.meta))
-            .with_cancel(context.ct.clone());
-        let cx = if self.chain.asks() { cx.with_asking(asking(context)) } else { cx };
-        if self.chain.follows_traces() { cx.with_ingress(trace::ingress(context)) } else { cx }
+        surroundings(&self.chain, session, context)
+    }
+
+    /// A way into the chain for what is no call. It belongs to this connection, and to whoever it is set to
+    /// belong to; [`principal_of`](Self::principal_of) is not asked.
+    pub fn side_door(&self) -> SideDoor {
+        SideDoor::new(self.chain.clone(), Arc::clone(&self.session))
     }
 
     /// What the chain is told where there is no request: whoever asks is nobody in particular.
@@ -151,6 +147,25 @@ impl<H> Governed<H> {
     fn session_with(&self, principal: Principal) -> Arc<Session> {
         Arc::new(Session { principal, ..Session::clone(&self.session) })
     }
+}
+
+/// What a chain is told of a request in a session.
+pub(crate) fn surroundings(
+    chain: &Chain,
+    session: Arc<Session>,
+    context: &RequestContext<RoleServer>,
+) -> Context {
+    let client = context.client_info().map(|info| {
+        let version = Some(info.version).filter(|version| !version.is_empty());
+        Arc::new(ClientInfo { name: info.name, version })
+    });
+    let cx = Context::new(session)
+        .with_client(client)
+        .with_request_id(Some(wire_id(&context.id)))
+        .with_control(control(&context.meta))
+        .with_cancel(context.ct.clone());
+    let cx = if chain.asks() { cx.with_asking(asking(context)) } else { cx };
+    if chain.follows_traces() { cx.with_ingress(trace::ingress(context)) } else { cx }
 }
 
 fn control(meta: &RequestMetaObject) -> Control {

@@ -9,9 +9,11 @@ mod kept;
 mod list;
 mod raise;
 mod request;
+mod side_door;
 mod trace;
 mod unwind;
 mod wire;
 
 pub use governed::Governed;
 pub use raise::raise;
+pub use side_door::SideDoor;

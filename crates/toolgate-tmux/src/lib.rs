@@ -1,12 +1,17 @@
 #![doc = include_str!("../README.md")]
 
 pub mod call;
+mod complete;
 pub mod engine;
 pub mod environment;
 pub mod filters;
+mod front;
 pub mod guard;
 pub mod info;
+mod instructions;
 mod options;
+mod prompts;
+mod resources;
 mod server;
 pub mod target;
 pub mod tool;

@@ -25,6 +25,8 @@ pub struct Options {
     pub pipe_roots: Vec<PathBuf>,
     /// Whether secrets on screens are masked.
     pub mask: bool,
+    /// Whether prompts are tools, too: for clients that have none.
+    pub prompts_as_tools: bool,
 }
 
 impl Default for Options {
@@ -38,6 +40,7 @@ impl Default for Options {
             suppress_history: true,
             pipe_roots: Vec::new(),
             mask: false,
+            prompts_as_tools: false,
         }
     }
 }

@@ -1,17 +1,20 @@
 //! The MCP server: the table of tools behind a chain.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+        GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+        SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
     },
-    service::RequestContext,
+    service::{RequestContext, SubscriptionContext},
 };
 use toolgate::{
-    Code, Failure, Ran,
+    Code, Failure, Ran, Tier,
     settings::{Settings, ToolSettings},
     stack::{self, Stack, StackError},
 };
@@ -19,9 +22,14 @@ use toolgate_rmcp::{Governed, raise};
 
 use crate::{
     call::{Cx, Shared},
+    complete,
     engine::Engine,
+    front::Front,
     guard::Guard,
+    instructions::instructions,
     options::Options,
+    prompts,
+    resources::{self, Resources, Subscriptions},
     tool::Tool,
     tools,
 };
@@ -34,6 +42,9 @@ pub const NAME: &str = "tmux";
 pub struct Tmux {
     shared: Arc<Shared>,
     tools: Arc<[Tool]>,
+    resources: Arc<Resources>,
+    /// The chain around this, and the tier that it allows.
+    front: Arc<OnceLock<(Front, Option<Tier>)>>,
 }
 
 impl Tmux {
@@ -42,7 +53,12 @@ impl Tmux {
     pub fn new(options: Options) -> Self {
         let engine = Engine::new(&options.binary, options.patience);
         let shared = Shared { engine, guard: Guard::of_this_process(), options };
-        Self { shared: Arc::new(shared), tools: tools::all().into() }
+        let mut tools = tools::all();
+        if shared.options.prompts_as_tools {
+            tools.extend(prompts::tools());
+        }
+        let (resources, front) = (Arc::default(), Arc::default());
+        Self { shared: Arc::new(shared), tools: tools.into(), resources, front }
     }
 
     /// With the chain that the settings describe. The tools' tiers are those of the table, unless the settings
@@ -56,7 +72,21 @@ impl Tmux {
         settings.validate.get_or_insert_default().input_schema = true;
         let stack = stack::build(&settings)?;
         let governed = Governed::new(self, stack.chain.clone());
-        Ok((governed.server_name(NAME).tier_rules(settings.tier_rules()), stack))
+        let governed = governed.server_name(NAME).tier_rules(settings.tier_rules());
+        let tmux = governed.handler();
+        let front =
+            Front::new(governed.side_door(), settings.tier_rules(), Arc::clone(&tmux.tools));
+        // Set once: this is the only chain around it.
+        let _ = tmux.front.set((front, settings.safety));
+        Ok((governed, stack))
+    }
+
+    fn front(&self) -> &Front {
+        &self.front.get_or_init(Default::default).0
+    }
+
+    fn cx(&self, request: RequestContext<RoleServer>) -> Cx {
+        Cx { shared: Arc::clone(&self.shared), request }
     }
 
     async fn run(
@@ -82,11 +112,12 @@ impl Tmux {
 
 impl ServerHandler for Tmux {
     fn get_info(&self) -> ServerConfig {
-        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        let can = ServerCapabilities::builder().enable_completions().enable_prompts();
+        let can = can.enable_resources().enable_resources_subscribe().enable_tools().build();
+        let mut info = ServerConfig::new(can);
         info.server_info = Implementation::new(NAME, env!("CARGO_PKG_VERSION"));
-        let instructions = "tmux sessions, windows and panes. Ids are exact: sessions $1, windows @1, panes %1; \
-             prefer them to names. list_* tools tell what there is, capture_pane what is on a screen.";
-        info.instructions = Some(instructions.to_owned());
+        let safety = self.front.get().and_then(|(_, safety)| *safety);
+        info.instructions = Some(instructions(&self.shared, safety));
         info
     }
 
@@ -103,8 +134,91 @@ impl ServerHandler for Tmux {
         params: CallToolRequestParams,
         request: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let cx = Cx { shared: Arc::clone(&self.shared), request: request.clone() };
+        let cx = self.cx(request.clone());
         self.run(params, cx).await.map_err(|failure| raise(&request, failure))
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        request: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let cx = self.cx(request);
+        let list = resources::list(&cx, self.front()).await;
+        list.map_err(|failure| raise(&cx.request, failure))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resources::templates())
+    }
+
+    async fn read_resource(
+        &self,
+        params: ReadResourceRequestParams,
+        request: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.resources.read(&self.cx(request), self.front(), params.uri).await
+    }
+
+    async fn subscribe(
+        &self,
+        params: SubscribeRequestParams,
+        request: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let cx = self.cx(request);
+        self.resources.subscriptions.open(cx, self.front(), params.uri).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        params: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.resources.subscriptions.close(&params.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(Subscriptions::accepted(self.front(), requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let cx = self.cx(context.request_context().clone());
+        self.resources.subscriptions.listen(cx, self.front(), context).await;
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(prompts::list())
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        Ok(prompts::get(&params.name, params.arguments.as_ref())?.into())
+    }
+
+    async fn complete(
+        &self,
+        params: CompleteRequestParams,
+        request: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let cx = self.cx(request);
+        let complete = complete::complete(&cx, self.front(), params).await;
+        complete.map_err(|failure| raise(&cx.request, failure))
     }
 }
 

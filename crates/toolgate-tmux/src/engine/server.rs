@@ -172,6 +172,12 @@ impl Server {
         self.watching.watch(&self.program, session, pane, self.patience).await
     }
 
+    /// News of what comes, goes and changes in all sessions, over the connection that is there anyway; `None` if
+    /// there is no server or no session. Layouts are told of those windows only that its session has.
+    pub async fn watch_all(&self) -> Result<Option<Watch>, TmuxError> {
+        Ok(self.link().await?.map(|link| Watch::over(link.connection)))
+    }
+
     /// The connection, if there can be one, within the deadline.
     async fn link(&self) -> Result<Option<Link>, TmuxError> {
         timeout(self.patience, self.linked()).await.unwrap_or_else(|_| {

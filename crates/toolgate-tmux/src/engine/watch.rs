@@ -97,4 +97,25 @@ impl Watch {
             }
         }
     }
+
+    /// Waits for the next news of the pane, or of anything that came, went or changed. Dropping the future loses
+    /// nothing.
+    pub async fn next_of_all(&mut self) -> Wake {
+        loop {
+            match self.news.recv().await {
+                Ok(News::Output { pane, bytes }) if pane == self.pane => {
+                    return Wake::Output(bytes);
+                }
+                Ok(News::Mode { .. } | News::Windows | News::Things) => return Wake::Changed,
+                Ok(News::Exit) | Err(RecvError::Closed) => return Wake::Gone,
+                Err(RecvError::Lagged(_)) => return Wake::Missed,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// News over a client that is there anyway.
+    pub(super) fn over(client: Arc<Connection>) -> Self {
+        Self { news: client.news(), pane: "".into(), _client: client }
+    }
 }
