@@ -182,7 +182,17 @@ fn subscribers_hear_of_changes_until_they_unsubscribe() {
     tmux.run(&["rename-session", "-t", "one", "gone"]);
     session.wait_for(is_news_of("tmux://sessions/one"));
     assert_eq!(read(&mut session, "tmux://sessions/one")["error"]["code"], -32002);
-    tmux.run(&["rename-session", "-t", "gone", "one"]);
+    tmux.run(&[
+        "rename-window",
+        "-t",
+        "gone:0",
+        "other",
+        ";",
+        "rename-session",
+        "-t",
+        "gone",
+        "one",
+    ]);
     session.wait_for(is_news_of("tmux://sessions/one"));
     let (status, _) = session.finish();
     assert!(status.success(), "subscriptions do not keep the server");

@@ -7,7 +7,10 @@ use rmcp::{
     model::{RequestId, RequestMetaObject},
     service::RequestContext,
 };
-use toolgate::{CallId, Chain, ClientInfo, Context, Control, Principal, Session, TierRules};
+use toolgate::{
+    CallId, Chain, ClientInfo, Context, Control, Principal, Session, TierRules,
+    middleware::overrides::{CurrentOverrides, Resolved},
+};
 use toolgate_wire::{Id, Json};
 
 use crate::{SideDoor, asking::asking, facts::Facts, trace};
@@ -40,6 +43,7 @@ pub struct Governed<H> {
     pub(crate) server: Arc<str>,
     pub(crate) rules: TierRules,
     pub(crate) facts: Facts,
+    names: Option<CurrentOverrides>,
     session: Arc<Session>,
     principal_of: Option<PrincipalOf>,
 }
@@ -59,6 +63,7 @@ impl<H> Governed<H> {
             server: "main".into(),
             rules: TierRules::default(),
             facts: Facts::default(),
+            names: None,
             session: Arc::new(session),
             principal_of: None,
         }
@@ -109,6 +114,23 @@ impl<H> Governed<H> {
     pub fn tier_rules(mut self, rules: TierRules) -> Self {
         self.rules = rules;
         self
+    }
+
+    /// The names that tools have on the wire, where the chain gives them other ones: those of its
+    /// [`Stack`](toolgate::stack::Stack).
+    #[must_use]
+    pub fn names(mut self, names: CurrentOverrides) -> Self {
+        self.names = Some(names);
+        self
+    }
+
+    /// The handler's own name of the tool that a name on the wire means; `None` if it means none any more.
+    pub(crate) fn own_name(&self, wire_name: &str) -> Option<String> {
+        let Some(names) = &self.names else { return Some(wire_name.to_owned()) };
+        match names.get().resolve(&self.server, wire_name) {
+            Resolved::Tool(own) => Some(own.to_owned()),
+            Resolved::Gone => None,
+        }
     }
 
     /// The handler inside.

@@ -33,10 +33,16 @@ pub(crate) fn instructions(shared: &Shared, safety: Option<Tier>) -> String {
             "\nrun_command keeps commands in the shell's history unless suppress_history is set.",
         );
     }
-    let with_context = shared.guard.own_pane().map(|(pane, socket)| {
-        let socket = socket.map(|socket| format!(" (socket {socket})")).unwrap_or_default();
-        let here = "it is is_caller in results, and no tool ends it";
-        format!("{text}\nThis server runs in pane {pane}{socket}: {here}.")
+    let Some((pane, socket)) = shared.guard.own_pane() else {
+        return text;
+    };
+    // Too long, the socket goes first, then all of it.
+    let named = socket.map(|socket| format!(" (socket {socket})"));
+    let contexts = [named.unwrap_or_default(), String::new()].map(|socket| {
+        format!(
+            "{text}\nThis server runs in pane {pane}{socket}: it has is_caller in results, and no tool \
+             ends it."
+        )
     });
-    with_context.filter(|text| text.len() <= LARGEST).unwrap_or(text)
+    contexts.into_iter().find(|told| told.len() <= LARGEST).unwrap_or(text)
 }

@@ -2,6 +2,7 @@
 
 pub mod call;
 mod complete;
+pub mod config;
 pub mod engine;
 pub mod environment;
 pub mod filters;
@@ -16,6 +17,11 @@ mod server;
 pub mod target;
 pub mod tool;
 mod tools;
+mod toolsets;
+mod variables;
 
+pub use config::TmuxConfig;
 pub use options::Options;
 pub use server::{NAME, NotServed, Tmux, serve_stdio};
+pub use toolsets::{Choice, NoSuchTool, Toolset};
+pub use variables::{BadVariable, VARIABLES, Variables};

@@ -4,7 +4,10 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use toolgate::Tier;
 
-use crate::engine::{PATIENCE, Socket};
+use crate::{
+    engine::{PATIENCE, Socket},
+    toolsets::Choice,
+};
 
 /// What the server is set to.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub struct Options {
     pub mask: bool,
     /// Whether prompts are tools, too: for clients that have none.
     pub prompts_as_tools: bool,
+    /// Which tools there are.
+    pub choice: Choice,
 }
 
 impl Default for Options {
@@ -41,6 +46,7 @@ impl Default for Options {
             pipe_roots: Vec::new(),
             mask: false,
             prompts_as_tools: false,
+            choice: Choice::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ use rmcp::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Failure, Ran};
 
 use crate::{call::Cx, tool::Tool};
 
@@ -241,7 +241,7 @@ struct GetPrompt {
 
 async fn get_prompt(_: Cx, args: GetPrompt) -> Result<String, Failure> {
     let prompt = get(&args.name, args.arguments.as_ref()).map_err(|error| {
-        Failure::new(Code::InvalidArguments, error.message)
+        Failure::tool("PromptError", error.message)
             .suggest("Call list_prompts for the prompts and their arguments.")
             .ran(Ran::No)
     })?;

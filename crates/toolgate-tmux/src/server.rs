@@ -14,9 +14,9 @@ use rmcp::{
     service::{RequestContext, SubscriptionContext},
 };
 use toolgate::{
-    Code, Failure, Ran, Tier,
+    Code, Failure, Ran, Tier, ToolId,
     settings::{Settings, ToolSettings},
-    stack::{self, Stack, StackError},
+    stack::{self, Parts, Stack, StackError},
 };
 use toolgate_rmcp::{Governed, raise};
 
@@ -32,6 +32,7 @@ use crate::{
     resources::{self, Resources, Subscriptions},
     tool::Tool,
     tools,
+    toolsets::{NoSuchTool, selector},
 };
 
 /// The server's half of the identity of its tools.
@@ -61,18 +62,56 @@ impl Tmux {
         Self { shared: Arc::new(shared), tools: tools.into(), resources, front }
     }
 
-    /// With the chain that the settings describe. The tools' tiers are those of the table, unless the settings
-    /// name a tool.
-    pub fn governed(self, mut settings: Settings) -> Result<(Governed<Self>, Stack), StackError> {
+    /// The settings as they are for this server: the tools' tiers are those of the table, unless the settings name
+    /// a tool; what is not chosen is switched off.
+    pub fn settle(&self, mut settings: Settings) -> Result<Settings, NoSuchTool> {
+        self.shared.options.choice.apply(&self.tools, &mut settings)?;
         let tier = |tool: &Tool| {
-            let selector = format!("{NAME}/{}", tool.name()).parse().ok()?;
-            Some((selector, ToolSettings { tier: Some(tool.tier()), ..ToolSettings::default() }))
+            let tier = Some(tool.tier());
+            Some((selector(tool)?, ToolSettings { tier, ..ToolSettings::default() }))
         };
         settings.tools.extend(self.tools.iter().filter_map(tier));
         settings.validate.get_or_insert_default().input_schema = true;
-        let stack = stack::build(&settings)?;
-        let governed = Governed::new(self, stack.chain.clone());
-        let governed = governed.server_name(NAME).tier_rules(settings.tier_rules());
+        Ok(settings)
+    }
+
+    /// The names of all tools.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.tools.iter().map(Tool::name)
+    }
+
+    /// The tools as they are published.
+    #[must_use]
+    pub fn definitions(&self) -> Vec<serde_json::Value> {
+        let published = self.tools.iter().map(Tool::published);
+        published.filter_map(|tool| serde_json::to_value(tool).ok()).collect()
+    }
+
+    /// With the chain that the settings describe.
+    pub fn governed(self, settings: Settings) -> Result<(Governed<Self>, Stack), StackError> {
+        self.governed_with(settings, Parts::default())
+    }
+
+    /// The same, with what the program gives the chain.
+    pub fn governed_with(
+        mut self,
+        settings: Settings,
+        parts: Parts,
+    ) -> Result<(Governed<Self>, Stack), StackError> {
+        let settings = self.settle(settings).map_err(|error| StackError::Layer {
+            layer: toolgate::middleware::filter::NAME,
+            why: error.to_string(),
+        })?;
+        if let (Some(shared), Some(tier)) = (Arc::get_mut(&mut self.shared), settings.safety) {
+            shared.options.safety = tier;
+        }
+        let stack = stack::build_with(&settings, parts)?;
+        let listed: Vec<ToolId> = self.names().map(|name| ToolId::new(NAME, name)).collect();
+        for collision in stack.overrides.learn(&listed) {
+            tracing::error!("{collision}");
+        }
+        let governed = Governed::new(self, stack.chain.clone()).server_name(NAME);
+        let governed = governed.tier_rules(settings.tier_rules()).names(stack.overrides.clone());
         let tmux = governed.handler();
         let front =
             Front::new(governed.side_door(), settings.tier_rules(), Arc::clone(&tmux.tools));

@@ -74,10 +74,12 @@ impl Tmux {
         self.spawn(options, |_| {})
     }
 
-    fn spawn(&self, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Session {
+    /// The same, with something done to the environment first.
+    pub fn spawn(&self, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Session {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(toolgate());
-        command.args(["tmux", "--audit"]).arg(folder.path().join("audit.jsonl")).args(options);
+        command.arg("tmux").args(options);
+        command.arg("--audit").arg(folder.path().join("audit.jsonl"));
         command.env_remove("TMUX").env_remove("TMUX_PANE").env("LIBTMUX_SOCKET", &self.name);
         prepare(&mut command);
         Session::spawn(command, folder)
