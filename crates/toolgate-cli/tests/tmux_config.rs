@@ -1,5 +1,12 @@
 //! What `toolgate tmux` is set to: command line over variables over file, and both styles of choosing tools.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "also in the functions that the tests share"
+)]
+
 mod harness;
 
 use std::process::Output;

@@ -1,5 +1,13 @@
 //! Prompts, completion and instructions of `toolgate tmux` over MCP.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "also in the functions that the tests share"
+)]
+
 mod harness;
 
 use harness::{

@@ -1,5 +1,12 @@
 //! Resources of `toolgate tmux` over MCP, against real tmux: read, refused, subscribed to, tailed.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "also in the functions that the tests share"
+)]
+
 mod harness;
 
 use harness::{Session, governed::modern, tmux::Tmux};

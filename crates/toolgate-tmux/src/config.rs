@@ -58,7 +58,7 @@ pub struct CaptureConfig {
 }
 
 /// From one second to two minutes.
-const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(120)];
+const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(2)];
 
 /// Whether a tool may be allowed to wait so long.
 pub fn check_wait(wait: Duration) -> Result<Duration, String> {

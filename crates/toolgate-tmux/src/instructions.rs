@@ -1,5 +1,7 @@
 //! What a client's model is told about the server as a whole.
 
+use std::fmt::Write as _;
+
 use toolgate::Tier;
 
 use crate::call::Shared;
@@ -21,7 +23,8 @@ pub(crate) fn instructions(shared: &Shared, safety: Option<Tier>) -> String {
     );
     match safety {
         Some(tier) => {
-            text.push_str(&format!("Safety level: {tier}; tools above it are hidden and refused."));
+            // Writing to a string cannot fail.
+            let _ = write!(text, "Safety level: {tier}; tools above it are hidden and refused.");
         }
         None => text.push_str("Safety level: none; no tool is refused for what it is."),
     }

@@ -123,9 +123,9 @@ impl Choice {
     /// Switches off what is not chosen. Where no tier is set, it becomes the one that what is chosen needs, so that
     /// whatever is listed can be called; without a choice, `mutating`.
     pub(crate) fn apply(&self, tools: &[Tool], settings: &mut Settings) -> Result<(), NoSuchTool> {
-        let more = self.named(&self.tools, tools, "`--tools` (LIBTMUX_TOOLS, `tmux.tools`)")?;
+        let more = named(&self.tools, tools, "`--tools` (LIBTMUX_TOOLS, `tmux.tools`)")?;
         let less = "`--exclude-tools` (LIBTMUX_EXCLUDE_TOOLS, `tmux.exclude_tools`)";
-        let less = self.named(&self.exclude, tools, less)?;
+        let less = named(&self.exclude, tools, less)?;
         let usual = (!self.tools.is_empty()).then(|| Toolset::USUAL.to_vec());
         let toolsets = self.toolsets.clone().or(usual);
         let is_chosen = |tool: &&Tool| {
@@ -143,26 +143,26 @@ impl Choice {
         settings.tools.extend(selectors.map(|selector| (selector, off.clone())));
         Ok(())
     }
+}
 
-    fn named<'a>(
-        &self,
-        names: &'a [String],
-        tools: &[Tool],
-        place: &'static str,
-    ) -> Result<Vec<&'a str>, NoSuchTool> {
-        // What a22 has instead of three tools is the mildest of them here.
-        let known = |name: &'a String| match name.as_str() {
-            "call_read_tools_batch" => "call_readonly_tools_batch",
-            name => name,
-        };
-        let named = names.iter().map(known).map(|name| {
-            let all = || tools.iter().map(Tool::name).collect::<Vec<_>>().join(", ");
-            let is_there = tools.iter().any(|tool| tool.name() == name);
-            let missing = || NoSuchTool { place, name: name.to_owned(), tools: all() };
-            is_there.then_some(name).ok_or_else(missing)
-        });
-        named.collect()
-    }
+/// The tools of these names.
+fn named<'a>(
+    names: &'a [String],
+    tools: &[Tool],
+    place: &'static str,
+) -> Result<Vec<&'a str>, NoSuchTool> {
+    // What a22 has instead of three tools is the mildest of them here.
+    let known = |name: &'a String| match name.as_str() {
+        "call_read_tools_batch" => "call_readonly_tools_batch",
+        name => name,
+    };
+    let found = names.iter().map(known).map(|name| {
+        let all = || tools.iter().map(Tool::name).collect::<Vec<_>>().join(", ");
+        let is_there = tools.iter().any(|tool| tool.name() == name);
+        let missing = || NoSuchTool { place, name: name.to_owned(), tools: all() };
+        is_there.then_some(name).ok_or_else(missing)
+    });
+    found.collect()
 }
 
 /// The tool's name in settings.

@@ -178,7 +178,7 @@ fn server(overlay: &Overlay, config: &Config, own: TmuxConfig) -> anyhow::Result
 fn inspection(overlay: &Overlay, config: &Config, own: TmuxConfig) -> anyhow::Result<Inspection> {
     let (tmux, settings) = server(overlay, config, own)?;
     let mut options: Inspected = super::chain::without_server(overlay);
-    options.name = NAME.to_owned();
+    NAME.clone_into(&mut options.name);
     options.store = overlay.store(config);
     options.trail = config.trail(&overlay.namespace)?;
     options.telemetry = overlay.telemetry(config)?;

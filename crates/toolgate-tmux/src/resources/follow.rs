@@ -94,7 +94,6 @@ impl Following {
     async fn place(&self) -> Option<String> {
         let server = self.cx.server(self.address.socket_name.as_deref()).ok()?;
         let row = match &self.address.what {
-            What::Sessions => return None,
             What::Session(name) | What::Windows(name) | What::Window(name, _) => {
                 target::session(&server, None, Some(name), target::SESSION).await.ok()?
             }
@@ -132,7 +131,7 @@ impl Following {
         loop {
             let first = watch.next_of_all().await;
             sleep_until(self.next).await;
-            let woken = Woken::with(first).and_all_that_waits(&mut watch).await;
+            let woken = Woken::with(&first).and_all_that_waits(&mut watch).await;
             if woken.gone {
                 return true;
             }
@@ -170,9 +169,9 @@ struct Woken {
 }
 
 impl Woken {
-    fn with(wake: Wake) -> Self {
+    fn with(wake: &Wake) -> Self {
         let mut woken = Self::default();
-        woken.add(&wake);
+        woken.add(wake);
         woken
     }
 

@@ -33,23 +33,23 @@ struct Place {
     rows: Vec<String>,
 }
 
-/// A pane's rows as they are now.
+/// A pane's rows as they are now, history and screen.
 #[derive(Debug)]
-struct Rows {
+struct Screen {
     pid: String,
     /// How many rows of the history were left out before the first one here.
     skipped: usize,
     /// Whether tmux may have thrown old rows away since the last look: numbers then mean nothing.
     trimmed: bool,
-    /// The first row of the screen, in `rows`.
-    screen: usize,
+    /// The first row that is on the screen, in `rows`.
+    top: usize,
     rows: Vec<String>,
 }
 
 impl Tails {
     /// What is new; at first, the screen.
     pub(super) async fn read(&self, server: &Server, pane: &str) -> Result<String, Failure> {
-        let now = Rows::of(server, pane).await?;
+        let now = Screen::of(server, pane).await?;
         let key = (server.socket().clone(), pane.to_owned());
         let mut places = self.places();
         if places.len() >= PANES && !places.contains_key(&key) {
@@ -64,7 +64,7 @@ impl Tails {
     }
 }
 
-impl Rows {
+impl Screen {
     const FACTS: &str = "#{history_size} #{history_limit} #{pane_height} #{pane_pid}";
 
     async fn of(server: &Server, pane: &str) -> Result<Self, Failure> {
@@ -88,7 +88,7 @@ impl Rows {
         let skipped = history.saturating_sub(ROWS);
         // At its limit, tmux throws a tenth of the history away.
         let trimmed = history + height >= limit.saturating_sub(limit / 10);
-        Some(Self { pid, skipped, trimmed, screen: history - skipped, rows })
+        Some(Self { pid, skipped, trimmed, top: history - skipped, rows })
     }
 
     fn place(&self) -> Place {
@@ -98,7 +98,7 @@ impl Rows {
     }
 
     fn since(&self, before: Option<&Place>) -> String {
-        let screen = || self.from(self.screen);
+        let screen = || self.from(self.top);
         let Some(before) = before else {
             return screen();
         };
@@ -138,8 +138,8 @@ impl Rows {
 mod tests {
     use super::*;
 
-    fn rows(facts: &str, captured: &str) -> Rows {
-        Rows::new(facts, captured).unwrap()
+    fn rows(facts: &str, captured: &str) -> Screen {
+        Screen::new(facts, captured).unwrap()
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! From a URI to what it means.
 
+use std::fmt::Write as _;
+
 use toolgate::{Code, Failure};
 
 use crate::target::is_id;
@@ -106,7 +108,8 @@ pub(crate) fn encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             uri.push(char::from(byte));
         } else {
-            uri.push_str(&format!("%{byte:02X}"));
+            // Writing to a string cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
         }
     }
     uri
