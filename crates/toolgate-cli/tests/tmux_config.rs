@@ -256,6 +256,12 @@ fn other_commands_know_the_server_of_the_file() {
     };
     let (code, said) = run(&["check"]);
     assert!(code == Some(0) && said.contains("the server lists"), "{said}");
+    let (_folder, both) = file("[servers.x]\ncommand = \"x\"\n[tmux]\ntools = [\"nope\"]\n");
+    let output = std::process::Command::new(toolgate())
+        .args(["check", "--offline", "--audit", "off", "--config", &both])
+        .output();
+    let said = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(said.contains("`nope`, which is no tool"), "{said}");
     let (code, said) = run(&["why", "tmux/list_servers"]);
     assert!(code == Some(1) && said.contains("DENIES  inactive: tmux/list_servers"), "{said}");
     let (code, said) = run(&["why", "capture_pane"]);

@@ -89,14 +89,15 @@ impl Tmux {
 
     /// With the chain that the settings describe.
     pub fn governed(self, settings: Settings) -> Result<(Governed<Self>, Stack), StackError> {
-        self.governed_with(settings, Parts::default())
+        self.governed_with(settings, Parts::default(), "default")
     }
 
-    /// The same, with what the program gives the chain.
+    /// The same in this namespace, with what the program gives the chain.
     pub fn governed_with(
         mut self,
         settings: Settings,
         parts: Parts,
+        namespace: &str,
     ) -> Result<(Governed<Self>, Stack), StackError> {
         let settings = self.settle(settings).map_err(|error| StackError::Layer {
             layer: toolgate::middleware::filter::NAME,
@@ -110,7 +111,8 @@ impl Tmux {
         for collision in stack.overrides.learn(&listed) {
             tracing::error!("{collision}");
         }
-        let governed = Governed::new(self, stack.chain.clone()).server_name(NAME);
+        let governed =
+            Governed::new(self, stack.chain.clone()).server_name(NAME).namespace(namespace);
         let governed = governed.tier_rules(settings.tier_rules()).names(stack.overrides.clone());
         let tmux = governed.handler();
         let front =

@@ -1,6 +1,6 @@
 //! `toolgate tmux`
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::bail;
 use clap::Args;
@@ -131,6 +131,9 @@ impl TmuxCommand {
             return super::chain::print(&inspection(&self.overlay, &config, self.own.config())?);
         }
         let (tmux, settings) = server(&self.overlay, &config, self.own.config())?;
+        if std::io::stdin().is_terminal() {
+            super::wrap::explain();
+        }
         super::runtime().map(|runtime| {
             let served = runtime.block_on(serve(&self.overlay, &config, tmux, settings));
             // A read of a terminal that never ends must not keep us.
@@ -151,9 +154,8 @@ async fn serve(
     let (outlets, parts) =
         Outlets::open(store.as_deref(), trail.as_ref(), telemetry.as_ref(), &settings).await?;
     let listed = tmux.names().map(|name| ToolId::new(NAME, name)).collect();
-    let (governed, stack) = tmux.governed_with(settings, parts)?;
+    let (governed, stack) = tmux.governed_with(settings, parts, &overlay.namespace)?;
     outlets.meet(&overlay.namespace, &stack, listed).await;
-    let governed = governed.namespace(overlay.namespace.as_str());
     let ended = toolgate_tmux::serve_stdio(governed).await;
     outlets.close(&stack).await;
     Ok(ended?)
@@ -184,6 +186,12 @@ fn inspection(overlay: &Overlay, config: &Config, own: TmuxConfig) -> anyhow::Re
     options.telemetry = overlay.telemetry(config)?;
     let settings = tmux.settle(settings)?;
     Ok(Inspection::of_tools(&options, &settings, &tmux.definitions())?)
+}
+
+/// Refuses what the file says of this server, if it says something wrong.
+pub(crate) fn check(overlay: &Overlay, config: &Config) -> anyhow::Result<()> {
+    let is_said = config.tmux().is_some();
+    is_said.then(|| inspection(overlay, config, TmuxConfig::default())).transpose().map(drop)
 }
 
 /// The same for other commands: if this server is the one that is named, or the only one that the file has.

@@ -117,7 +117,9 @@ pub(crate) fn encoded(text: &str) -> String {
 
 /// Whether a failure says that something is not there.
 pub(crate) fn is_missing(failure: &Failure) -> bool {
-    failure.code() == Code::ToolFailed && failure.error_type().contains("NotFound")
+    let kind = failure.error_type();
+    failure.code() == Code::ToolFailed
+        && (kind.contains("NotFound") || kind == "TmuxServerNotRunning")
 }
 
 #[cfg(test)]
