@@ -271,11 +271,14 @@ pub struct NotServed(String);
 /// Serves one client over standard input and output, until it closes them.
 pub async fn serve_stdio(tmux: Governed<Tmux>) -> Result<(), NotServed> {
     let transport = rmcp::transport::io::stdio_pipes();
+    let shared = Arc::clone(&tmux.handler().shared);
     let served = match rmcp::ServiceExt::serve(tmux, transport).await {
         Ok(served) => served,
         // A client that goes without a word has not been failed.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(NotServed(error.to_string())),
     };
-    served.waiting().await.map(drop).map_err(|error| NotServed(error.to_string()))
+    let ended = served.waiting().await.map(drop).map_err(|error| NotServed(error.to_string()));
+    shared.engine.close().await;
+    ended
 }

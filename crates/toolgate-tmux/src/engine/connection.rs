@@ -101,7 +101,7 @@ impl Connection {
             return Err(TmuxError::NoBinary);
         };
         // Never killed: it ends by itself when its input does, as it also will if we are killed.
-        tokio::spawn(async move { child.wait().await });
+        program.clients.count(child);
         let shared = Arc::new(Shared::default());
         let (requests, queue) = mpsc::channel(QUEUE);
         let (news, mut attached) = broadcast::channel(NEWS);

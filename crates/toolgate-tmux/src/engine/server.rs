@@ -178,6 +178,11 @@ impl Server {
         Ok(self.link().await?.map(|link| Watch::over(link.connection)))
     }
 
+    /// Lets go of the connection.
+    pub(super) async fn close(&self) {
+        drop(self.links.lock().await.open.take());
+    }
+
     /// The connection, if there can be one, within the deadline.
     async fn link(&self) -> Result<Option<Link>, TmuxError> {
         timeout(self.patience, self.linked()).await.unwrap_or_else(|_| {

@@ -1,8 +1,12 @@
 //! The tmux program: how it is started, and one process for one list of commands.
 
-use std::{ffi::OsString, process::Stdio, time::Duration};
+use std::{ffi::OsString, process::Stdio, sync::Arc, time::Duration};
 
-use tokio::{process::Command as Process, time::timeout};
+use tokio::{
+    process::{Child, Command as Process},
+    sync::watch,
+    time::timeout,
+};
 
 use super::{command::Batch, error::TmuxError, socket::Socket};
 
@@ -11,6 +15,29 @@ use super::{command::Batch, error::TmuxError, socket::Socket};
 pub(crate) struct Program {
     pub(crate) binary: OsString,
     pub(crate) socket: Socket,
+    pub(crate) clients: Clients,
+}
+
+/// How many clients of ours are attached, or have not left yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clients(Arc<watch::Sender<usize>>);
+
+impl Clients {
+    /// Counts one more until its end.
+    pub(crate) fn count(&self, mut client: Child) {
+        self.0.send_modify(|count| *count += 1);
+        let clients = self.clone();
+        tokio::spawn(async move {
+            let _ = client.wait().await;
+            clients.0.send_modify(|count| *count -= 1);
+        });
+    }
+
+    /// Waits until all have left.
+    pub(crate) async fn all_left(&self) {
+        // It fails if this is gone, which it is not.
+        let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
+    }
 }
 
 impl Program {
