@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use toolgate::Failure;
 
 use super::{
-    read::read,
-    tail::Tails,
+    read::{checked, read},
+    tail::{self, Tails},
     uri::{Address, What},
 };
 use crate::{
@@ -25,43 +25,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often it is looked whether what was not there is there now.
 const LATER: Duration = Duration::from_secs(1);
 
-/// Says so whenever the resource changed, until nobody listens (`tell` gives `false`).
-pub(super) async fn follow<F, Told>(cx: Cx, address: Address, seen: Seen, tell: F)
-where
-    F: Fn() -> Told + Send,
-    Told: Future<Output = bool> + Send,
-{
-    let mut following = Following { cx, address, seen, next: Instant::now() };
-    loop {
-        // Opened before it is looked: what changes after the look wakes.
-        let place = following.place().await;
-        let watch = following.watch(place.as_deref()).await;
-        if !following.told_if_changed(false, &tell).await {
-            return;
-        }
-        let Some(watch) = watch else {
-            sleep(LATER).await;
-            continue;
-        };
-        if !following.until_gone(watch, place, &tell).await {
-            return;
-        }
-    }
-}
-
 /// What was last seen of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen(u64);
+struct Seen(u64);
 
 impl Seen {
-    /// As it is now.
-    pub(super) async fn now(cx: &Cx, address: &Address) -> Self {
-        Self::of(&look(cx, address).await)
-    }
-
-    fn of(text: &Result<String, Failure>) -> Self {
+    async fn now(cx: &Cx, address: &Address) -> Self {
         let mut hasher = DefaultHasher::new();
-        match text {
+        match look(cx, address).await {
             Ok(text) => text.hash(&mut hasher),
             Err(failure) => failure.message().hash(&mut hasher),
         }
@@ -73,11 +44,52 @@ impl Seen {
 pub(super) async fn look(cx: &Cx, address: &Address) -> Result<String, Failure> {
     match &address.what {
         What::Tail(id) => {
-            let what = What::Content(id.clone());
-            let content = Address { what, socket_name: address.socket_name.clone() };
-            read(cx, &content, &Tails::default()).await
+            let server = cx.server(address.socket_name.as_deref())?;
+            tail::stamp(&server, checked(id)?).await
         }
         _ => read(cx, address, &Tails::default()).await,
+    }
+}
+
+/// A resource that is watched.
+pub(super) struct Follower {
+    following: Following,
+    place: Option<String>,
+    watch: Option<Watch>,
+}
+
+impl Follower {
+    /// From now on: what changes after this is told.
+    pub(super) async fn new(cx: Cx, address: Address) -> Self {
+        let mut following = Following { cx, address, seen: Seen(0), next: Instant::now() };
+        // Opened before it is looked: what changes after the look wakes.
+        let place = following.place().await;
+        let watch = following.watch(place.as_deref()).await;
+        following.seen = Seen::now(&following.cx, &following.address).await;
+        Self { following, place, watch }
+    }
+
+    /// Says so whenever the resource changed, until nobody listens (`tell` gives `false`).
+    pub(super) async fn run<F, Told>(self, tell: F)
+    where
+        F: Fn() -> Told + Send,
+        Told: Future<Output = bool> + Send,
+    {
+        let Self { mut following, mut place, mut watch } = self;
+        loop {
+            if let Some(watch) = watch.take() {
+                if !following.until_gone(watch, place, &tell).await {
+                    return;
+                }
+            } else {
+                sleep(LATER).await;
+            }
+            place = following.place().await;
+            watch = following.watch(place.as_deref()).await;
+            if !following.told_if_changed(false, &tell).await {
+                return;
+            }
+        }
     }
 }
 

@@ -80,7 +80,7 @@ async fn windows(server: &Server, session: &str) -> Result<Vec<WindowInfo>, Fail
 }
 
 /// The id goes into a filter of tmux: it has to be one.
-fn checked(id: &str) -> Result<&str, Failure> {
+pub(super) fn checked(id: &str) -> Result<&str, Failure> {
     if is_id(id, '%') { Ok(id) } else { Err(crate::engine::not_found::pane(id)) }
 }
 

@@ -18,7 +18,7 @@ use toolgate::{Code, Failure, Ran};
 
 use super::{
     allowed,
-    follow::{Seen, follow, look},
+    follow::{Follower, look},
     read::stands_for,
     refused,
     uri::{Address, is_missing},
@@ -67,13 +67,13 @@ impl Subscriptions {
         }
         let room = self.room()?;
         allowed(cx, front, &address, || look(cx, &address)).await?;
-        let seen = Seen::now(cx, &address).await;
+        let follower = Follower::new(cx.clone(), address).await;
         let (peer, told) = (cx.request.peer.clone(), uri.to_owned());
         let tell = move || {
             let (peer, news) = (peer.clone(), ResourceUpdatedNotificationParam::new(&told));
             async move { peer.notify_resource_updated(news).await.is_ok() }
         };
-        let following = tokio::spawn(follow(cx.clone(), address, seen, tell)).abort_handle();
+        let following = tokio::spawn(follower.run(tell)).abort_handle();
         self.all().insert(uri.to_owned(), Open { following, _room: room });
         Ok(())
     }
@@ -117,15 +117,17 @@ impl Subscriptions {
             if looked.is_err_and(|failure| !is_missing(&failure)) {
                 continue;
             }
-            let seen = Seen::now(&cx, &address).await;
+            let follower = Follower::new(cx.clone(), address).await;
             let sink = context.sink().clone();
             let tell = move || {
                 let (sink, uri) = (sink.clone(), uri.clone());
                 async move { sink.notify_resource_updated(uri).await.is_ok() }
             };
-            let cx = cx.clone();
             following.spawn(async move {
-                follow(cx, address, seen, tell).await;
+                // The client was told that it is heard before it was: what changed meanwhile is in here.
+                if tell().await {
+                    follower.run(tell).await;
+                }
                 drop(room);
             });
         }

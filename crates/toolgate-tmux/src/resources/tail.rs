@@ -64,6 +64,14 @@ impl Tails {
     }
 }
 
+/// Something that is another one whenever the pane moved on, as far as tmux can tell.
+pub(super) async fn stamp(server: &Server, pane: &str) -> Result<String, Failure> {
+    let facts = Command::new("display-message").flag("-p").target(pane).argument(Screen::FACTS);
+    let capture = Command::new("capture-pane").flag("-p").target(pane);
+    let printed = server.run(Batch::read([facts, capture])).await?;
+    Ok(printed.into_iter().map(text).collect::<Vec<_>>().join("\n"))
+}
+
 impl Screen {
     const FACTS: &str = "#{history_size} #{history_limit} #{pane_height} #{pane_pid}";
 
