@@ -31,6 +31,8 @@ fn parsed(answer: &Value) -> Value {
     value
 }
 
+// Tests with subscriptions end with `finish`: tmux 3.3a may keep clients that are killed while it tells them something.
+
 fn is_news_of(uri: &str) -> impl Fn(&Value) -> bool {
     move |message| {
         message["method"] == "notifications/resources/updated" && message["params"]["uri"] == uri
@@ -242,6 +244,7 @@ fn subscriptions_are_few() {
     session.request("resources/unsubscribe", json!({ "uri": name(3) }));
     let room = session.request("resources/subscribe", json!({ "uri": name(64) }));
     assert_eq!(room["result"], json!({}), "{room}");
+    session.finish();
 }
 
 #[test]
@@ -289,6 +292,7 @@ fn a_tail_tells_what_is_new_once() {
     tmux.run(&["send-keys", "-R", "-t", "%0", ";", "clear-history", "-t", "%0"]);
     let cleared = read(&mut session, tail);
     assert!(contents(&cleared).1.starts_with("[... lines were missed"), "{cleared}");
+    session.finish();
 }
 
 #[test]
@@ -315,4 +319,5 @@ fn clients_of_2026_listen() {
     assert!(tmux.clients() >= 2, "one of them watches");
     session.notify("notifications/cancelled", json!({ "requestId": id }));
     tmux.until("no longer", |tmux| tmux.clients() <= 1);
+    session.finish();
 }
