@@ -39,7 +39,7 @@ pub(crate) struct Overlay {
 
     /// Allow tools up to this tier: readonly, mutating or destructive. Others are hidden and refused
     #[arg(long, value_name = "TIER", env = "TOOLGATE_SAFETY")]
-    safety: Option<Tier>,
+    pub(crate) safety: Option<Tier>,
 
     /// Have calls of tools of this tier and above confirmed: by the client's user, or with a token
     #[arg(long, value_name = "TIER", env = "TOOLGATE_CONFIRM")]
@@ -101,7 +101,8 @@ impl Overlay {
         Arc::new(move || overlay.settings().map_err(|error| error.to_string()))
     }
 
-    fn settings(&self) -> anyhow::Result<Settings> {
+    /// What the chain is set to.
+    pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
         let config = self.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
         let mut settings = config.settings(&self.namespace)?;
         if let Some(chain) = &self.chain {

@@ -48,7 +48,19 @@ impl<H: ServerHandler> Governed<H> {
             params.input_responses = None;
         }
 
-        let tool = self.tool(&params.name, &context).await;
+        let wire_name = params.name.clone();
+        let is_gone = match self.own_name(&wire_name) {
+            Some(own) if own != wire_name => {
+                params.name = own.into();
+                false
+            }
+            own => own.is_none(),
+        };
+        let tool = if is_gone {
+            self.unlisted(&wire_name)
+        } else {
+            self.tool(&params.name, &context).await
+        };
         let arguments = params.arguments.as_ref().map(Json::serialize).transpose();
         let arguments = arguments.map_err(|_| broken("the arguments have no JSON text"))?;
         let end = CallEnd {
@@ -58,8 +70,13 @@ impl<H: ServerHandler> Governed<H> {
             tool: tool.id().clone(),
             arguments: arguments.clone(),
             kept: Kept::new(),
+            is_gone,
         };
-        let run = self.chain.call(&mut cx, Call::new(tool, arguments), &end);
+        let mut call = Call::new(tool, arguments);
+        if wire_name != end.params.name {
+            call = call.with_wire_name(wire_name.as_ref());
+        }
+        let run = self.chain.call(&mut cx, call, &end);
         match caught(run).await {
             Ok(outcome) => end.reply(outcome),
             Err(Panicked) => Err(broken("a layer of the chain panicked")),
@@ -75,6 +92,8 @@ struct CallEnd<'a, H> {
     tool: ToolId,
     arguments: Option<Json>,
     kept: Kept<CallToolResponse>,
+    /// The name is that of a tool which has another one now, and means nothing any more.
+    is_gone: bool,
 }
 
 impl<H: ServerHandler> CallEnd<'_, H> {
@@ -104,6 +123,14 @@ impl<H: ServerHandler> CallEnd<'_, H> {
     }
 
     async fn run(&self, cx: &Context, call: &Call) -> Outcome {
+        if self.is_gone {
+            return Failure::new(
+                Code::UnknownTool,
+                format!("Unknown tool: '{}'", self.params.name),
+            )
+            .suggest("Call tools/list for the tools that there are.")
+            .into();
+        }
         let mut params = match self.params(cx, call) {
             Ok(params) => params,
             Err(failure) => return failure.into(),

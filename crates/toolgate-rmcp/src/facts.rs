@@ -109,8 +109,13 @@ impl<H: ServerHandler> Governed<H> {
         }
         match said {
             Some(published) => self.learn(&published),
-            None => Arc::new(Tool::unlisted(self.id(name), &self.rules)),
+            None => self.unlisted(name),
         }
+    }
+
+    /// A tool of which only the name is known.
+    pub(crate) fn unlisted(&self, name: &str) -> Arc<Tool> {
+        Arc::new(Tool::unlisted(self.id(name), &self.rules))
     }
 
     /// Whether the handler has no such tool, by its own list as it is now.

@@ -7,10 +7,13 @@ use rmcp::{
     model::{RequestId, RequestMetaObject},
     service::RequestContext,
 };
-use toolgate::{CallId, Chain, ClientInfo, Context, Control, Principal, Session, TierRules};
+use toolgate::{
+    CallId, Chain, ClientInfo, Context, Control, Principal, Session, TierRules,
+    middleware::overrides::{CurrentOverrides, Resolved},
+};
 use toolgate_wire::{Id, Json};
 
-use crate::{asking::asking, facts::Facts, trace, within::Within};
+use crate::{SideDoor, asking::asking, facts::Facts, trace, within::Within};
 
 type PrincipalOf = Box<dyn Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync>;
 
@@ -40,6 +43,7 @@ pub struct Governed<H> {
     pub(crate) server: Arc<str>,
     pub(crate) rules: TierRules,
     pub(crate) facts: Facts,
+    names: Option<CurrentOverrides>,
     session: Arc<Session>,
     principal_of: Option<PrincipalOf>,
 }
@@ -59,6 +63,7 @@ impl<H> Governed<H> {
             server: "main".into(),
             rules: TierRules::default(),
             facts: Facts::default(),
+            names: None,
             session: Arc::new(session),
             principal_of: None,
         }
@@ -111,6 +116,23 @@ impl<H> Governed<H> {
         self
     }
 
+    /// The names that tools have on the wire, where the chain gives them other ones: those of its
+    /// [`Stack`](toolgate::stack::Stack).
+    #[must_use]
+    pub fn names(mut self, names: CurrentOverrides) -> Self {
+        self.names = Some(names);
+        self
+    }
+
+    /// The handler's own name of the tool that a name on the wire means; `None` if it means none any more.
+    pub(crate) fn own_name(&self, wire_name: &str) -> Option<String> {
+        let Some(names) = &self.names else { return Some(wire_name.to_owned()) };
+        match names.get().resolve(&self.server, wire_name) {
+            Resolved::Tool(own) => Some(own.to_owned()),
+            Resolved::Gone => None,
+        }
+    }
+
     /// The handler inside.
     pub fn handler(&self) -> &H {
         &self.handler
@@ -127,22 +149,13 @@ impl<H> Governed<H> {
             Some(of) => self.session_with(of(context)),
             None => Arc::clone(&self.session),
         };
-        let client = context.client_info().map(|info| {
-            let version = Some(info.version).filter(|version| !version.is_empty());
-            Arc::new(ClientInfo { name: info.name, version })
-        });
-        let cx = Context::new(session)
-            .with_client(client)
-            .with_request_id(Some(wire_id(&context.id)))
-            .with_control(control(&context.meta))
-            .with_cancel(context.ct.clone());
-        let cx = match (self.chain.asks(), context.extensions.get::<Within>()) {
-            (false, None) => cx,
-            (true, None) => cx.with_asking(asking(context)),
-            (false, Some(within)) => within.apply(cx),
-            (true, Some(within)) => within.apply(cx).with_asking(Within::asking(asking(context))),
-        };
-        if self.chain.follows_traces() { cx.with_ingress(trace::ingress(context)) } else { cx }
+        surroundings(&self.chain, session, context)
+    }
+
+    /// A way into the chain for what is no call. It belongs to this connection, and to whoever it is set to
+    /// belong to; [`principal_of`](Self::principal_of) is not asked.
+    pub fn side_door(&self) -> SideDoor {
+        SideDoor::new(self.chain.clone(), Arc::clone(&self.session))
     }
 
     /// What the chain is told where there is no request: whoever asks is nobody in particular.
@@ -156,6 +169,30 @@ impl<H> Governed<H> {
     fn session_with(&self, principal: Principal) -> Arc<Session> {
         Arc::new(Session { principal, ..Session::clone(&self.session) })
     }
+}
+
+/// What a chain is told of a request in a session.
+pub(crate) fn surroundings(
+    chain: &Chain,
+    session: Arc<Session>,
+    context: &RequestContext<RoleServer>,
+) -> Context {
+    let client = context.client_info().map(|info| {
+        let version = Some(info.version).filter(|version| !version.is_empty());
+        Arc::new(ClientInfo { name: info.name, version })
+    });
+    let cx = Context::new(session)
+        .with_client(client)
+        .with_request_id(Some(wire_id(&context.id)))
+        .with_control(control(&context.meta))
+        .with_cancel(context.ct.clone());
+    let cx = match (chain.asks(), context.extensions.get::<Within>()) {
+        (false, None) => cx,
+        (true, None) => cx.with_asking(asking(context)),
+        (false, Some(within)) => within.apply(cx),
+        (true, Some(within)) => within.apply(cx).with_asking(Within::asking(asking(context))),
+    };
+    if chain.follows_traces() { cx.with_ingress(trace::ingress(context)) } else { cx }
 }
 
 fn control(meta: &RequestMetaObject) -> Control {

@@ -9,6 +9,7 @@ mod kept;
 mod list;
 mod raise;
 mod request;
+mod side_door;
 mod trace;
 mod unwind;
 mod wire;
@@ -16,3 +17,4 @@ mod within;
 
 pub use governed::Governed;
 pub use raise::raise;
+pub use side_door::SideDoor;

@@ -74,6 +74,12 @@ impl Guard {
         Some(here && own == pane)
     }
 
+    /// The pane that we run in and the name of its socket, as the environment tells.
+    pub(crate) fn own_pane(&self) -> Option<(&str, Option<&str>)> {
+        let name = |socket| Path::new(socket).file_name().and_then(|name| name.to_str());
+        Some((self.pane.as_deref()?, self.socket.as_deref().and_then(name)))
+    }
+
     /// Whether we run inside of this server, or may do so.
     fn is_inside(&self, server: &Server, identity: &Identity) -> bool {
         match &self.ancestry {

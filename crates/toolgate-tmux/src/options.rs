@@ -4,7 +4,10 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use toolgate::Tier;
 
-use crate::engine::{PATIENCE, Socket};
+use crate::{
+    engine::{PATIENCE, Socket},
+    toolsets::Choice,
+};
 
 /// What the server is set to.
 #[derive(Clone, Debug)]
@@ -25,6 +28,10 @@ pub struct Options {
     pub pipe_roots: Vec<PathBuf>,
     /// Whether secrets on screens are masked.
     pub mask: bool,
+    /// Whether prompts are tools, too: for clients that have none.
+    pub prompts_as_tools: bool,
+    /// Which tools there are.
+    pub choice: Choice,
 }
 
 impl Default for Options {
@@ -38,6 +45,8 @@ impl Default for Options {
             suppress_history: true,
             pipe_roots: Vec::new(),
             mask: false,
+            prompts_as_tools: false,
+            choice: Choice::default(),
         }
     }
 }

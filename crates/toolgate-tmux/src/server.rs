@@ -8,27 +8,35 @@ use std::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+        GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+        SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
     },
-    service::RequestContext,
+    service::{RequestContext, SubscriptionContext},
 };
 use toolgate::{
-    Code, Failure, Ran,
+    Code, Failure, Ran, Tier, ToolId,
     settings::{Settings, ToolSettings},
-    stack::{self, Stack, StackError},
+    stack::{self, Parts, Stack, StackError},
 };
 use toolgate_rmcp::{Governed, raise};
 
 use crate::{
     buffers::Buffers,
     call::{Cx, Shared},
+    complete,
     engine::{self, Engine},
+    front::Front,
     guard::Guard,
+    instructions::instructions,
     options::Options,
-    programs,
+    programs, prompts,
+    resources::{self, Resources, Subscriptions},
     tool::Tool,
     tools,
+    toolsets::{NoSuchTool, selector},
 };
 
 /// The server's half of the identity of its tools.
@@ -39,6 +47,9 @@ pub const NAME: &str = "tmux";
 pub struct Tmux {
     shared: Arc<Shared>,
     tools: Arc<[Tool]>,
+    resources: Arc<Resources>,
+    /// The chain around this, and the tier that it allows.
+    front: Arc<OnceLock<(Front, Option<Tier>)>>,
 }
 
 impl Tmux {
@@ -48,27 +59,75 @@ impl Tmux {
         let engine = Engine::new(&options.binary, options.patience);
         let (guard, buffers) = (Guard::of_this_process(), Buffers::default());
         let shared = Shared { engine, guard, options, buffers, door: OnceLock::new() };
-        Self { shared: Arc::new(shared), tools: tools::all().into() }
+        let mut tools = tools::all();
+        if shared.options.prompts_as_tools {
+            tools.extend(prompts::tools());
+        }
+        let (resources, front) = (Arc::default(), Arc::default());
+        Self { shared: Arc::new(shared), tools: tools.into(), resources, front }
     }
 
-    /// With the chain that the settings describe. The tools' tiers are those of the table, unless the settings
-    /// name a tool.
-    pub fn governed(
-        self,
-        mut settings: Settings,
-    ) -> Result<(Arc<Governed<Self>>, Stack), StackError> {
+    /// The settings as they are for this server: the tools' tiers are those of the table, unless the settings name
+    /// a tool; what is not chosen is switched off.
+    pub fn settle(&self, mut settings: Settings) -> Result<Settings, NoSuchTool> {
+        self.shared.options.choice.apply(&self.tools, &mut settings)?;
         let tier = |tool: &Tool| {
-            let selector = format!("{NAME}/{}", tool.name()).parse().ok()?;
-            Some((selector, ToolSettings { tier: Some(tool.tier()), ..ToolSettings::default() }))
+            let tier = Some(tool.tier());
+            Some((selector(tool)?, ToolSettings { tier, ..ToolSettings::default() }))
         };
         settings.tools.extend(self.tools.iter().filter_map(tier));
         settings.validate.get_or_insert_default().input_schema = true;
-        let stack = stack::build(&settings)?;
-        let (shared, rules) = (Arc::clone(&self.shared), settings.tier_rules());
-        let governed = Governed::new(self, stack.chain.clone());
-        let governed = Arc::new(governed.server_name(NAME).tier_rules(rules.clone()));
+        Ok(settings)
+    }
+
+    /// The names of all tools.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.tools.iter().map(Tool::name)
+    }
+
+    /// The tools as they are published.
+    #[must_use]
+    pub fn definitions(&self) -> Vec<serde_json::Value> {
+        let published = self.tools.iter().map(Tool::published);
+        published.filter_map(|tool| serde_json::to_value(tool).ok()).collect()
+    }
+
+    /// With the chain that the settings describe.
+    pub fn governed(self, settings: Settings) -> Result<(Arc<Governed<Self>>, Stack), StackError> {
+        self.governed_with(settings, Parts::default(), "default")
+    }
+
+    /// The same in this namespace, with what the program gives the chain.
+    pub fn governed_with(
+        mut self,
+        settings: Settings,
+        parts: Parts,
+        namespace: &str,
+    ) -> Result<(Arc<Governed<Self>>, Stack), StackError> {
+        let settings = self.settle(settings).map_err(|error| StackError::Layer {
+            layer: toolgate::middleware::filter::NAME,
+            why: error.to_string(),
+        })?;
+        if let (Some(shared), Some(tier)) = (Arc::get_mut(&mut self.shared), settings.safety) {
+            shared.options.safety = tier;
+        }
+        let stack = stack::build_with(&settings, parts)?;
+        let listed: Vec<ToolId> = self.names().map(|name| ToolId::new(NAME, name)).collect();
+        for collision in stack.overrides.learn(&listed) {
+            tracing::error!("{collision}");
+        }
+        let governed =
+            Governed::new(self, stack.chain.clone()).server_name(NAME).namespace(namespace);
+        let (shared, rules) = (Arc::clone(&governed.handler().shared), settings.tier_rules());
+        let governed = governed.tier_rules(rules.clone()).names(stack.overrides.clone());
+        let governed = Arc::new(governed);
         // Calls that are parts of a call come in by the same door.
         let _ = shared.door.set((Arc::downgrade(&governed), rules));
+        let tmux = governed.handler();
+        let front =
+            Front::new(governed.side_door(), settings.tier_rules(), Arc::clone(&tmux.tools));
+        // Set once: this is the only chain around it.
+        let _ = tmux.front.set((front, settings.safety));
         Ok((governed, stack))
     }
 
@@ -80,6 +139,14 @@ impl Tmux {
     /// Takes back what is ours in tmux.
     async fn end(&self) {
         self.shared.buffers.clear(&self.shared.engine).await;
+    }
+
+    fn front(&self) -> &Front {
+        &self.front.get_or_init(Default::default).0
+    }
+
+    fn cx(&self, request: RequestContext<RoleServer>) -> Cx {
+        Cx { shared: Arc::clone(&self.shared), request }
     }
 
     async fn run(
@@ -108,11 +175,12 @@ impl Tmux {
 
 impl ServerHandler for Tmux {
     fn get_info(&self) -> ServerConfig {
-        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        let can = ServerCapabilities::builder().enable_completions().enable_prompts();
+        let can = can.enable_resources().enable_resources_subscribe().enable_tools().build();
+        let mut info = ServerConfig::new(can);
         info.server_info = Implementation::new(NAME, env!("CARGO_PKG_VERSION"));
-        let instructions = "tmux sessions, windows and panes. Ids are exact: sessions $1, windows @1, panes %1; \
-             prefer them to names. list_* tools tell what there is, capture_pane what is on a screen.";
-        info.instructions = Some(instructions.to_owned());
+        let safety = self.front.get().and_then(|(_, safety)| *safety);
+        info.instructions = Some(instructions(&self.shared, safety));
         info
     }
 
@@ -129,8 +197,91 @@ impl ServerHandler for Tmux {
         params: CallToolRequestParams,
         request: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let cx = Cx { shared: Arc::clone(&self.shared), request: request.clone() };
+        let cx = self.cx(request.clone());
         self.run(params, cx).await.map_err(|failure| raise(&request, failure))
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        request: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let cx = self.cx(request);
+        let list = resources::list(&cx, self.front()).await;
+        list.map_err(|failure| raise(&cx.request, failure))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resources::templates())
+    }
+
+    async fn read_resource(
+        &self,
+        params: ReadResourceRequestParams,
+        request: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.resources.read(&self.cx(request), self.front(), params.uri).await
+    }
+
+    async fn subscribe(
+        &self,
+        params: SubscribeRequestParams,
+        request: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let cx = self.cx(request);
+        self.resources.subscriptions.open(cx, self.front(), params.uri).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        params: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.resources.subscriptions.close(&params.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(Subscriptions::accepted(self.front(), requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let cx = self.cx(context.request_context().clone());
+        self.resources.subscriptions.listen(cx, self.front(), context).await;
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(prompts::list())
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        Ok(prompts::get(&params.name, params.arguments.as_ref())?.into())
+    }
+
+    async fn complete(
+        &self,
+        params: CompleteRequestParams,
+        request: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let cx = self.cx(request);
+        let complete = complete::complete(&cx, self.front(), params).await;
+        complete.map_err(|failure| raise(&cx.request, failure))
     }
 }
 

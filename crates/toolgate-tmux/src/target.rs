@@ -125,7 +125,7 @@ impl PaneArgs {
 }
 
 /// Whether a text is an id of this kind: `%`, `@` or `$`, then digits.
-fn is_id(text: &str, sigil: char) -> bool {
+pub(crate) fn is_id(text: &str, sigil: char) -> bool {
     text.strip_prefix(sigil).is_some_and(|digits| {
         !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
     })

@@ -40,6 +40,7 @@ const LIBTMUX: &[Place] = &[
     ("audit", "denials are recorded; a retried call is recorded once"),
     ("audit-trail", SHARED),
     ("overrides", SHARED),
+    ("validate", SHARED),
     ("filter", SHARED),
     ("flags", SHARED),
     ("policy", SHARED),

@@ -17,6 +17,9 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let config = self.overlay.read()?;
+        if let Some(inspection) = super::tmux::inspected(&self.overlay, &config)? {
+            return print(&inspection);
+        }
         let mut options = without_server(&self.overlay);
         options.store = self.overlay.store(&config);
         options.trail = config.trail(&self.overlay.namespace)?;

@@ -33,6 +33,7 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        super::tmux::check(&self.overlay, &self.overlay.read()?)?;
         let inspection = if self.offline {
             let mut options = super::chain::without_server(&self.overlay);
             options.telemetry = self.overlay.telemetry(&self.overlay.read()?)?;

@@ -40,6 +40,11 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 /// Looks at the server that the config or the command line names, or at the settings alone.
 pub(crate) fn inspect(overlay: &Overlay, command: &[OsString]) -> anyhow::Result<Inspection> {
     let config = overlay.read()?;
+    if command.is_empty()
+        && let Some(inspection) = tmux::inspected(overlay, &config)?
+    {
+        return Ok(inspection);
+    }
     let mut options = chain::without_server(overlay);
     options.store = overlay.store(&config);
     options.telemetry = overlay.telemetry(&config)?;

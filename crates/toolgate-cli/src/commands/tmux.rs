@@ -1,87 +1,220 @@
 //! `toolgate tmux`
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
 
+use anyhow::bail;
 use clap::Args;
-use toolgate::{Tier, middleware::audit::Target, settings::Settings};
-use toolgate_tmux::{Options, Tmux, engine::Socket};
+use toolgate::{Tier, ToolId, settings::Settings};
+use toolgate_gateway::{
+    config::Config,
+    wrap::{Inspection, Options as Inspected, Outlets},
+};
+use toolgate_tmux::{NAME, Options, Tmux, TmuxConfig, Toolset, Variables, config::check_wait};
 
-use crate::overlay::state_folder;
+use crate::overlay::Overlay;
 
 /// Give an agent a terminal: a governed tmux server, over stdio
 ///
-/// Speaks MCP over stdio and asks tmux over one connection. Names, arguments and results of the tools are those of
-/// libtmux-mcp, and so are the variables. Tools above the safety tier are hidden and refused; what would end the
-/// pane that this runs in is refused; every call is recorded.
+/// Speaks MCP over stdio and asks tmux over one connection. It has all tools of libtmux-mcp, with their names,
+/// arguments and results, its resources, prompts and variables, and takes its place as it is.
 ///
-/// Thirteen of its tools are here so far: sessions, the windows of a session, capture and keys.
+/// Tools above the safety tier are hidden and refused; what would end the pane that this runs in is refused; every
+/// call, and every resource that is read, passes the chain and is recorded in a private audit file. The chain is that
+/// of `toolgate wrap`, set by the same file and the same options; the table [tmux] of the file is this server's own.
+///
+/// What is said on the command line goes over the variables, these over the file.
 #[derive(Debug, Args)]
-#[command(after_help = "Example, in the config of an MCP client:\n  \
-    { \"mcpServers\": { \"tmux\": { \"command\": \"toolgate\", \"args\": [\"tmux\", \"--safety\", \"readonly\"] } } }")]
+#[command(after_help = HELP)]
+#[command(mut_arg("server", |server| server.hide(true)))]
+#[command(mut_arg("safety", |safety| safety.help(
+    "Allow tools up to this tier: readonly, mutating or destructive. Others are hidden and refused \
+     [default: mutating, or what the toolsets need] [env: LIBTMUX_SAFETY]"
+)))]
 pub(crate) struct TmuxCommand {
-    /// Allow tools up to this tier: readonly, mutating or destructive. Others are hidden and refused
-    #[arg(long, value_name = "TIER", env = "LIBTMUX_SAFETY", default_value = "mutating")]
-    safety: Tier,
+    #[command(flatten)]
+    own: Own,
 
-    /// The tmux server of calls that name none, by the name of its socket, as tmux -L [env: `LIBTMUX_SOCKET`]
-    #[arg(long, value_name = "NAME", conflicts_with = "socket_path")]
+    #[command(flatten, next_help_heading = "The chain around it")]
+    overlay: Overlay,
+
+    /// Print the chain that every call passes, outermost first, and end
+    #[arg(long, help_heading = "The chain around it")]
+    print_chain: bool,
+}
+
+const HELP: &str = "\
+Examples, in the config of an MCP client:
+  { \"mcpServers\": { \"tmux\": { \"command\": \"toolgate\", \"args\": [\"tmux\"] } } }
+
+  Look, and touch nothing:       toolgate tmux --safety readonly
+  Ask the user before killing:   toolgate tmux --safety destructive --confirm destructive
+  Look and arrange, run nothing: toolgate tmux --toolsets inspect,manage
+  As libtmux-mcp, in its order:  toolgate tmux --chain libtmux
+  With a file:                   toolgate tmux --config toolgate.toml
+
+Variables of libtmux-mcp that mean the same here:
+  LIBTMUX_SAFETY, LIBTMUX_TOOLSETS, LIBTMUX_TOOLS, LIBTMUX_EXCLUDE_TOOLS,
+  LIBTMUX_SOCKET, LIBTMUX_SOCKET_PATH, LIBTMUX_TMUX_BIN,
+  LIBTMUX_SUPPRESS_HISTORY (0 or 1), LIBTMUX_MCP_WAIT_MAX_SECONDS (1 to 120),
+  LIBTMUX_MCP_PROMPTS_AS_TOOLS (0 or 1)
+Where a tier and toolsets are set, both must allow. A value that means nothing refuses to start.";
+
+/// What is this server's own: `[tmux]` on the command line.
+#[derive(Debug, Args)]
+struct Own {
+    /// The tmux server of calls that name none, by the name of its socket, as tmux -L
+    #[arg(long, value_name = "NAME", conflicts_with = "socket_path", help_heading = "Which tmux")]
     socket_name: Option<String>,
 
-    /// The same by the path of its socket, as tmux -S [env: `LIBTMUX_SOCKET_PATH`]
-    #[arg(long, value_name = "PATH")]
+    /// The same by the path of its socket, as tmux -S
+    #[arg(long, value_name = "PATH", help_heading = "Which tmux")]
     socket_path: Option<PathBuf>,
 
-    /// The tmux program
-    #[arg(long, value_name = "PROGRAM", env = "LIBTMUX_TMUX_BIN", default_value = "tmux")]
-    tmux_bin: OsString,
+    /// The tmux program [default: tmux]
+    #[arg(long, value_name = "PROGRAM", help_heading = "Which tmux")]
+    tmux_bin: Option<PathBuf>,
 
-    /// How long tmux may take to answer
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = toolgate::duration::parse)]
-    deadline: Duration,
+    /// How long tmux may take to answer [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = toolgate::duration::parse, help_heading = "Which tmux")]
+    deadline: Option<Duration>,
+
+    /// Only these groups of tools: inspect, manage, execute, teardown
+    #[arg(long, value_name = "SET,…", value_delimiter = ',', num_args = 0.., help_heading = "Which tools")]
+    toolsets: Option<Vec<Toolset>>,
+
+    /// These tools too, by name
+    #[arg(long, value_name = "TOOL,…", value_delimiter = ',', help_heading = "Which tools")]
+    tools: Option<Vec<String>>,
+
+    /// Not these tools, whatever else is said
+    #[arg(long, value_name = "TOOL,…", value_delimiter = ',', help_heading = "Which tools")]
+    exclude_tools: Option<Vec<String>>,
+
+    /// Offer prompts as tools, too: for clients that have no prompts
+    #[arg(long, help_heading = "Which tools")]
+    prompts_as_tools: bool,
 
     /// A folder in which `pipe_pane` may write; give it again for more. Without one it writes nowhere
-    #[arg(long = "pipe-root", value_name = "FOLDER")]
+    #[arg(long = "pipe-root", value_name = "FOLDER", help_heading = "Which tools")]
     pipe_roots: Vec<PathBuf>,
 
-    /// Where the audit goes: a file, `stderr` or `off` [default: toolgate/audit.jsonl in the state folder]
-    #[arg(long, value_name = "FILE", env = "TOOLGATE_AUDIT")]
-    audit: Option<String>,
+    /// The longest that a tool waits for a program, from 1s to 120s [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = wait, help_heading = "Which tools")]
+    wait_max: Option<Duration>,
+}
+
+fn wait(text: &str) -> Result<Duration, String> {
+    let wait = toolgate::duration::parse(text).map_err(|error| error.to_string())?;
+    check_wait(wait)
+}
+
+impl Own {
+    fn config(&self) -> TmuxConfig {
+        TmuxConfig {
+            socket_name: self.socket_name.clone(),
+            socket_path: self.socket_path.clone(),
+            bin: self.tmux_bin.clone(),
+            deadline: self.deadline,
+            toolsets: self.toolsets.clone(),
+            tools: self.tools.clone(),
+            exclude_tools: self.exclude_tools.clone(),
+            prompts_as_tools: self.prompts_as_tools.then_some(true),
+            wait_max: self.wait_max,
+            pipe_roots: (!self.pipe_roots.is_empty()).then(|| self.pipe_roots.clone()),
+            ..TmuxConfig::default()
+        }
+    }
 }
 
 impl TmuxCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let mut settings = Settings { safety: Some(self.safety), ..Settings::default() };
-        settings.audit.file = match &self.audit {
-            Some(target) => Target::from(target.as_str()),
-            None => Target::File(state_folder()?.join("audit.jsonl")),
-        };
-        let socket = socket(self.socket_name, self.socket_path);
-        let options = Options {
-            binary: self.tmux_bin,
-            socket,
-            patience: self.deadline,
-            safety: self.safety,
-            pipe_roots: self.pipe_roots,
-            ..Options::default()
-        };
-        let (tmux, stack) = Tmux::new(options).governed(settings)?;
-        let runtime = super::runtime()?;
-        let ended = runtime.block_on(toolgate_tmux::serve_stdio(tmux));
-        if let Some(audit) = &stack.audit {
-            audit.close(Duration::from_secs(1));
+        if self.overlay.server.is_some() {
+            bail!("`--server` names a server to wrap; toolgate tmux is one itself");
         }
-        // A read of a terminal that never ends must not keep us.
-        runtime.shutdown_background();
-        ended?;
-        Ok(ExitCode::SUCCESS)
+        let config = self.overlay.read()?;
+        if self.print_chain {
+            return super::chain::print(&inspection(&self.overlay, &config, self.own.config())?);
+        }
+        let (tmux, settings) = server(&self.overlay, &config, self.own.config())?;
+        if std::io::stdin().is_terminal() {
+            super::wrap::explain();
+        }
+        super::runtime().map(|runtime| {
+            let served = runtime.block_on(serve(&self.overlay, &config, tmux, settings));
+            // A read of a terminal that never ends must not keep us.
+            runtime.shutdown_background();
+            served.map(|()| ExitCode::SUCCESS)
+        })?
     }
 }
 
-/// The command line wins over the environment, and there the path over the name, as in libtmux-mcp.
-fn socket(name: Option<String>, path: Option<PathBuf>) -> Socket {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let given = path.map(Socket::Path).or_else(|| name.map(Socket::Name));
-    let path = || Some(Socket::Path(variable("LIBTMUX_SOCKET_PATH")?.into()));
-    let name = || Some(Socket::Name(variable("LIBTMUX_SOCKET")?.to_string_lossy().into_owned()));
-    given.or_else(path).or_else(name).unwrap_or_else(Socket::ambient)
+async fn serve(
+    overlay: &Overlay,
+    config: &Config,
+    tmux: Tmux,
+    settings: Settings,
+) -> anyhow::Result<()> {
+    let (store, trail) = (overlay.store(config), config.trail(&overlay.namespace)?);
+    let telemetry = overlay.telemetry(config)?;
+    let (outlets, parts) =
+        Outlets::open(store.as_deref(), trail.as_ref(), telemetry.as_ref(), &settings).await?;
+    let listed = tmux.names().map(|name| ToolId::new(NAME, name)).collect();
+    let (governed, stack) = tmux.governed_with(settings, parts, &overlay.namespace)?;
+    outlets.meet(&overlay.namespace, &stack, listed).await;
+    let ended = toolgate_tmux::serve_stdio(governed).await;
+    outlets.close(&stack).await;
+    Ok(ended?)
+}
+
+/// The server and what its chain is set to, by command line, variables and file.
+fn server(overlay: &Overlay, config: &Config, own: TmuxConfig) -> anyhow::Result<(Tmux, Settings)> {
+    let variables = Variables::read()?;
+    for warning in &variables.warnings {
+        tracing::warn!("{warning}");
+    }
+    let mut settings = overlay.settings()?;
+    // A preset would fill one in; here what the toolsets need comes first.
+    let said = overlay.tier(variables.safety);
+    settings.safety = said.or(config.says_safety(&overlay.namespace)?);
+    let file = config.tmux().unwrap_or_default();
+    let options = Options::from(own.over(variables.config).over(file));
+    Ok((Tmux::new(options), settings))
+}
+
+/// The chain and the tools as they would be.
+fn inspection(overlay: &Overlay, config: &Config, own: TmuxConfig) -> anyhow::Result<Inspection> {
+    let (tmux, settings) = server(overlay, config, own)?;
+    let mut options: Inspected = super::chain::without_server(overlay);
+    NAME.clone_into(&mut options.name);
+    options.store = overlay.store(config);
+    options.trail = config.trail(&overlay.namespace)?;
+    options.telemetry = overlay.telemetry(config)?;
+    let settings = tmux.settle(settings)?;
+    Ok(Inspection::of_tools(&options, &settings, &tmux.definitions())?)
+}
+
+/// Refuses what the file says of this server, if it says something wrong.
+pub(crate) fn check(overlay: &Overlay, config: &Config) -> anyhow::Result<()> {
+    let is_said = config.tmux().is_some();
+    is_said.then(|| inspection(overlay, config, TmuxConfig::default())).transpose().map(drop)
+}
+
+/// The same for other commands: if this server is the one that is named, or the only one that the file has.
+pub(crate) fn inspected(overlay: &Overlay, config: &Config) -> anyhow::Result<Option<Inspection>> {
+    let is_meant = match overlay.server.as_deref() {
+        Some(name) => name == NAME && !config.servers().contains_key(NAME),
+        None => config.tmux().is_some() && config.servers().is_empty(),
+    };
+    is_meant.then(|| inspection(overlay, config, TmuxConfig::default())).transpose()
+}
+
+impl Overlay {
+    /// The tier that was asked for: by the command line, else by variables, of which the stricter one holds.
+    fn tier(&self, libtmux: Option<Tier>) -> Option<Tier> {
+        let variable = std::env::var("TOOLGATE_SAFETY").ok().and_then(|value| value.parse().ok());
+        match (self.safety, libtmux) {
+            (Some(own), Some(libtmux)) if self.safety == variable => Some(own.min(libtmux)),
+            (own, libtmux) => own.or(libtmux),
+        }
+    }
 }

@@ -105,7 +105,7 @@ impl Wrap {
 
 /// Tells a person who runs it by hand what it waits for.
 #[expect(clippy::print_stderr, reason = "a word to the person at the terminal")]
-fn explain() {
+pub(crate) fn explain() {
     let words: Vec<String> = std::env::args().skip(1).map(|word| format!("{word:?}")).collect();
     eprintln!(
         "toolgate: waiting for an MCP client on standard input. To use it, put this into your \

@@ -64,14 +64,25 @@ impl Tmux {
 
     /// `toolgate tmux` for this server, with something done to the environment first.
     pub fn serve_in(&self, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Session {
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(toolgate());
-        command.args(["tmux", "--audit"]).arg(folder.path().join("audit.jsonl")).args(options);
-        command.env_remove("TMUX").env_remove("TMUX_PANE").env("LIBTMUX_SOCKET", &self.name);
-        prepare(&mut command);
-        let mut session = Session::spawn(command, folder);
+        let mut session = self.spawn(options, prepare);
         session.initialize();
         session
+    }
+
+    /// The same without a hello: clients of 2026-07-28 say none.
+    pub fn serve_silently(&self, options: &[&str]) -> Session {
+        self.spawn(options, |_| {})
+    }
+
+    /// The same, with something done to the environment first.
+    pub fn spawn(&self, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Session {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(toolgate());
+        command.arg("tmux").args(options);
+        command.arg("--audit").arg(folder.path().join("audit.jsonl"));
+        command.env_remove("TMUX").env_remove("TMUX_PANE").env("LIBTMUX_SOCKET", &self.name);
+        prepare(&mut command);
+        Session::spawn(command, folder)
     }
 
     /// Waits until something holds. tmux has no event for what a shell does.

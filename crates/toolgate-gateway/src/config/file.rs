@@ -24,6 +24,8 @@ use toolgate::{
     settings::{Annotations, ChainOrder, LimitsConfig, Switch},
 };
 
+use toolgate_tmux::TmuxConfig;
+
 use super::{Text, servers::ServerConfig};
 use crate::{outbound::trail::TrailConfig, telemetry::TelemetryConfig};
 
@@ -103,6 +105,8 @@ with_layers! {
         /// Policies, by a name of your own. One holds where a namespace or a principal is bound to it, or
         /// where a request names it in `_meta.policyId`.
         policies: BTreeMap<String, PolicyConfig>,
+        /// The server of `toolgate tmux`.
+        tmux: Option<TmuxConfig>,
     }
 }
 

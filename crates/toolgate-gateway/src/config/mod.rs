@@ -19,10 +19,11 @@ pub use reference::reference;
 pub use servers::ServerConfig;
 pub use text::Text;
 use toolgate::{
-    Selector,
+    Selector, Tier,
     middleware::{audit::Target, scopes::Granted},
     settings::Settings,
 };
+use toolgate_tmux::TmuxConfig;
 
 pub use crate::{
     outbound::trail::TrailConfig,
@@ -120,6 +121,21 @@ impl Config {
             names.insert(0, crate::wrap::NAMESPACE);
         }
         names
+    }
+
+    /// `[tmux]`, if the file has it.
+    #[must_use]
+    pub fn tmux(&self) -> Option<TmuxConfig> {
+        let mut tmux = self.file.tmux.clone()?;
+        if let Some(folder) = self.path.parent() {
+            tmux.anchor(folder);
+        }
+        Some(tmux)
+    }
+
+    /// The tier that the file itself allows in a namespace.
+    pub fn says_safety(&self, namespace: &str) -> Result<Option<Tier>, ConfigError> {
+        Ok(self.namespace(namespace)?.safety)
     }
 
     /// Where the call log is kept, if the file says.

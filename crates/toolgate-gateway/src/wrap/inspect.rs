@@ -74,6 +74,25 @@ impl Inspection {
         Ok(Self { governance, session, tools })
     }
 
+    /// Judges tools that no server has to be asked for, by settings that are settled.
+    pub fn of_tools(
+        options: &Options,
+        settings: &Settings,
+        definitions: &[serde_json::Value],
+    ) -> Result<Self, WrapError> {
+        let log = options.store.as_ref().map(|_| memory::log_to_nowhere(settings)).transpose()?;
+        let trail = options.trail.as_ref().map(|_| memory::log_to_nowhere(settings)).transpose()?;
+        let parts = Parts { log, trail, telemetry: silent(options)?, ..Parts::default() };
+        let hub = super::hub_for(options, settings, Memory::default(), parts)?;
+        let (governance, session) = (hub.governance(), Arc::clone(&hub.session));
+        governance.tools.list(definitions);
+        governance.settle_names();
+        let mut tools = governance.tools.all();
+        tools.sort_by(|a, b| a.id().name().cmp(b.id().name()));
+        governance.stack.parts().known.set(tools.iter().map(|tool| tool.id().clone()).collect());
+        Ok(Self { governance, session, tools })
+    }
+
     /// The id of the server.
     #[must_use]
     pub fn server(&self) -> &str {

@@ -10,8 +10,11 @@ use toolgate::{
 };
 use toolgate_store::{Drain, Retention, Store};
 
-use super::{Options, WrapError};
-use crate::outbound::{audit_store::AuditStore, trail::Trail};
+use super::WrapError;
+use crate::outbound::{
+    audit_store::AuditStore,
+    trail::{Trail, TrailConfig},
+};
 
 /// How long the store may take to write what is left at the end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,13 +35,14 @@ impl Memory {
     /// Opens the store and the way to the endpoint, as far as there are such; gives what the chain needs
     /// of them.
     pub(crate) async fn open(
-        options: &Options,
+        store: Option<&str>,
+        trail: Option<&TrailConfig>,
         settings: &Settings,
     ) -> Result<(Self, Parts), WrapError> {
         let mut memory = Self::default();
         let mut parts = Parts::default();
         let redactor = || Redactor::new(&settings.redact).map_err(|error| failed(&error));
-        match &options.store {
+        match store {
             Some(url) => {
                 let store = toolgate_store::open(url).await.map_err(|error| failed(&error))?;
                 let config = settings.log.clone().unwrap_or_default();
@@ -53,7 +57,7 @@ impl Memory {
             }
             None => needs_no_store(settings)?,
         }
-        if let Some(config) = &options.trail {
+        if let Some(config) = trail {
             let (sink, trail) = Trail::start(config, redactor()?).map_err(WrapError::Settings)?;
             memory.trail = Some(trail);
             parts.trail = Some(sink);

@@ -10,6 +10,7 @@ mod hub;
 mod inspect;
 mod life;
 mod memory;
+mod outlets;
 mod pending;
 mod questions;
 mod reload;
@@ -26,6 +27,7 @@ use governance::Governance;
 use hub::Hub;
 pub use inspect::Inspection;
 use memory::Memory;
+pub use outlets::Outlets;
 use toolgate::{
     Principal, Session,
     settings::Settings,
@@ -34,7 +36,7 @@ use toolgate::{
 
 use crate::{
     outbound::{child::ServerCommand, trail::TrailConfig},
-    telemetry::{self, Exporters, TelemetryConfig},
+    telemetry::{Exporters, TelemetryConfig},
 };
 
 /// The id of a wrapped server that no config names: its tools are `main/NAME`.
@@ -119,17 +121,13 @@ impl Wrap {
     /// Opens the store and builds the chain; refuses what does not fit together.
     pub async fn new(options: Options) -> Result<Self, WrapError> {
         let settings = (options.settings)().map_err(WrapError::Settings)?;
-        let (memory, mut parts) = Memory::open(&options, &settings).await?;
-        let mut exporters = None;
-        if let Some(config) = &options.telemetry {
-            let started = telemetry::start(config, &settings.audit).map_err(WrapError::Settings)?;
-            let (instruments, output) = started.0;
-            parts.telemetry = Some(instruments);
-            parts.audit_outputs.extend(output);
-            exporters = started.1;
-        } else if settings.audit.otlp {
-            return Err(WrapError::Settings(telemetry::NO_COLLECTOR.to_owned()));
-        }
+        let (Outlets { memory, exporters }, parts) = Outlets::open(
+            options.store.as_deref(),
+            options.trail.as_ref(),
+            options.telemetry.as_ref(),
+            &settings,
+        )
+        .await?;
         let hub = Arc::new(hub_for(&options, &settings, memory, parts)?);
         Ok(Self { options, hub, exporters })
     }
@@ -138,21 +136,9 @@ impl Wrap {
     pub async fn run(self) -> u8 {
         let code = life::run(&self.hub, &self.options).await;
         let governance = self.hub.governance();
-        // Before the memory, which some of its records go to.
-        if let Some(audit) = &governance.stack.audit {
-            // Blocks, but nothing else runs any more.
-            audit.close(Duration::from_secs(5));
-            let lost = audit.counts().lost();
-            if lost > 0 {
-                tracing::error!(lost, "audit records were lost");
-            }
-        }
-        if let Some(memory) = self.hub.take_memory() {
-            memory.close(governance.stack.parts()).await;
-        }
-        if let Some(exporters) = self.exporters {
-            exporters.finish(Duration::from_secs(5));
-        }
+        let outlets = self.hub.take_memory();
+        let outlets = Outlets { memory: outlets.unwrap_or_default(), exporters: self.exporters };
+        outlets.close(&governance.stack).await;
         code
     }
 }

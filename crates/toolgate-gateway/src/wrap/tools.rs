@@ -116,6 +116,12 @@ impl Tools {
         known.asked = Some(Instant::now());
     }
 
+    /// The same, by definitions that are here already.
+    pub(crate) fn list(&self, definitions: &[serde_json::Value]) {
+        let tools = definitions.iter().filter_map(|entry| self.tool(&Json::value(entry)));
+        self.replace(&[tools.collect()]);
+    }
+
     /// Notes that the server was asked in vain.
     pub(crate) fn asked_in_vain(&self) {
         self.known.write().unwrap_or_else(PoisonError::into_inner).asked = Some(Instant::now());

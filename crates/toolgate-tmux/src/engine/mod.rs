@@ -13,6 +13,7 @@ mod socket;
 mod spawn;
 mod typed;
 mod waiter;
+mod wake;
 mod watch;
 
 use std::{
@@ -32,7 +33,7 @@ pub(crate) use server::text;
 pub use server::{Identity, Server};
 pub use socket::{Socket, folder, listens};
 pub use waiter::{Signal, Waiting};
-pub use watch::{Wake, Watch};
+pub use wake::{Wake, Watch};
 
 /// How long tmux may take to answer.
 pub const PATIENCE: Duration = Duration::from_secs(5);

@@ -36,6 +36,8 @@ pub(crate) enum News {
     },
     /// A window closed, or its panes changed.
     Windows,
+    /// A session, a window or a client came, went or got another name.
+    Things,
     /// The client is now attached to this session.
     Attached {
         /// The session's id, as `$1`.
@@ -135,6 +137,15 @@ fn news(line: &[u8]) -> Option<News> {
         b"window-close" | b"unlinked-window-close" | b"layout-change" | b"window-pane-changed" => {
             News::Windows
         }
+        b"sessions-changed"
+        | b"session-renamed"
+        | b"session-window-changed"
+        | b"window-add"
+        | b"window-renamed"
+        | b"unlinked-window-add"
+        | b"unlinked-window-renamed"
+        | b"client-session-changed"
+        | b"client-detached" => News::Things,
         b"exit" => News::Exit,
         _ => News::Other,
     })

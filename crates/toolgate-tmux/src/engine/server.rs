@@ -14,7 +14,8 @@ use super::{
     spawn::Program,
     typed::Typed,
     waiter::{Waiters, Waiting},
-    watch::{Watch, Watching},
+    wake::Watch,
+    watch::Watching,
 };
 
 /// A client that takes no part in sizes, and gets no output.
@@ -225,6 +226,12 @@ impl Server {
     /// While somebody watches, a second client is attached to the session; it is gone with the last watcher.
     pub async fn watch(&self, session: &str, pane: &str) -> Result<Watch, TmuxError> {
         self.watching.watch(&self.program, session, pane, self.patience).await
+    }
+
+    /// News of what comes, goes and changes in all sessions, over the connection that is there anyway; `None` if
+    /// there is no server or no session. Layouts are told of those windows only that its session has.
+    pub async fn watch_all(&self) -> Result<Option<Watch>, TmuxError> {
+        Ok(self.link().await?.map(|link| Watch::over(link.connection)))
     }
 
     /// The lines that were typed into a pane over this connection a moment ago, and may not have been echoed yet.

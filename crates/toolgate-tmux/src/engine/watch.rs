@@ -17,10 +17,6 @@ use std::{
 
 use tokio::{
     runtime::Handle,
-    sync::broadcast::{
-        Receiver,
-        error::{RecvError, TryRecvError},
-    },
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -30,9 +26,9 @@ use super::{
     command::{Batch, Command},
     connection::Connection,
     error::TmuxError,
-    parse::News,
     parting::{self, Boxed, Leave},
     spawn::Program,
+    wake::Watch,
 };
 
 /// A client stays for so long after its last watcher: waits that follow each other attach once.
@@ -203,9 +199,10 @@ impl Watching {
             sent: false,
         })??;
         client.watchers.fetch_add(1, SeqCst);
-        let (news, clients) = (client.connection.news(), Arc::clone(&self.clients));
-        let watch = Watch { news, pane: pane.into(), client, clients };
-        watch.client.listen(pane, patience).await?;
+        let clients = Arc::clone(&self.clients);
+        // Before the pane is let go on, so that nothing of it is missed.
+        let watch = Watch::through(Watcher { client: Arc::clone(&client), clients }, pane);
+        client.listen(pane, patience).await?;
         Ok(watch)
     }
 
@@ -230,90 +227,30 @@ impl Watching {
     }
 }
 
-/// News of one pane, as long as it is held.
+/// One who watches through a client. The client may go a while after the last one.
 #[derive(Debug)]
-pub struct Watch {
-    news: Receiver<News>,
-    pane: Arc<str>,
+pub(super) struct Watcher {
     client: Arc<Client>,
     clients: Arc<Clients>,
 }
 
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.client.watchers.fetch_sub(1, SeqCst);
-        Arc::clone(&self.clients).linger(Arc::clone(&self.client));
-    }
-}
-
-/// Why a watcher wakes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wake {
-    /// The pane's program wrote these bytes.
-    Output(Arc<[u8]>),
-    /// Something about the pane or the windows changed: look at it again.
-    Changed,
-    /// News was missed: look at it again.
-    Missed,
-    /// tmux let go: the session or the server ended.
-    Gone,
-}
-
-impl Watch {
-    /// Waits for the next news of the pane. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Wake {
-        loop {
-            let news = match self.news.try_recv() {
-                Err(TryRecvError::Empty) if self.is_gone() => return Wake::Gone,
-                Err(TryRecvError::Empty) => self.news.recv().await,
-                Err(TryRecvError::Closed) => Err(RecvError::Closed),
-                Err(TryRecvError::Lagged(count)) => Err(RecvError::Lagged(count)),
-                Ok(news) => Ok(news),
-            };
-            match news {
-                Ok(News::Output { pane, bytes }) if pane == self.pane => {
-                    return Wake::Output(bytes);
-                }
-                Ok(News::Mode { pane }) if pane == self.pane => return Wake::Changed,
-                Ok(News::Paused { pane }) if pane == self.pane => {
-                    self.go_on();
-                    return Wake::Missed;
-                }
-                Ok(News::Windows) => return Wake::Changed,
-                Ok(News::Exit) | Err(RecvError::Closed) => return Wake::Gone,
-                Err(RecvError::Lagged(_)) => {
-                    self.go_on();
-                    return Wake::Missed;
-                }
-                Ok(_) => {}
-            }
-        }
+impl Watcher {
+    pub(super) fn connection(&self) -> &Connection {
+        &self.client.connection
     }
 
     /// Output was dropped, since it was read too slowly: more may come.
-    fn go_on(&self) {
+    pub(super) fn go_on(&self, pane: &Arc<str>) {
         if let Ok(runtime) = Handle::try_current() {
-            let (client, pane) = (Arc::clone(&self.client), Arc::clone(&self.pane));
+            let (client, pane) = (Arc::clone(&self.client), Arc::clone(pane));
             runtime.spawn(async move { client.listen(&pane, PATIENCE).await });
         }
     }
+}
 
-    /// Forgets the news so far: for whoever looks at the pane itself right after this.
-    pub fn forget(&mut self) {
-        loop {
-            match self.news.try_recv() {
-                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
-                Ok(News::Paused { pane }) if pane == self.pane => self.go_on(),
-                // A pause may be among them; to go on does no harm.
-                Err(TryRecvError::Lagged(_)) => self.go_on(),
-                Ok(_) => {}
-            }
-        }
-    }
-
-    /// Whether tmux let go, so that no more news will come.
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        self.client.connection.is_closed()
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.client.watchers.fetch_sub(1, SeqCst);
+        Arc::clone(&self.clients).linger(Arc::clone(&self.client));
     }
 }

@@ -1,0 +1,106 @@
+//! A side door into the chain: for what a handler does that is no call, and tells or does the same as one.
+
+use std::{fmt, future::Future, sync::Arc};
+
+use rmcp::{RoleServer, service::RequestContext};
+use toolgate::{
+    Answer, Boxed, Call, Chain, Code, Context, Endpoint, Failure, Listing, Outcome, Request,
+    Session, Tool, ToolList, ToolResult,
+};
+use toolgate_wire::Json;
+
+use crate::{
+    governed::surroundings,
+    request::{off_path, refused},
+};
+
+/// Runs things as calls of the tools that they stand for, so that every layer judges, bounds, cleans and records
+/// them like those. Reading a resource is one.
+#[derive(Clone)]
+pub struct SideDoor {
+    chain: Chain,
+    session: Arc<Session>,
+}
+
+impl SideDoor {
+    pub(crate) fn new(chain: Chain, session: Arc<Session>) -> Self {
+        Self { chain, session }
+    }
+
+    /// Runs `run` as a call of `tool`, and gives the text that is left of what it gave.
+    pub async fn run<F, Fut>(
+        &self,
+        tool: Arc<Tool>,
+        arguments: Option<Json>,
+        request: &RequestContext<RoleServer>,
+        run: F,
+    ) -> Result<String, Failure>
+    where
+        F: Fn() -> Fut + Send + Sync,
+        Fut: Future<Output = Result<String, Failure>> + Send,
+    {
+        let mut cx = surroundings(&self.chain, Arc::clone(&self.session), request);
+        let end = End { run };
+        text(&self.chain.call(&mut cx, Call::new(tool, arguments), &end).await)
+    }
+
+    /// Whether a call would pass, by what is known before it is made. Nothing is recorded.
+    #[must_use]
+    pub fn allows(&self, tool: Arc<Tool>, arguments: Option<Json>) -> bool {
+        let cx = Context::new(Arc::clone(&self.session));
+        let verdicts = self.chain.explain(&cx, &Call::new(tool, arguments));
+        verdicts.iter().all(|(_, verdict)| verdict.as_ref().is_none_or(|verdict| verdict.allowed))
+    }
+}
+
+impl fmt::Debug for SideDoor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SideDoor").field("chain", &self.chain).finish_non_exhaustive()
+    }
+}
+
+/// The text of an outcome. Layers may have shortened or cleaned it.
+fn text(outcome: &Outcome) -> Result<String, Failure> {
+    if let Some(failure) = outcome.failure() {
+        return Err(failure.clone());
+    }
+    let result = outcome.result().and_then(|result| Some((result, result.json().to_value().ok()?)));
+    let Some((result, json)) = result else {
+        return Err(Failure::internal("a layer made an outcome without an answer"));
+    };
+    match json.pointer("/content/0/text").and_then(|text| text.as_str()) {
+        Some(text) if result.is_error() => Err(Failure::tool("ToolError", text)),
+        Some(text) => Ok(text.to_owned()),
+        // Whoever has to be asked first can be asked in a call alone.
+        None => Err(Failure::new(Code::Refused, "this needs an answer that only a call can get")
+            .suggest("Call the tool instead.")),
+    }
+}
+
+/// Where it ends.
+struct End<F> {
+    run: F,
+}
+
+impl<F, Fut> Endpoint for End<F>
+where
+    F: Fn() -> Fut + Send + Sync,
+    Fut: Future<Output = Result<String, Failure>> + Send,
+{
+    fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
+        Box::pin(async {
+            match (self.run)().await {
+                Ok(text) => ToolResult::text(&text).into(),
+                Err(failure) => failure.into(),
+            }
+        })
+    }
+
+    fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
+        Box::pin(async { Err(off_path("tools/call", "tools/list")) })
+    }
+
+    fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
+        Box::pin(async move { refused(&off_path("tools/call", &request.method)) })
+    }
+}

@@ -1,0 +1,137 @@
+//! What the server is set to, by the file, the environment and the command line.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use toolgate::duration;
+
+use crate::{
+    engine::Socket,
+    options::Options,
+    toolsets::{Choice, Toolset},
+};
+
+/// `[tmux]`: the server of `toolgate tmux`. Command line and environment go over it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TmuxConfig {
+    /// The tmux server of calls that name none, by the name of its socket, as `tmux -L`.
+    pub socket_name: Option<String>,
+    /// The same by the path of its socket, as `tmux -S`; wins over the name.
+    pub socket_path: Option<PathBuf>,
+    /// The tmux program; `tmux` if not set.
+    pub bin: Option<PathBuf>,
+    /// How long tmux may take to answer; `5s` if not set.
+    #[serde(deserialize_with = "time")]
+    #[schemars(with = "Option<String>")]
+    pub deadline: Option<Duration>,
+    /// The longest that a tool waits for a program, from `1s` to `120s`; `30s` if not set.
+    #[serde(deserialize_with = "wait")]
+    #[schemars(with = "Option<String>")]
+    pub wait_max: Option<Duration>,
+    /// Whether `run_command` keeps out of the shell's history if its caller says nothing; `true` if not set.
+    pub suppress_history: Option<bool>,
+    /// Whether prompts are tools, too (`list_prompts`, `get_prompt`): for clients that have no prompts.
+    pub prompts_as_tools: Option<bool>,
+    /// The groups of tools that there are; all if not set.
+    pub toolsets: Option<Vec<Toolset>>,
+    /// Single tools that there are, too.
+    pub tools: Option<Vec<String>>,
+    /// Single tools that there are not, whatever else is said.
+    pub exclude_tools: Option<Vec<String>>,
+    /// The folders in which `pipe_pane` may write.
+    pub pipe_roots: Option<Vec<PathBuf>>,
+    /// What is done to captured text.
+    pub capture: CaptureConfig,
+}
+
+/// `[tmux.capture]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CaptureConfig {
+    /// Whether secrets on screens are masked.
+    pub mask: Option<bool>,
+}
+
+/// From one second to two minutes.
+const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(2)];
+
+/// Whether a tool may be allowed to wait so long.
+pub fn check_wait(wait: Duration) -> Result<Duration, String> {
+    let [least, most] = WAITS;
+    if (least..=most).contains(&wait) {
+        return Ok(wait);
+    }
+    Err(format!("`{}` is too short or too long: write 1s to 120s", duration::format(wait)))
+}
+
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    duration::deserialize(deserializer).map(Some)
+}
+
+fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let wait = duration::deserialize(deserializer)?;
+    check_wait(wait).map(Some).map_err(serde::de::Error::custom)
+}
+
+impl TmuxConfig {
+    /// These, and those of `under` where these say nothing.
+    #[must_use]
+    pub fn over(self, under: Self) -> Self {
+        // The socket is one thing, however it is named.
+        let says_socket = self.socket_name.is_some() || self.socket_path.is_some();
+        let (name, path) = (self.socket_name, self.socket_path);
+        let (socket_name, socket_path) =
+            if says_socket { (name, path) } else { (under.socket_name, under.socket_path) };
+        Self {
+            socket_name,
+            socket_path,
+            bin: self.bin.or(under.bin),
+            deadline: self.deadline.or(under.deadline),
+            wait_max: self.wait_max.or(under.wait_max),
+            suppress_history: self.suppress_history.or(under.suppress_history),
+            prompts_as_tools: self.prompts_as_tools.or(under.prompts_as_tools),
+            toolsets: self.toolsets.or(under.toolsets),
+            tools: self.tools.or(under.tools),
+            exclude_tools: self.exclude_tools.or(under.exclude_tools),
+            pipe_roots: self.pipe_roots.or(under.pipe_roots),
+            capture: CaptureConfig { mask: self.capture.mask.or(under.capture.mask) },
+        }
+    }
+
+    /// Paths in a file are meant from where the file is. A program without a slash is looked for in `PATH`.
+    pub fn anchor(&mut self, folder: &Path) {
+        let bin = self.bin.iter_mut().filter(|bin| bin.components().count() > 1);
+        let paths = self.socket_path.iter_mut().chain(bin);
+        for path in paths.chain(self.pipe_roots.iter_mut().flatten()) {
+            *path = folder.join(&*path);
+        }
+    }
+}
+
+impl From<TmuxConfig> for Options {
+    fn from(config: TmuxConfig) -> Self {
+        let usual = Self::default();
+        let name = config.socket_name.map(Socket::Name);
+        Self {
+            binary: config.bin.map_or(usual.binary, Into::into),
+            socket: config.socket_path.map(Socket::Path).or(name).unwrap_or(usual.socket),
+            patience: config.deadline.unwrap_or(usual.patience),
+            wait_max: config.wait_max.unwrap_or(usual.wait_max),
+            suppress_history: config.suppress_history.unwrap_or(usual.suppress_history),
+            pipe_roots: config.pipe_roots.unwrap_or(usual.pipe_roots),
+            mask: config.capture.mask.unwrap_or(usual.mask),
+            prompts_as_tools: config.prompts_as_tools.unwrap_or(usual.prompts_as_tools),
+            choice: Choice {
+                toolsets: config.toolsets,
+                tools: config.tools.unwrap_or_default(),
+                exclude: config.exclude_tools.unwrap_or_default(),
+            },
+            ..usual
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Telling a client that a resource changed: woken by tmux, never by a clock while tmux is there.
+
+use std::{
+    future::{Future, ready},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep, sleep_until};
+use toolgate::Failure;
+
+use super::{
+    read::{checked, read},
+    tail::{self, Tails},
+    uri::{Address, What},
+};
+use crate::{
+    call::Cx,
+    engine::{Kind, Wake, Watch},
+    target::{self, is_id},
+};
+
+/// At most ten a second; what changes meanwhile is told afterwards.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often it is looked whether what was not there is there now.
+const LATER: Duration = Duration::from_secs(1);
+
+/// What was last seen of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen(u64);
+
+impl Seen {
+    async fn now(cx: &Cx, address: &Address) -> Self {
+        let mut hasher = DefaultHasher::new();
+        match look(cx, address).await {
+            Ok(text) => text.hash(&mut hasher),
+            Err(failure) => failure.message().hash(&mut hasher),
+        }
+        Self(hasher.finish())
+    }
+}
+
+/// Reads it without moving on: what is new in a pane stays new until the client reads it.
+pub(super) async fn look(cx: &Cx, address: &Address) -> Result<String, Failure> {
+    match &address.what {
+        What::Tail(id) => {
+            let server = cx.server(address.socket_name.as_deref())?;
+            tail::stamp(&server, checked(id)?).await
+        }
+        _ => read(cx, address, &Tails::default()).await,
+    }
+}
+
+/// A resource that is watched.
+pub(super) struct Follower {
+    following: Following,
+    place: Option<String>,
+    watch: Option<Watch>,
+}
+
+impl Follower {
+    /// From now on: what changes after this is told.
+    pub(super) async fn new(cx: Cx, address: Address) -> Self {
+        let mut following = Following { cx, address, seen: Seen(0), next: Instant::now() };
+        // Opened before it is looked: what changes after the look wakes.
+        let place = following.place().await;
+        let watch = following.watch(place.as_deref()).await;
+        following.seen = Seen::now(&following.cx, &following.address).await;
+        Self { following, place, watch }
+    }
+
+    /// Says so whenever the resource changed, until nobody listens (`tell` gives `false`).
+    pub(super) async fn run<F, Told>(self, tell: F)
+    where
+        F: Fn() -> Told + Send,
+        Told: Future<Output = bool> + Send,
+    {
+        let Self { mut following, mut place, mut watch } = self;
+        loop {
+            if let Some(watch) = watch.take() {
+                if !following.until_gone(watch, place, &tell).await {
+                    return;
+                }
+            } else {
+                sleep(LATER).await;
+            }
+            place = following.place().await;
+            watch = following.watch(place.as_deref()).await;
+            if !following.told_if_changed(false, &tell).await {
+                return;
+            }
+        }
+    }
+}
+
+struct Following {
+    cx: Cx,
+    address: Address,
+    seen: Seen,
+    /// When it may next be told.
+    next: Instant,
+}
+
+impl Following {
+    /// The session whose news has to be heard; `None` where it is not there.
+    async fn place(&self) -> Option<String> {
+        let server = self.cx.server(self.address.socket_name.as_deref()).ok()?;
+        let row = match &self.address.what {
+            What::Session(name) | What::Windows(name) | What::Window(name, _) => {
+                target::session(&server, None, Some(name), target::SESSION).await.ok()?
+            }
+            What::Pane(id) | What::Content(id) | What::Tail(id) if is_id(id, '%') => {
+                server.list(Kind::Pane(id), &["pane_id", "session_id"]).await.ok()?.pop()?
+            }
+            _ => return None,
+        };
+        Some(row.text("session_id"))
+    }
+
+    async fn watch(&self, place: Option<&str>) -> Option<Watch> {
+        let server = self.cx.server(self.address.socket_name.as_deref()).ok()?;
+        match (&self.address.what, place) {
+            (What::Sessions, _) => server.watch_all().await.ok()?,
+            (What::Pane(id) | What::Content(id) | What::Tail(id), Some(session)) => {
+                server.watch(session, id).await.ok()
+            }
+            (_, Some(session)) => server.watch(session, "").await.ok(),
+            (_, None) => None,
+        }
+    }
+
+    /// Tells what is told until tmux lets go, or what is watched is elsewhere. `false` if nobody listens.
+    async fn until_gone<F, Told>(
+        &mut self,
+        mut watch: Watch,
+        place: Option<String>,
+        tell: &F,
+    ) -> bool
+    where
+        F: Fn() -> Told + Send,
+        Told: Future<Output = bool> + Send,
+    {
+        loop {
+            let first = watch.next_of_all().await;
+            sleep_until(self.next).await;
+            let woken = Woken::with(&first).and_all_that_waits(&mut watch).await;
+            if woken.gone {
+                return true;
+            }
+            if !self.told_if_changed(woken.output, tell).await {
+                return false;
+            }
+            if woken.changed && place.is_some() && self.place().await != place {
+                return true;
+            }
+        }
+    }
+
+    async fn told_if_changed<F, Told>(&mut self, output: bool, tell: &F) -> bool
+    where
+        F: Fn() -> Told + Send,
+        Told: Future<Output = bool> + Send,
+    {
+        let now = Seen::now(&self.cx, &self.address).await;
+        // A screen may look the same though something was written: for a tail that is news.
+        let is_news = output && matches!(self.address.what, What::Tail(_));
+        if now == self.seen && !is_news {
+            return true;
+        }
+        self.seen = now;
+        self.next = Instant::now() + PAUSE;
+        tell().await
+    }
+}
+
+#[derive(Default)]
+struct Woken {
+    output: bool,
+    changed: bool,
+    gone: bool,
+}
+
+impl Woken {
+    fn with(wake: &Wake) -> Self {
+        let mut woken = Self::default();
+        woken.add(wake);
+        woken
+    }
+
+    fn add(&mut self, wake: &Wake) {
+        match wake {
+            Wake::Output(_) => self.output = true,
+            Wake::Changed => self.changed = true,
+            Wake::Missed => (self.output, self.changed) = (true, true),
+            Wake::Gone => self.gone = true,
+        }
+    }
+
+    async fn and_all_that_waits(mut self, watch: &mut Watch) -> Self {
+        while !self.gone {
+            tokio::select! {
+                biased;
+                wake = watch.next_of_all() => self.add(&wake),
+                () = ready(()) => break,
+            }
+        }
+        self
+    }
+}

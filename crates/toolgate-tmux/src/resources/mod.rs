@@ -1,0 +1,192 @@
+//! What can be read without a tool: sessions, windows, panes and their screens, and news of them.
+//!
+//! A resource is read as a call of the tool that tells the same, through the same chain: who may not call that may
+//! not read this, and both are recorded.
+
+mod follow;
+mod read;
+mod subscriptions;
+mod tail;
+mod uri;
+
+use std::sync::Arc;
+
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        ListResourceTemplatesResult, ListResourcesResult, ReadResourceResponse, ReadResourceResult,
+        Resource, ResourceContents, ResourceTemplate,
+    },
+    service::RequestContext,
+};
+use serde_json::json;
+use toolgate::Failure;
+use toolgate_rmcp::raise;
+
+use crate::{
+    call::Cx,
+    engine::{Kind, TmuxError},
+    front::Front,
+};
+pub(crate) use subscriptions::Subscriptions;
+use tail::Tails;
+pub(crate) use uri::is_missing;
+use uri::{Address, encoded};
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
+
+/// URI, name, title, kind and description.
+const TEMPLATES: [[&str; 5]; 7] = [
+    ["tmux://sessions{?socket_name}", "get_sessions", "All Sessions", JSON, "All sessions."],
+    [
+        "tmux://sessions/{session_name}{?socket_name}",
+        "get_session",
+        "Session Detail",
+        JSON,
+        "A session and its windows.",
+    ],
+    [
+        "tmux://sessions/{session_name}/windows{?socket_name}",
+        "get_session_windows",
+        "Session Windows",
+        JSON,
+        "The windows of a session.",
+    ],
+    [
+        "tmux://sessions/{session_name}/windows/{window_index}{?socket_name}",
+        "get_window",
+        "Window Detail",
+        JSON,
+        "A window and its panes.",
+    ],
+    [
+        "tmux://panes/{pane_id}{?socket_name}",
+        "get_pane",
+        "Pane Detail",
+        JSON,
+        "A pane: size, process, title. The id is %250 for %0.",
+    ],
+    [
+        "tmux://panes/{pane_id}/content{?socket_name}",
+        "get_pane_content",
+        "Pane Content",
+        TEXT,
+        "What is on a pane's screen.",
+    ],
+    [
+        "tmux://panes/{pane_id}/tail{?socket_name}",
+        "get_pane_tail",
+        "Pane Tail",
+        TEXT,
+        "What is new in a pane since you last read this. Subscribe to it to be told when.",
+    ],
+];
+
+/// The most resources that are listed.
+const LISTED: usize = 200;
+
+/// What of resources belongs to one client.
+#[derive(Debug, Default)]
+pub(crate) struct Resources {
+    tails: Arc<Tails>,
+    pub(crate) subscriptions: Subscriptions,
+}
+
+/// The URIs that there are.
+pub(crate) fn templates() -> ListResourceTemplatesResult {
+    let template = |[uri, name, title, kind, about]: [&str; 5]| {
+        ResourceTemplate::new(uri, name)
+            .with_title(title)
+            .with_mime_type(kind)
+            .with_description(about)
+    };
+    ListResourceTemplatesResult::with_all_items(TEMPLATES.map(template).into())
+}
+
+/// What is there now: the sessions, and the screen of each pane. Nothing where there is no server.
+pub(crate) async fn list(cx: &Cx, front: &Front) -> Result<ListResourcesResult, Failure> {
+    let nothing = json!({});
+    if !front.allows("list_sessions", &nothing) || !front.allows("list_panes", &nothing) {
+        return Ok(ListResourcesResult::default());
+    }
+    let server = cx.server(None)?;
+    let fields = &["session_name", "window_index", "window_name", "pane_id", "pane_index"];
+    let rows = match server.list(Kind::Panes(None), fields).await {
+        Err(TmuxError::NoServer) => Vec::new(),
+        rows => rows?,
+    };
+    let mut names: Vec<String> = rows.iter().map(|row| row.text("session_name")).collect();
+    names.dedup();
+    let session = |name: &String| {
+        Resource::new(format!("tmux://sessions/{}", encoded(name)), name.as_str())
+            .with_mime_type(JSON)
+            .with_description("A session and its windows.")
+    };
+    let pane = |row: &crate::engine::Row| {
+        let [id, session, index, window] =
+            ["pane_id", "session_name", "window_index", "window_name"].map(|field| row.text(field));
+        Resource::new(format!("tmux://panes/{}/content", encoded(&id)), id.as_str())
+            .with_title(format!("{id} in {session}:{index} {window}"))
+            .with_mime_type(TEXT)
+            .with_description("What is on the pane's screen.")
+    };
+    let all = names.iter().map(session).chain(rows.iter().map(pane)).take(LISTED);
+    Ok(ListResourcesResult::with_all_items(all.collect()))
+}
+
+impl Resources {
+    /// Reads one.
+    pub(crate) async fn read(
+        &self,
+        cx: &Cx,
+        front: &Front,
+        uri: String,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let text = async {
+            let address = Address::parse(&uri)?;
+            let run = || read::read(cx, &address, &self.tails);
+            let text = allowed(cx, front, &address, run).await?;
+            Ok((text, address))
+        };
+        let (text, address) = text.await.map_err(|failure| refused(&cx.request, failure, &uri))?;
+        let kind = if address.is_text() { TEXT } else { JSON };
+        let contents = ResourceContents::text(text, uri).with_mime_type(kind);
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+}
+
+impl Address {
+    fn is_text(&self) -> bool {
+        matches!(self.what, uri::What::Content(_) | uri::What::Tail(_))
+    }
+}
+
+/// Runs it as a call of the tool that the resource stands for. Where it tells what several do, all must be allowed.
+async fn allowed<F, Fut>(
+    cx: &Cx,
+    front: &Front,
+    address: &Address,
+    run: F,
+) -> Result<String, Failure>
+where
+    F: Fn() -> Fut + Send + Sync,
+    Fut: Future<Output = Result<String, Failure>> + Send,
+{
+    let (tools, arguments) = read::stands_for(address);
+    let mut tools = tools.iter();
+    let Some(first) = tools.next() else { return run().await };
+    // The first of these that is denied says so, by a call that never runs.
+    let denied = tools.find(|tool| !front.allows(tool, &arguments));
+    front.run(denied.unwrap_or(first), &arguments, &cx.request, run).await
+}
+
+/// The error of a request: what is not there has a number of its own.
+fn refused(request: &RequestContext<RoleServer>, failure: Failure, uri: &str) -> ErrorData {
+    if !is_missing(&failure) {
+        return raise(request, failure);
+    }
+    let next = failure.suggestion().unwrap_or_default();
+    let data = json!({"uri": uri, "error_type": failure.error_type(), "suggestion": next});
+    ErrorData::resource_not_found(format!("{}\n{next}", failure.message()), Some(data))
+}

@@ -1,0 +1,181 @@
+//! What is new in a pane since this client last looked.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use toolgate::Failure;
+
+use crate::engine::{Batch, Command, Server, Socket, TmuxError, text};
+
+/// How far back a pane's history is looked at.
+const ROWS: usize = 20_000;
+/// How many rows are remembered to find the place again.
+const REMEMBERED: usize = 20;
+/// How many panes are remembered; a client that reads more of them starts anew.
+const PANES: usize = 256;
+
+/// Said where it cannot be told what is new.
+const LOST: &str = "[... lines were missed, or the screen was cleared; this is the screen ...]";
+
+/// How far a client has read, pane by pane.
+#[derive(Debug, Default)]
+pub(super) struct Tails(Mutex<HashMap<(Socket, String), Place>>);
+
+/// The last row that was read. Its text may grow later: it is then read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    pid: String,
+    /// Its number, from the first row of the history.
+    row: usize,
+    /// Its text, and before it those of the rows above.
+    rows: Vec<String>,
+}
+
+/// A pane's rows as they are now, history and screen.
+#[derive(Debug)]
+struct Screen {
+    pid: String,
+    /// How many rows of the history were left out before the first one here.
+    skipped: usize,
+    /// Whether tmux may have thrown old rows away since the last look: numbers then mean nothing.
+    trimmed: bool,
+    /// The first row that is on the screen, in `rows`.
+    top: usize,
+    rows: Vec<String>,
+}
+
+impl Tails {
+    /// What is new; at first, the screen.
+    pub(super) async fn read(&self, server: &Server, pane: &str) -> Result<String, Failure> {
+        let now = Screen::of(server, pane).await?;
+        let key = (server.socket().clone(), pane.to_owned());
+        let mut places = self.places();
+        if places.len() >= PANES && !places.contains_key(&key) {
+            places.clear();
+        }
+        let before = places.insert(key, now.place());
+        Ok(now.since(before.as_ref()))
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<(Socket, String), Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Something that is another one whenever the pane moved on, as far as tmux can tell.
+pub(super) async fn stamp(server: &Server, pane: &str) -> Result<String, Failure> {
+    let facts = Command::new("display-message").flag("-p").target(pane).argument(Screen::FACTS);
+    let capture = Command::new("capture-pane").flag("-p").target(pane);
+    let printed = server.run(Batch::read([facts, capture])).await?;
+    Ok(printed.into_iter().map(text).collect::<Vec<_>>().join("\n"))
+}
+
+impl Screen {
+    const FACTS: &str = "#{history_size} #{history_limit} #{pane_height} #{pane_pid}";
+
+    async fn of(server: &Server, pane: &str) -> Result<Self, Failure> {
+        let facts = Command::new("display-message").flag("-p").target(pane).argument(Self::FACTS);
+        let capture = Command::new("capture-pane").flag("-p").target(pane);
+        let capture = capture.option("-S", format!("-{ROWS}"));
+        let mut printed = server.run(Batch::read([facts, capture])).await?.into_iter();
+        let (facts, screen) = (printed.next(), printed.next());
+        let facts = text(facts.unwrap_or_default());
+        Self::new(&facts, &text(screen.unwrap_or_default()))
+            .ok_or_else(|| TmuxError::Garbled("a pane has no size").into())
+    }
+
+    fn new(facts: &str, captured: &str) -> Option<Self> {
+        let mut words = facts.split(' ');
+        let mut number = || words.next()?.parse::<usize>().ok();
+        let (history, limit, height) = (number()?, number()?, number()?);
+        let pid = words.next()?.to_owned();
+        let mut rows: Vec<String> = captured.split('\n').map(str::to_owned).collect();
+        while rows.pop_if(|row| row.is_empty()).is_some() {}
+        let skipped = history.saturating_sub(ROWS);
+        // At its limit, tmux throws a tenth of the history away.
+        let trimmed = history + height >= limit.saturating_sub(limit / 10);
+        Some(Self { pid, skipped, trimmed, top: history - skipped, rows })
+    }
+
+    fn place(&self) -> Place {
+        let first = self.rows.len().saturating_sub(REMEMBERED);
+        let rows = self.rows.get(first..).unwrap_or_default().to_vec();
+        Place { pid: self.pid.clone(), row: self.skipped + self.rows.len(), rows }
+    }
+
+    fn since(&self, before: Option<&Place>) -> String {
+        let screen = || self.from(self.top);
+        let Some(before) = before else {
+            return screen();
+        };
+        let Some(end) = self.find(before) else {
+            return format!("{LOST}\n{}", screen());
+        };
+        let same = end == 0 || self.rows.get(end - 1) == before.rows.last();
+        self.from(if same { end } else { end - 1 })
+    }
+
+    fn from(&self, first: usize) -> String {
+        self.rows.get(first..).unwrap_or_default().join("\n")
+    }
+
+    /// The number of rows, of those here, that were read before.
+    fn find(&self, before: &Place) -> Option<usize> {
+        if before.pid != self.pid {
+            return None;
+        }
+        let above = before.rows.split_last().map_or(&[][..], |(_, above)| above);
+        let fits = |end: usize| {
+            let Some(last) = end.checked_sub(1) else { return before.rows.is_empty() };
+            let first = last.checked_sub(above.len());
+            last <= self.rows.len()
+                && first.and_then(|first| self.rows.get(first..last)) == Some(above)
+        };
+        if !self.trimmed {
+            let end = before.row.checked_sub(self.skipped)?;
+            return (end <= self.rows.len() && fits(end)).then_some(end);
+        }
+        let mut found = (1..=self.rows.len()).filter(|end| fits(*end));
+        found.next().filter(|_| found.next().is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(facts: &str, captured: &str) -> Screen {
+        Screen::new(facts, captured).unwrap()
+    }
+
+    #[test]
+    fn new_rows_are_told_once_and_a_row_that_grew_again() {
+        let first = rows("1 2000 3 7", "a\nb\n$\n");
+        assert_eq!(first.since(None), "b\n$");
+        let place = first.place();
+        assert_eq!(rows("1 2000 3 7", "a\nb\n$\n").since(Some(&place)), "");
+        assert_eq!(rows("1 2000 3 7", "a\nb\n$ x").since(Some(&place)), "$ x");
+        assert_eq!(rows("3 2000 3 7", "a\nb\n$ x\n1\n$").since(Some(&place)), "$ x\n1\n$");
+        assert_eq!(rows("2 2000 3 7", "a\nb\n$\n$\n").since(Some(&place)), "$");
+    }
+
+    #[test]
+    fn what_cannot_be_told_says_so() {
+        let place = rows("1 2000 3 7", "a\nb\nc").place();
+        for other in
+            [rows("0 2000 3 7", "x"), rows("1 2000 3 7", "a\nx\nc"), rows("1 2000 3 8", "a\nb\nc")]
+        {
+            assert!(other.since(Some(&place)).starts_with(LOST), "{other:?}");
+        }
+        // Near the limit of the history a place is found by its text, if that is there once.
+        assert_eq!(
+            rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "a\nb\nc").place())),
+            LOST.to_owned() + "\n"
+        );
+        assert_eq!(rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "b\nc").place())), "d");
+        let same = rows("9 10 1 7", "y\ny\ny").place();
+        assert!(rows("9 10 1 7", "y\ny\ny\ny").since(Some(&same)).starts_with(LOST));
+    }
+}
