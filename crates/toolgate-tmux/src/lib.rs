@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod call;
+pub mod commands;
 pub mod engine;
 pub mod environment;
 pub mod filters;

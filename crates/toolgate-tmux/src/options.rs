@@ -4,7 +4,10 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use toolgate::Tier;
 
-use crate::engine::{PATIENCE, Socket};
+use crate::{
+    commands::CommandsConfig,
+    engine::{PATIENCE, Socket},
+};
 
 /// What the server is set to.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct Options {
     pub pipe_roots: Vec<PathBuf>,
     /// Whether secrets on screens are masked.
     pub mask: bool,
+    /// What is judged before it is typed.
+    pub commands: CommandsConfig,
 }
 
 impl Default for Options {
@@ -38,6 +43,7 @@ impl Default for Options {
             suppress_history: true,
             pipe_roots: Vec::new(),
             mask: false,
+            commands: CommandsConfig::default(),
         }
     }
 }

@@ -11,14 +11,16 @@ use rmcp::{
     service::RequestContext,
 };
 use toolgate::{
-    Code, Failure, Ran,
+    Code, Failure, Ran, Selection,
+    middleware::preconditions::{self, PreconditionRule},
     settings::{Settings, ToolSettings},
-    stack::{self, Stack, StackError},
+    stack::{self, Parts, Stack, StackError},
 };
 use toolgate_rmcp::{Governed, raise};
 
 use crate::{
     call::{Cx, Shared},
+    commands::{self, CommandGuard},
     engine::Engine,
     guard::Guard,
     options::Options,
@@ -54,9 +56,31 @@ impl Tmux {
         };
         settings.tools.extend(self.tools.iter().filter_map(tier));
         settings.validate.get_or_insert_default().input_schema = true;
-        let stack = stack::build(&settings)?;
+        let parts = self.guarded(&mut settings);
+        let stack = stack::build_with(&settings, parts)?;
         let governed = Governed::new(self, stack.chain.clone());
         Ok((governed.server_name(NAME).tier_rules(settings.tier_rules()), stack))
+    }
+
+    /// The command guard, where the chain has a place for it.
+    fn guarded(&self, settings: &mut Settings) -> Parts {
+        let config = &self.shared.options.commands;
+        if !config.enabled {
+            return Parts::default();
+        }
+        if settings.chain.preset().is_some_and(|preset| {
+            !preset.order().iter().any(|(name, _)| *name == preconditions::NAME)
+        }) {
+            tracing::warn!("this preset has no preconditions: the command guard is off");
+            return Parts::default();
+        }
+        let tools = commands::TOOLS.iter().filter_map(|tool| format!("{NAME}/{tool}").parse().ok());
+        let when = tools.map(Selection::Glob).collect();
+        settings
+            .preconditions
+            .push(PreconditionRule { when, require: vec![commands::ID.to_owned()] });
+        let guard = CommandGuard::new(config.clone(), Some(Arc::clone(&self.shared)));
+        Parts { preconditions: vec![Arc::new(guard)], ..Parts::default() }
     }
 
     async fn run(

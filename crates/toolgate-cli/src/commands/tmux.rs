@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
 use toolgate::{Tier, middleware::audit::Target, settings::Settings};
-use toolgate_tmux::{Options, Tmux, engine::Socket};
+use toolgate_tmux::{Options, Tmux, commands::CommandsConfig, engine::Socket};
 
 use crate::overlay::state_folder;
 
@@ -39,9 +39,31 @@ pub(crate) struct TmuxCommand {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = toolgate::duration::parse)]
     deadline: Duration,
 
+    /// What happens to dangerous commands before they are typed: ask, deny or off
+    #[arg(long, value_name = "ACTION", default_value = "ask")]
+    guard: GuardAction,
+
     /// Where the audit goes: a file, `stderr` or `off` [default: toolgate/audit.jsonl in the state folder]
     #[arg(long, value_name = "FILE", env = "TOOLGATE_AUDIT")]
     audit: Option<String>,
+}
+
+/// `--guard`
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum GuardAction {
+    Ask,
+    Deny,
+    Off,
+}
+
+impl GuardAction {
+    fn config(self) -> CommandsConfig {
+        match self {
+            Self::Ask => CommandsConfig::default(),
+            Self::Deny => CommandsConfig::default().denying(),
+            Self::Off => CommandsConfig { enabled: false, ..CommandsConfig::default() },
+        }
+    }
 }
 
 impl TmuxCommand {
@@ -57,6 +79,7 @@ impl TmuxCommand {
             socket,
             patience: self.deadline,
             safety: self.safety,
+            commands: self.guard.config(),
             ..Options::default()
         };
         let (tmux, stack) = Tmux::new(options).governed(settings)?;

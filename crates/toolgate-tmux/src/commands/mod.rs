@@ -1,0 +1,53 @@
+//! The command guard: what is typed into a pane is read as a shell would read it, and judged, before it is typed.
+#![doc = include_str!("README.md")]
+
+mod argv;
+mod class;
+mod config;
+mod expand;
+mod paths;
+mod precondition;
+mod programs;
+mod rules;
+mod shell;
+mod shells;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::path::PathBuf;
+
+pub use class::{Class, Finding, Judgement};
+pub use config::CommandsConfig;
+pub use precondition::{CommandGuard, ID, TOOLS};
+
+/// Where a command would run.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// The folder of the pane, if it is known.
+    pub folder: Option<PathBuf>,
+    /// Folders in which things may be deleted.
+    pub roots: Vec<PathBuf>,
+    /// The home folder of whoever runs it.
+    pub home: Option<PathBuf>,
+    /// Whether what is only known when it runs counts as the worst.
+    pub strict: bool,
+}
+
+impl Place {
+    fn home(&self) -> PathBuf {
+        self.home.clone().unwrap_or_else(|| "/home/\u{e002}".into())
+    }
+}
+
+/// Judges a text that a shell would get.
+#[must_use]
+pub fn judge(text: &str, place: &Place) -> Judgement {
+    let mut judge = walk::Judge::new(place);
+    judge.text(text, false, &walk::Input::default());
+    if judge.unclear {
+        let why = "it cannot be read to its end";
+        judge.find(Class::Unparsed, &[], why);
+    }
+    judge.said
+}
