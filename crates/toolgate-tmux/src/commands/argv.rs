@@ -14,13 +14,11 @@ pub(super) fn after_options<'a>(args: &'a [Arg], with_value: &str, long: &[&str]
         if !first.is_option() {
             break;
         }
-        let takes = match text.strip_prefix("--") {
-            Some(name) => long.contains(&name),
-            None => {
-                let mut letters = text.chars().skip(1);
-                let at = letters.position(|c| with_value.contains(c));
-                at.is_some() && letters.next().is_none()
-            }
+        let takes = if let Some(name) = text.strip_prefix("--") {
+            long.contains(&name)
+        } else {
+            let mut letters = text.chars().skip(1);
+            letters.any(|c| with_value.contains(c)) && letters.next().is_none()
         };
         rest = if takes { more.get(1..).unwrap_or_default() } else { more };
     }

@@ -119,9 +119,9 @@ impl Judge<'_> {
         let temporary = TEMPORARY
             .iter()
             .any(|root| path.starts_with(root) && (path != Path::new(root) || (below && !all)));
-        match (temporary, whole) {
-            (true, _) => Spot::Inside,
-            (false, true) => Spot::Whole,
+        match (whole, temporary) {
+            (true, _) => Spot::Whole,
+            (false, true) => Spot::Inside,
             (false, false) => Spot::Outside,
         }
     }

@@ -31,8 +31,8 @@ pub struct CommandGuard {
 }
 
 /// A text for a pane.
-struct Typed {
-    text: String,
+pub(super) struct Typed {
+    pub(super) text: String,
     /// The arguments that name the pane.
     target: Value,
 }
@@ -126,7 +126,7 @@ impl Precondition for CommandGuard {
 }
 
 /// What a call would type. Keys without Enter count too: the next call may press it.
-fn typed(tool: &str, arguments: &Value) -> Vec<Typed> {
+pub(super) fn typed(tool: &str, arguments: &Value) -> Vec<Typed> {
     let name = match tool {
         "run_command" => "command",
         "send_keys" => "keys",

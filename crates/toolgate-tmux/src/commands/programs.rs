@@ -50,22 +50,22 @@ const WRAPPERS: &[(&str, &str, &[&str], usize)] = &[
 ];
 
 impl Judge<'_> {
-    pub(super) fn program(&mut self, argv: &[Arg], input: &Input) -> Output {
-        self.deeper(|judge| judge.run(argv, input))
+    pub(super) fn program(&mut self, line: &[Arg], input: &Input) -> Output {
+        self.deeper(|judge| judge.run(line, input))
     }
 
-    fn run(&mut self, argv: &[Arg], input: &Input) -> Output {
-        let Some((program, args)) = argv.split_first() else { return Output::default() };
+    fn run(&mut self, line: &[Arg], input: &Input) -> Output {
+        let Some((program, args)) = line.split_first() else { return Output::default() };
         if program.text.contains(HOLE) {
             if program.fetched || self.hidden {
-                self.find(Class::PipeToShell, argv, "it runs what was just downloaded");
+                self.find(Class::PipeToShell, line, "it runs what was just downloaded");
             } else {
-                self.unknown(Class::Unparsed, argv, "its program is only known when it runs");
+                self.unknown(Class::Unparsed, line, "its program is only known when it runs");
             }
             return Output::default();
         }
         if self.downloaded.iter().any(|file| same_file(file, &program.text)) {
-            self.find(Class::PipeToShell, argv, "it runs a file that was just downloaded");
+            self.find(Class::PipeToShell, line, "it runs a file that was just downloaded");
         }
         let name = program.text.rsplit('/').next().unwrap_or_default().to_owned();
         if let Some(body) = self.functions.get(&name).map(Rc::clone) {
@@ -81,8 +81,8 @@ impl Judge<'_> {
             }
             return self.script(&body, input);
         }
-        rules::check(self, &name, argv, args, input);
-        if let Some(output) = shells::run(self, &name, argv, args, input) {
+        rules::check(self, &name, line, args, input);
+        if let Some(output) = shells::run(self, &name, line, args, input) {
             return output;
         }
         if let Some((_, short, long, before)) = WRAPPERS.iter().find(|wrapper| wrapper.0 == name) {
@@ -170,8 +170,8 @@ impl Judge<'_> {
                 fetched: arg.fetched || (word.fetched && arg.text.contains(&mark)),
                 ..arg.clone()
             };
-            let argv: Vec<Arg> = rest.iter().map(put).collect();
-            self.program(&argv, &Input::default());
+            let line: Vec<Arg> = rest.iter().map(put).collect();
+            self.program(&line, &Input::default());
         }
         Output::default()
     }

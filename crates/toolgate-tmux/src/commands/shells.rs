@@ -26,12 +26,12 @@ pub(super) fn fetches(name: &str, args: &[Arg]) -> bool {
 pub(super) fn run(
     judge: &mut Judge<'_>,
     name: &str,
-    argv: &[Arg],
+    line: &[Arg],
     args: &[Arg],
     input: &Input,
 ) -> Option<Output> {
     if SHELLS.contains(&name) {
-        return Some(shell(judge, argv, args, input));
+        return Some(shell(judge, line, args, input));
     }
     match name {
         "eval" => {
@@ -40,7 +40,7 @@ pub(super) fn run(
         }
         "source" | "." => {
             let file = operands(args).first().copied().cloned().unwrap_or_default();
-            sourced(judge, argv, &file, input);
+            sourced(judge, line, &file, input);
             Some(Output::default())
         }
         "su" => {
@@ -76,7 +76,7 @@ pub(super) fn run(
         }
         "ssh" | "mosh" => {
             let rest = after_options(args, "BbcDEeFIiJLlmOopQRSWw", &[]);
-            elsewhere(judge, rest.get(1..).unwrap_or_default(), input)
+            Some(elsewhere(judge, rest.get(1..).unwrap_or_default(), input))
         }
         "docker" | "podman" | "nerdctl" if is(args, "exec") => {
             let rest =
@@ -108,7 +108,7 @@ pub(super) fn run(
                 input,
             ))
         }
-        _ if is_interpreter(name) => Some(interpreter(judge, argv, args, input)),
+        _ if is_interpreter(name) => Some(interpreter(judge, line, args, input)),
         _ => None,
     }
 }
@@ -118,15 +118,15 @@ fn is(args: &[Arg], text: &str) -> bool {
 }
 
 /// A program in a container: no shell is between.
-fn contained(judge: &mut Judge<'_>, argv: &[Arg], input: &Input) -> Output {
+fn contained(judge: &mut Judge<'_>, line: &[Arg], input: &Input) -> Output {
     let was = std::mem::replace(&mut judge.remote, true);
-    let output = judge.program(argv, input);
+    let output = judge.program(line, input);
     judge.remote = was;
     output
 }
 
 /// What a remote shell gets: its arguments, joined.
-fn elsewhere(judge: &mut Judge<'_>, args: &[Arg], input: &Input) -> Option<Output> {
+fn elsewhere(judge: &mut Judge<'_>, args: &[Arg], input: &Input) -> Output {
     if args.is_empty() {
         // A shell that reads what is piped into it.
         if let Some(text) = &input.text {
@@ -134,16 +134,16 @@ fn elsewhere(judge: &mut Judge<'_>, args: &[Arg], input: &Input) -> Option<Outpu
             judge.text(text, input.fetched, &Input::default());
             judge.remote = was;
         }
-        return Some(Output::default());
+        return Output::default();
     }
     let was = std::mem::replace(&mut judge.remote, true);
     let text = texts(&args.iter().collect::<Vec<_>>()).join(" ");
     judge.text(&text, args.iter().any(|arg| arg.fetched), input);
     judge.remote = was;
-    Some(Output::default())
+    Output::default()
 }
 
-fn shell(judge: &mut Judge<'_>, argv: &[Arg], args: &[Arg], input: &Input) -> Output {
+fn shell(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input) -> Output {
     let rest = after_options(args, "oO", &["rcfile", "init-file"]);
     let options = args.get(..args.len() - rest.len()).unwrap_or_default();
     if has(options, "c", &["command"]) {
@@ -154,34 +154,34 @@ fn shell(judge: &mut Judge<'_>, argv: &[Arg], args: &[Arg], input: &Input) -> Ou
         || rest.is_empty()
         || rest.first().is_some_and(|arg| matches!(&*arg.text, "-" | "/dev/stdin"));
     if reads {
-        standard_input(judge, argv, input);
+        standard_input(judge, line, input);
         if let Some(text) = &input.text {
             return judge.text(text, input.fetched, &Input::default());
         }
         return Output::default();
     }
     if let Some(file) = rest.first() {
-        sourced(judge, argv, file, input);
+        sourced(judge, line, file, input);
     }
     Output::default()
 }
 
-fn standard_input(judge: &mut Judge<'_>, argv: &[Arg], input: &Input) {
+fn standard_input(judge: &mut Judge<'_>, line: &[Arg], input: &Input) {
     if input.fetched {
-        judge.find(Class::PipeToShell, argv, DOWNLOADED);
+        judge.find(Class::PipeToShell, line, DOWNLOADED);
     }
 }
 
 /// A file that is run.
-fn sourced(judge: &mut Judge<'_>, argv: &[Arg], file: &Arg, input: &Input) {
+fn sourced(judge: &mut Judge<'_>, line: &[Arg], file: &Arg, input: &Input) {
     let downloaded = judge
         .downloaded
         .iter()
         .any(|one| one.trim_start_matches("./") == file.text.trim_start_matches("./"));
     if file.fetched || downloaded {
-        judge.find(Class::PipeToShell, argv, DOWNLOADED);
+        judge.find(Class::PipeToShell, line, DOWNLOADED);
     } else if file.text == "/dev/stdin" {
-        standard_input(judge, argv, input);
+        standard_input(judge, line, input);
     }
     if let Some(text) = &file.content {
         judge.text(text, false, &Input::default());
@@ -210,7 +210,7 @@ fn is_interpreter(name: &str) -> bool {
 }
 
 /// Its text is in a language that is not read here; where it comes from can be told.
-fn interpreter(judge: &mut Judge<'_>, argv: &[Arg], args: &[Arg], input: &Input) -> Output {
+fn interpreter(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input) -> Output {
     let inline = has(args, "cemrp", &["eval", "print", "exec", "module"]);
     let operands = operands(args);
     let inner = args.iter().find(|arg| arg.fetched && arg.text.starts_with(HOLE));
@@ -220,10 +220,10 @@ fn interpreter(judge: &mut Judge<'_>, argv: &[Arg], args: &[Arg], input: &Input)
                 .first()
                 .is_some_and(|arg| arg.fetched || judge.downloaded.contains(&arg.text))
     {
-        judge.find(Class::PipeToShell, argv, DOWNLOADED);
+        judge.find(Class::PipeToShell, line, DOWNLOADED);
     } else if !inline && operands.first().is_none_or(|arg| matches!(&*arg.text, "-" | "/dev/stdin"))
     {
-        standard_input(judge, argv, input);
+        standard_input(judge, line, input);
     }
     Output { text: None, fetched: input.fetched }
 }

@@ -11,6 +11,8 @@ use super::{
 
 /// No script has more commands than this, loops and functions included.
 const MOST_STEPS: usize = 2_000;
+/// No command has more words than this.
+const MOST_WORDS: usize = 1_000;
 /// Shells in shells, functions in functions.
 const DEEPEST: usize = 48;
 /// How many values of a loop are gone through.
@@ -66,19 +68,19 @@ impl<'a> Judge<'a> {
     }
 
     /// Notes what speaks against a command.
-    pub(super) fn find(&mut self, class: Class, argv: &[Arg], why: impl Into<String>) {
-        let finding = Finding { class, words: shown(argv), why: why.into() };
+    pub(super) fn find(&mut self, class: Class, line: &[Arg], why: impl Into<String>) {
+        let finding = Finding { class, words: shown(line), why: why.into() };
         if !self.said.findings.contains(&finding) {
             self.said.findings.push(finding);
         }
     }
 
     /// Notes what is only known when it runs; strictly, it counts as the worst.
-    pub(super) fn unknown(&mut self, class: Class, argv: &[Arg], why: &str) {
+    pub(super) fn unknown(&mut self, class: Class, line: &[Arg], why: &str) {
         if self.place.strict {
-            self.find(class, argv, why);
+            self.find(class, line, why);
         } else {
-            let note = format!("{why}: {}", shown(argv));
+            let note = format!("{why}: {}", shown(line));
             if !self.said.notes.contains(&note) {
                 self.said.notes.push(note);
             }
@@ -174,10 +176,10 @@ impl<'a> Judge<'a> {
             }
             Command::Function { name, body } => {
                 if multiplies(name, body) {
-                    let argv = [Arg { text: format!("{name}()"), ..Arg::default() }];
+                    let line = [Arg { text: format!("{name}()"), ..Arg::default() }];
                     self.find(
                         Class::System,
-                        &argv,
+                        &line,
                         "it starts itself again and again, without end",
                     );
                     return Output::default();
@@ -194,12 +196,16 @@ impl<'a> Judge<'a> {
             let value = self.value(word);
             self.variables.insert(name.clone(), value);
         }
-        let argv = self.args(&simple.words);
-        let input = self.redirects(&simple.redirects, &argv, input);
-        if argv.is_empty() {
+        let mut line = self.args(&simple.words);
+        if line.len() > MOST_WORDS {
+            self.unclear = true;
+            line.truncate(MOST_WORDS);
+        }
+        let input = self.redirects(&simple.redirects, &line, input);
+        if line.is_empty() {
             return Output { text: Some(String::new()), fetched: false };
         }
-        let output = self.program(&argv, &input);
+        let output = self.program(&line, &input);
         if output.fetched {
             for redirect in &simple.redirects {
                 if let Redirect::Write(word) | Redirect::Append(word) = redirect {
@@ -212,7 +218,7 @@ impl<'a> Judge<'a> {
     }
 
     /// What is read from where, and what is written over.
-    fn redirects(&mut self, redirects: &[Redirect], argv: &[Arg], input: &Input) -> Input {
+    fn redirects(&mut self, redirects: &[Redirect], line: &[Arg], input: &Input) -> Input {
         let mut input = input.clone();
         for redirect in redirects {
             match redirect {
@@ -232,16 +238,17 @@ impl<'a> Judge<'a> {
                     let value = self.value(&body);
                     input = Input { text: Some(value.text), fetched: value.fetched };
                 }
-                Redirect::Write(word) => self.written(word, argv, true),
-                Redirect::Append(word) => self.written(word, argv, false),
+                Redirect::Copied => {}
+                Redirect::Write(word) => self.written(word, line, true),
+                Redirect::Append(word) => self.written(word, line, false),
             }
         }
         input
     }
 
-    fn written(&mut self, word: &Word, argv: &[Arg], empties: bool) {
+    fn written(&mut self, word: &Word, line: &[Arg], empties: bool) {
         for file in self.args(std::slice::from_ref(word)) {
-            let mut all = argv.to_vec();
+            let mut all = line.to_vec();
             all.push(Arg { text: if empties { ">" } else { ">>" }.to_owned(), ..Arg::default() });
             all.push(file.clone());
             self.writes_to(&file, &all, empties);
@@ -262,10 +269,10 @@ fn multiplies(name: &str, body: &Script) -> bool {
 }
 
 /// Words for people: short, and nothing in them is secret or deceives.
-fn shown(argv: &[Arg]) -> String {
+fn shown(line: &[Arg]) -> String {
     const LONGEST: usize = 160;
     let words: Vec<String> =
-        argv.iter().map(|arg| arg.text.replace(HOLE, "…").replace(HOME, "~")).collect();
+        line.iter().map(|arg| arg.text.replace(HOLE, "…").replace(HOME, "~")).collect();
     let words = words.join(" ");
     let words = toolgate::middleware::sanitize::without_secrets(&words);
     let mut short: String =

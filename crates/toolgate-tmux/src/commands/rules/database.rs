@@ -50,21 +50,18 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>, input: &Input) {
         ("rails" | "rake", words) => words.iter().any(|word| {
             matches!(*word, "db:drop" | "db:reset" | "db:purge" | "db:schema:load" | "db:drop:all")
         }),
-        ("prisma", ["migrate", "reset", ..]) | ("prisma", ["db", "push", ..]) => {
+        ("prisma", ["migrate", "reset", ..] | ["db", "push", ..]) => {
             lower.first() == Some(&"migrate") || call.has("", &["force-reset"])
         }
         ("php", ["artisan", verb, ..]) | ("artisan", [verb, ..]) => {
             matches!(*verb, "migrate:fresh" | "migrate:reset" | "db:wipe" | "migrate:refresh")
         }
-        (name, words) => {
-            (name.starts_with("python") || name.ends_with(".py"))
-                && words.iter().any(|word| matches!(*word, "flush" | "reset_db" | "sqlflush"))
-                && call.argv.iter().any(|arg| arg.text.ends_with("manage.py"))
-                && !words.contains(&"sqlflush")
+        (_, words) => {
+            words.contains(&"flush") && call.line.iter().any(|arg| arg.text.ends_with("manage.py"))
         }
     };
     if drops {
-        judge.find(Class::Database, call.argv, "it drops or empties a database or a table");
+        judge.find(Class::Database, call.line, "it drops or empties a database or a table");
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
                 if to.text.contains(':') {
                     judge.find(
                         Class::DeleteOutsideRoot,
-                        call.argv,
+                        call.line,
                         "it deletes on another machine what is not here",
                     );
                 } else {
@@ -61,16 +61,16 @@ fn each(judge: &mut Judge<'_>, call: &Called<'_>, files: &[&Arg], recursive: boo
             Spot::Inside => {}
             Spot::Whole if !recursive => {}
             Spot::Whole => {
-                judge.find(Class::DeleteOutsideRoot, call.argv, "it deletes the whole folder")
+                judge.find(Class::DeleteOutsideRoot, call.line, "it deletes the whole folder");
             }
             Spot::Outside => judge.find(
                 Class::DeleteOutsideRoot,
-                call.argv,
+                call.line,
                 "it deletes what is not below a root",
             ),
             Spot::Unknown => judge.unknown(
                 Class::DeleteOutsideRoot,
-                call.argv,
+                call.line,
                 "what it deletes is only known when it runs",
             ),
         }
@@ -128,11 +128,11 @@ fn find(judge: &mut Judge<'_>, call: &Called<'_>) {
         let command = after.get(..end).unwrap_or_default();
         for path in &paths {
             let found = found(path);
-            let argv: Vec<Arg> = command
+            let line: Vec<Arg> = command
                 .iter()
                 .map(|arg| if arg.text == "{}" { found.clone() } else { arg.clone() })
                 .collect();
-            judge.program(&argv, &Input::default());
+            judge.program(&line, &Input::default());
         }
         rest = after.get(end..).unwrap_or_default();
     }
@@ -158,5 +158,5 @@ fn elsewhere(judge: &mut Judge<'_>, call: &Called<'_>) {
         ("crontab", _) if call.has("r", &[]) => "it deletes all of a user's cron jobs",
         _ => return,
     };
-    judge.find(Class::DeleteOutsideRoot, call.argv, why);
+    judge.find(Class::DeleteOutsideRoot, call.line, why);
 }

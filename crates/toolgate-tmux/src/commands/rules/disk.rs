@@ -3,7 +3,6 @@
 use super::Called;
 use crate::commands::{
     Class,
-    argv::operands,
     expand::{Arg, HOLE},
     walk::Judge,
 };
@@ -45,7 +44,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
         (name, _) => name.starts_with("mkfs") && !looks,
     };
     if writes {
-        judge.find(Class::Disk, call.argv, WHY);
+        judge.find(Class::Disk, call.line, WHY);
     }
 }
 
@@ -68,16 +67,15 @@ fn is_disk(path: &str) -> bool {
 
 impl Judge<'_> {
     /// A redirect into a file.
-    pub(in crate::commands) fn writes_to(&mut self, file: &Arg, argv: &[Arg], empties: bool) {
+    pub(in crate::commands) fn writes_to(&mut self, file: &Arg, line: &[Arg], empties: bool) {
         let path = file.text.as_str();
         if is_disk(path) {
-            self.find(Class::Disk, argv, WHY);
+            self.find(Class::Disk, line, WHY);
         } else if path == "/proc/sysrq-trigger" || path.starts_with("/proc/sys/") {
-            self.find(Class::System, argv, "it speaks to the kernel");
+            self.find(Class::System, line, "it speaks to the kernel");
         } else if empties && !path.starts_with(HOLE) && is_systems(path) {
-            self.find(Class::DeleteOutsideRoot, argv, "it empties a file of the system");
+            self.find(Class::DeleteOutsideRoot, line, "it empties a file of the system");
         }
-        let _ = operands(argv);
     }
 }
 

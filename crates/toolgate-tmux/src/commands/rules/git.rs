@@ -43,7 +43,7 @@ fn push(judge: &mut Judge<'_>, call: &Called<'_>, args: &[Arg]) {
     } else {
         return;
     };
-    judge.find(Class::ForcePush, call.argv, why);
+    judge.find(Class::ForcePush, call.line, why);
 }
 
 /// What is ignored is often what nobody else has: settings, keys, data.
@@ -66,17 +66,17 @@ fn clean(judge: &mut Judge<'_>, call: &Called<'_>, args: &[Arg]) {
             Spot::Whole if !has(args, "xX", &[]) => {}
             Spot::Whole => judge.find(
                 Class::DeleteOutsideRoot,
-                call.argv,
+                call.line,
                 "it also deletes what git ignores, and so does not keep",
             ),
             Spot::Outside => judge.find(
                 Class::DeleteOutsideRoot,
-                call.argv,
+                call.line,
                 "it deletes what is not below a root",
             ),
             Spot::Unknown => judge.unknown(
                 Class::DeleteOutsideRoot,
-                call.argv,
+                call.line,
                 "what it deletes is only known when it runs",
             ),
         }

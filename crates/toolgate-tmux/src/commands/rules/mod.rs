@@ -13,8 +13,8 @@ use super::{
 };
 
 /// Asks every rule.
-pub(super) fn check(judge: &mut Judge<'_>, name: &str, argv: &[Arg], args: &[Arg], input: &Input) {
-    let call = Called { name, argv, args };
+pub(super) fn check(judge: &mut Judge<'_>, name: &str, line: &[Arg], args: &[Arg], input: &Input) {
+    let call = Called { name, line, args };
     delete::check(judge, &call);
     git::check(judge, &call);
     publish::check(judge, &call);
@@ -28,7 +28,7 @@ struct Called<'a> {
     /// Without its folder.
     name: &'a str,
     /// Name and arguments.
-    argv: &'a [Arg],
+    line: &'a [Arg],
     args: &'a [Arg],
 }
 

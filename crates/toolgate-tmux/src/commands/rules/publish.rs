@@ -3,6 +3,30 @@
 use super::Called;
 use crate::commands::{Class, walk::Judge};
 
+/// Programs with a `publish` of their own.
+const PUBLISHERS: &[&str] = &[
+    "npm",
+    "pnpm",
+    "yarn",
+    "bun",
+    "cargo",
+    "poetry",
+    "flit",
+    "hatch",
+    "uv",
+    "pdm",
+    "vsce",
+    "ovsx",
+    "lerna",
+    "jsr",
+    "deno",
+    "maturin",
+    "changeset",
+];
+/// Programs whose `push` goes to a registry.
+const PUSHERS: &[&str] =
+    &["gem", "docker", "podman", "nerdctl", "helm", "buildah", "nuget", "cosign", "crane", "oras"];
+
 pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
     if call.has("", &["dry-run", "help"])
         || call.args.iter().any(|arg| arg.text == "--dry-run=true")
@@ -10,29 +34,24 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
         return;
     }
     let words = call.words();
+    let own = match words.first() {
+        Some(&"publish") => PUBLISHERS.contains(&call.name),
+        Some(&"push") => PUSHERS.contains(&call.name),
+        _ => false,
+    };
     let publishes = match (call.name, words.as_slice()) {
-        (
-            "npm" | "pnpm" | "yarn" | "bun" | "cargo" | "poetry" | "flit" | "hatch" | "uv" | "pdm"
-            | "vsce" | "ovsx" | "lerna" | "jsr" | "deno" | "maturin" | "changeset",
-            ["publish", ..],
-        )
-        | ("npm" | "pnpm", ["unpublish", ..] | ["dist-tag", "add", ..])
+        ("npm" | "pnpm", ["unpublish", ..] | ["dist-tag", "add", ..])
         | ("yarn", ["npm", "publish", ..])
-        | ("cargo", ["yank", ..] | ["release", ..])
+        | ("cargo", ["yank" | "release", ..])
         | ("twine" | "maturin", ["upload", ..])
-        | (
-            "gem" | "docker" | "podman" | "nerdctl" | "helm" | "buildah" | "nuget" | "cosign",
-            ["push", ..],
-        )
-        | ("docker" | "podman", ["image" | "manifest", "push", ..])
-        | ("docker", ["compose", "push", ..])
+        | ("docker" | "podman", ["image" | "manifest" | "compose", "push", ..])
         | ("dotnet", ["nuget", "push", ..])
         | ("pod", ["trunk", "push", ..])
         | ("mix", ["hex.publish", ..])
         | ("gh", ["release", "create" | "upload", ..])
+        | ("skopeo" | "crane", ["copy", ..])
         | ("semantic-release" | "np", _) => true,
         ("docker", ["buildx", "build" | "bake", ..] | ["build", ..]) => call.has("", &["push"]),
-        ("cargo", [..]) if words.first() == Some(&"publish") => true,
         ("python" | "python3", ["twine", "upload", ..] | ["flit", "publish", ..]) => {
             call.args.first().is_some_and(|arg| arg.text == "-m")
         }
@@ -44,12 +63,9 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
             task.starts_with("publish") && !task.ends_with("ToMavenLocal")
         }),
         ("goreleaser", ["release", ..]) => !call.has("", &["snapshot", "skip-publish"]),
-        ("skopeo", ["copy", ..]) | ("crane", ["push" | "copy", ..]) | ("oras", ["push", ..]) => {
-            true
-        }
         _ => false,
     };
-    if publishes {
-        judge.find(Class::Publish, call.argv, "it publishes, and that cannot be taken back");
+    if own || publishes {
+        judge.find(Class::Publish, call.line, "it publishes, and that cannot be taken back");
     }
 }

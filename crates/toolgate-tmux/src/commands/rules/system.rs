@@ -10,12 +10,12 @@ use crate::commands::{
 
 pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
     if call.is(&["sudo", "su", "doas", "pkexec", "run0", "sudoedit", "visudo", "gosu", "runuser"]) {
-        judge.find(Class::Privilege, call.argv, "it runs as somebody else");
+        judge.find(Class::Privilege, call.line, "it runs as somebody else");
     }
     if let Some(why) =
         ends(call).or_else(|| services(call)).or_else(|| network(call)).or_else(|| rights(call))
     {
-        judge.find(Class::System, call.argv, why);
+        judge.find(Class::System, call.line, why);
     }
 }
 
@@ -28,9 +28,8 @@ fn ends(call: &Called<'_>) -> Option<&'static str> {
         {
             true
         }
-        ("init" | "telinit", ["0" | "1" | "6" | "s" | "S", ..]) => true,
+        ("init" | "telinit", ["0" | "1" | "6" | "s" | "S", ..]) | ("killall5", _) => true,
         ("kill", _) => return kill(call),
-        ("killall5", _) => true,
         ("pkill" | "killall", _) if call.has("u", &["user", "euid"]) => {
             return Some("it ends all processes of a user");
         }
@@ -81,11 +80,10 @@ fn services(call: &Called<'_>) -> Option<&'static str> {
                 | "suspend"
                 | "hibernate"
         ),
-        ("service", [_, "stop", ..])
-        | ("rc-service", [_, "stop", ..])
-        | ("rc-update", ["del", ..]) => true,
-        ("launchctl", ["unload" | "bootout" | "remove" | "disable" | "reboot", ..]) => true,
-        ("loginctl", ["terminate-user" | "kill-user" | "terminate-session", ..]) => true,
+        ("service" | "rc-service", [_, "stop", ..])
+        | ("rc-update", ["del", ..])
+        | ("launchctl", ["unload" | "bootout" | "remove" | "disable" | "reboot", ..])
+        | ("loginctl", ["terminate-user" | "kill-user" | "terminate-session", ..]) => true,
         _ => false,
     };
     stops.then_some("it stops a service, or the machine")
@@ -95,14 +93,15 @@ fn network(call: &Called<'_>) -> Option<&'static str> {
     let words = call.words();
     let opens = match (call.name, words.as_slice()) {
         ("iptables" | "ip6tables", _) => call.has("FXP", &["flush", "delete-chain", "policy"]),
-        ("nft", ["flush" | "delete", ..]) | ("ufw", ["disable" | "reset", ..]) => true,
+        ("nft", ["flush" | "delete", ..])
+        | ("ufw", ["disable" | "reset", ..])
+        | ("setenforce", ["0" | "Permissive", ..]) => true,
         ("pfctl", _) => call.has("Fd", &[]),
         ("ip", words) => {
             words.ends_with(&["down"]) || matches!(words, ["route" | "addr", "flush" | "del", ..])
         }
         ("ifconfig", words) => words.contains(&"down"),
         ("nmcli", words) => matches!(words, ["networking" | "radio", .., "off"]),
-        ("setenforce", ["0" | "Permissive", ..]) => true,
         _ => false,
     };
     opens.then_some("it changes the network or its defences")

@@ -74,6 +74,8 @@ pub(super) enum Redirect {
     Text(Word),
     /// `<< END`
     Doc(usize),
+    /// `2>&1`
+    Copied,
 }
 
 /// The text of a here-document.

@@ -200,12 +200,12 @@ impl Parser {
 
     /// The bare word that stands here, if it is one of the shell's own.
     fn keyword(&self) -> Option<String> {
-        let word: String =
-            (0..9).map_while(|by| self.ahead(by)).take_while(|c| !is_end(*c)).collect();
         const KEYWORDS: &[&str] = &[
             "if", "then", "else", "elif", "fi", "while", "until", "for", "select", "do", "done",
             "case", "esac", "{", "}", "!", "time", "function", "coproc", "[[",
         ];
+        let word: String =
+            (0..9).map_while(|by| self.ahead(by)).take_while(|c| !is_end(*c)).collect();
         KEYWORDS.contains(&&*word).then_some(word)
     }
 
@@ -407,7 +407,7 @@ impl Parser {
                 Some(_) => {}
             }
             if let Some(redirect) = self.redirect() {
-                simple.redirects.extend(redirect);
+                simple.redirects.push(redirect);
                 continue;
             }
             if simple.words.is_empty()

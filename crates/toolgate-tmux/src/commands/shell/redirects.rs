@@ -8,14 +8,14 @@ impl Parser {
         loop {
             self.blanks();
             match self.redirect() {
-                Some(redirect) => all.extend(redirect),
+                Some(redirect) => all.push(redirect),
                 None => return all,
             }
         }
     }
 
-    /// A redirect, if one begins here; one that only copies a descriptor says nothing.
-    pub(super) fn redirect(&mut self) -> Option<Option<Redirect>> {
+    /// A redirect, if one begins here.
+    pub(super) fn redirect(&mut self) -> Option<Redirect> {
         let start = self.at;
         while self.peek().is_some_and(|c| c.is_ascii_digit()) {
             self.at += 1;
@@ -36,19 +36,19 @@ impl Parser {
         };
         self.blanks();
         if op.starts_with("<<") && op != "<<<" {
-            return Some(Some(self.document(op == "<<-")));
+            return Some(self.document(op == "<<-"));
         }
         let word = self.word();
         let copies = word.bare().is_some_and(|to| {
             !to.is_empty() && to.trim_end_matches('-').chars().all(|c| c.is_ascii_digit())
         });
         Some(match op {
-            "<<<" => Some(Redirect::Text(word)),
-            "<" => Some(Redirect::Read(word)),
-            "<&" => None,
-            ">&" if copies => None,
-            ">>" | "<>" => Some(Redirect::Append(word)),
-            _ => Some(Redirect::Write(word)),
+            "<<<" => Redirect::Text(word),
+            "<" => Redirect::Read(word),
+            "<&" => Redirect::Copied,
+            ">&" if copies => Redirect::Copied,
+            ">>" | "<>" => Redirect::Append(word),
+            _ => Redirect::Write(word),
         })
     }
 

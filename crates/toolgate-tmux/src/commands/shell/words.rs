@@ -352,7 +352,7 @@ impl Parser {
     fn array(&mut self) -> Word {
         let mut all = Word::default();
         loop {
-            while self.peek().is_some_and(|c| c.is_whitespace()) {
+            while self.peek().is_some_and(char::is_whitespace) {
                 self.next();
             }
             if self.peek().is_none() || self.eat(")") {
