@@ -8,6 +8,7 @@ use toolgate::Failure;
 use crate::{
     engine::{Engine, Server, Socket},
     guard::Guard,
+    mask::masked,
     options::Options,
 };
 
@@ -63,7 +64,7 @@ impl Cx {
     /// Text of a screen, a buffer or a program, as it may be shown. Whatever tells of these goes through here.
     #[must_use]
     pub fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        Cow::Borrowed(text)
+        if self.shared.options.mask { masked(text) } else { Cow::Borrowed(text) }
     }
 
     /// What keeps tools from ending the pane that we run in.

@@ -7,6 +7,7 @@ pub mod environment;
 pub mod filters;
 pub mod guard;
 pub mod info;
+pub mod mask;
 mod options;
 mod server;
 pub mod target;

@@ -43,6 +43,10 @@ pub(crate) struct TmuxCommand {
     #[arg(long, value_name = "ACTION", default_value = "ask")]
     guard: GuardAction,
 
+    /// Mask secrets of well-known kinds in what tools show of screens
+    #[arg(long)]
+    mask: bool,
+
     /// Where the audit goes: a file, `stderr` or `off` [default: toolgate/audit.jsonl in the state folder]
     #[arg(long, value_name = "FILE", env = "TOOLGATE_AUDIT")]
     audit: Option<String>,
@@ -79,6 +83,7 @@ impl TmuxCommand {
             socket,
             patience: self.deadline,
             safety: self.safety,
+            mask: self.mask,
             commands: self.guard.config(),
             ..Options::default()
         };
