@@ -117,6 +117,8 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         let guard = context.ct.clone().drop_guard();
         let raised = Raised::default();
         context.extensions.insert(raised.clone());
+        // For tools that keep records of their own.
+        context.extensions.insert(cx.call_id());
         let answer = caught(async { self.governed.handler.call_tool(params, context).await }).await;
         guard.disarm();
         let Ok(answer) = answer else {

@@ -2,14 +2,17 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use rmcp::{RoleServer, service::RequestContext};
-use toolgate::Failure;
+use rmcp::{RoleServer, model::JsonObject, service::RequestContext};
+use serde_json::Value;
+use toolgate::{CallId, Failure};
 
 use crate::{
     engine::{Engine, Server, Socket},
     guard::Guard,
     mask::masked,
     options::Options,
+    record::{self, Recorder},
+    target::{self, PaneTarget},
 };
 
 /// The engine, the guard and the request.
@@ -26,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) guard: Guard,
     pub(crate) options: Options,
+    pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
 impl Cx {
@@ -65,6 +69,31 @@ impl Cx {
     #[must_use]
     pub fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.shared.options.mask { masked(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// Begins to record the panes that a call is about to write into, if they are to be.
+    pub(crate) async fn record(&self, tool: &str, arguments: &JsonObject) -> Result<(), Failure> {
+        let Some(recorder) = self.shared.recorder.as_ref().filter(|_| Recorder::covers(tool))
+        else {
+            return Ok(());
+        };
+        let id = self.request.extensions.get::<CallId>().map(|id| format!(" {id}"));
+        for target in record::targets(tool, arguments) {
+            let text = |name: &str| target.get(name).and_then(Value::as_str);
+            let server = self.server(text("socket_name"))?;
+            let named = PaneTarget {
+                pane_id: text("pane_id"),
+                window_id: text("window_id"),
+                session_id: text("session_id"),
+                session_name: text("session_name"),
+            };
+            // One that is not there the tool refuses in its own words.
+            if let Ok(pane) = target::pane(&server, named).await {
+                let call = format!("{tool}{}", id.as_deref().unwrap_or_default());
+                recorder.called(&server, &pane, call).await?;
+            }
+        }
+        Ok(())
     }
 
     /// What keeps tools from ending the pane that we run in.

@@ -9,6 +9,7 @@ pub mod guard;
 pub mod info;
 pub mod mask;
 mod options;
+pub mod record;
 mod server;
 pub mod target;
 pub mod tool;

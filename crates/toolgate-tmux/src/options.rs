@@ -7,6 +7,7 @@ use toolgate::Tier;
 use crate::{
     commands::CommandsConfig,
     engine::{PATIENCE, Socket},
+    record::RecordConfig,
 };
 
 /// What the server is set to.
@@ -30,6 +31,8 @@ pub struct Options {
     pub mask: bool,
     /// What is judged before it is typed.
     pub commands: CommandsConfig,
+    /// Where panes are recorded.
+    pub record: RecordConfig,
 }
 
 impl Default for Options {
@@ -44,6 +47,7 @@ impl Default for Options {
             pipe_roots: Vec::new(),
             mask: false,
             commands: CommandsConfig::default(),
+            record: RecordConfig::default(),
         }
     }
 }

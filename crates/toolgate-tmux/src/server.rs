@@ -24,6 +24,7 @@ use crate::{
     engine::Engine,
     guard::Guard,
     options::Options,
+    record::Recorder,
     tool::Tool,
     tools,
 };
@@ -43,8 +44,15 @@ impl Tmux {
     #[must_use]
     pub fn new(options: Options) -> Self {
         let engine = Engine::new(&options.binary, options.patience);
-        let shared = Shared { engine, guard: Guard::of_this_process(), options };
+        let recorder = Recorder::new(&options.record, options.mask).map(Arc::new);
+        let shared = Shared { engine, guard: Guard::of_this_process(), options, recorder };
         Self { shared: Arc::new(shared), tools: tools::all().into() }
+    }
+
+    /// What records panes, to be closed at the end.
+    #[must_use]
+    pub fn recorder(&self) -> Option<Arc<Recorder>> {
+        self.shared.recorder.clone()
     }
 
     /// With the chain that the settings describe. The tools' tiers are those of the table, unless the settings
@@ -96,7 +104,11 @@ impl Tmux {
         let cancelled = cx.request.ct.clone();
         // Dropping what runs is safe anywhere: an answer that nobody waits for is passed over.
         tokio::select! {
-            result = tool.run(cx, params.arguments.unwrap_or_default()) => Ok(result?.into()),
+            result = async {
+                let arguments = params.arguments.unwrap_or_default();
+                cx.record(tool.name(), &arguments).await?;
+                tool.run(cx, arguments).await
+            } => Ok(result?.into()),
             () = cancelled.cancelled() => {
                 Err(Failure::new(Code::Cancelled, "the call was cancelled").ran(Ran::Maybe))
             }

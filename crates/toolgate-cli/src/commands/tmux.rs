@@ -4,7 +4,9 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
 use toolgate::{Tier, middleware::audit::Target, settings::Settings};
-use toolgate_tmux::{Options, Tmux, commands::CommandsConfig, engine::Socket};
+use toolgate_tmux::{
+    Options, Tmux, commands::CommandsConfig, engine::Socket, record::RecordConfig,
+};
 
 use crate::overlay::state_folder;
 
@@ -47,6 +49,14 @@ pub(crate) struct TmuxCommand {
     #[arg(long)]
     mask: bool,
 
+    /// Record panes that tools write into, as asciicast files in this folder; `toolgate replay` plays them
+    #[arg(long, value_name = "FOLDER")]
+    record: Option<PathBuf>,
+
+    /// Refuse calls whose pane cannot be recorded
+    #[arg(long, requires = "record")]
+    record_required: bool,
+
     /// Where the audit goes: a file, `stderr` or `off` [default: toolgate/audit.jsonl in the state folder]
     #[arg(long, value_name = "FILE", env = "TOOLGATE_AUDIT")]
     audit: Option<String>,
@@ -84,12 +94,25 @@ impl TmuxCommand {
             patience: self.deadline,
             safety: self.safety,
             mask: self.mask,
+            record: RecordConfig {
+                folder: self.record,
+                required: self.record_required,
+                ..RecordConfig::default()
+            },
             commands: self.guard.config(),
             ..Options::default()
         };
-        let (tmux, stack) = Tmux::new(options).governed(settings)?;
+        let tmux = Tmux::new(options);
+        let recorder = tmux.recorder();
+        let (tmux, stack) = tmux.governed(settings)?;
         let runtime = super::runtime()?;
-        let ended = runtime.block_on(toolgate_tmux::serve_stdio(tmux));
+        let ended = runtime.block_on(async {
+            let ended = toolgate_tmux::serve_stdio(tmux).await;
+            if let Some(recorder) = recorder {
+                recorder.close().await;
+            }
+            ended
+        });
         if let Some(audit) = &stack.audit {
             audit.close(Duration::from_secs(1));
         }

@@ -77,8 +77,8 @@ impl CommandGuard {
             session_name: text("session_name"),
         };
         let pane = target::pane(&server, named).await.ok()?;
-        let rows = server.list(Kind::Panes(None), &["pane_id", "pane_current_path"]).await.ok()?;
-        let row = rows.into_iter().find(|row| row.get("pane_id") == Some(&pane))?;
+        let rows = server.list(Kind::Pane(&pane), &["pane_id", "pane_current_path"]).await.ok()?;
+        let row = rows.into_iter().next()?;
         row.get("pane_current_path").filter(|path| path.starts_with('/')).map(PathBuf::from)
     }
 
