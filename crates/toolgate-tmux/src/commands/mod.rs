@@ -7,6 +7,7 @@ mod config;
 mod expand;
 mod paths;
 mod precondition;
+mod printf;
 mod programs;
 mod rules;
 mod shell;

@@ -6,7 +6,7 @@ use super::{
     Class,
     argv::{after_options, operands, value},
     expand::{Arg, HOLE, Value},
-    rules, shells,
+    printf, rules, shells,
     walk::{Input, Judge, Output},
 };
 
@@ -188,9 +188,9 @@ impl Judge<'_> {
                     .count();
                 let text = joined(args.get(from..).unwrap_or_default());
                 let escapes = args.iter().take(from).any(|arg| arg.text.contains('e'));
-                Some(if escapes { shells::unescaped(&text) } else { text } + "\n")
+                Some(if escapes { printf::unescaped(&text) } else { text } + "\n")
             }
-            "printf" => Some(shells::formatted(args)),
+            "printf" => Some(printf::formatted(args)),
             "pwd" => Some(".".to_owned()),
             "true" | ":" | "sleep" | "set" | "shopt" | "umask" | "mkdir" | "touch" | "chmod" => {
                 Some(String::new())

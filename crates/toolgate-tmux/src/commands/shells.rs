@@ -74,6 +74,14 @@ pub(super) fn run(
             }
             Some(Output::default())
         }
+        _ if is_interpreter(name) => Some(interpreter(judge, line, args, input)),
+        _ => beyond(judge, name, args, input),
+    }
+}
+
+/// Programs that run text in another place.
+fn beyond(judge: &mut Judge<'_>, name: &str, args: &[Arg], input: &Input) -> Option<Output> {
+    match name {
         "ssh" | "mosh" => {
             let rest = after_options(args, "BbcDEeFIiJLlmOopQRSWw", &[]);
             Some(elsewhere(judge, rest.get(1..).unwrap_or_default(), input))
@@ -108,7 +116,6 @@ pub(super) fn run(
                 input,
             ))
         }
-        _ if is_interpreter(name) => Some(interpreter(judge, line, args, input)),
         _ => None,
     }
 }
@@ -226,72 +233,4 @@ fn interpreter(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input)
         standard_input(judge, line, input);
     }
     Output { text: None, fetched: input.fetched }
-}
-
-/// What `printf` prints, for the formats that matter here.
-pub(super) fn formatted(args: &[Arg]) -> String {
-    let args = after_options(args, "v", &[]);
-    let Some((format, values)) = args.split_first() else { return String::new() };
-    let mut values = values.iter();
-    let format = unescaped(&format.text);
-    let mut text = String::new();
-    let mut rest = format.as_str();
-    while let Some((before, after)) = rest.split_once("%s") {
-        text.push_str(before);
-        text.extend(values.next().map(|value| value.text.as_str()));
-        rest = after;
-    }
-    text.push_str(rest);
-    for value in values {
-        text.push_str(&value.text);
-        text.push(' ');
-    }
-    text
-}
-
-/// Escapes as `printf` and `echo -e` know them.
-pub(super) fn unescaped(text: &str) -> String {
-    let mut out = String::new();
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c != '\\' {
-            out.push(c);
-            continue;
-        }
-        let (radix, most) = match chars.next() {
-            Some('n') => {
-                out.push('\n');
-                continue;
-            }
-            Some('t') => {
-                out.push('\t');
-                continue;
-            }
-            Some('x') => (16, 2),
-            Some('0') => (8, 3),
-            Some(c @ '1'..='7') => {
-                let mut code = c.to_digit(8).unwrap_or_default();
-                for _ in 0..2 {
-                    let Some(digit) = chars.peek().and_then(|c| c.to_digit(8)) else { break };
-                    code = code * 8 + digit;
-                    chars.next();
-                }
-                out.extend(char::from_u32(code));
-                continue;
-            }
-            Some(c) => {
-                out.extend(['\\', c]);
-                continue;
-            }
-            None => break,
-        };
-        let mut code = 0;
-        for _ in 0..most {
-            let Some(digit) = chars.peek().and_then(|c| c.to_digit(radix)) else { break };
-            code = code * radix + digit;
-            chars.next();
-        }
-        out.extend(char::from_u32(code));
-    }
-    out
 }

@@ -241,16 +241,12 @@ fn whole(bytes: &mut Vec<u8>) -> String {
             Err(error) => {
                 let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
                 text.push_str(&String::from_utf8_lossy(valid));
-                match error.error_len() {
-                    Some(wrong) => {
-                        text.push('\u{fffd}');
-                        bytes.drain(..error.valid_up_to() + wrong);
-                    }
-                    None => {
-                        bytes.drain(..error.valid_up_to());
-                        return text;
-                    }
-                }
+                let Some(wrong) = error.error_len() else {
+                    bytes.drain(..error.valid_up_to());
+                    return text;
+                };
+                text.push('\u{fffd}');
+                bytes.drain(..error.valid_up_to() + wrong);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! for text that is not trusted, and leaves words to its user; `yash-syntax` and `flash` are GPL; `conch-parser` is no
 //! longer kept; `shell-words` knows words only.
 
+mod compound;
 mod parser;
 mod redirects;
 mod words;
