@@ -12,7 +12,11 @@ use rmcp::{
 };
 use toolgate::{
     Code, Failure, Ran, Selection,
-    middleware::preconditions::{self, PreconditionRule},
+    middleware::{
+        preconditions::{self, PreconditionRule},
+        safety,
+    },
+    presets::Preset,
     settings::{Settings, ToolSettings},
     stack::{self, Parts, Stack, StackError},
 };
@@ -76,10 +80,13 @@ impl Tmux {
         if !config.enabled {
             return Parts::default();
         }
-        if settings.chain.preset().is_some_and(|preset| {
-            !preset.order().iter().any(|(name, _)| *name == preconditions::NAME)
-        }) {
-            tracing::warn!("this preset has no preconditions: the command guard is off");
+        // A person is asked only about what nothing else refuses; libtmux-mcp's own order has safety last.
+        let fits = |preset: Preset| {
+            let place = |layer| preset.order().iter().position(|(name, _)| *name == layer);
+            place(preconditions::NAME) > place(safety::NAME)
+        };
+        if let Some(preset) = settings.chain.preset().filter(|preset| !fits(*preset)) {
+            tracing::warn!("the preset `{preset}` has no place for it: the command guard is off");
             return Parts::default();
         }
         let tools = commands::TOOLS.iter().filter_map(|tool| format!("{NAME}/{tool}").parse().ok());

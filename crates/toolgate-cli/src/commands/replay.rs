@@ -47,7 +47,7 @@ pub(crate) struct Replay {
 
 fn speed(text: &str) -> Result<f64, String> {
     let speed: f64 = text.parse().map_err(|_| "write a number, as 2 or 0.5".to_owned())?;
-    if speed.is_finite() && speed >= 0.01 && speed <= 1000.0 {
+    if (0.01..=1000.0).contains(&speed) {
         Ok(speed)
     } else {
         Err("write a number between 0.01 and 1000".to_owned())

@@ -122,6 +122,7 @@ impl Judge<'_> {
         let known = match name {
             "HOME" => HOME.to_string(),
             "PWD" => ".".to_owned(),
+            "SHELL" | "BASH" | "0" => "sh".to_owned(),
             "TMPDIR" => "/tmp".to_owned(),
             "IFS" => " ".to_owned(),
             _ => return or.unwrap_or(Value { text: HOLE.to_string(), fetched: false }),

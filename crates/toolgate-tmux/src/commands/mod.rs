@@ -45,10 +45,19 @@ impl Place {
 #[must_use]
 pub fn judge(text: &str, place: &Place) -> Judgement {
     let mut judge = walk::Judge::new(place);
-    judge.text(text, false, &walk::Input::default());
+    // A terminal takes both for Enter.
+    let text = text.replace('\r', "\n");
+    let edits = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.contains(edits) {
+        // Keys that edit the line, or run it: with and without a break there.
+        judge.unclear = true;
+        judge.text(&text.replace(edits, "\n"), false, &walk::Input::default());
+        judge.text(&text.replace(edits, ""), false, &walk::Input::default());
+    } else {
+        judge.text(&text, false, &walk::Input::default());
+    }
     if judge.unclear {
-        let why = "it cannot be read to its end";
-        judge.find(Class::Unparsed, &[], why);
+        judge.find(Class::Unparsed, &[], "it cannot be read to its end");
     }
     judge.said
 }

@@ -135,10 +135,34 @@ pub(super) fn typed(tool: &str, arguments: &Value) -> Vec<Typed> {
         "send_keys_batch" => return batch(arguments),
         _ => return Vec::new(),
     };
-    let text = arguments.get(name).and_then(Value::as_str);
-    text.map(|text| Typed { text: text.to_owned(), target: arguments.clone() })
-        .into_iter()
-        .collect()
+    let text = if name == "keys" { keys(arguments) } else { string(arguments, name) };
+    text.map(|text| Typed { text, target: arguments.clone() }).into_iter().collect()
+}
+
+fn string(arguments: &Value, name: &str) -> Option<String> {
+    arguments.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// What keys type: the name of a key is no text.
+fn keys(arguments: &Value) -> Option<String> {
+    let keys = string(arguments, "keys")?;
+    if arguments.get("literal").and_then(Value::as_bool).unwrap_or(false) {
+        return Some(keys);
+    }
+    let lower = keys.to_ascii_lowercase();
+    let typed = match &*lower {
+        "enter" | "kpenter" | "c-m" | "c-j" | "c-o" => "\n",
+        "space" => " ",
+        "tab" | "c-i" => "\t",
+        // Whatever edits the line.
+        "bspace" | "dc" | "delete" | "escape" | "up" | "down" | "left" | "right" | "home"
+        | "end" | "btab" | "ic" => "\u{7f}",
+        name if name.len() == 3 && ["c-", "m-", "s-"].iter().any(|with| name.starts_with(with)) => {
+            "\u{7f}"
+        }
+        _ => return Some(keys),
+    };
+    Some(typed.to_owned())
 }
 
 /// What goes to one pane without an Enter in between is one text.
@@ -146,7 +170,7 @@ fn batch(arguments: &Value) -> Vec<Typed> {
     let names = ["pane_id", "session_name", "session_id", "window_id"];
     let mut all: Vec<Typed> = Vec::new();
     for operation in arguments.get("operations").and_then(Value::as_array).into_iter().flatten() {
-        let keys = operation.get("keys").and_then(Value::as_str).unwrap_or_default();
+        let keys = keys(operation).unwrap_or_default();
         let enter = operation.get("enter").and_then(Value::as_bool).unwrap_or(true);
         let end = if enter { "\n" } else { "" };
         let mut target = operation.clone();
@@ -158,7 +182,7 @@ fn batch(arguments: &Value) -> Vec<Typed> {
             names.iter().all(|name| typed.target.get(name) == target.get(name))
         };
         match all.iter_mut().find(same) {
-            Some(typed) => typed.text.extend([keys, end]),
+            Some(typed) => typed.text.extend([&*keys, end]),
             None => all.push(Typed { text: format!("{keys}{end}"), target }),
         }
     }

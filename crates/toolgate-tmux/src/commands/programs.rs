@@ -61,6 +61,10 @@ impl Judge<'_> {
                 self.find(Class::PipeToShell, line, "it runs what was just downloaded");
             } else {
                 self.unknown(Class::Unparsed, line, "its program is only known when it runs");
+                // It may be a shell.
+                if let Some((arg, text)) = value(args, Some('c'), &[]) {
+                    return self.text(&text, arg.fetched, input);
+                }
             }
             return Output::default();
         }
@@ -105,7 +109,8 @@ impl Judge<'_> {
                 Some(if rest.is_empty() { Output::default() } else { self.program(rest, input) })
             }
             "command" if args.first().is_some_and(|arg| matches!(&*arg.text, "-v" | "-V")) => {
-                Some(Output::default())
+                let text = args.get(1).map(|arg| arg.text.clone());
+                Some(Output { text, fetched: false })
             }
             "command" => Some(self.program(after_options(args, "", &[]), input)),
             "xargs" | "parallel" => Some(self.xargs(args, input)),

@@ -7,8 +7,15 @@ use std::{
 
 use proptest::prelude::*;
 use serde_json::json;
+use toolgate::{
+    Tier,
+    middleware::audit::Target,
+    presets::Preset,
+    settings::{ChainOrder, Settings},
+};
 
 use super::{Class, Judgement, Place, TOOLS, judge, precondition::typed};
+use crate::{Options, Tmux};
 
 /// Written with the rules in view: every verdict is exact.
 const KNOWN: &str = include_str!("../../corpus/commands.tsv");
@@ -98,7 +105,7 @@ fn corpus_scores() {
     let known = measure("known", KNOWN);
     assert!(known.false_alarms + known.missed < 0.5, "each row of the known corpus is right");
     let held_out = measure("held out", HELD_OUT);
-    assert!(held_out.precision() >= 0.95 && held_out.recall() >= 0.90);
+    assert!(held_out.precision() >= 0.99 && held_out.recall() >= 0.98);
 }
 
 #[test]
@@ -147,6 +154,32 @@ fn the_folder_and_the_roots_decide() {
 }
 
 #[test]
+fn a_chain_has_a_place_for_the_guard_or_goes_without() {
+    let govern = |chain| {
+        let mut settings = Settings { safety: Some(Tier::Mutating), chain, ..Settings::default() };
+        settings.audit.file = Target::Off;
+        let governed = Tmux::new(Options::default()).governed(settings);
+        governed.map(|(_, stack)| stack.chain.asks()).map_err(|error| error.to_string())
+    };
+    assert_eq!(govern(ChainOrder::Default), Ok(true));
+    // Its own order asks before safety decides.
+    let libtmux = govern(ChainOrder::Preset(Preset::Libtmux));
+    assert!(!libtmux.clone().is_err_and(|why| why.contains("preconditions")), "{libtmux:?}");
+    assert_ne!(libtmux, Ok(true));
+    let listed = ["errors-to-results", "validate", "safety"].map(str::to_owned).to_vec();
+    let listed = govern(ChainOrder::Listed(listed));
+    assert!(listed.clone().is_err_and(|why| why.contains("preconditions")), "{listed:?}");
+}
+
+#[test]
+fn keys_that_run_or_edit_the_line_hide_nothing() {
+    for text in ["ls\rreboot\r", "ls\u{15}reboot", "re\u{0}boot", "echo \u{f}reboot"] {
+        assert!(judge(text, &place()).classes().contains(&Class::System), "{text:?}");
+    }
+    assert_eq!(judge("ls\u{3}", &place()).classes(), [Class::Unparsed]);
+}
+
+#[test]
 fn findings_name_words_without_secrets() {
     let token = format!("ghp_{}", "a1".repeat(20));
     let said = judge(
@@ -175,6 +208,13 @@ fn every_tool_that_types_is_read() {
         {"pane_id": "%1", "keys": "f /"},
     ]});
     assert_eq!(texts("send_keys_batch", operations), ["rm -rf /\n", "ls\n"]);
+    // The name of a key is no text.
+    let operations = json!({"operations": [
+        {"keys": "reboot", "enter": false}, {"keys": "Enter", "enter": false},
+        {"keys": "Enter", "enter": false, "literal": true},
+    ]});
+    assert_eq!(texts("send_keys_batch", operations), ["reboot\nEnter"]);
+    assert_eq!(texts("send_keys", json!({"keys": "C-c", "enter": false})), ["\u{7f}"]);
     assert!(TOOLS.is_sorted());
 }
 

@@ -6,6 +6,8 @@
 mod cast;
 mod config;
 mod pane;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 

@@ -239,7 +239,8 @@ impl Parser {
     }
 
     pub(super) fn command(&mut self) -> Command {
-        if self.eat("((") {
+        if self.peek() == Some('(') && self.is_arithmetic(1) {
+            self.eat("((");
             let inner = self.arithmetic();
             let words = vec![Word(vec![Piece::Unknown(inner)])];
             return Command::For { name: String::new(), values: words, body: Script::default() };

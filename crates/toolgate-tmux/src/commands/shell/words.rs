@@ -182,6 +182,28 @@ impl Parser {
         }
     }
 
+    /// Whether `(` stands there twice, so many characters ahead of the second, and they end together: else it is a
+    /// subshell in another one.
+    pub(super) fn is_arithmetic(&self, by: usize) -> bool {
+        if self.ahead(by) != Some('(') {
+            return false;
+        }
+        let (mut at, mut open) = (by + 1, 2_usize);
+        while let Some(c) = self.ahead(at) {
+            match c {
+                '\\' => at += 1,
+                '(' => open += 1,
+                ')' => open -= 1,
+                _ => {}
+            }
+            at += 1;
+            if open == 1 {
+                return self.ahead(at) == Some(')');
+            }
+        }
+        true
+    }
+
     /// `(( … ))` after its beginning.
     pub(super) fn arithmetic(&mut self) -> Word {
         Word(self.deeper(|parser| parser.until(Until::Arithmetic)))
@@ -206,7 +228,8 @@ impl Parser {
         if self.eat("`") {
             let script = self.backticks();
             pieces.0.push(Piece::Command { script, quoted });
-        } else if self.eat("$((") {
+        } else if self.ahead(1) == Some('(') && self.is_arithmetic(2) {
+            self.eat("$((");
             let inner = self.arithmetic();
             pieces.0.push(Piece::Unknown(inner));
         } else if self.eat("$(") {
