@@ -182,3 +182,20 @@ fn what_is_no_recording_is_not_played() {
     fs::write(&file, mixed).unwrap();
     assert_eq!(replay(&[&path]).stdout, b"shown");
 }
+
+#[test]
+fn ctrl_c_ends_a_replay_and_puts_the_terminal_right() {
+    let tmux = Tmux::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.cast");
+    // Another screen, no cursor, the mouse; then an hour of nothing.
+    let cast = "{\"version\":2}\n[0,\"o\",\"\\u001b[?1049h\\u001b[?25l\\u001b[?1000h\"]\n[3600,\"o\",\"x\"]\n";
+    fs::write(&file, cast).unwrap();
+    let state = |tmux: &Tmux| tmux.format("#{alternate_on} #{cursor_flag} #{mouse_any_flag}");
+    let play = format!("{} replay '{}'; echo status $?", toolgate().display(), file.display());
+    tmux.run(&["send-keys", "-t", "%0", &play, "Enter"]);
+    tmux.until("played", |tmux| state(tmux) == "1 0 1");
+    tmux.run(&["send-keys", "-t", "%0", "C-c"]);
+    has_line(&tmux, "status 130");
+    assert_eq!(state(&tmux), "0 1 0");
+}
