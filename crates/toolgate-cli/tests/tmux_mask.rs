@@ -10,11 +10,8 @@ fn secrets_on_a_screen_are_masked_also_where_it_breaks_them() {
     let tmux = Tmux::start();
     let token = format!("ghp_{}", "a1B2".repeat(9));
     // The first fits into a row of 120, the second is broken at every place of its own.
-    let mut print = format!("clear; echo short {token}");
-    for spaces in [76, 90, 110, 117] {
-        print.push_str(&format!("; printf '%{spaces}s%s\\n' '' {token}"));
-    }
-    print.push_str("; echo done");
+    let broken = [76, 90, 110, 117].map(|spaces| format!("printf '%{spaces}s%s\\n' '' {token}"));
+    let print = format!("clear; echo short {token}; {}; echo done", broken.join("; "));
     let screen = |tmux: &Tmux| tmux.run(&["capture-pane", "-p"]);
     let shown = |options: &[&str]| {
         let mut session = tmux.serve(options);

@@ -153,6 +153,10 @@ fn elsewhere(judge: &mut Judge<'_>, args: &[Arg], input: &Input) -> Output {
 fn shell(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input) -> Output {
     let rest = after_options(args, "oO", &["rcfile", "init-file"]);
     let options = args.get(..args.len() - rest.len()).unwrap_or_default();
+    // It only reads.
+    if has(options, "n", &["help", "version"]) {
+        return Output::default();
+    }
     if has(options, "c", &["command"]) {
         let Some(script) = rest.first() else { return Output::default() };
         return judge.text(&script.text, script.fetched, input);

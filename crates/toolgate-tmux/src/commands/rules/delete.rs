@@ -154,6 +154,16 @@ fn elsewhere(judge: &mut Judge<'_>, call: &Called<'_>) {
         ("docker" | "podman", ["volume", "rm" | "prune", ..]) => {
             "it deletes volumes, with the data in them"
         }
+        ("docker", ["compose", "down", ..]) if call.has("v", &["volumes"]) => {
+            "it deletes volumes, with the data in them"
+        }
+        ("aws", ["s3", "sync", ..]) if call.has("", &["delete"]) => {
+            "it deletes from a bucket what is not here"
+        }
+        ("terraform" | "tofu", ["destroy", ..]) => "it deletes what it once made",
+        ("kubectl" | "oc", ["delete", "ns" | "namespace" | "pvc" | "pv" | "crd", ..]) => {
+            "it deletes from a cluster, with all that is inside"
+        }
         ("gh", ["repo", "delete", ..]) => "it deletes a repository",
         ("crontab", _) if call.has("r", &[]) => "it deletes all of a user's cron jobs",
         _ => return,

@@ -41,7 +41,11 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
                 if matches!(call.name, "cp" | "mv") { words.len().saturating_sub(1) } else { 0 };
             words.iter().skip(last).any(|word| is_disk(word))
         }
-        (name, _) => name.starts_with("mkfs") && !looks,
+        // An image in a file is no disk.
+        (name, words) => {
+            let disk = words.iter().any(|word| word.starts_with("/dev/") || word.contains(HOLE));
+            name.starts_with("mkfs") && !looks && disk
+        }
     };
     if writes {
         judge.find(Class::Disk, call.line, WHY);
