@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::needless_pass_by_value,
     reason = "a test fails by panicking, also in the functions that its tests share"
 )]
 
