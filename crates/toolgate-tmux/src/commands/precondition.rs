@@ -1,6 +1,9 @@
 //! The guard in the chain: a precondition of the tools that type.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use serde_json::Value;
 use toolgate::{
@@ -39,7 +42,9 @@ pub(super) struct Typed {
 
 impl CommandGuard {
     pub(crate) fn new(config: CommandsConfig, shared: Option<Arc<Shared>>) -> Self {
-        Self { config, home: std::env::var_os("HOME").map(PathBuf::from), shared }
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let roots = config.roots.iter().flat_map(|root| real(root, home.as_deref())).collect();
+        Self { config: CommandsConfig { roots, ..config }, home, shared }
     }
 
     async fn judge(&self, typed: &Typed) -> Judgement {
@@ -97,6 +102,16 @@ impl CommandGuard {
             .collect();
         if asked.is_empty() { Verdict::Allow } else { Verdict::ask(asked.join(" ")) }
     }
+}
+
+/// A root as it is written, with `~` for the home folder, and where its links lead: tmux tells folders without links.
+fn real(root: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    let full = match (root.strip_prefix("~"), home) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => root.to_owned(),
+    };
+    let real = full.canonicalize().ok().filter(|real| *real != full);
+    [Some(full), real].into_iter().flatten().collect()
 }
 
 fn rule(class: Class) -> String {
