@@ -1,6 +1,10 @@
 //! Recordings of a real pane that is written into faster than a file may grow.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{
+    path::Path,
+    process::{Command, Output},
+    time::Duration,
+};
 
 use serde_json::Value;
 
@@ -12,14 +16,22 @@ struct Tmux(String);
 
 impl Tmux {
     fn run(&self, arguments: &[&str]) -> bool {
+        self.output(arguments).status.success()
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
         let mut tmux = Command::new("tmux");
         tmux.args(["-u", "-L", &self.0, "-f", "/dev/null"]).args(arguments);
-        tmux.env_remove("TMUX").output().unwrap().status.success()
+        tmux.env_remove("TMUX").output().unwrap()
     }
 }
 
 impl Drop for Tmux {
     fn drop(&mut self) {
+        // tmux 3.3a was seen to stay, now and then, when it is killed while a control client leaves.
+        let deadline = std::time::Instant::now() + Duration::from_secs(2);
+        let clients = || self.output(&["list-clients"]).stdout;
+        while !clients().is_empty() && std::time::Instant::now() < deadline {}
         self.run(&["kill-server"]);
     }
 }
