@@ -43,9 +43,15 @@ fn casts(folder: &Path) -> Vec<String> {
     files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
 }
 
-#[tokio::test]
-async fn a_file_that_is_full_is_followed_by_another() {
+#[test]
+fn a_file_that_is_full_is_followed_by_another() {
     let tmux = Tmux(format!("tg-record-{}", std::process::id()));
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    // It ends before tmux does, and with it our clients.
+    runtime.enable_all().build().unwrap().block_on(record(&tmux));
+}
+
+async fn record(tmux: &Tmux) {
     assert!(tmux.run(&["new-session", "-d", "-x", "80", "-y", "24", "bash --norc"]));
     let server = Engine::new("tmux", PATIENCE).server(Socket::Name(tmux.0.clone()));
     let folder = tempfile::tempdir().unwrap();
