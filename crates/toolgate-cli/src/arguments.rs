@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand, builder::styling};
 
 use crate::commands::{
     audit::AuditCommand, chain::Chain, check::Check, completions::Completions,
-    config::ConfigCommand, log::Log, tmux::TmuxCommand, why::Why, wrap::Wrap,
+    config::ConfigCommand, log::Log, replay::Replay, tmux::TmuxCommand, why::Why, wrap::Wrap,
 };
 
 const STYLES: styling::Styles = styling::Styles::styled()
@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Why(Box<Why>),
     Log(Box<Log>),
     Audit(AuditCommand),
+    Replay(Replay),
     Config(ConfigCommand),
     Completions(Completions),
 }

@@ -146,6 +146,8 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         let raised = Raised::default();
         context.extensions.insert(raised.clone());
         Within::mark(cx, &mut context);
+        // For tools that keep records of their own.
+        context.extensions.insert(cx.call_id());
         let answer = caught(async { self.governed.handler.call_tool(params, context).await }).await;
         guard.disarm();
         let Ok(answer) = answer else {

@@ -5,16 +5,20 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 
-use rmcp::{RoleServer, service::RequestContext};
-use toolgate::{Failure, Tier, TierRules, ToolId};
+use rmcp::{RoleServer, model::JsonObject, service::RequestContext};
+use serde_json::Value;
+use toolgate::{CallId, Failure, Tier, TierRules, ToolId};
 use toolgate_rmcp::Governed;
 
 use crate::{
     buffers::Buffers,
     engine::{Engine, Server, Socket},
     guard::Guard,
+    mask::masked,
     options::Options,
+    record::{self, Recorder},
     server::{NAME, Tmux},
+    target::{self, PaneTarget},
     tool::Tool,
 };
 
@@ -35,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) buffers: Buffers,
     /// The chain around us, for calls that are parts of a call; and the tiers that it knows.
     pub(crate) door: OnceLock<(Weak<Governed<Tmux>>, TierRules)>,
+    pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
 impl Cx {
@@ -73,7 +78,32 @@ impl Cx {
     /// Text of a screen, a buffer or a program, as it may be shown. Whatever tells of these goes through here.
     #[must_use]
     pub fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        Cow::Borrowed(text)
+        if self.shared.options.mask { masked(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// Begins to record the panes that a call is about to write into, if they are to be.
+    pub(crate) async fn record(&self, tool: &str, arguments: &JsonObject) -> Result<(), Failure> {
+        let Some(recorder) = self.shared.recorder.as_ref().filter(|_| Recorder::covers(tool))
+        else {
+            return Ok(());
+        };
+        let id = self.request.extensions.get::<CallId>().map(|id| format!(" {id}"));
+        for target in record::targets(tool, arguments) {
+            let text = |name: &str| target.get(name).and_then(Value::as_str);
+            let server = self.server(text("socket_name"))?;
+            let named = PaneTarget {
+                pane_id: text("pane_id"),
+                window_id: text("window_id"),
+                session_id: text("session_id"),
+                session_name: text("session_name"),
+            };
+            // One that is not there the tool refuses in its own words.
+            if let Ok(pane) = target::pane(&server, named).await {
+                let call = format!("{tool}{}", id.as_deref().unwrap_or_default());
+                recorder.called(&server, &pane, call).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The paste buffers that are ours.

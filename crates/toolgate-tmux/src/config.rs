@@ -10,8 +10,10 @@ use serde::{Deserialize, Deserializer};
 use toolgate::duration;
 
 use crate::{
+    commands::CommandsConfig,
     engine::Socket,
     options::Options,
+    record::RecordConfig,
     toolsets::{Choice, Toolset},
 };
 
@@ -47,6 +49,10 @@ pub struct TmuxConfig {
     pub pipe_roots: Option<Vec<PathBuf>>,
     /// What is done to captured text.
     pub capture: CaptureConfig,
+    /// What is typed into panes is judged first.
+    pub commands: Option<CommandsConfig>,
+    /// What happens in panes that tools write into is kept.
+    pub record: Option<RecordConfig>,
 }
 
 /// `[tmux.capture]`
@@ -100,13 +106,17 @@ impl TmuxConfig {
             exclude_tools: self.exclude_tools.or(under.exclude_tools),
             pipe_roots: self.pipe_roots.or(under.pipe_roots),
             capture: CaptureConfig { mask: self.capture.mask.or(under.capture.mask) },
+            commands: self.commands.or(under.commands),
+            record: self.record.or(under.record),
         }
     }
 
     /// Paths in a file are meant from where the file is. A program without a slash is looked for in `PATH`.
     pub fn anchor(&mut self, folder: &Path) {
         let bin = self.bin.iter_mut().filter(|bin| bin.components().count() > 1);
-        let paths = self.socket_path.iter_mut().chain(bin);
+        let recordings = self.record.iter_mut().filter_map(|record| record.folder.as_mut());
+        let roots = self.commands.iter_mut().flat_map(|commands| &mut commands.roots);
+        let paths = self.socket_path.iter_mut().chain(bin).chain(recordings).chain(roots);
         for path in paths.chain(self.pipe_roots.iter_mut().flatten()) {
             *path = folder.join(&*path);
         }
@@ -125,6 +135,8 @@ impl From<TmuxConfig> for Options {
             suppress_history: config.suppress_history.unwrap_or(usual.suppress_history),
             pipe_roots: config.pipe_roots.unwrap_or(usual.pipe_roots),
             mask: config.capture.mask.unwrap_or(usual.mask),
+            commands: config.commands.unwrap_or(usual.commands),
+            record: config.record.unwrap_or(usual.record),
             prompts_as_tools: config.prompts_as_tools.unwrap_or(usual.prompts_as_tools),
             choice: Choice {
                 toolsets: config.toolsets,

@@ -5,7 +5,9 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use toolgate::Tier;
 
 use crate::{
+    commands::CommandsConfig,
     engine::{PATIENCE, Socket},
+    record::RecordConfig,
     toolsets::Choice,
 };
 
@@ -32,6 +34,10 @@ pub struct Options {
     pub prompts_as_tools: bool,
     /// Which tools there are.
     pub choice: Choice,
+    /// What is judged before it is typed.
+    pub commands: CommandsConfig,
+    /// Where panes are recorded.
+    pub record: RecordConfig,
 }
 
 impl Default for Options {
@@ -47,6 +53,8 @@ impl Default for Options {
             mask: false,
             prompts_as_tools: false,
             choice: Choice::default(),
+            commands: CommandsConfig::default(),
+            record: RecordConfig::default(),
         }
     }
 }

@@ -26,13 +26,14 @@ use toolgate_rmcp::{Governed, raise};
 use crate::{
     buffers::Buffers,
     call::{Cx, Shared},
-    complete,
+    commands, complete,
     engine::{self, Engine},
     front::Front,
     guard::Guard,
     instructions::instructions,
     options::Options,
     programs, prompts,
+    record::Recorder,
     resources::{self, Resources, Subscriptions},
     tool::Tool,
     tools,
@@ -57,8 +58,14 @@ impl Tmux {
     #[must_use]
     pub fn new(options: Options) -> Self {
         let engine = Engine::new(&options.binary, options.patience);
-        let (guard, buffers) = (Guard::of_this_process(), Buffers::default());
-        let shared = Shared { engine, guard, options, buffers, door: OnceLock::new() };
+        let shared = Shared {
+            engine,
+            guard: Guard::of_this_process(),
+            buffers: Buffers::default(),
+            recorder: Recorder::new(&options.record, options.mask).map(Arc::new),
+            options,
+            door: OnceLock::new(),
+        };
         let mut tools = tools::all();
         if shared.options.prompts_as_tools {
             tools.extend(prompts::tools());
@@ -101,16 +108,17 @@ impl Tmux {
     pub fn governed_with(
         mut self,
         settings: Settings,
-        parts: Parts,
+        mut parts: Parts,
         namespace: &str,
     ) -> Result<(Arc<Governed<Self>>, Stack), StackError> {
-        let settings = self.settle(settings).map_err(|error| StackError::Layer {
+        let mut settings = self.settle(settings).map_err(|error| StackError::Layer {
             layer: toolgate::middleware::filter::NAME,
             why: error.to_string(),
         })?;
         if let (Some(shared), Some(tier)) = (Arc::get_mut(&mut self.shared), settings.safety) {
             shared.options.safety = tier;
         }
+        commands::install(&self.shared, &mut settings, &mut parts);
         let stack = stack::build_with(&settings, parts)?;
         let listed: Vec<ToolId> = self.names().map(|name| ToolId::new(NAME, name)).collect();
         for collision in stack.overrides.learn(&listed) {
@@ -138,6 +146,9 @@ impl Tmux {
 
     /// Takes back what is ours in tmux.
     async fn end(&self) {
+        if let Some(recorder) = &self.shared.recorder {
+            recorder.close().await;
+        }
         self.shared.buffers.clear(&self.shared.engine).await;
     }
 
@@ -165,7 +176,10 @@ impl Tmux {
         let cancelled = cx.request.ct.clone();
         // Dropping what runs is safe anywhere: an answer that nobody waits for is passed over.
         tokio::select! {
-            result = tool.run(cx, arguments) => Ok(result?.into()),
+            result = async {
+                cx.record(tool.name(), &arguments).await?;
+                tool.run(cx, arguments).await
+            } => Ok(result?.into()),
             () = cancelled.cancelled() => {
                 Err(Failure::new(Code::Cancelled, "the call was cancelled").ran(Ran::Maybe))
             }

@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod keep_server;
 pub(crate) mod log;
+pub(crate) mod replay;
 pub(crate) mod tmux;
 pub(crate) mod why;
 pub(crate) mod wrap;
@@ -27,6 +28,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Why(why) => why.run(),
         Command::Log(log) => log.run(),
         Command::Audit(audit) => audit.run(),
+        Command::Replay(replay) => replay.run(),
         Command::Config(config) => config.run(),
         Command::Completions(completions) => completions.run(),
     }

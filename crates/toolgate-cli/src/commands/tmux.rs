@@ -9,7 +9,10 @@ use toolgate_gateway::{
     config::Config,
     wrap::{Inspection, Options as Inspected, Outlets},
 };
-use toolgate_tmux::{NAME, Options, Tmux, TmuxConfig, Toolset, Variables, config::check_wait};
+use toolgate_tmux::{
+    NAME, Options, Tmux, TmuxConfig, Toolset, Variables,
+    config::{CaptureConfig, check_wait},
+};
 
 use crate::overlay::Overlay;
 
@@ -95,8 +98,24 @@ struct Own {
     prompts_as_tools: bool,
 
     /// A folder in which `pipe_pane` may write; give it again for more. Without one it writes nowhere
-    #[arg(long = "pipe-root", value_name = "FOLDER", help_heading = "Which tools")]
+    #[arg(long = "pipe-root", value_name = "FOLDER", help_heading = "What it guards and keeps")]
     pipe_roots: Vec<PathBuf>,
+
+    /// What happens to dangerous commands before they are typed: ask, deny or off [default: ask]
+    #[arg(long, value_name = "ACTION", help_heading = "What it guards and keeps")]
+    guard: Option<GuardAction>,
+
+    /// Mask secrets of well-known kinds in what tools show of screens
+    #[arg(long, help_heading = "What it guards and keeps")]
+    mask: bool,
+
+    /// Record panes that tools write into, as asciicast files in this folder; `toolgate replay` plays them
+    #[arg(long, value_name = "FOLDER", help_heading = "What it guards and keeps")]
+    record: Option<PathBuf>,
+
+    /// Refuse calls whose pane cannot be recorded
+    #[arg(long, requires = "record", help_heading = "What it guards and keeps")]
+    record_required: bool,
 
     /// The longest that a tool waits for a program, from 1s to 120s [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = wait, help_heading = "Which tools")]
@@ -120,10 +139,36 @@ impl Own {
             exclude_tools: self.exclude_tools.clone(),
             prompts_as_tools: self.prompts_as_tools.then_some(true),
             wait_max: self.wait_max,
+            capture: CaptureConfig { mask: self.mask.then_some(true) },
             pipe_roots: (!self.pipe_roots.is_empty()).then(|| self.pipe_roots.clone()),
             ..TmuxConfig::default()
         }
     }
+
+    /// What these say over what the file says, where a part of a table is meant.
+    fn adjust(&self, options: &mut Options) {
+        match self.guard {
+            Some(GuardAction::Ask) => options.commands.enabled = true,
+            Some(GuardAction::Deny) => {
+                options.commands = std::mem::take(&mut options.commands).denying();
+                options.commands.enabled = true;
+            }
+            Some(GuardAction::Off) => options.commands.enabled = false,
+            None => {}
+        }
+        if let Some(folder) = &self.record {
+            options.record.folder = Some(folder.clone());
+            options.record.required |= self.record_required;
+        }
+    }
+}
+
+/// `--guard`
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum GuardAction {
+    Ask,
+    Deny,
+    Off,
 }
 
 impl TmuxCommand {
@@ -133,9 +178,9 @@ impl TmuxCommand {
         }
         let config = self.overlay.read()?;
         if self.print_chain {
-            return super::chain::print(&inspection(&self.overlay, &config, self.own.config())?);
+            return super::chain::print(&inspection(&self.overlay, &config, Some(&self.own))?);
         }
-        let (tmux, settings) = server(&self.overlay, &config, self.own.config())?;
+        let (tmux, settings) = server(&self.overlay, &config, Some(&self.own))?;
         if std::io::stdin().is_terminal() {
             super::wrap::explain();
         }
@@ -167,22 +212,28 @@ async fn serve(
 }
 
 /// The server and what its chain is set to, by command line, variables and file.
-fn server(overlay: &Overlay, config: &Config, own: TmuxConfig) -> anyhow::Result<(Tmux, Settings)> {
+fn server(
+    overlay: &Overlay,
+    config: &Config,
+    own: Option<&Own>,
+) -> anyhow::Result<(Tmux, Settings)> {
     let variables = Variables::read()?;
     for warning in &variables.warnings {
         tracing::warn!("{warning}");
     }
     let mut settings = overlay.settings()?;
     // A preset would fill one in; here what the toolsets need comes first.
-    let said = overlay.tier(variables.safety);
-    settings.safety = said.or(config.says_safety(&overlay.namespace)?);
+    let tier = overlay.tier(variables.safety);
+    settings.safety = tier.or(config.says_safety(&overlay.namespace)?);
     let file = config.tmux().unwrap_or_default();
-    let options = Options::from(own.over(variables.config).over(file));
+    let said = own.map(Own::config).unwrap_or_default();
+    let mut options = Options::from(said.over(variables.config).over(file));
+    own.into_iter().for_each(|own| own.adjust(&mut options));
     Ok((Tmux::new(options), settings))
 }
 
 /// The chain and the tools as they would be.
-fn inspection(overlay: &Overlay, config: &Config, own: TmuxConfig) -> anyhow::Result<Inspection> {
+fn inspection(overlay: &Overlay, config: &Config, own: Option<&Own>) -> anyhow::Result<Inspection> {
     let (tmux, settings) = server(overlay, config, own)?;
     let mut options: Inspected = super::chain::without_server(overlay);
     NAME.clone_into(&mut options.name);
@@ -196,7 +247,7 @@ fn inspection(overlay: &Overlay, config: &Config, own: TmuxConfig) -> anyhow::Re
 /// Refuses what the file says of this server, if it says something wrong.
 pub(crate) fn check(overlay: &Overlay, config: &Config) -> anyhow::Result<()> {
     let is_said = config.tmux().is_some();
-    is_said.then(|| inspection(overlay, config, TmuxConfig::default())).transpose().map(drop)
+    is_said.then(|| inspection(overlay, config, None)).transpose().map(drop)
 }
 
 /// The same for other commands: if this server is the one that is named, or the only one that the file has.
@@ -205,7 +256,7 @@ pub(crate) fn inspected(overlay: &Overlay, config: &Config) -> anyhow::Result<Op
         Some(name) => name == NAME && !config.servers().contains_key(NAME),
         None => config.tmux().is_some() && config.servers().is_empty(),
     };
-    is_meant.then(|| inspection(overlay, config, TmuxConfig::default())).transpose()
+    is_meant.then(|| inspection(overlay, config, None)).transpose()
 }
 
 impl Overlay {

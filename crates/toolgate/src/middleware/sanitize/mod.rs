@@ -28,8 +28,9 @@ use crate::{
 /// The layer's name.
 pub const NAME: &str = "sanitize";
 
-/// A text without secrets of well-known kinds, for layers that show texts to people.
-pub(in crate::middleware) fn without_secrets(text: &str) -> std::borrow::Cow<'_, str> {
+/// A text without secrets of well-known kinds, for whoever shows texts to people.
+#[must_use]
+pub fn without_secrets(text: &str) -> std::borrow::Cow<'_, str> {
     static RULES: std::sync::OnceLock<Option<Rules>> = std::sync::OnceLock::new();
     let rules = RULES.get_or_init(|| {
         Rules::new(&SanitizeConfig { secrets: true, defaults: true, ..Default::default() }).ok()

@@ -1,0 +1,202 @@
+//! From words to arguments, as far as that can be known before they run.
+
+use std::rc::Rc;
+
+use super::{
+    shell::{Piece, Word},
+    walk::Judge,
+};
+
+/// Stands for what is only known when it runs.
+pub(super) const HOLE: char = '\u{e000}';
+/// Stands for somebody's home folder.
+pub(super) const HOME: char = '\u{e001}';
+/// Braces make no more words than this.
+const MOST: usize = 64;
+
+/// One argument.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arg {
+    /// With [`HOLE`] and [`HOME`] for what they stand for.
+    pub(super) text: String,
+    /// It has wildcards that are not quoted.
+    pub(super) globs: bool,
+    /// It, or the file that it names, is what was downloaded.
+    pub(super) fetched: bool,
+    /// What is in the file that it names, if that is known: `<(echo x)`.
+    pub(super) content: Option<Rc<str>>,
+}
+
+impl Arg {
+    pub(super) fn is_known(&self) -> bool {
+        !self.text.contains(HOLE)
+    }
+
+    pub(super) fn is_option(&self) -> bool {
+        self.text.len() > 1 && self.text.starts_with('-')
+    }
+}
+
+/// What a variable holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Value {
+    pub(super) text: String,
+    pub(super) fetched: bool,
+}
+
+/// Characters, each with whether it was quoted, of the word that is being made.
+#[derive(Default)]
+struct Field {
+    chars: Vec<(char, bool)>,
+    quoted: bool,
+    fetched: bool,
+    content: Option<Rc<str>>,
+}
+
+impl Field {
+    fn is_there(&self) -> bool {
+        self.quoted || !self.chars.is_empty()
+    }
+}
+
+impl Judge<'_> {
+    pub(super) fn args(&mut self, words: &[Word]) -> Vec<Arg> {
+        words.iter().flat_map(|word| self.expand(word)).collect()
+    }
+
+    /// A word as one text, as in assignments and here-documents: nothing is split.
+    pub(super) fn value(&mut self, word: &Word) -> Value {
+        let mut fields = vec![Field::default()];
+        self.pieces(&word.0, &mut fields, false);
+        let fetched = fields.iter().any(|field| field.fetched);
+        let text = fields.iter().flat_map(|field| field.chars.iter().map(|(c, _)| *c)).collect();
+        Value { text, fetched }
+    }
+
+    fn expand(&mut self, word: &Word) -> Vec<Arg> {
+        let mut fields = vec![Field::default()];
+        self.pieces(&word.0, &mut fields, true);
+        let fields = fields.into_iter().filter(Field::is_there);
+        fields.flat_map(finish).collect()
+    }
+
+    fn pieces(&mut self, pieces: &[Piece], fields: &mut Vec<Field>, splits: bool) {
+        for piece in pieces {
+            match piece {
+                Piece::Text { text, quoted } => add(fields, text, *quoted, false),
+                Piece::Home => add(fields, &HOME.to_string(), true, false),
+                Piece::Variable { name, or, quoted } => {
+                    let value = self.variable(name, or.as_ref());
+                    mark(fields, value.fetched);
+                    add(fields, &value.text, *quoted, splits && !quoted);
+                }
+                Piece::Command { script, quoted } => {
+                    let output = self.nested(script);
+                    mark(fields, output.fetched);
+                    let text = output.text.map(|text| text.trim_end_matches('\n').to_owned());
+                    let text = text.unwrap_or_else(|| HOLE.to_string());
+                    add(fields, &text, *quoted, splits && !quoted);
+                }
+                Piece::Process { script, reads } => {
+                    let output = self.process(script, *reads);
+                    mark(fields, output.fetched);
+                    add(fields, "/dev/fd/63", true, false);
+                    if let Some(field) = fields.last_mut() {
+                        field.content = output.text.map(Into::into);
+                    }
+                }
+                Piece::Unknown(inner) => {
+                    // For what runs inside of it.
+                    self.value(inner);
+                    add(fields, &HOLE.to_string(), true, false);
+                }
+            }
+        }
+    }
+
+    fn variable(&mut self, name: &str, or: Option<&Word>) -> Value {
+        let or = or.map(|word| self.value(word));
+        if let Some(value) = self.variables.get(name) {
+            return value.clone();
+        }
+        let known = match name {
+            "HOME" => HOME.to_string(),
+            "PWD" => ".".to_owned(),
+            "SHELL" | "BASH" | "0" => "sh".to_owned(),
+            "TMPDIR" => "/tmp".to_owned(),
+            "IFS" => " ".to_owned(),
+            _ => return or.unwrap_or(Value { text: HOLE.to_string(), fetched: false }),
+        };
+        Value { text: known, fetched: false }
+    }
+}
+
+fn mark(fields: &mut [Field], fetched: bool) {
+    if let Some(field) = fields.last_mut() {
+        field.fetched |= fetched;
+    }
+}
+
+fn add(fields: &mut Vec<Field>, text: &str, quoted: bool, splits: bool) {
+    for c in text.chars() {
+        if splits && c.is_whitespace() {
+            if fields.last().is_some_and(Field::is_there) {
+                fields.push(Field::default());
+            }
+        } else if let Some(field) = fields.last_mut() {
+            field.chars.push((c, quoted));
+        }
+    }
+    if let Some(field) = fields.last_mut() {
+        field.quoted |= quoted;
+    }
+}
+
+fn finish(field: Field) -> Vec<Arg> {
+    let Field { chars, fetched, content, .. } = field;
+    let make = |chars: &[(char, bool)]| Arg {
+        text: chars.iter().map(|(c, _)| *c).collect(),
+        globs: chars.iter().any(|(c, quoted)| !quoted && matches!(c, '*' | '?' | '[')),
+        fetched,
+        content: content.clone(),
+    };
+    let mut all = Vec::new();
+    braces(&chars, &mut all, 0);
+    all.iter().map(|chars| make(chars)).collect()
+}
+
+/// `{a,b}` makes two words.
+fn braces(chars: &[(char, bool)], all: &mut Vec<Vec<(char, bool)>>, depth: usize) {
+    let Some((open, close, commas)) = brace(chars).filter(|_| depth < 8 && all.len() < MOST) else {
+        all.push(chars.to_vec());
+        return;
+    };
+    let mut start = open + 1;
+    for end in commas.into_iter().chain([close]) {
+        let parts = [chars.get(..open), chars.get(start..end), chars.get(close + 1..)];
+        let word: Vec<(char, bool)> = parts.into_iter().flatten().flatten().copied().collect();
+        braces(&word, all, depth + 1);
+        start = end + 1;
+    }
+}
+
+/// The first brace that has commas: where it opens and closes, and its commas.
+fn brace(chars: &[(char, bool)]) -> Option<(usize, usize, Vec<usize>)> {
+    let mut open: Vec<(usize, Vec<usize>)> = Vec::new();
+    for (at, c) in chars.iter().enumerate() {
+        match c {
+            ('{', false) => open.push((at, Vec::new())),
+            (',', false) => {
+                if let Some((_, commas)) = open.last_mut() {
+                    commas.push(at);
+                }
+            }
+            ('}', false) => match open.pop() {
+                Some((start, commas)) if !commas.is_empty() => return Some((start, at, commas)),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,155 @@
+//! Where a path leads: below a root, to a root, or elsewhere.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::{
+    Place,
+    expand::{Arg, HOLE, HOME},
+    walk::Judge,
+};
+
+/// Stands for the folder of a pane that nobody knows.
+const SOMEWHERE: &str = "/\u{e002}/\u{e002}/here";
+/// Where anybody may delete what is inside.
+const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp", "/dev/shm"];
+
+/// The folder that a script is in.
+#[derive(Clone, Debug)]
+pub(super) enum Folder {
+    Known(PathBuf),
+    /// After `cd "$X"`.
+    Lost,
+}
+
+impl Folder {
+    pub(super) fn start(place: &Place) -> Self {
+        Self::Known(place.folder.clone().unwrap_or_else(|| SOMEWHERE.into()))
+    }
+}
+
+/// Where a path leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// Below a root.
+    Inside,
+    /// A root itself, or all that is in it.
+    Whole,
+    /// Elsewhere.
+    Outside,
+    /// It is only known when it runs.
+    Unknown,
+}
+
+impl Judge<'_> {
+    /// `cd`
+    pub(super) fn change_folder(&mut self, to: Option<&Arg>) {
+        let home = Arg { text: HOME.to_string(), ..Arg::default() };
+        let to = to.unwrap_or(&home);
+        self.folder = match self.full(&to.text) {
+            Some(path) if to.is_known() && to.text != "-" => Folder::Known(path),
+            _ => Folder::Lost,
+        };
+    }
+
+    /// The path from the root, without `.` and `..`.
+    fn full(&self, text: &str) -> Option<PathBuf> {
+        let path = match text.strip_prefix(HOME) {
+            Some(rest) => self.place.home().join(rest.trim_start_matches('/')),
+            None if text.starts_with('/') => PathBuf::from(text),
+            None => match &self.folder {
+                Folder::Known(folder) => folder.join(text),
+                Folder::Lost => return None,
+            },
+        };
+        let mut full = PathBuf::from("/");
+        for part in path.components() {
+            match part {
+                Component::ParentDir => {
+                    full.pop();
+                }
+                Component::Normal(name) => full.push(name),
+                _ => {}
+            }
+        }
+        Some(full)
+    }
+
+    /// Where an argument leads.
+    pub(super) fn spot(&mut self, arg: &Arg) -> Spot {
+        self.said.needs_folder = true;
+        let relative = !arg.text.starts_with(['/', HOME]);
+        if self.remote && relative {
+            return Spot::Outside;
+        }
+        // Up to the first part that is not known; what follows is below that.
+        let (text, below) = match arg.text.find(HOLE) {
+            Some(0) => return Spot::Unknown,
+            Some(at) => {
+                let known = arg.text.get(..at).unwrap_or_default();
+                (
+                    known
+                        .rsplit_once('/')
+                        .map_or(".", |(folder, _)| if folder.is_empty() { "/" } else { folder }),
+                    true,
+                )
+            }
+            None => (arg.text.as_str(), false),
+        };
+        let (text, all, below) =
+            if arg.globs { wild(text, below) } else { (text.to_owned(), false, below) };
+        let Some(path) = self.full(&text) else { return Spot::Unknown };
+        self.compare(&path, all, below)
+    }
+
+    /// `all`: everything in the folder; `below`: something in it.
+    fn compare(&self, path: &Path, all: bool, below: bool) -> Spot {
+        let folder = self.place.folder.clone().unwrap_or_else(|| SOMEWHERE.into());
+        let own = fits(&folder, &self.place.home()).then_some(folder);
+        let mut whole = false;
+        for root in self.place.roots.iter().chain(own.as_ref()) {
+            if path == root {
+                whole = true;
+                if below && !all {
+                    return Spot::Inside;
+                }
+            } else if path.starts_with(root) {
+                return Spot::Inside;
+            }
+        }
+        let temporary = TEMPORARY
+            .iter()
+            .any(|root| path.starts_with(root) && (path != Path::new(root) || (below && !all)));
+        match (whole, temporary) {
+            (true, _) => Spot::Whole,
+            (false, true) => Spot::Inside,
+            (false, false) => Spot::Outside,
+        }
+    }
+}
+
+/// Whether a folder is small enough to be a root: neither a home nor above one, nor at the top.
+fn fits(folder: &Path, home: &Path) -> bool {
+    !home.starts_with(folder) && folder.components().count() > 2
+}
+
+/// The folder that a wildcard looks into; whether it means all that is there.
+fn wild(text: &str, below: bool) -> (String, bool, bool) {
+    let mut before: Vec<&str> = Vec::new();
+    let mut parts = text.split('/');
+    while let Some(part) = parts.next() {
+        if part.contains(['*', '?', '[']) {
+            let last = parts.all(str::is_empty);
+            let all =
+                last && part.chars().all(|c| matches!(c, '*' | '.' | '?' | '[' | ']' | '!' | '^'));
+            let folder = before.join("/");
+            let folder = match (folder.is_empty(), text.starts_with('/')) {
+                (true, true) => "/".to_owned(),
+                (true, false) => ".".to_owned(),
+                _ => folder,
+            };
+            return (folder, all, true);
+        }
+        before.push(part);
+    }
+    (text.to_owned(), false, below)
+}

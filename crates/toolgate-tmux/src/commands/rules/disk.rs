@@ -1,0 +1,91 @@
+//! What writes to a disk past its file system.
+
+use super::Called;
+use crate::commands::{
+    Class,
+    expand::{Arg, HOLE},
+    walk::Judge,
+};
+
+const WHY: &str = "it writes to a disk past its file system";
+
+pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
+    let words = call.words();
+    let looks = call.has("l", &["list", "help", "version", "print", "dump"]);
+    let writes = match (call.name, words.as_slice()) {
+        ("dd", words) => words.iter().any(|word| word.strip_prefix("of=").is_some_and(is_raw)),
+        (
+            "mke2fs" | "mkswap" | "newfs" | "blkdiscard" | "mkdosfs" | "mkntfs" | "pvcreate"
+            | "cfdisk",
+            _,
+        ) => !looks,
+        ("fdisk" | "gdisk" | "sgdisk" | "sfdisk", words) => {
+            !looks && !call.has("pdV", &[]) && !words.is_empty()
+        }
+        ("parted", words) => !looks && !words.contains(&"print"),
+        ("wipefs", _) => call.has("ao", &["all", "offset"]),
+        ("cryptsetup", ["luksFormat" | "erase" | "luksErase" | "reencrypt", ..])
+        | ("zpool", ["destroy" | "labelclear" | "create", ..])
+        | ("zfs", ["destroy", ..])
+        | ("nvme", ["format" | "sanitize", ..])
+        | (
+            "diskutil",
+            ["eraseDisk" | "eraseVolume" | "partitionDisk" | "zeroDisk" | "secureErase", ..],
+        )
+        | ("lvremove" | "vgremove" | "pvremove", _) => true,
+        ("hdparm", _) => call.args.iter().any(|arg| arg.text.starts_with("--security-erase")),
+        ("mdadm", _) => call.has("", &["zero-superblock"]),
+        ("badblocks", _) => call.has("wn", &[]),
+        ("shred" | "tee" | "cp" | "mv" | "truncate" | "tune2fs", words) => {
+            let last =
+                if matches!(call.name, "cp" | "mv") { words.len().saturating_sub(1) } else { 0 };
+            words.iter().skip(last).any(|word| is_disk(word))
+        }
+        // An image in a file is no disk.
+        (name, words) => {
+            let disk = words.iter().any(|word| word.starts_with("/dev/") || word.contains(HOLE));
+            name.starts_with("mkfs") && !looks && disk
+        }
+    };
+    if writes {
+        judge.find(Class::Disk, call.line, WHY);
+    }
+}
+
+/// A device, other than those that anybody writes to.
+fn is_raw(path: &str) -> bool {
+    let Some(device) = path.strip_prefix("/dev/") else { return false };
+    let name = device.split('/').next().unwrap_or_default();
+    !matches!(name, "null" | "zero" | "stdout" | "stderr" | "tty" | "shm" | "fd" | "pts" | "full")
+}
+
+/// A disk, by the names that systems give them.
+fn is_disk(path: &str) -> bool {
+    let Some(device) = path.strip_prefix("/dev/") else { return false };
+    let kinds = [
+        "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "mapper/", "md", "loop", "dm-",
+        "mem", "kmem", "port",
+    ];
+    kinds.iter().any(|kind| device.starts_with(kind))
+}
+
+impl Judge<'_> {
+    /// A redirect into a file.
+    pub(in crate::commands) fn writes_to(&mut self, file: &Arg, line: &[Arg], empties: bool) {
+        let path = file.text.as_str();
+        if is_disk(path) {
+            self.find(Class::Disk, line, WHY);
+        } else if path == "/proc/sysrq-trigger" || path.starts_with("/proc/sys/") {
+            self.find(Class::System, line, "it speaks to the kernel");
+        } else if empties && !path.starts_with(HOLE) && is_systems(path) {
+            self.find(Class::DeleteOutsideRoot, line, "it empties a file of the system");
+        }
+    }
+}
+
+fn is_systems(path: &str) -> bool {
+    ["/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/"]
+        .iter()
+        .any(|folder| path.starts_with(folder))
+        && !path.starts_with("/usr/local/")
+}

@@ -1,0 +1,318 @@
+//! The structure: lists, pipelines, compound commands, redirects.
+
+use super::{Command, DEEPEST, Doc, LONGEST, Parsed, Piece, Pipeline, Script, Simple, Word};
+
+/// Reads a text. What is too long or too deep is left out, and said to be unclear.
+pub(in crate::commands) fn parse(text: &str) -> Parsed {
+    if text.len() > LONGEST {
+        return Parsed { unclear: true, ..Parsed::default() };
+    }
+    let mut parser = Parser::new(text, 0, Vec::new());
+    let script = parser.script(Stop::End);
+    parser.documents();
+    Parsed { script, docs: parser.docs, unclear: parser.unclear }
+}
+
+/// Where a script ends.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Stop {
+    End,
+    /// Before `)`.
+    Paren,
+    /// After this word.
+    Word(&'static str),
+    /// Before `;;` or `esac`.
+    Case,
+}
+
+pub(super) struct Parser {
+    text: Vec<char>,
+    pub(super) at: usize,
+    pub(super) depth: usize,
+    pub(super) docs: Vec<Doc>,
+    /// Here-documents whose text follows after this line: number, end, whether tabs go, whether it is quoted.
+    pub(super) waiting: Vec<(usize, String, bool, bool)>,
+    pub(super) unclear: bool,
+}
+
+impl Parser {
+    pub(super) fn new(text: &str, depth: usize, docs: Vec<Doc>) -> Self {
+        let text = text.chars().collect();
+        Self { text, at: 0, depth, docs, waiting: Vec::new(), unclear: false }
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.text.get(self.at).copied()
+    }
+
+    pub(super) fn ahead(&self, by: usize) -> Option<char> {
+        self.text.get(self.at + by).copied()
+    }
+
+    pub(super) fn next(&mut self) -> Option<char> {
+        let c = self.peek();
+        self.at += usize::from(c.is_some());
+        c
+    }
+
+    pub(super) fn eat(&mut self, text: &str) -> bool {
+        let fits = text.chars().enumerate().all(|(by, c)| self.ahead(by) == Some(c));
+        if fits {
+            self.at += text.chars().count();
+        }
+        fits
+    }
+
+    /// A nested script up to `)`, which is taken.
+    pub(super) fn nested(&mut self) -> Script {
+        let script = self.deeper(|parser| parser.script(Stop::Paren));
+        self.unclear |= !self.eat(")");
+        script
+    }
+
+    /// One level deeper; too deep is the end of reading.
+    pub(super) fn deeper<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        if self.depth >= DEEPEST {
+            self.unclear = true;
+            self.at = self.text.len();
+            return T::default();
+        }
+        self.depth += 1;
+        let read = read(self);
+        self.depth -= 1;
+        read
+    }
+
+    /// The whole text.
+    pub(super) fn whole(&mut self) -> Script {
+        self.script(Stop::End)
+    }
+
+    pub(super) fn script(&mut self, stop: Stop) -> Script {
+        let mut pipelines = Vec::new();
+        loop {
+            self.between(stop);
+            match self.peek() {
+                None => {
+                    self.unclear |= stop != Stop::End;
+                    break;
+                }
+                Some(')') if matches!(stop, Stop::Paren) => break,
+                Some(';') if stop == Stop::Case => break,
+                Some(')' | '|') => {
+                    self.unclear = true;
+                    self.next();
+                    continue;
+                }
+                Some(_) => {}
+            }
+            match (self.keyword().as_deref(), stop) {
+                (Some(word), Stop::Word(end)) if word == end => {
+                    self.eat(end);
+                    break;
+                }
+                (Some("esac"), Stop::Case) => break,
+                (Some(word @ ("then" | "else" | "elif" | "do")), _) => {
+                    self.at += word.len();
+                    continue;
+                }
+                (Some(word @ ("fi" | "done" | "esac" | "}")), _) => {
+                    self.unclear = true;
+                    self.at += word.len();
+                    continue;
+                }
+                _ => {}
+            }
+            pipelines.push(self.pipeline());
+        }
+        Script(pipelines)
+    }
+
+    /// Over whatever may stand between two pipelines.
+    pub(super) fn between(&mut self, stop: Stop) {
+        loop {
+            match self.peek() {
+                Some(';') if stop == Stop::Case && matches!(self.ahead(1), Some(';' | '&')) => {
+                    return;
+                }
+                Some('&') if self.ahead(1) == Some('>') => return,
+                Some('\n') => self.newline(),
+                Some(' ' | '\t' | '\r' | ';' | '&') => self.at += 1,
+                Some('|') if self.ahead(1) == Some('|') => self.at += 2,
+                Some('\\') if self.ahead(1) == Some('\n') => self.at += 2,
+                Some('#') => self.comment(),
+                _ => return,
+            }
+        }
+    }
+
+    fn comment(&mut self) {
+        while self.peek().is_some_and(|c| c != '\n') {
+            self.at += 1;
+        }
+    }
+
+    pub(super) fn blanks(&mut self) {
+        loop {
+            match self.peek() {
+                Some(' ' | '\t' | '\r') => self.at += 1,
+                Some('\\') if self.ahead(1) == Some('\n') => self.at += 2,
+                _ => return,
+            }
+        }
+    }
+
+    pub(super) fn newline(&mut self) {
+        self.at += 1;
+        self.documents();
+    }
+
+    /// The texts of the here-documents that are waiting.
+    fn documents(&mut self) {
+        for (number, end, tabs, quoted) in std::mem::take(&mut self.waiting) {
+            let mut text = String::new();
+            loop {
+                if self.peek().is_none() {
+                    self.unclear = true;
+                    break;
+                }
+                let mut line = String::new();
+                while let Some(c) = self.next().filter(|c| *c != '\n') {
+                    line.push(c);
+                }
+                let line = if tabs { line.trim_start_matches('\t') } else { &line };
+                if line == end {
+                    break;
+                }
+                text.push_str(line);
+                text.push('\n');
+            }
+            let body = if quoted {
+                Word(vec![Piece::Text { text, quoted: true }])
+            } else {
+                self.unquoted(&text)
+            };
+            if let Some(doc) = self.docs.get_mut(number) {
+                doc.body = body;
+            }
+        }
+    }
+
+    /// The bare word that stands here, if it is one of the shell's own.
+    fn keyword(&self) -> Option<String> {
+        const KEYWORDS: &[&str] = &[
+            "if", "then", "else", "elif", "fi", "while", "until", "for", "select", "do", "done",
+            "case", "esac", "{", "}", "!", "time", "function", "coproc", "[[",
+        ];
+        let word: String =
+            (0..9).map_while(|by| self.ahead(by)).take_while(|c| !is_end(*c)).collect();
+        KEYWORDS.contains(&&*word).then_some(word)
+    }
+
+    fn pipeline(&mut self) -> Pipeline {
+        let mut commands = Vec::new();
+        loop {
+            while let Some(word @ ("!" | "time" | "coproc")) = self.keyword().as_deref() {
+                self.at += word.len();
+                self.blanks();
+                // `time -p`
+                if word == "time" && self.eat("-p") {
+                    self.blanks();
+                }
+            }
+            commands.extend(self.deeper(|parser| Some(parser.command())));
+            self.blanks();
+            if self.peek() != Some('|') || self.ahead(1) == Some('|') {
+                return Pipeline(commands);
+            }
+            self.at += 1;
+            self.eat("&");
+            while matches!(self.peek(), Some(' ' | '\t' | '\r' | '\n' | '#')) {
+                match self.peek() {
+                    Some('\n') => self.newline(),
+                    Some('#') => self.comment(),
+                    _ => self.at += 1,
+                }
+            }
+            self.blanks();
+        }
+    }
+
+    pub(super) fn command(&mut self) -> Command {
+        if self.peek() == Some('(') && self.is_arithmetic(1) {
+            self.eat("((");
+            let inner = self.arithmetic();
+            let words = vec![Word(vec![Piece::Unknown(inner)])];
+            return Command::For { name: String::new(), values: words, body: Script::default() };
+        }
+        if self.eat("(") {
+            let body = self.nested();
+            return Command::Group { body, redirects: self.redirects(), subshell: true };
+        }
+        let Some(keyword) = self.keyword() else { return self.simple() };
+        self.at += keyword.len();
+        let end = match &*keyword {
+            "{" => "}",
+            "if" => "fi",
+            "while" | "until" => "done",
+            "for" | "select" => return self.each(),
+            "case" => return self.case(),
+            "function" => return self.function(),
+            "[[" => return self.test(),
+            _ => {
+                self.unclear = true;
+                return Command::Simple(Simple::default());
+            }
+        };
+        let body = self.deeper(|parser| parser.script(Stop::Word(end)));
+        Command::Group { body, redirects: self.redirects(), subshell: false }
+    }
+
+    fn simple(&mut self) -> Command {
+        let mut simple = Simple::default();
+        loop {
+            self.blanks();
+            match self.peek() {
+                Some('&') if self.ahead(1) == Some('>') => {}
+                None | Some('\n' | ';' | '&' | '|' | ')') => break,
+                Some('#') => {
+                    self.comment();
+                    break;
+                }
+                Some('(') => {
+                    let name = match (simple.words.as_slice(), simple.assigned.is_empty()) {
+                        ([word], true) => word.bare().map(str::to_owned),
+                        _ => None,
+                    };
+                    self.at += 1;
+                    self.blanks();
+                    match name {
+                        Some(name) if self.eat(")") => return self.body(name),
+                        _ => self.unclear = true,
+                    }
+                    continue;
+                }
+                Some(_) => {}
+            }
+            if let Some(redirect) = self.redirect() {
+                simple.redirects.push(redirect);
+                continue;
+            }
+            if simple.words.is_empty()
+                && let Some(assigned) = self.assignment()
+            {
+                simple.assigned.push(assigned);
+                continue;
+            }
+            let before = self.at;
+            simple.words.push(self.word());
+            self.at = self.at.max(before + 1);
+        }
+        Command::Simple(simple)
+    }
+}
+
+/// Whether a word ends before this character.
+pub(super) fn is_end(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>')
+}

@@ -1,0 +1,186 @@
+//! Recordings: a pane that a tool writes into is recorded from then on, as an asciicast file.
+//!
+//! What the pane's program writes comes over a control client of its own, which tmux wakes; nothing polls. A file begins
+//! with the screen as it is, and has a marker for each call of a tool (its name and id, not its arguments).
+
+mod cast;
+mod config;
+mod pane;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
+
+pub use config::RecordConfig;
+use pane::{Note, Recording};
+use serde_json::Value;
+use tokio::{
+    sync::{
+        Mutex,
+        mpsc::{Sender, channel},
+    },
+    task::JoinHandle,
+    time::timeout,
+};
+use toolgate::{Code, Failure, Ran};
+
+use crate::engine::Server;
+
+/// The tools that write into panes.
+const WRITERS: [&str; 7] = [
+    "clear_pane",
+    "paste_buffer",
+    "paste_text",
+    "respawn_pane",
+    "run_command",
+    "send_keys",
+    "send_keys_batch",
+];
+
+/// The panes that are recorded.
+#[derive(Debug)]
+pub struct Recorder {
+    config: RecordConfig,
+    mask: bool,
+    panes: Mutex<HashMap<(PathBuf, String), Slot>>,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Running(Running),
+    /// It failed, and that was said.
+    Failed,
+}
+
+#[derive(Debug)]
+struct Running {
+    notes: Sender<Note>,
+    /// Whether it ended well.
+    task: JoinHandle<bool>,
+}
+
+impl Recorder {
+    /// A recorder, if there is a folder for it.
+    #[must_use]
+    pub fn new(config: &RecordConfig, mask: bool) -> Option<Self> {
+        config.folder.as_ref()?;
+        Some(Self { config: config.clone(), mask, panes: Mutex::default() })
+    }
+
+    /// Whether calls of this tool write into panes.
+    #[must_use]
+    pub fn covers(tool: &str) -> bool {
+        WRITERS.contains(&tool)
+    }
+
+    /// A tool is about to write into a pane: it is recorded from now on.
+    pub(crate) async fn called(
+        &self,
+        server: &Arc<Server>,
+        pane: &str,
+        call: String,
+    ) -> Result<(), Failure> {
+        let Some(notes) = self.notes(server, pane).await else { return self.unrecorded() };
+        // A recording that is slow to write waits here, not in memory. One that has just ended is begun again by
+        // the next call.
+        notes.send(Note::Call(call)).await.or_else(|_| self.unrecorded())
+    }
+
+    /// The recording of a pane, begun if need be.
+    async fn notes(&self, server: &Arc<Server>, pane: &str) -> Option<Sender<Note>> {
+        let mut panes = self.panes.lock().await;
+        let key = (server.socket().path(), pane.to_owned());
+        let mut failed = false;
+        match panes.remove(&key) {
+            None => {}
+            Some(Slot::Failed) => failed = true,
+            Some(Slot::Running(running)) if !running.task.is_finished() => {
+                let notes = running.notes.clone();
+                panes.insert(key, Slot::Running(running));
+                return Some(notes);
+            }
+            Some(Slot::Running(running)) => failed = !running.task.await.unwrap_or(false),
+        }
+        // What has failed is only tried again where calls depend on it.
+        if !failed || self.config.required {
+            match self.begin(server, pane).await {
+                Ok(running) => {
+                    let notes = running.notes.clone();
+                    panes.insert(key, Slot::Running(running));
+                    return Some(notes);
+                }
+                // The tool will say so.
+                Err(pane::Broken::Gone) => return None,
+                Err(error) if !failed => tell(pane, &error),
+                Err(_) => {}
+            }
+        }
+        panes.insert(key, Slot::Failed);
+        None
+    }
+
+    async fn begin(&self, server: &Arc<Server>, pane: &str) -> Result<Running, pane::Broken> {
+        let recording = Recording::begin(Arc::clone(server), pane, &self.config, self.mask).await?;
+        let (notes, said) = channel(64);
+        let pane = pane.to_owned();
+        let task = tokio::spawn(async move {
+            match recording.run(said).await {
+                Ok(()) => true,
+                Err(error) => {
+                    tell(&pane, &error);
+                    false
+                }
+            }
+        });
+        Ok(Running { notes, task })
+    }
+
+    fn unrecorded(&self) -> Result<(), Failure> {
+        if !self.config.required {
+            return Ok(());
+        }
+        let message = "The pane cannot be recorded, and recording is required: nothing was done";
+        let failure = Failure::new(Code::Internal, message).ran(Ran::No);
+        Err(failure.suggest("Ask the operator to look at `record.folder`."))
+    }
+
+    /// Ends all recordings; what has come is written.
+    pub async fn close(&self) {
+        let panes = std::mem::take(&mut *self.panes.lock().await);
+        let running = panes.into_values().filter_map(|slot| match slot {
+            Slot::Running(running) => Some(running),
+            Slot::Failed => None,
+        });
+        let running: Vec<Running> = running.collect();
+        for Running { notes, .. } in &running {
+            let _ = notes.try_send(Note::End);
+        }
+        for Running { task, .. } in running {
+            let _ = timeout(Duration::from_secs(1), task).await;
+        }
+    }
+}
+
+/// Said once for each recording: it ends with it.
+fn tell(pane: &str, error: &pane::Broken) {
+    tracing::warn!("pane {pane} is no longer recorded: {error}");
+}
+
+/// The targets that a call's arguments name: one, or those of a batch.
+pub(crate) fn targets(tool: &str, arguments: &serde_json::Map<String, Value>) -> Vec<Value> {
+    if tool != "send_keys_batch" {
+        return vec![Value::Object(arguments.clone())];
+    }
+    let operations = arguments.get("operations").and_then(Value::as_array);
+    let operations = operations.into_iter().flatten().cloned();
+    operations
+        .map(|mut operation| {
+            if let (Some(operation), Some(socket)) =
+                (operation.as_object_mut(), arguments.get("socket_name"))
+            {
+                operation.insert("socket_name".to_owned(), socket.clone());
+            }
+            operation
+        })
+        .collect()
+}

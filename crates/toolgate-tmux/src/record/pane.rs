@@ -1,0 +1,272 @@
+//! One pane that is recorded.
+
+use std::{io, sync::Arc, time::Duration};
+
+use tokio::{sync::mpsc::Receiver, time::timeout};
+
+use super::{
+    RecordConfig,
+    cast::{Cast, Event},
+};
+use crate::{
+    engine::{Batch, Command, Kind, Row, Server, TmuxError, Wake, Watch},
+    mask::masked,
+};
+
+const FIELDS: &[&str] =
+    &["pane_id", "session_id", "pane_width", "pane_height", "cursor_x", "cursor_y"];
+/// How long text waits for the rest of its line before it is masked and written.
+const QUIET: Duration = Duration::from_millis(200);
+/// Text that waits does not grow beyond this.
+const MOST_WAITING: usize = 64 * 1024;
+
+/// Why a recording cannot begin, or ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    #[error("{0}")]
+    File(#[from] io::Error),
+    #[error("{0}")]
+    Tmux(#[from] TmuxError),
+    #[error("the pane is gone")]
+    Gone,
+}
+
+/// What is said to a recording.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// A tool writes into the pane.
+    Call(String),
+    /// Write what waits, and end.
+    End,
+}
+
+pub(super) struct Recording {
+    server: Arc<Server>,
+    pane: String,
+    config: RecordConfig,
+    mask: bool,
+    watch: Watch,
+    session: String,
+    size: (u32, u32),
+    cast: Cast,
+    /// Bytes of a character that has not come to its end.
+    partial: Vec<u8>,
+    /// Text that waits for the rest of its line.
+    waiting: String,
+}
+
+impl Recording {
+    /// Begins with what is on the screen.
+    pub(super) async fn begin(
+        server: Arc<Server>,
+        pane: &str,
+        config: &RecordConfig,
+        mask: bool,
+    ) -> Result<Self, Broken> {
+        let row = look(&server, pane).await?;
+        let session = row.text("session_id");
+        let watch = server.watch(&session, pane).await?;
+        let size = size(&row);
+        let cast = create(&server, pane, config, size)?;
+        let config = config.clone();
+        let (partial, waiting) = (Vec::new(), String::new());
+        let pane = pane.to_owned();
+        let mut recording =
+            Self { server, pane, config, mask, watch, session, size, cast, partial, waiting };
+        recording.screen().await?;
+        Ok(recording)
+    }
+
+    /// Records until the pane, the server or we end.
+    pub(super) async fn run(mut self, mut notes: Receiver<Note>) -> Result<(), Broken> {
+        loop {
+            let waits = !self.waiting.is_empty();
+            let wake = tokio::select! {
+                biased;
+                note = notes.recv() => match note {
+                    Some(Note::Call(call)) => {
+                        self.flush()?;
+                        self.cast.event(Event::Marker, &call)?;
+                        continue;
+                    }
+                    Some(Note::End) | None => {
+                        self.drain().await?;
+                        return self.flush();
+                    }
+                },
+                wake = self.watch.next() => wake,
+                () = tokio::time::sleep(QUIET), if waits => {
+                    self.flush()?;
+                    continue;
+                }
+            };
+            if !self.woken(wake).await? {
+                return self.flush();
+            }
+            if self.cast.bytes() >= self.config.max_bytes {
+                self.flush()?;
+                self.cast = create(&self.server, &self.pane, &self.config, self.size)?;
+                self.screen().await?;
+            }
+        }
+    }
+
+    /// Whether there is more to come.
+    async fn woken(&mut self, wake: Wake) -> Result<bool, Broken> {
+        match wake {
+            Wake::Output(bytes) => self.output(&bytes)?,
+            Wake::Changed => return self.changed().await,
+            Wake::Missed => {
+                self.flush()?;
+                self.cast.event(Event::Marker, "output was missed: the screen follows")?;
+                self.screen().await?;
+            }
+            Wake::Gone => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What has already come, at the end.
+    async fn drain(&mut self) -> Result<(), Broken> {
+        while let Ok(Wake::Output(bytes)) =
+            timeout(Duration::from_millis(50), self.watch.next()).await
+        {
+            self.output(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Another size, another session, or the end.
+    async fn changed(&mut self) -> Result<bool, Broken> {
+        let row = match look(&self.server, &self.pane).await {
+            Err(Broken::Gone) => return Ok(false),
+            row => row?,
+        };
+        let size = size(&row);
+        if size != self.size {
+            self.flush()?;
+            self.size = size;
+            self.cast.event(Event::Resize, &format!("{}x{}", size.0, size.1))?;
+        }
+        let session = row.text("session_id");
+        if session != self.session {
+            self.watch = self.server.watch(&session, &self.pane).await?;
+            self.session = session;
+        }
+        Ok(true)
+    }
+
+    fn output(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        self.partial.extend_from_slice(bytes);
+        let text = whole(&mut self.partial);
+        if !self.mask {
+            return if text.is_empty() {
+                Ok(())
+            } else {
+                Ok(self.cast.event(Event::Output, &text)?)
+            };
+        }
+        self.waiting.push_str(&text);
+        let ready = match self.waiting.rfind('\n') {
+            _ if self.waiting.len() > MOST_WAITING => self.waiting.len(),
+            Some(at) => at + 1,
+            None => return Ok(()),
+        };
+        let rest = self.waiting.split_off(ready);
+        self.flush()?;
+        self.waiting = rest;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Broken> {
+        let text = std::mem::take(&mut self.waiting);
+        if !text.is_empty() {
+            self.cast.event(Event::Output, &masked(&text))?;
+        }
+        Ok(())
+    }
+
+    /// The screen as it is now, as one event.
+    async fn screen(&mut self) -> Result<(), Broken> {
+        let capture = Command::new("capture-pane").flag("-p").flag("-e").target(&*self.pane);
+        let rows = self.server.ask(Batch::read([capture])).await?;
+        let row = look(&self.server, &self.pane).await?;
+        let rows = rows.trim_end_matches('\n');
+        let rows = if self.mask { masked(rows) } else { rows.into() };
+        let place =
+            |name| row.get(name).and_then(|n| n.parse::<u32>().ok()).unwrap_or_default() + 1;
+        let (x, y) = (place("cursor_x"), place("cursor_y"));
+        let text =
+            format!("\u{1b}[H\u{1b}[2J{}\u{1b}[0m\u{1b}[{y};{x}H", rows.replace('\n', "\r\n"));
+        Ok(self.cast.event(Event::Output, &text)?)
+    }
+}
+
+fn create(
+    server: &Server,
+    pane: &str,
+    config: &RecordConfig,
+    size: (u32, u32),
+) -> io::Result<Cast> {
+    let path = server.socket().path();
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let folder = config.folder.as_deref().ok_or(io::ErrorKind::NotFound)?;
+    let digits = pane.trim_start_matches('%');
+    Cast::create(folder, &format!("{name}-{digits}"), &format!("tmux {name} {pane}"), size)
+}
+
+async fn look(server: &Server, pane: &str) -> Result<Row, Broken> {
+    let rows = match server.list(Kind::Pane(pane), FIELDS).await {
+        Err(TmuxError::Refused(_) | TmuxError::NoServer) => return Err(Broken::Gone),
+        rows => rows?,
+    };
+    rows.into_iter().next().ok_or(Broken::Gone)
+}
+
+fn size(row: &Row) -> (u32, u32) {
+    let number = |name| row.get(name).and_then(|n| n.parse().ok()).unwrap_or(80);
+    (number("pane_width"), number("pane_height"))
+}
+
+/// The text up to the last whole character; the bytes of one that has only begun stay.
+fn whole(bytes: &mut Vec<u8>) -> String {
+    let mut text = String::new();
+    loop {
+        match std::str::from_utf8(bytes) {
+            Ok(valid) => {
+                text.push_str(valid);
+                bytes.clear();
+                return text;
+            }
+            Err(error) => {
+                let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
+                text.push_str(&String::from_utf8_lossy(valid));
+                let Some(wrong) = error.error_len() else {
+                    bytes.drain(..error.valid_up_to());
+                    return text;
+                };
+                text.push('\u{fffd}');
+                bytes.drain(..error.valid_up_to() + wrong);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole;
+
+    #[test]
+    fn characters_that_come_in_parts_are_kept_whole() {
+        let mut bytes = Vec::new();
+        let mut text = String::new();
+        for byte in "a é ü 界 \u{1f980}\x1b[0m".bytes() {
+            bytes.push(byte);
+            text.push_str(&whole(&mut bytes));
+        }
+        assert_eq!(text, "a é ü 界 \u{1f980}\x1b[0m");
+        bytes.extend(b"a\xffb\xe2\x82");
+        assert_eq!(whole(&mut bytes), "a\u{fffd}b");
+        assert_eq!(bytes, b"\xe2\x82");
+    }
+}
