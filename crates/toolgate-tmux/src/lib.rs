@@ -7,6 +7,7 @@ pub mod filters;
 pub mod guard;
 pub mod info;
 mod options;
+mod run;
 mod server;
 pub mod target;
 pub mod tool;

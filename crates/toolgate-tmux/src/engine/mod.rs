@@ -22,8 +22,10 @@ use std::{
 pub use command::{Batch, Command};
 pub use connection::Printed;
 pub use error::{TmuxError, not_found};
+pub(crate) use nonce::nonce;
 pub use quote::no_format;
 pub use rows::{Kind, Row};
+pub(crate) use server::text;
 pub use server::{Identity, Server};
 pub use socket::{Socket, folder, listens};
 pub use watch::{Wake, Watch};

@@ -1,0 +1,159 @@
+//! Running a command in the shell of a pane: its own output, its exit status, and nothing left behind.
+
+mod deliver;
+mod foreground;
+mod render;
+mod shell;
+mod turn;
+mod view;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout, timeout_at},
+};
+use toolgate::{Failure, Ran};
+
+use self::{
+    deliver::{Delivered, Job},
+    foreground::{Foreground, foreground},
+    render::{Phase, Recording},
+    shell::Shell,
+    turn::Turn,
+    view::View,
+};
+use crate::engine::{Kind, Server, Wake, Watch, nonce, not_found};
+
+pub(crate) use render::Text;
+
+/// How long a shell may take to come to its prompt: one that has just been started, mostly.
+const PROMPT: Duration = Duration::from_secs(2);
+/// A line editor says nothing when it takes the terminal over; this is how often it is looked at meanwhile.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// A command for a pane.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) pane: String,
+    pub(crate) command: String,
+    pub(crate) timeout: Duration,
+    /// Whether the shell's history has it afterwards.
+    pub(crate) keep: bool,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// `None` if it still runs.
+    pub(crate) status: Option<i32>,
+    pub(crate) text: Text,
+}
+
+/// Runs a command. If it does not end in time, or nobody waits any more, it runs on.
+pub(crate) async fn run(server: Arc<Server>, request: Request) -> Result<Outcome, Failure> {
+    let deadline = Instant::now() + request.timeout;
+    let turn = Turn::take(server.socket(), &request.pane)?;
+    let (shell, before, watch) = prompt(&server, &request.pane, deadline).await?;
+    let (height, nonce) = (before.height, nonce());
+    let (tell, told) = oneshot::channel();
+    let job = Job {
+        server: Arc::clone(&server),
+        pane: request.pane.clone(),
+        shell,
+        before,
+        command: request.command,
+        keep: request.keep,
+        nonce: nonce.clone(),
+        turn,
+    };
+    // A script that was begun must be ended, whether or not somebody waits for it.
+    tokio::spawn(job.run(watch, deadline, tell));
+    let delivered =
+        told.await.unwrap_or_else(|_| Err(Failure::internal("the delivery was lost")))?;
+    record(&server, &request.pane, delivered, Recording::new(&nonce, height), deadline).await
+}
+
+/// Waits for the shell's prompt, and tells what is on the screen then.
+async fn prompt(
+    server: &Server,
+    pane: &str,
+    deadline: Instant,
+) -> Result<(Shell, View, Watch), Failure> {
+    let patience = deadline.min(Instant::now() + PROMPT);
+    let mut view = View::of(server, pane).await?;
+    let mut watch = server.watch(&view.session, pane).await?;
+    loop {
+        let refused = match foreground(view.pid, &view.tty, &view.current) {
+            Foreground::Prompt(shell) => {
+                // What was on the screen before it was looked at who reads may be older than the prompt.
+                let view = View::of(server, pane).await?;
+                return view.check(pane).map(|()| (shell, view, watch));
+            }
+            Foreground::Busy(name) => {
+                busy(pane, &format!("its shell, {name}, is not at its prompt"))
+            }
+            // The shell of a pane that was just made may not be there yet.
+            Foreground::Other(name) if name.starts_with("tmux") => busy(pane, "its shell starts"),
+            Foreground::Other(name) => {
+                view.check(pane)?;
+                return Err(busy(
+                    pane,
+                    &format!("it runs {name}, which is no shell that is known"),
+                ));
+            }
+        };
+        view.check(pane)?;
+        if Instant::now() >= patience {
+            return Err(refused);
+        }
+        let _ = timeout(GLANCE, watch.next()).await;
+        view = View::of(server, pane).await?;
+    }
+}
+
+fn busy(pane: &str, why: &str) -> Failure {
+    Failure::tool("PaneBusy", format!("Nothing can be run in pane {pane} now: {why}"))
+        .ran(Ran::No)
+        .suggest(
+            "Use send_keys and wait_for_text to speak with the program that runs there, or use another pane.",
+        )
+}
+
+/// Reads what the command writes until it ends.
+async fn record(
+    server: &Server,
+    pane: &str,
+    mut delivered: Delivered,
+    mut recording: Recording,
+    deadline: Instant,
+) -> Result<Outcome, Failure> {
+    let status = loop {
+        match timeout_at(deadline, delivered.watch.next()).await {
+            Err(_) => break None,
+            Ok(Wake::Output(bytes)) => {
+                if let Phase::Ended(status) = recording.read(&bytes) {
+                    break Some(status);
+                }
+            }
+            Ok(Wake::Missed) => recording.missed(),
+            Ok(Wake::Changed) => {
+                let panes = server.list(Kind::Pane(pane), &["pane_id", "pane_dead"]).await?;
+                if !panes
+                    .iter()
+                    .any(|row| row.get("pane_id") == Some(pane) && !row.is_set("pane_dead"))
+                {
+                    return Err(ended(pane));
+                }
+            }
+            Ok(Wake::Gone) => return Err(ended(pane)),
+        }
+    };
+    Ok(Outcome { status, text: recording.finish() })
+}
+
+fn ended(pane: &str) -> Failure {
+    let message = format!("Pane {pane} ended while the command ran");
+    Failure::tool(not_found::pane(pane).error_type().to_owned(), message)
+        .suggest("Call list_panes to discover valid pane ids.")
+}
