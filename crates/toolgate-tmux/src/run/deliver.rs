@@ -106,9 +106,18 @@ impl Job {
         Ok(put_back.then(|| HalfTyped {
             server: Arc::clone(&self.server),
             pane: self.pane.clone(),
-            text: half,
+            keys: self.put_back(half),
             turn: Arc::clone(&self.turn),
         }))
+    }
+
+    /// readline has what it killed, with our space at its end, and knows it better than the screen.
+    fn put_back(&self, half: String) -> Command {
+        let keys = Command::new("send-keys").target(&*self.pane);
+        if self.shell == Shell::Bash && self.before.ends_at_cursor() {
+            return keys.flag("-H").argument("19").argument("7f");
+        }
+        keys.flag("-l").end().argument(half)
     }
 }
 
@@ -136,14 +145,14 @@ fn unanswered(pane: &str) -> Failure {
 struct HalfTyped {
     server: Arc<Server>,
     pane: String,
-    text: String,
+    keys: Command,
     turn: Arc<Turn>,
 }
 
 impl Drop for HalfTyped {
     fn drop(&mut self) {
         let (server, pane) = (Arc::clone(&self.server), std::mem::take(&mut self.pane));
-        let (text, turn) = (std::mem::take(&mut self.text), Arc::clone(&self.turn));
+        let (keys, turn) = (self.keys.clone(), Arc::clone(&self.turn));
         let put_back = async move {
             let _turn = turn;
             let until = Instant::now() + LATE;
@@ -151,8 +160,7 @@ impl Drop for HalfTyped {
                 sleep(GLANCE).await;
                 let view = View::of(&server, &pane).await?;
                 if matches!(foreground(view.pid, &view.tty, &view.current), Foreground::Prompt(_)) {
-                    let keys = Command::new("send-keys").flag("-l").target(&*pane);
-                    server.run(keys.end().argument(text)).await?;
+                    server.run(keys).await?;
                     break;
                 }
             }

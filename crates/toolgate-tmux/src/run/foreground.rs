@@ -36,8 +36,12 @@ pub(super) fn foreground(pane_pid: u32, tty: &str, current: &str) -> Foreground 
         return Foreground::Other(process.name);
     };
     let busy = match is_canonical(tty) {
-        Some(canonical) if shell.edits() => canonical,
-        _ => process.runs_a_script() || process.has_children_in_front(),
+        Some(false) => !process.waits_for(|what| what != "do_wait"),
+        Some(true) if shell.edits() => true,
+        _ => {
+            let reads = |what: &str| ["wait_woken", "n_tty_read"].contains(&what);
+            process.runs_a_script() || !process.waits_for(reads) || process.has_children_in_front()
+        }
     };
     if busy { Foreground::Busy(process.name) } else { Foreground::Prompt(shell) }
 }
@@ -69,6 +73,13 @@ impl Process {
         let program = program.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
         let by_name = Shell::named(&self.name)?;
         Some(program.filter(|_| self.name == "sh").and_then(Shell::named).unwrap_or(by_name))
+    }
+
+    /// Whether it sleeps, and in what: the kernel's word, where it gives it away.
+    fn waits_for(&self, known: impl FnOnce(&str) -> bool) -> bool {
+        let asleep = stat(self.pid).is_some_and(|fields| fields.first().is_some_and(|s| s == "S"));
+        let what = fs::read_to_string(format!("/proc/{}/wchan", self.pid)).unwrap_or_default();
+        asleep && (matches!(&*what, "" | "0") || known(&what))
     }
 
     /// `sh FILE` and `sh -c TEXT` read no lines from the terminal.

@@ -7,10 +7,10 @@ use std::{collections::VecDeque, mem};
 
 use vte::{Params, Parser, Perform};
 
-/// The most bytes that are kept, the last ones.
+/// The most bytes that are kept, the last ones: more than any result may have.
 const KEPT: usize = 1024 * 1024;
 /// The longest line, in characters.
-const LONGEST: usize = KEPT / 4;
+const LONGEST: usize = KEPT / 2;
 /// Rows that can be written over, at most.
 const TALLEST: usize = 500;
 
@@ -25,6 +25,53 @@ pub(crate) struct Text {
     pub(crate) left_bytes: usize,
     /// Whether some was never seen, so that the counts are too small.
     pub(crate) missed: bool,
+}
+
+impl Text {
+    /// Keeps the last lines: as many as are asked for, and as fit into a result.
+    pub(crate) fn shorten(&mut self, most: usize, mut bytes: usize) {
+        let mut from = self.lines.len();
+        for line in self.lines.iter().rev().take(most) {
+            let cost = line.chars().map(cost).sum::<usize>() + LINE;
+            if cost > bytes {
+                break;
+            }
+            bytes -= cost;
+            from -= 1;
+        }
+        self.left_lines += from;
+        let mut left = self.lines.drain(..from).peekable();
+        let mut last = String::new();
+        while let Some(line) = left.next() {
+            self.left_bytes += line.len() + 1;
+            last = if left.peek().is_none() { line } else { String::new() };
+        }
+        drop(left);
+        // Of one line that is too long by itself, the end.
+        if self.lines.is_empty() && !last.is_empty() {
+            let fits = |char: &char| {
+                let fits = cost(*char) + LINE <= bytes;
+                bytes = bytes.saturating_sub(cost(*char));
+                fits
+            };
+            let kept: usize = last.chars().rev().take_while(fits).map(char::len_utf8).sum();
+            let (_, end) = last.split_at(last.len() - kept);
+            self.left_bytes -= end.len() + 1;
+            self.left_lines -= 1;
+            self.lines.push(end.to_owned());
+        }
+    }
+}
+
+/// The bytes of a line's quotes and comma in a result, which tells all twice: as JSON, and as JSON in a text.
+const LINE: usize = 8;
+
+fn cost(char: char) -> usize {
+    match char {
+        '"' | '\\' => 6,
+        control if control.is_ascii_control() => 13,
+        plain => 2 * plain.len_utf8(),
+    }
 }
 
 /// How far a run is.

@@ -152,7 +152,8 @@ const FORGET: &str = r#"\builtin history -d "$(HISTTIMEFORMAT=; h=$(\builtin his
 case $h in *'stty -echo;printf \\0;. /dev/tty') h=${h#"${h%%[0-9]*}"}; \echo "${h%%[!0-9]*}";; esac)" 2>/dev/null
 "#;
 
-/// fish has no subshells: the command has a fish of its own, and `sh` to look after it.
+/// fish has no subshells: the command has a fish of its own, and `sh` to look after it. `fish -c` alone would give 0
+/// for what it cannot parse.
 fn fish(script: Script<'_>) -> String {
     let Script { nonce, erase, half, .. } = script;
     let quoted = |text: &str| Shell::Fish.quoted(text);
@@ -168,7 +169,7 @@ fn fish(script: Script<'_>) -> String {
     let _ = writeln!(text, "printf '%b%s\\n%b' '{erase}' {shown} '{}'", mark(nonce, "B"));
     let _ = writeln!(
         text,
-        "command sh -c 'trap : INT QUIT; \"$1\" -c \"$2\"; s=$?; printf \"{}\" \"$s\"; exit \"$s\"' \\\n\
+        "command sh -c 'trap : INT QUIT; \"$1\" -c \"eval \\$argv[1]\" \"$2\"; s=$?; printf \"{}\" \"$s\"; exit \"$s\"' \\\n\
          sh (status fish-path) {}\nend",
         mark(nonce, "%s"),
         quoted(command)

@@ -148,11 +148,14 @@ impl View {
         })
     }
 
-    /// What was typed behind this prompt, up to the cursor, or to the end of the rows.
+    /// What was typed behind this prompt, up to the cursor, or to the end of its row.
     pub(super) fn half_typed(&self, prompt: &str, to_the_end: bool) -> String {
         let (x, y) = self.cursor;
+        // A line that goes on in the next row fills its own.
+        let fills = |row: &usize| self.rows.get(*row).is_some_and(|row| width(row) == self.width);
+        let upwards = (0..=y).rev().take_while(|row| *row == y || fills(row));
         let begins = |row: &usize| self.joined(*row, row + 1).starts_with(prompt);
-        let Some(row) = (0..=y).rev().take(10).find(begins) else { return String::new() };
+        let Some(row) = upwards.take(10).find(begins) else { return String::new() };
         let joined = self.joined(row, y + 1);
         let mut cells = (y - row) * self.width + x;
         let left = joined.chars().take_while(|char| {
@@ -161,9 +164,14 @@ impl View {
             fits
         });
         let left: String = left.collect();
-        let all = joined.trim_end();
-        let typed = if to_the_end && all.len() > left.len() { all } else { &left };
+        let typed = if to_the_end { joined.trim_end() } else { &left };
         typed.strip_prefix(prompt).unwrap_or_default().to_owned()
+    }
+
+    /// Whether nothing is shown right of the cursor.
+    pub(super) fn ends_at_cursor(&self) -> bool {
+        let (x, y) = self.cursor;
+        self.rows.get(y).is_none_or(|row| width(row) <= x)
     }
 
     /// Rows as one text, each as wide as the pane.

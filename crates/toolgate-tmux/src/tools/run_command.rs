@@ -13,6 +13,10 @@ use crate::{
     tool::{Model, Tool},
 };
 
+/// The most bytes of output in a result, which has to stay below the limit of all results (1 MB): else lines would be
+/// left off that nobody counts.
+const LARGEST: usize = 950_000;
+
 pub(super) fn tools() -> Vec<Tool> {
     vec![
         Tool::mutating("run_command", "Run Command in tmux Pane", run_command)
@@ -105,12 +109,10 @@ fn invalid(message: &str) -> Failure {
 /// The last lines, as they may be shown.
 fn shown(cx: &Cx, mut text: Text, most: Option<u32>) -> Text {
     let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
-    let over = text.lines.len().saturating_sub(most);
-    text.left_lines += over;
-    text.left_bytes += text.lines.drain(..over).map(|line| line.len() + 1).sum::<usize>();
     if !text.lines.is_empty() {
         // As one text: a secret may span lines.
         text.lines = cx.shown(&text.lines.join("\n")).split('\n').map(str::to_owned).collect();
     }
+    text.shorten(most, LARGEST);
     text
 }
