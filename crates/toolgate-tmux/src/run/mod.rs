@@ -4,6 +4,7 @@ mod deliver;
 mod foreground;
 mod render;
 mod shell;
+mod text;
 mod turn;
 mod view;
 
@@ -25,7 +26,7 @@ use self::{
 };
 use crate::engine::{Kind, Server, Wake, Watch, nonce, not_found};
 
-pub(crate) use render::Text;
+pub(crate) use text::Text;
 
 /// How long a shell may take to come to its prompt: one that has just been started, mostly.
 const PROMPT: Duration = Duration::from_secs(2);

@@ -7,6 +7,8 @@ use std::{collections::VecDeque, mem};
 
 use vte::{Params, Parser, Perform};
 
+use super::text::Text;
+
 /// The most bytes that are kept, the last ones: more than any result may have.
 const KEPT: usize = 1024 * 1024;
 /// The longest line, in characters.
@@ -16,63 +18,6 @@ const TALLEST: usize = 500;
 
 /// The number of our OSC sequences, which terminals pass over.
 pub(super) const OSC: &str = "7717";
-
-/// Text, and how much of it was left off at its beginning.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Text {
-    pub(crate) lines: Vec<String>,
-    pub(crate) left_lines: usize,
-    pub(crate) left_bytes: usize,
-    /// Whether some was never seen, so that the counts are too small.
-    pub(crate) missed: bool,
-}
-
-impl Text {
-    /// Keeps the last lines: as many as are asked for, and as fit into a result.
-    pub(crate) fn shorten(&mut self, most: usize, mut bytes: usize) {
-        let mut from = self.lines.len();
-        for line in self.lines.iter().rev().take(most) {
-            let cost = line.chars().map(cost).sum::<usize>() + LINE;
-            if cost > bytes {
-                break;
-            }
-            bytes -= cost;
-            from -= 1;
-        }
-        self.left_lines += from;
-        let mut left = self.lines.drain(..from).peekable();
-        let mut last = String::new();
-        while let Some(line) = left.next() {
-            self.left_bytes += line.len() + 1;
-            last = if left.peek().is_none() { line } else { String::new() };
-        }
-        drop(left);
-        // Of one line that is too long by itself, the end.
-        if self.lines.is_empty() && !last.is_empty() {
-            let fits = |char: &char| {
-                let fits = cost(*char) + LINE <= bytes;
-                bytes = bytes.saturating_sub(cost(*char));
-                fits
-            };
-            let kept: usize = last.chars().rev().take_while(fits).map(char::len_utf8).sum();
-            let (_, end) = last.split_at(last.len() - kept);
-            self.left_bytes -= end.len() + 1;
-            self.left_lines -= 1;
-            self.lines.push(end.to_owned());
-        }
-    }
-}
-
-/// The bytes of a line's quotes and comma in a result, which tells all twice: as JSON, and as JSON in a text.
-const LINE: usize = 8;
-
-fn cost(char: char) -> usize {
-    match char {
-        '"' | '\\' => 6,
-        control if control.is_ascii_control() => 13,
-        plain => 2 * plain.len_utf8(),
-    }
-}
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -351,6 +296,70 @@ impl Perform for Page {
             b'M' => self.row = self.row.saturating_sub(1),
             b'c' => drop(self.turn()),
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rendered(written: &str) -> Vec<String> {
+        let mut recording = Recording::new("n", 5);
+        let all = format!("before\x1b]7717;n;B\x07{written}\x1b]7717;n;3\x07after");
+        // Bytes come in pieces that know nothing of characters or sequences.
+        let phase = all.as_bytes().chunks(3).fold(Phase::Waiting, |_, piece| recording.read(piece));
+        assert_eq!(phase, Phase::Ended(3));
+        recording.finish().lines
+    }
+
+    #[test]
+    fn what_is_written_over_is_gone_and_the_rest_stays() {
+        assert_eq!(rendered(""), [""; 0]);
+        assert_eq!(rendered("a\r\n\r\nb"), ["a", "", "b"]);
+        assert_eq!(rendered("10%\r100%\r\nab\x08c\r\n"), ["100%", "ac"]);
+        assert_eq!(rendered("one\r\ntwo\r\n\x1b[2A\x1b[2KONE\r\n\x1b[Bend"), ["ONE", "two", "end"]);
+        assert_eq!(rendered("\x1b[1;31mré\x1b[0m\x1b]0;title\x07d\x1b(B\tx"), ["réd\tx"]);
+        assert_eq!(rendered("a\r\n\x1b[?1049hvim\x1b[?1049lb"), ["a", "b"]);
+        assert_eq!(
+            rendered("old\r\n\x1b[H\x1b[2J\x1b[3Jnew\x1b[3;2Hlow"),
+            ["old", "new", "", " low"]
+        );
+    }
+
+    #[test]
+    fn marks_of_others_are_nothing() {
+        assert_eq!(rendered("a\x1b]7717;m;0\x07b\x1b]7717;n\x07c\x1b]133;D;0\x07"), ["abc"]);
+    }
+
+    #[test]
+    fn rows_that_scrolled_away_cannot_be_written_over() {
+        let rows: String = (1..=9).map(|row| format!("{row}\r\n")).collect();
+        let up = rendered(&format!("{rows}\x1b[99Ax"));
+        assert_eq!(up, ["1", "2", "3", "4", "5", "x", "7", "8", "9"]);
+    }
+
+    #[test]
+    fn what_was_missed_leaves_only_what_came_after() {
+        let mut recording = Recording::new("n", 5);
+        recording.read(b"\x1b]7717;n;B\x07a\r\nb\r\nc");
+        recording.missed();
+        recording.read(b"d\r\n");
+        let text = recording.finish();
+        assert_eq!((text.lines, text.left_lines, text.missed), (vec!["d".to_owned()], 2, true));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_too_strange(pieces in prop::collection::vec(
+            prop_oneof![
+                "[a-z]{0,9}", "\\PC{0,5}", "\r?\n", "\x1b\\[[0-9;?]{0,6}[A-Za-z@`]", "\x1b[78Mc(]", "[\x00-\x1f]",
+            ],
+            0..200,
+        )) {
+            rendered(&pieces.concat().replace("\x1b]", ""));
         }
     }
 }
