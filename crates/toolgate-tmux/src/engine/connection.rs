@@ -13,8 +13,9 @@ use std::{
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     process::{ChildStdin, ChildStdout},
-    sync::{broadcast, mpsc, oneshot, watch},
-    task::AbortHandle,
+    runtime::Handle,
+    sync::{Mutex as Gate, broadcast, mpsc, oneshot, watch},
+    task::{AbortHandle, JoinHandle},
     time::timeout,
 };
 
@@ -30,6 +31,8 @@ use super::{
 const QUEUE: usize = 256;
 /// How much news a slow watcher may fall behind.
 const NEWS: usize = 4096;
+/// How long a client may take to leave before others go on.
+const LEAVING: Duration = Duration::from_secs(1);
 /// The most bytes of one line, or of the answer to one command.
 const LARGEST: usize = 64 * 1024 * 1024;
 
@@ -45,11 +48,27 @@ pub(crate) struct Connection {
     news: broadcast::Sender<News>,
     /// Holds the client's standard input: the client ends when that does.
     writer: AbortHandle,
+    /// Ends with the client's process.
+    process: Option<JoinHandle<()>>,
+    gate: Arc<Gate<()>>,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.writer.abort();
+        let (writer, gate) = (self.writer.clone(), Arc::clone(&self.gate));
+        let process = self.process.take();
+        let leave = async move {
+            // Whoever attaches just now is let in first.
+            let _gate = timeout(LEAVING, gate.lock()).await;
+            writer.abort();
+            if let Some(process) = process {
+                let _ = timeout(LEAVING, process).await;
+            }
+        };
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(leave)),
+            Err(_) => self.writer.abort(),
+        }
     }
 }
 
@@ -89,6 +108,7 @@ impl Connection {
         session: Option<&str>,
         flags: &str,
     ) -> Result<Self, TmuxError> {
+        let _gate = program.gate.lock().await;
         let mut command = program.command();
         // `-N`: to look for a server must not start one. `-E`: our environment is not the session's.
         command.args(["-N", "-C", "attach-session", "-E", "-f", flags]);
@@ -101,7 +121,7 @@ impl Connection {
             return Err(TmuxError::NoBinary);
         };
         // Never killed: it ends by itself when its input does, as it also will if we are killed.
-        tokio::spawn(async move { child.wait().await });
+        let process = tokio::spawn(async move { drop(child.wait().await) });
         let shared = Arc::new(Shared::default());
         let (requests, queue) = mpsc::channel(QUEUE);
         let (news, mut attached) = broadcast::channel(NEWS);
@@ -122,7 +142,8 @@ impl Connection {
         ready.await?;
         drop(attached);
         let writer = tokio::spawn(write(stdin, queue, Arc::clone(&shared))).abort_handle();
-        Ok(Self { requests, shared, news, writer })
+        let (process, gate) = (Some(process), Arc::clone(&program.gate));
+        Ok(Self { requests, shared, news, writer, process, gate })
     }
 
     /// Runs a list of commands and gives what each of them printed.

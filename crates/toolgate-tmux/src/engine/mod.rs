@@ -53,7 +53,8 @@ impl Engine {
     pub fn server(&self, socket: Socket) -> Arc<Server> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let server = servers.entry(socket).or_insert_with_key(|socket| {
-            let program = spawn::Program { binary: self.binary.clone(), socket: socket.clone() };
+            let (binary, socket) = (self.binary.clone(), socket.clone());
+            let program = spawn::Program { binary, socket, gate: Arc::default() };
             Arc::new(Server::new(program, self.patience))
         });
         Arc::clone(server)

@@ -1,8 +1,8 @@
 //! The tmux program: how it is started, and one process for one list of commands.
 
-use std::{ffi::OsString, process::Stdio, time::Duration};
+use std::{ffi::OsString, process::Stdio, sync::Arc, time::Duration};
 
-use tokio::{process::Command as Process, time::timeout};
+use tokio::{process::Command as Process, sync::Mutex, time::timeout};
 
 use super::{command::Batch, error::TmuxError, socket::Socket};
 
@@ -11,6 +11,10 @@ use super::{command::Batch, error::TmuxError, socket::Socket};
 pub(crate) struct Program {
     pub(crate) binary: OsString,
     pub(crate) socket: Socket,
+    /// Held by a client of ours while it attaches, and while it leaves.
+    ///
+    /// tmux 3.3a crashes if it tells a client that another has left before that client is fully attached.
+    pub(crate) gate: Arc<Mutex<()>>,
 }
 
 impl Program {

@@ -46,6 +46,14 @@ pub(super) fn foreground(pane_pid: u32, tty: &str, current: &str) -> Foreground 
     if busy { Foreground::Busy(process.name) } else { Foreground::Prompt(shell) }
 }
 
+/// Whether a process was started in the last two seconds.
+pub(super) fn is_young(pid: u32) -> bool {
+    let started = || stat(pid)?.get(19)?.parse::<u64>().ok();
+    let uptime = || fs::read_to_string("/proc/uptime").ok()?.split('.').next()?.parse::<u64>().ok();
+    let (Some(started), Some(uptime)) = (started(), uptime()) else { return false };
+    uptime.saturating_sub(started / rustix::param::clock_ticks_per_second().max(1)) <= 2
+}
+
 /// Whether the kernel edits the terminal's lines: then no line editor does.
 fn is_canonical(tty: &str) -> Option<bool> {
     // It must not become our terminal.

@@ -18,7 +18,7 @@ use toolgate::{Failure, Ran};
 
 use self::{
     deliver::{Delivered, Job},
-    foreground::{Foreground, foreground},
+    foreground::{Foreground, foreground, is_young},
     render::{Phase, Recording},
     shell::Shell,
     turn::Turn,
@@ -85,6 +85,7 @@ async fn prompt(
     let mut view = View::of(server, pane).await?;
     let mut watch = server.watch(&view.session, pane).await?;
     loop {
+        let mut other = false;
         let refused = match foreground(view.pid, &view.tty, &view.current) {
             Foreground::Prompt(shell) => {
                 // What was on the screen before it was looked at who reads may be older than the prompt.
@@ -94,18 +95,14 @@ async fn prompt(
             Foreground::Busy(name) => {
                 busy(pane, &format!("its shell, {name}, is not at its prompt"))
             }
-            // The shell of a pane that was just made may not be there yet.
-            Foreground::Other(name) if name.starts_with("tmux") => busy(pane, "its shell starts"),
             Foreground::Other(name) => {
-                view.check(pane)?;
-                return Err(busy(
-                    pane,
-                    &format!("it runs {name}, which is no shell that is known"),
-                ));
+                // The shell of a pane that was just made may not be there yet.
+                other = !is_young(view.pid);
+                busy(pane, &format!("it runs {name}, which is no shell that is known"))
             }
         };
         view.check(pane)?;
-        if Instant::now() >= patience {
+        if other || Instant::now() >= patience {
             return Err(refused);
         }
         let _ = timeout(GLANCE, watch.next()).await;
