@@ -42,9 +42,19 @@ fn screen(tmux: &Tmux, pane: &str) -> String {
     all
 }
 
-/// Types into a pane and presses Enter.
+/// Types into a pane once a prompt is there.
+fn type_text(tmux: &Tmux, pane: &str, text: &str) {
+    tmux.until("at its prompt", |tmux| {
+        let shown = tmux.run(&["capture-pane", "-p", "-t", pane]);
+        let cursor = tmux.run(&["display-message", "-p", "-t", pane, "#{cursor_x}"]);
+        shown.trim_end().ends_with(['#', '$', '%', '>']) && cursor != "0"
+    });
+    tmux.run(&["send-keys", "-l", "-t", pane, "--", text]);
+}
+
+/// The same, and presses Enter.
 fn type_line(tmux: &Tmux, pane: &str, line: &str) {
-    tmux.run(&["send-keys", "-l", "-t", pane, "--", line]);
+    type_text(tmux, pane, line);
     tmux.run(&["send-keys", "-t", pane, "Enter"]);
 }
 
@@ -311,10 +321,12 @@ fn what_is_no_shell_at_its_prompt_is_refused_and_nothing_is_typed() {
         tmux.run(&["display-message", "-p", "-t", &dead, "#{pane_dead}"]) == "1"
     });
     refused(&dead, "its program has ended");
-    refused_arguments(&mut session);
 }
 
-fn refused_arguments(session: &mut Session) {
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    let tmux = Tmux::start();
+    let mut session = tmux.serve(&[]);
     for (arguments, why) in [
         (json!({"command": " \n"}), "command must not be empty"),
         (json!({"command": "a\u{0}b"}), "command must not contain a NUL character"),
@@ -357,7 +369,7 @@ fn text_that_is_half_typed_is_not_run_and_stays() {
         let pane = pane(&tmux, program);
         assert_eq!(run(&mut session, &pane, "true")["exit_status"], 0);
         let half = format!("touch {}/{shell}.half", session.folder().display());
-        tmux.run(&["send-keys", "-l", "-t", &pane, "--", &half]);
+        type_text(&tmux, &pane, &half);
         let typed = |tmux: &Tmux| {
             let shown = tmux.run(&["capture-pane", "-p", "-J", "-t", &pane]);
             shown.lines().last().unwrap_or_default().trim_end().ends_with(&half)

@@ -90,7 +90,7 @@ async fn prompt(
             Foreground::Prompt(shell) => {
                 // What was on the screen before it was looked at who reads may be older than the prompt.
                 let view = View::of(server, pane).await?;
-                return view.check(pane).map(|()| (shell, view, watch));
+                return view.check_prompt(pane).map(|()| (shell, view, watch));
             }
             Foreground::Busy(name) => {
                 busy(pane, &format!("its shell, {name}, is not at its prompt"))

@@ -79,18 +79,18 @@ impl View {
         })
     }
 
-    /// Refuses a pane into which nothing can be typed, or that waits for the rest of a command.
+    /// Refuses a pane into which nothing can be typed.
     pub(super) fn check(&self, pane: &str) -> Result<(), Failure> {
-        let (why, next) = match self.closed {
-            Some(closed) => closed,
-            None if self.continues() => (
-                "its shell waits for the rest of a command that was begun",
-                "Finish it with send_keys, or press C-c there with send_keys and enter=false.",
-            ),
-            None => return Ok(()),
-        };
-        let message = format!("Nothing can be run in pane {pane} now: {why}");
-        Err(Failure::tool("PaneNotReady", message).ran(Ran::No).suggest(next))
+        self.closed.map_or(Ok(()), |closed| refuse(pane, closed))
+    }
+
+    /// Refuses a shell that waits for the rest of a command.
+    pub(super) fn check_prompt(&self, pane: &str) -> Result<(), Failure> {
+        let reason = (
+            "its shell waits for the rest of a command that was begun",
+            "Finish it with send_keys, or press C-c there with send_keys and enter=false.",
+        );
+        if self.continues() { refuse(pane, reason) } else { self.check(pane) }
     }
 
     /// Whether the prompt is one of those that shells show in the middle of a command: `> `, in zsh `quote> `.
@@ -184,6 +184,11 @@ impl View {
         }
         joined
     }
+}
+
+fn refuse(pane: &str, (why, next): (&str, &'static str)) -> Result<(), Failure> {
+    let message = format!("Nothing can be run in pane {pane} now: {why}");
+    Err(Failure::tool("PaneNotReady", message).ran(Ran::No).suggest(next))
 }
 
 impl Typed {
