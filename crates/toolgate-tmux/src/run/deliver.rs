@@ -9,7 +9,7 @@ use tokio::{
 use toolgate::{Failure, Ran};
 
 use super::{
-    foreground::{Foreground, foreground},
+    foreground::{Foreground, foreground, hush},
     shell::{Script, Shell},
     turn::Turn,
     view::View,
@@ -74,9 +74,11 @@ impl Job {
 
     async fn knock(&self) -> Result<(), TmuxError> {
         let keys = || Command::new("send-keys").target(&*self.pane);
-        // What is on the line goes first: right of the cursor, then left of it. Without the space there might be
-        // nothing to kill, at which readline rings the bell.
-        let kill = keys().flag("-H").argument("0b").argument("20").argument("15");
+        // What is on the line goes first: right of the cursor if there is something (where C-k is no command it would
+        // stay), then left of it. Without the space there might be nothing to kill, at which readline rings the bell.
+        let kill = keys().flag("-H");
+        let kill = if self.before.ends_at_cursor() { kill } else { kill.argument("0b") };
+        let kill = kill.argument("20").argument("15");
         let knock = keys().flag("-l").end().argument(self.shell.knock());
         self.server.run(Batch::write([kill, knock, keys().argument("Enter")])).await.map(drop)
     }
@@ -98,6 +100,8 @@ impl Job {
         let script =
             Script { nonce: &self.nonce, command, erase: &erase, keep: self.keep, half: &half };
         let script = self.shell.script(script);
+        // The knock did that, unless the line editor took its first letters for something else.
+        hush(&self.before.tty);
         let buffer = format!("toolgate-{}", self.nonce);
         let set = Command::new("set-buffer").option("-b", &*buffer).end().argument(script);
         let paste = Command::new("paste-buffer").flag("-d").flag("-r").option("-b", &*buffer);

@@ -1,12 +1,12 @@
 //! Who reads what is typed into a pane: a shell at its prompt, or something else.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, File, OpenOptions},
     os::unix::fs::OpenOptionsExt as _,
     path::Path,
 };
 
-use rustix::termios::{LocalModes, tcgetattr};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::shell::Shell;
 
@@ -56,11 +56,26 @@ pub(super) fn is_young(pid: u32) -> bool {
 
 /// Whether the kernel edits the terminal's lines: then no line editor does.
 fn is_canonical(tty: &str) -> Option<bool> {
-    // It must not become our terminal.
+    Some(tcgetattr(open(tty)?).ok()?.local_modes.contains(LocalModes::ICANON))
+}
+
+/// Turns the terminal's echo off, where it is on.
+pub(super) fn hush(tty: &str) {
+    if let Some(tty) = open(tty)
+        && let Ok(mut modes) = tcgetattr(&tty)
+        && modes.local_modes.contains(LocalModes::ECHO)
+    {
+        modes.local_modes.remove(LocalModes::ECHO);
+        // If it cannot be done, the script is seen.
+        let _ = tcsetattr(&tty, OptionalActions::Now, &modes);
+    }
+}
+
+/// Opens a terminal, which must not become our own.
+fn open(tty: &str) -> Option<File> {
     let flags = rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).ok()?;
-    let tty = OpenOptions::new().read(true).write(true).custom_flags(flags).open(tty).ok()?;
-    Some(tcgetattr(&tty).ok()?.local_modes.contains(LocalModes::ICANON))
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(tty).ok()
 }
 
 struct Process {

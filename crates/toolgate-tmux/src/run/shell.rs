@@ -62,11 +62,13 @@ impl Shell {
         matches!(self, Self::Zsh | Self::Fish)
     }
 
-    /// The line that is typed. It begins with a space, which keeps it out of many histories.
+    /// The line that is typed. It begins with a space, which keeps it out of many histories, and ends with a comment
+    /// where it can, so that nothing runs that may still be on the line behind it.
     pub(super) fn knock(self) -> &'static str {
         match self {
-            Self::Fish => r" stty -echo;printf \\0;eval (cat|string collect)",
-            _ => r" stty -echo;printf \\0;. /dev/tty",
+            Self::Fish => r" stty -echo;printf \\0;eval (cat|string collect) #",
+            Self::Bash => r" stty -echo;printf \\0;. /dev/tty #",
+            Self::Zsh | Self::Posix => r" stty -echo;printf \\0;. /dev/tty",
         }
     }
 
@@ -149,7 +151,7 @@ impl Shell {
 
 /// bash: our line goes from the history, if it is there. Nothing else in it is looked at.
 const FORGET: &str = r#"\builtin history -d "$(HISTTIMEFORMAT=; h=$(\builtin history 1)
-case $h in *'stty -echo;printf \\0;. /dev/tty') h=${h#"${h%%[0-9]*}"}; \echo "${h%%[!0-9]*}";; esac)" 2>/dev/null
+case $h in *'tty -echo;printf \\0;. /dev/tty #'*) h=${h#"${h%%[0-9]*}"}; \echo "${h%%[!0-9]*}";; esac)" 2>/dev/null
 "#;
 
 /// fish has no subshells: the command has a fish of its own, and `sh` to look after it. `fish -c` alone would give 0
