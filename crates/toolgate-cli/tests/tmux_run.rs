@@ -303,7 +303,8 @@ fn what_is_no_shell_at_its_prompt_is_refused_and_nothing_is_typed() {
         refused(&pane, "which is no shell that is known");
     }
     let script = pane(&tmux, "exec bash --norc");
-    type_line(&tmux, &script, "while :; do :; done");
+    type_line(&tmux, &script, "echo loops; while :; do :; done");
+    ends_with(&tmux, &script, "loops");
     refused(&script, "its shell, bash, is not at its prompt");
     let open = pane(&tmux, "exec bash --norc");
     type_line(&tmux, &open, "echo 'begun");
