@@ -24,6 +24,7 @@ pub mod progress;
 mod prompts;
 pub mod record;
 mod resources;
+mod run;
 mod server;
 pub mod target;
 pub mod tool;

@@ -254,6 +254,10 @@ impl Reader {
                         self.shared.close();
                     }
                     self.tell(news);
+                    // A full buffer holds more lines than a watcher may fall behind: it gets its turn first.
+                    if self.news.len() > NEWS / 2 {
+                        tokio::task::yield_now().await;
+                    }
                 }
             }
         }

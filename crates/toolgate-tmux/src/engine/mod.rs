@@ -26,6 +26,7 @@ use std::{
 pub use command::{Batch, Command};
 pub use connection::Printed;
 pub use error::{TmuxError, not_found};
+pub(crate) use nonce::nonce;
 pub(crate) use parting::leave_all;
 pub use quote::no_format;
 pub use rows::{Kind, Row};

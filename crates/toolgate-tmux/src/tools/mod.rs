@@ -16,6 +16,7 @@ mod pane_tools;
 mod pane_view;
 mod pipe_pane;
 mod placing;
+mod run_command;
 mod scope;
 mod search_panes;
 mod server_tools;
@@ -36,6 +37,7 @@ pub(crate) fn all() -> Vec<Tool> {
         window_tools::tools(),
         pane_io::tools(),
         keys_batch::tools(),
+        run_command::tools(),
         pane_tools::tools(),
         pane_view::tools(),
         capture_since::tools(),

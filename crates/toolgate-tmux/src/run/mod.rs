@@ -1,0 +1,170 @@
+//! Running a command in the shell of a pane: its own output, its exit status, and nothing left behind.
+//!
+//! How the command gets to the shell is told in `shell`. What is known not to be perfect:
+//! - zsh keeps the knock in its history unless `HIST_IGNORE_SPACE` is set; the command itself is never in it. fish
+//!   before 4 has no way to add the command where that is asked for.
+//! - In fish the command has a fish of its own: what was defined at the prompt and not exported is not known there.
+//! - A prompt that is `>` and nothing else is taken for the middle of a command, and refused.
+//! - Half-typed text right of the cursor is not put back in zsh and fish (their kill ring has it): the screen does not
+//!   tell it from suggestions and right prompts. A line editor in vi's command mode loses the knock's first letters:
+//!   the rest does its work, and stays on the screen.
+//! - A shell without line editor that reads a line for a script (`read`) looks as if it were at its prompt.
+
+mod deliver;
+mod foreground;
+mod render;
+mod shell;
+mod text;
+mod turn;
+mod view;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout, timeout_at},
+};
+use toolgate::{Failure, Ran};
+
+use self::{
+    deliver::{Delivered, Job},
+    foreground::{Foreground, foreground, is_young},
+    render::{Phase, Recording},
+    shell::Shell,
+    turn::Turn,
+    view::View,
+};
+use crate::engine::{Kind, Server, Wake, Watch, nonce, not_found};
+
+pub(crate) use text::Text;
+
+/// How long a shell may take to come back to its prompt.
+const PROMPT: Duration = Duration::from_secs(1);
+/// The same for one that has just been started.
+const START: Duration = Duration::from_secs(3);
+/// A line editor says nothing when it takes the terminal over; this is how often it is looked at meanwhile.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// A command for a pane.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) pane: String,
+    pub(crate) command: String,
+    pub(crate) timeout: Duration,
+    /// Whether the shell's history has it afterwards.
+    pub(crate) keep: bool,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// `None` if it still runs.
+    pub(crate) status: Option<i32>,
+    pub(crate) text: Text,
+}
+
+/// Runs a command. If it does not end in time, or nobody waits any more, it runs on.
+pub(crate) async fn run(server: Arc<Server>, request: Request) -> Result<Outcome, Failure> {
+    let deadline = Instant::now() + request.timeout;
+    let turn = Turn::take(server.socket(), &request.pane)?;
+    let (shell, before, watch) = prompt(&server, &request.pane, deadline).await?;
+    let (height, nonce) = (before.height, nonce());
+    let (tell, told) = oneshot::channel();
+    let job = Job {
+        server: Arc::clone(&server),
+        pane: request.pane.clone(),
+        shell,
+        before,
+        command: request.command,
+        keep: request.keep,
+        nonce: nonce.clone(),
+        turn,
+    };
+    // A script that was begun must be ended, whether or not somebody waits for it.
+    tokio::spawn(job.run(watch, deadline, tell));
+    let delivered =
+        told.await.unwrap_or_else(|_| Err(Failure::internal("the delivery was lost")))?;
+    record(&server, &request.pane, delivered, Recording::new(&nonce, height), deadline).await
+}
+
+/// Waits for the shell's prompt, and tells what is on the screen then.
+async fn prompt(
+    server: &Server,
+    pane: &str,
+    deadline: Instant,
+) -> Result<(Shell, View, Watch), Failure> {
+    let mut view = View::of(server, pane).await?;
+    let patience = if is_young(view.pid) { START } else { PROMPT };
+    let patience = deadline.min(Instant::now() + patience);
+    let mut watch = server.watch(&view.session, pane).await?;
+    loop {
+        let mut other = false;
+        let refused = match foreground(view.pid, &view.tty, &view.current) {
+            Foreground::Prompt(shell) => {
+                // What was on the screen before it was looked at who reads may be older than the prompt.
+                let view = View::of(server, pane).await?;
+                return view.check_prompt(pane).map(|()| (shell, view, watch));
+            }
+            Foreground::Busy(name) => {
+                busy(pane, &format!("its shell, {name}, is not at its prompt"))
+            }
+            Foreground::Other(name) => {
+                // The shell of a pane that was just made may not be there yet.
+                other = !is_young(view.pid);
+                busy(pane, &format!("it runs {name}, which is no shell that is known"))
+            }
+        };
+        view.check(pane)?;
+        if other || Instant::now() >= patience {
+            return Err(refused);
+        }
+        let _ = timeout(GLANCE, watch.next()).await;
+        view = View::of(server, pane).await?;
+    }
+}
+
+fn busy(pane: &str, why: &str) -> Failure {
+    Failure::tool("PaneBusy", format!("Nothing can be run in pane {pane} now: {why}"))
+        .ran(Ran::No)
+        .suggest(
+            "Use send_keys and wait_for_text to speak with the program that runs there, or use another pane.",
+        )
+}
+
+/// Reads what the command writes until it ends.
+async fn record(
+    server: &Server,
+    pane: &str,
+    mut delivered: Delivered,
+    mut recording: Recording,
+    deadline: Instant,
+) -> Result<Outcome, Failure> {
+    let status = loop {
+        match timeout_at(deadline, delivered.watch.next()).await {
+            Err(_) => break None,
+            Ok(Wake::Output(bytes)) => {
+                if let Phase::Ended(status) = recording.read(&bytes) {
+                    break Some(status);
+                }
+            }
+            Ok(Wake::Missed) => recording.missed(),
+            Ok(Wake::Changed) => {
+                let panes = server.list(Kind::Pane(pane), &["pane_id", "pane_dead"]).await?;
+                if !panes
+                    .iter()
+                    .any(|row| row.get("pane_id") == Some(pane) && !row.is_set("pane_dead"))
+                {
+                    return Err(ended(pane));
+                }
+            }
+            Ok(Wake::Gone) => return Err(ended(pane)),
+        }
+    };
+    Ok(Outcome { status, text: recording.finish() })
+}
+
+fn ended(pane: &str) -> Failure {
+    let message = format!("Pane {pane} ended while the command ran");
+    Failure::tool(not_found::pane(pane).error_type().to_owned(), message)
+        .suggest("Call list_panes to discover valid pane ids.")
+}

@@ -1,0 +1,85 @@
+//! What a command wrote, as much of it as a result may hold.
+
+/// Text, and how much of it was left off at its beginning.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) lines: Vec<String>,
+    pub(crate) left_lines: usize,
+    pub(crate) left_bytes: usize,
+    /// Whether some was never seen, so that the counts are too small.
+    pub(crate) missed: bool,
+}
+
+impl Text {
+    /// Keeps the last lines: as many as are asked for, and as fit into a result.
+    pub(crate) fn shorten(&mut self, most: usize, mut bytes: usize) {
+        let mut from = self.lines.len();
+        for line in self.lines.iter().rev().take(most) {
+            let cost = line.chars().map(cost).sum::<usize>() + LINE;
+            if cost > bytes {
+                break;
+            }
+            bytes -= cost;
+            from -= 1;
+        }
+        self.left_lines += from;
+        let mut left = self.lines.drain(..from).peekable();
+        let mut last = String::new();
+        while let Some(line) = left.next() {
+            self.left_bytes += line.len() + 1;
+            last = if left.peek().is_none() { line } else { String::new() };
+        }
+        drop(left);
+        // Of one line that is too long by itself, the end.
+        if self.lines.is_empty() && !last.is_empty() {
+            let fits = |char: &char| {
+                let fits = cost(*char) + LINE <= bytes;
+                bytes = bytes.saturating_sub(cost(*char));
+                fits
+            };
+            let kept: usize = last.chars().rev().take_while(fits).map(char::len_utf8).sum();
+            let (_, end) = last.split_at(last.len() - kept);
+            self.left_bytes -= end.len() + 1;
+            self.left_lines -= 1;
+            self.lines.push(end.to_owned());
+        }
+    }
+}
+
+/// The bytes of a line's quotes and comma in a result, which tells all twice: as JSON, and as JSON in a text.
+const LINE: usize = 8;
+
+fn cost(char: char) -> usize {
+    match char {
+        '"' | '\\' => 6,
+        control if control.is_ascii_control() => 13,
+        plain => 2 * plain.len_utf8(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(lines: &[&str]) -> Text {
+        Text { lines: lines.iter().map(ToString::to_string).collect(), ..Text::default() }
+    }
+
+    #[test]
+    fn the_last_lines_stay_and_the_others_are_counted() {
+        let mut some = text(&["one", "two", "three"]);
+        some.shorten(usize::MAX, 1000);
+        assert_eq!(some, text(&["one", "two", "three"]));
+        some.shorten(2, 1000);
+        assert_eq!(some, Text { left_lines: 1, left_bytes: 4, ..text(&["two", "three"]) });
+        some.shorten(2, 20);
+        assert_eq!(some, Text { left_lines: 2, left_bytes: 8, ..text(&["three"]) });
+    }
+
+    #[test]
+    fn of_one_line_that_is_too_long_the_end_stays() {
+        let mut long = text(&["first", "0123456789"]);
+        long.shorten(usize::MAX, 16);
+        assert_eq!(long, Text { left_lines: 1, left_bytes: 12, ..text(&["6789"]) });
+    }
+}
