@@ -24,6 +24,10 @@ pub(super) enum Foreground {
 /// Looks at the terminal's foreground process; where there is no `/proc`, tmux's word for it has to do.
 pub(super) fn foreground(pane_pid: u32, tty: &str, current: &str) -> Foreground {
     let Some(process) = Process::in_front(pane_pid) else {
+        // It has just ended, and whoever started it has not yet come back to the front.
+        if stat(pane_pid).is_some() {
+            return Foreground::Busy(current.to_owned());
+        }
         return match Shell::named(current) {
             Some(shell) if shell.edits() && is_canonical(tty) == Some(true) => {
                 Foreground::Busy(current.to_owned())
@@ -36,13 +40,20 @@ pub(super) fn foreground(pane_pid: u32, tty: &str, current: &str) -> Foreground 
         return Foreground::Other(process.name);
     };
     let busy = match is_canonical(tty) {
-        Some(false) => !process.waits_for(|what| what != "do_wait"),
+        // fish takes the terminal's lines over before it takes the terminal back from what it ran: from the `sh` that
+        // looks after our commands, for one.
+        Some(false) => {
+            !process.waits_for(|what| what != "do_wait")
+                || (!shell.edits() && process.runs_a_script())
+        }
         Some(true) if shell.edits() => true,
         _ => {
             let reads = |what: &str| ["wait_woken", "n_tty_read"].contains(&what);
             process.runs_a_script() || !process.waits_for(reads) || process.has_children_in_front()
         }
     };
+    // While it was looked at, another may have come to the front.
+    let busy = busy || Process::in_front(pane_pid).is_none_or(|now| now.pid != process.pid);
     if busy { Foreground::Busy(process.name) } else { Foreground::Prompt(shell) }
 }
 
@@ -105,10 +116,13 @@ impl Process {
         asleep && (matches!(&*what, "" | "0") || known(&what))
     }
 
-    /// `sh FILE` and `sh -c TEXT` read no lines from the terminal.
+    /// `sh FILE` and `sh -c TEXT` read no lines from the terminal, and what just ends, which has no words left, neither.
     fn runs_a_script(&self) -> bool {
         let words = fs::read_to_string(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
-        let mut words = words.split_terminator('\0').skip(1);
+        let mut words = words.split_terminator('\0');
+        if words.next().is_none() {
+            return true;
+        }
         while let Some(word) = words.next() {
             match word {
                 "-o" | "+o" => drop(words.next()),
