@@ -12,17 +12,14 @@ use crate::{
 };
 
 impl Known for SessionInfo {
-    const ID: &str = "session_id";
     const TOLD_BY: &str = "get_session_info";
 }
 
 impl Known for WindowInfo {
-    const ID: &str = "window_id";
     const TOLD_BY: &str = "get_window_info";
 }
 
 impl Known for PaneInfo {
-    const ID: &str = "pane_id";
     const TOLD_BY: &str = "get_pane_info";
 }
 

@@ -13,6 +13,9 @@ const LARGEST: usize = 2048;
 pub(crate) fn instructions(shared: &Shared, safety: Option<Tier>) -> String {
     let mut text = String::from(
         "tmux sessions, windows and panes. Ids are exact: sessions $1, windows @1, panes %1; prefer them to names.\n\
+         Where a pane is meant, pane_id wins; else the active pane of window_id, session_id or session_name. Where a window \
+         is meant, window_id wins; else window_index in the session, or its current window. socket_name is another tmux \
+         server, as tmux -L.\n\
          Look: list_panes and list_windows tell what there is, snapshot_pane and capture_pane what is on a screen, \
          search_panes where a text is.\n\
          Act: run_command runs a command and gives its output and exit status; send_keys types, with enter=false \

@@ -25,6 +25,7 @@ mod prompts;
 pub mod record;
 mod resources;
 mod run;
+mod schema;
 mod server;
 pub mod target;
 pub mod tool;

@@ -5,12 +5,15 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, MetaObject, Tool as Published, ToolAnnotations,
 };
-use schemars::{JsonSchema, generate::SchemaSettings, transform::transform_subschemas};
+use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use toolgate::{Code, Failure, Ran, Tier};
 
-use crate::call::Cx;
+use crate::{
+    call::Cx,
+    schema::{input, object, output},
+};
 
 type Running = Pin<Box<dyn Future<Output = Result<CallToolResult, Failure>> + Send>>;
 type Run = Box<dyn Fn(Cx, JsonObject) -> Running + Send + Sync>;
@@ -234,7 +237,7 @@ impl<T: Serialize + JsonSchema + Send> Reply for Model<T> {
     }
 }
 
-/// What a tool tells of a thing that it changed: all that [`Model`] would. Its schema names only the id and the
+/// What a tool tells of a thing that it changed: all that [`Model`] would. Its schema names only the
 /// tool that tells the same: whole schemas of the same fields, once for each tool, would be half of the list that
 /// models read.
 #[derive(Clone, Debug)]
@@ -242,8 +245,6 @@ pub struct Fresh<T>(pub T);
 
 /// A model that several tools answer with.
 pub trait Known {
-    /// The field that is its id.
-    const ID: &'static str;
     /// The tool whose schema has all fields.
     const TOLD_BY: &'static str;
 }
@@ -253,14 +254,27 @@ impl<T: Serialize + Known + Send> Reply for Fresh<T> {
         object(json!({
             "type": "object",
             "description": format!("As {}.", T::TOLD_BY),
-            "properties": { T::ID: { "type": "string" } },
-            "required": [T::ID],
         }))
     }
 
     fn into_result(self) -> CallToolResult {
         let model = json!(self.0);
         result(model.to_string(), model, false)
+    }
+}
+
+/// A list of such things: all that a `Vec` would tell, with the short schema.
+#[derive(Clone, Debug)]
+pub struct Listed<T>(pub Vec<T>);
+
+impl<T: Serialize + Known + Send> Reply for Listed<T> {
+    fn schema() -> JsonObject {
+        wrapped(&json!({ "type": "array", "items": Fresh::<T>::schema() }))
+    }
+
+    fn into_result(self) -> CallToolResult {
+        let list = json!(self.0);
+        result(list.to_string(), json!({ "result": list }), true)
     }
 }
 
@@ -279,75 +293,7 @@ fn wrapped(inner: &Value) -> JsonObject {
     let schema = json!({
         "type": "object",
         "properties": { "result": inner },
-        "required": ["result"],
         "x-fastmcp-wrap-result": true,
     });
     object(schema)
-}
-
-/// Nothing but what is named may be given. Argument types share parts of theirs (`#[serde(flatten)]`), so that the
-/// types themselves cannot say so: the chain refuses the rest by this schema.
-fn input<A: JsonSchema>() -> JsonObject {
-    let mut schema = schema::<A>(SchemaSettings::draft2020_12(), true);
-    // What a type says of itself is for those who write tools.
-    schema.remove("description");
-    schema.insert("additionalProperties".to_owned(), Value::Bool(false));
-    // What is said of the type is for those who read the code.
-    schema.remove("description");
-    schema
-}
-
-/// No field is ever left out, and nothing is gained by saying so.
-fn output<T: JsonSchema>() -> JsonObject {
-    let mut schema = schema::<T>(SchemaSettings::draft2020_12().for_serialize(), false);
-    schema.remove("required");
-    schema
-}
-
-/// Short: nothing is said that a model does not need.
-fn schema<T: JsonSchema>(settings: SchemaSettings, described: bool) -> JsonObject {
-    let settings = settings.with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let settings =
-        settings.with_transform(move |schema: &mut schemars::Schema| shorten(schema, described));
-    object(settings.into_generator().into_root_schema_for::<T>().to_value())
-}
-
-fn shorten(schema: &mut schemars::Schema, described: bool) {
-    schema.remove("title");
-    schema.remove("format");
-    if !described || schema.get("description") == Some(&Value::from("")) {
-        schema.remove("description");
-        schema.remove("minimum");
-    }
-    if schema.get("additionalProperties") == Some(&Value::Bool(true)) {
-        schema.remove("additionalProperties");
-    }
-    if schema.get("default") == Some(&Value::Null) {
-        schema.remove("default");
-    }
-    transform_subschemas(&mut |schema: &mut schemars::Schema| shorten(schema, described), schema);
-    if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {
-        *choices = std::mem::take(choices).into_iter().flat_map(choice).collect();
-    }
-}
-
-/// One choice of several, without what is said of it, or the choices that it consists of.
-fn choice(mut schema: Value) -> Vec<Value> {
-    if let Value::Object(object) = &mut schema {
-        object.remove("description");
-        if let (1, Some(Value::Array(choices))) = (object.len(), object.get_mut("anyOf")) {
-            return std::mem::take(choices);
-        }
-    }
-    vec![schema]
-}
-
-fn object(value: Value) -> JsonObject {
-    match value {
-        Value::Object(object) => object,
-        _ => JsonObject::default(),
-    }
 }

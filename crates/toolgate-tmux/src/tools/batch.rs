@@ -15,7 +15,7 @@ use toolgate_rmcp::Governed;
 use crate::{
     call::Cx,
     server::Tmux,
-    tool::{Model, Tool},
+    tool::{Fresh, Known, Model, Tool},
 };
 
 /// The most bytes of an answer, with its text and its structured content.
@@ -95,18 +95,22 @@ struct Row {
 }
 
 async fn readonly(cx: Cx, args: CallBatch) -> Result<Model<BatchResult>, Failure> {
-    call_all(cx, args, Tier::Readonly).await
+    call_all(cx, args, Tier::Readonly).await.map(Model)
 }
 
-async fn mutating(cx: Cx, args: CallBatch) -> Result<Model<BatchResult>, Failure> {
-    call_all(cx, args, Tier::Mutating).await
+async fn mutating(cx: Cx, args: CallBatch) -> Result<Fresh<BatchResult>, Failure> {
+    call_all(cx, args, Tier::Mutating).await.map(Fresh)
 }
 
-async fn destructive(cx: Cx, args: CallBatch) -> Result<Model<BatchResult>, Failure> {
-    call_all(cx, args, Tier::Destructive).await
+async fn destructive(cx: Cx, args: CallBatch) -> Result<Fresh<BatchResult>, Failure> {
+    call_all(cx, args, Tier::Destructive).await.map(Fresh)
 }
 
-async fn call_all(cx: Cx, args: CallBatch, most: Tier) -> Result<Model<BatchResult>, Failure> {
+impl Known for BatchResult {
+    const TOLD_BY: &str = "call_readonly_tools_batch";
+}
+
+async fn call_all(cx: Cx, args: CallBatch, most: Tier) -> Result<BatchResult, Failure> {
     let door = cx.door().ok_or_else(|| Failure::internal("batches need the chain around them"))?;
     let (mut rows, mut stopped_at) = (Rows::default(), None);
     for (index, operation) in args.operations.into_iter().enumerate() {
@@ -129,14 +133,14 @@ async fn call_all(cx: Cx, args: CallBatch, most: Tier) -> Result<Model<BatchResu
     }
     let Rows { all: rows, dropped, left_off, .. } = rows;
     let succeeded = rows.iter().filter(|row| row.success).count();
-    Ok(Model(BatchResult {
+    Ok(BatchResult {
         succeeded,
         failed: rows.len() - succeeded,
         results: rows,
         stopped_at,
         response_truncated: left_off > 0,
         response_truncated_bytes: dropped,
-    }))
+    })
 }
 
 /// Whether a tool may be part of this batch. Whether it may be called at all, the chain decides.

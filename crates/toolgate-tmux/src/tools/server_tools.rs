@@ -14,14 +14,13 @@ use crate::{
     guard::Victim,
     info::{ServerInfo, SessionInfo},
     target::directory,
-    tool::{Fresh, Model, Tool},
+    tool::{Fresh, Listed, Model, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
         Tool::readonly("list_sessions", "List tmux Sessions", list_sessions).about(
-            "Use to find tmux sessions and their ids. An empty list means that no server runs or none fits.\n\
-             It tells of sessions, not of what is on their screens: for that use capture_pane.",
+            "Use to find tmux sessions and their ids. An empty list means that no server runs or none fits.",
         ),
         Tool::readonly("list_servers", "List tmux Servers", list_servers).about(
             "Use when a session is not where you expect it: finds every running tmux server of this user.",
@@ -56,13 +55,14 @@ struct ListSessions {
     filters: Option<Filters>,
 }
 
-async fn list_sessions(cx: Cx, args: ListSessions) -> Result<Vec<SessionInfo>, Failure> {
+async fn list_sessions(cx: Cx, args: ListSessions) -> Result<Listed<SessionInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let rows = match server.list(Kind::Sessions, SessionInfo::FIELDS).await {
         Err(TmuxError::NoServer) => Vec::new(),
         rows => rows?,
     };
     filtered(rows.iter().map(SessionInfo::from).collect(), args.filters.as_ref(), FIELDS)
+        .map(Listed)
 }
 
 #[derive(Deserialize, JsonSchema)]

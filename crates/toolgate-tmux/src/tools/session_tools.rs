@@ -13,7 +13,7 @@ use crate::{
     guard::Victim,
     info::{SessionInfo, WindowInfo},
     target::{self, SessionArgs, WindowArgs, directory},
-    tool::{Fresh, Model, Tool},
+    tool::{Fresh, Listed, Model, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -60,7 +60,7 @@ struct ListWindows {
     filters: Option<Filters>,
 }
 
-async fn list_windows(cx: Cx, args: ListWindows) -> Result<Vec<WindowInfo>, Failure> {
+async fn list_windows(cx: Cx, args: ListWindows) -> Result<Listed<WindowInfo>, Failure> {
     let server = cx.server(args.session.socket_name.as_deref())?;
     let session = match (&args.session.session_id, &args.session.session_name) {
         (None, None) => None,
@@ -70,7 +70,7 @@ async fn list_windows(cx: Cx, args: ListWindows) -> Result<Vec<WindowInfo>, Fail
         Err(TmuxError::NoServer) => Vec::new(),
         rows => rows?,
     };
-    filtered(rows.iter().map(WindowInfo::from).collect(), args.filters.as_ref(), FIELDS)
+    filtered(rows.iter().map(WindowInfo::from).collect(), args.filters.as_ref(), FIELDS).map(Listed)
 }
 
 async fn get_session_info(cx: Cx, args: SessionArgs) -> Result<Model<SessionInfo>, Failure> {

@@ -16,7 +16,7 @@ use crate::{
     guard::Victim,
     info::{PaneInfo, WindowInfo},
     target::{self, WindowArgs, directory},
-    tool::{Fresh, Model, Tool},
+    tool::{Fresh, Listed, Model, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -59,12 +59,12 @@ struct ListPanes {
     filters: Option<Filters>,
 }
 
-async fn list_panes(cx: Cx, args: ListPanes) -> Result<Vec<PaneInfo>, Failure> {
+async fn list_panes(cx: Cx, args: ListPanes) -> Result<Listed<PaneInfo>, Failure> {
     let server = cx.server(args.window.socket_name.as_deref())?;
     let of = scope(&server, &args.window).await?;
     let panes = PaneInfo::list(&cx, &server, Kind::Panes(of.as_deref())).await?;
     let fields = [PaneInfo::FIELDS, &["is_caller"]].concat();
-    filtered(panes, args.filters.as_ref(), &fields)
+    filtered(panes, args.filters.as_ref(), &fields).map(Listed)
 }
 
 /// The window that is named, else the session, else all.

@@ -56,8 +56,8 @@ fn with_argument(tool: &Tool) -> Option<Tool> {
         Some(json) => json.object()?,
         None => toolgate_wire::Object::new(),
     };
-    let description = "Leave it out at first. The answer then says whether a confirmation is needed, \
-                       and what to put here once the user agrees.";
+    let description =
+        "Leave it out at first: the answer says if it is needed, and what to put here.";
     let property = json!({"type": ["string", "boolean"], "description": description});
     properties.set(ARGUMENT, Json::value(&property));
     schema.set("properties", properties.finish());
