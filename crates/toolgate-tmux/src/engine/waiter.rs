@@ -15,6 +15,7 @@ use tokio::{io::AsyncReadExt as _, process::ChildStdin, sync::watch};
 use super::{
     command::{Batch, Command},
     error::TmuxError,
+    parting::{self, Boxed, Leave},
     server::{Identity, Server},
     spawn::Program,
 };
@@ -27,10 +28,25 @@ const MOST: usize = 32;
 pub(super) struct Waiter {
     channel: String,
     identity: Identity,
-    /// The client ends when this is closed.
-    _input: ChildStdin,
+    client: Arc<Client>,
+}
+
+/// The client's process.
+#[derive(Debug)]
+struct Client {
+    /// It ends when this is closed.
+    input: Mutex<Option<ChildStdin>>,
     /// Whether it ended well, once it has ended.
     ended: watch::Receiver<Option<bool>>,
+}
+
+impl Leave for Client {
+    fn leave(&self) -> Boxed<'_> {
+        drop(self.input.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let mut ended = self.ended.clone();
+        // It fails if the reader is gone, and then there is nothing to wait for.
+        Box::pin(async move { drop(ended.wait_for(Option::is_some).await) })
+    }
 }
 
 impl Program {
@@ -51,7 +67,9 @@ impl Program {
             let status = child.wait().await;
             end.send_replace(Some(status.is_ok_and(|status| status.success())));
         });
-        Ok(Waiter { channel: channel.to_owned(), identity, _input: input, ended })
+        let client = Arc::new(Client { input: Mutex::new(Some(input)), ended });
+        parting::enlist(Arc::downgrade(&client) as _);
+        Ok(Waiter { channel: channel.to_owned(), identity, client })
     }
 }
 
@@ -100,10 +118,11 @@ impl Waiting {
 
     /// Waits until the wait ends.
     pub async fn signalled(mut self) -> Result<Signal, TmuxError> {
-        let Some(waiter) = &mut self.waiter else {
+        let Some(waiter) = &self.waiter else {
             return Err(TmuxError::Lost);
         };
-        let ended = waiter.ended.wait_for(Option::is_some).await.map(|ended| *ended);
+        let mut ended = waiter.client.ended.clone();
+        let ended = ended.wait_for(Option::is_some).await.map(|ended| *ended);
         let identity = waiter.identity.clone();
         match self.server.who().await {
             Ok(now) if now == identity => {}
