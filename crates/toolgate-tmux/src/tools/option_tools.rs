@@ -46,8 +46,8 @@ async fn show_option(cx: Cx, args: ShowOption) -> Result<Model<OptionResult>, Fa
     let (server, target) = args.scope.find(&cx).await?;
     let show = || args.scope.of(Command::new("show-options"), target.as_deref());
     let printed = |name: &str| {
-        let names = show().end().argument(name);
-        [names, show().flag("-v").end().argument(name)]
+        let names = show().end().text(name);
+        [names, show().flag("-v").end().text(name)]
     };
     let (names, value) = both(&server, printed(&args.option)).await?;
     let value = match indexes(&names) {
@@ -57,7 +57,7 @@ async fn show_option(cx: Cx, args: ShowOption) -> Result<Model<OptionResult>, Fa
         None => typed(&cx.shown(&value)),
         Some((name, indexes)) => {
             let each =
-                indexes.iter().map(|at| show().flag("-v").end().argument(format!("{name}[{at}]")));
+                indexes.iter().map(|at| show().flag("-v").end().text(&format!("{name}[{at}]")));
             let values = server.run(Batch::read(each)).await.map_err(named)?;
             let values = values.into_iter().map(crate::engine::text);
             let values = indexes.iter().zip(values);
@@ -120,7 +120,7 @@ async fn set_option(cx: Cx, args: SetOption) -> Result<Model<OptionSetResult>, F
     programs::option(cx.options(), &args.option, &args.value)?;
     let (server, target) = args.scope.find(&cx).await?;
     let set = args.scope.of(Command::new("set-option"), target.as_deref());
-    let set = set.end().argument(&*args.option).argument(&*args.value);
+    let set = set.end().text(&args.option).argument(&*args.value);
     server.run(set).await.map_err(named)?;
     Ok(Model(OptionSetResult { option: args.option, value: args.value, status: "set" }))
 }
