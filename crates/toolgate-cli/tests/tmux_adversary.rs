@@ -57,3 +57,45 @@ fn never(mark: &Path) {
         assert!(!mark.exists(), "a program ran");
     }
 }
+
+/// With `--mask`, no tool shows a secret, and none answers questions about one.
+#[test]
+fn what_is_masked_can_neither_be_read_nor_guessed() {
+    let tmux = Tmux::start();
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let (start, rest) = token.split_at(8);
+    let dashes = "-".repeat(5);
+    let print = format!(
+        "clear; printf '%s\\n' '{dashes}BEGIN PRIVATE KEY{dashes}' MIIrow1 MIIrow2 '{dashes}END PRIVATE KEY{dashes}'; \
+         printf '\\033[31m%s\\033[0m%s\\n' {start} {rest}; echo done"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), print).unwrap();
+    tmux.run(&["set-environment", "-t", "one", "AWS_SECRET_ACCESS_KEY", &"Ab3/".repeat(10)]);
+    tmux.run(&["send-keys", "-t", "%0", &format!(". {}", file.path().display()), "Enter"]);
+    tmux.until("done", |tmux| tmux.run(&["capture-pane", "-p"]).lines().any(|l| l == "done"));
+    let pane = || json!({"pane_id": "%0"});
+    for (options, masks) in [(&["--mask"][..], true), (&[], false)] {
+        let mut session = tmux.serve(options);
+        let shown = [
+            session.call("capture_pane", json!({"pane_id": "%0", "colors": true})),
+            session.call("capture_since", pane()),
+            session.call("snapshot_pane", pane()),
+            session.call("wait_for_text", json!({"pane_id": "%0", "timeout": 0.05})),
+            session.call("show_environment", json!({"session_name": "one"})),
+            session.request("resources/read", json!({"uri": "tmux://panes/%250/content"})),
+            session.request("resources/read", json!({"uri": "tmux://panes/%250/tail"})),
+        ];
+        for secret in ["MIIrow", rest, "Ab3/Ab3/"] {
+            let told = shown.iter().filter(|answer| answer.to_string().contains(secret)).count();
+            assert_eq!(told == 0, masks, "{secret}: {shown:?}");
+        }
+        for guess in ["MIIrow1", "ghp_a1B2"] {
+            let found = session.call("search_panes", json!({"pattern": guess}));
+            assert_eq!(structured(&found)["total_panes_matched"] == 0, masks, "{found}");
+            let wait = json!({"patterns": [guess], "pane_id": "%0", "timeout": 0.05});
+            let waited = session.call("wait_for_text", wait);
+            assert_eq!(structured(&waited)["matched_at_entry"] == false, masks, "{waited}");
+        }
+    }
+}
