@@ -8,7 +8,7 @@ use toolgate::Failure;
 use super::scope::{ScopeArgs, named};
 use crate::{
     call::Cx,
-    engine::{Batch, Command, Server},
+    engine::{Batch, Command, Server, TmuxError},
     programs,
     tool::{Model, Tool},
 };
@@ -121,6 +121,19 @@ async fn set_option(cx: Cx, args: SetOption) -> Result<Model<OptionSetResult>, F
     let (server, target) = args.scope.find(&cx).await?;
     let set = args.scope.of(Command::new("set-option"), target.as_deref());
     let set = set.end().text(&args.option).argument(&*args.value);
-    server.run(set).await.map_err(named)?;
+    server.run(set).await.map_err(|error| named(silent(error, &args.value)))?;
     Ok(Model(OptionSetResult { option: args.option, value: args.value, status: "set" }))
+}
+
+/// tmux's words without the value, which stands at their end: errors are logged, and it may be a secret.
+fn silent(error: TmuxError, value: &str) -> TmuxError {
+    match error {
+        TmuxError::Refused(said) => {
+            let words = said.strip_suffix(value).filter(|_| !value.is_empty());
+            TmuxError::Refused(
+                words.map_or(said.as_str(), |words| words.trim_end_matches([':', ' '])).to_owned(),
+            )
+        }
+        error => error,
+    }
 }
