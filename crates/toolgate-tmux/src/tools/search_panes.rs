@@ -157,7 +157,8 @@ async fn search_panes(cx: Cx, args: Args) -> Result<Model<Found>, Failure> {
     for some in panes.chunks(AT_ONCE) {
         let texts = captures(&server, some, &args).await?;
         for (row, text) in some.iter().zip(texts) {
-            let lines = matched(&pattern, &text.unwrap_or_default(), deadline)?;
+            let text = crate::engine::text(text.unwrap_or_default());
+            let lines = matched(&pattern, &cx.shown(&text), deadline)?;
             if !lines.is_empty() {
                 found.push((row, lines));
             }
@@ -173,7 +174,7 @@ async fn search_panes(cx: Cx, args: Args) -> Result<Model<Found>, Failure> {
     let cut = page.iter().any(|(_, lines)| lines.len() > most);
     let matches = page.iter().map(|(row, lines)| {
         let kept = lines.get(lines.len().saturating_sub(most)..).unwrap_or_default();
-        let kept = kept.iter().map(|line| cx.shown(line).into_owned()).collect();
+        let kept = kept.to_vec();
         let id = row.get("pane_id").unwrap_or_default();
         let caller = identity.as_deref().and_then(|who| cx.guard().is_caller(who, id));
         Match::new(row, kept, caller)
@@ -235,8 +236,7 @@ async fn captures(
 }
 
 /// The lines in which the pattern is found.
-fn matched(pattern: &Regex, text: &[u8], deadline: Instant) -> Result<Vec<String>, Failure> {
-    let text = String::from_utf8_lossy(text);
+fn matched(pattern: &Regex, text: &str, deadline: Instant) -> Result<Vec<String>, Failure> {
     let mut lines = Vec::new();
     for line in text.split('\n').map(|line| line.trim_end_matches(' ')) {
         if Instant::now() >= deadline {
