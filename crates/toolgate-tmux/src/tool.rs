@@ -10,7 +10,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use toolgate::{Code, Failure, Ran, Tier};
 
-use crate::call::Cx;
+use crate::{call::Cx, limits};
 
 type Running = Pin<Box<dyn Future<Output = Result<CallToolResult, Failure>> + Send>>;
 type Run = Box<dyn Fn(Cx, JsonObject) -> Running + Send + Sync>;
@@ -214,8 +214,7 @@ impl<T: Serialize + JsonSchema + Send> Reply for Vec<T> {
     }
 
     fn into_result(self) -> CallToolResult {
-        let list = json!(self);
-        result(list.to_string(), json!({ "result": list }), true)
+        result(limits::list_text(&self), json!({ "result": self }), true)
     }
 }
 
