@@ -5,8 +5,11 @@ use std::{fmt, io::IsTerminal as _};
 use anyhow::bail;
 use tracing::{Event, Level, Subscriber, field::Field, level_filters::LevelFilter};
 use tracing_subscriber::{
+    filter::Targets,
     fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    layer::SubscriberExt as _,
     registry::LookupSpan,
+    util::SubscriberInitExt as _,
 };
 
 /// How many messages are wanted.
@@ -24,12 +27,16 @@ pub(crate) fn start() -> anyhow::Result<()> {
             bail!("{VARIABLE}=`{other}` is unknown: write off, error, warn, info or debug")
         }
     };
-    tracing_subscriber::fmt()
+    // What others say in detail is whole messages, with whatever a client types into a pane in them.
+    let others = level.min(LevelFilter::WARN);
+    let wanted = Targets::new().with_default(others).with_target("toolgate", level);
+    let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(has_colours())
         .with_writer(std::io::stderr)
         .event_format(Lines)
-        .init();
+        .finish();
+    log.with(wanted).init();
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use crate::{
     buffers::Buffers,
     engine::{Engine, Server, Socket},
     guard::Guard,
-    mask::masked,
+    mask::{masked, masked_coloured},
     options::Options,
     record::{self, Recorder},
     server::{NAME, Tmux},
@@ -79,6 +79,22 @@ impl Cx {
     #[must_use]
     pub fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.shared.options.mask { masked(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// The same for text with escape sequences.
+    #[must_use]
+    pub fn shown_coloured<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.shared.options.mask { masked_coloured(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// The same for lines: as one text, since a secret may have several. Who looks for something looks in these too,
+    /// or else could guess a secret piece by piece.
+    #[must_use]
+    pub fn shown_lines(&self, lines: Vec<String>) -> Vec<String> {
+        if !self.shared.options.mask || lines.is_empty() {
+            return lines;
+        }
+        self.shown(&lines.join("\n")).split('\n').map(str::to_owned).collect()
     }
 
     /// Begins to record the panes that a call is about to write into, if they are to be.

@@ -21,6 +21,40 @@ pub fn masked(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The same for text with escape sequences. A colour may stand inside of a secret and hide it (as `grep` colours what it
+/// finds): where there is one, the colours go.
+#[must_use]
+pub fn masked_coloured(text: &str) -> Cow<'_, str> {
+    let plain = without_escapes(text);
+    match masked(&plain) {
+        clean if clean == plain => masked(text),
+        clean => Cow::Owned(clean.into_owned()),
+    }
+}
+
+/// The text that a terminal would show.
+fn without_escapes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '\x0e' | '\x0f' => {}
+            '\x1b' => match chars.next() {
+                // It ends with the first letter or the like.
+                Some('[') => while chars.next().is_some_and(|c| !matches!(c, '@'..='~')) {},
+                Some(']' | 'P' | '_' | '^' | 'X') => {
+                    while chars.next_if(|c| !matches!(c, '\x07' | '\x1b')).is_some() {}
+                    let _ = chars.next_if_eq(&'\x07');
+                }
+                Some(' '..='/') => drop(chars.next()),
+                _ => {}
+            },
+            plain => out.push(plain),
+        }
+    }
+    out
+}
+
 /// The text with those secrets masked that go on in a next row, if there are any.
 fn unbroken(text: &str) -> Option<String> {
     let width =
@@ -76,7 +110,7 @@ fn put(rows: &[&str], before: &str, after: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::masked;
+    use super::{masked, masked_coloured};
 
     fn token() -> String {
         format!("ghp_{}", "a1B2".repeat(9))
@@ -99,6 +133,21 @@ mod tests {
                 assert!(shown.ends_with("\n$ "), "{width} {before}: {shown}");
             }
         }
+    }
+
+    #[test]
+    fn colours_do_not_hide_a_secret() {
+        let (start, rest) = (&token()[..4], &token()[4..]);
+        for text in [
+            format!("\x1b[1ma\x1b[0m \x1b[01;31m\x1b[K{start}\x1b[m\x1b[K{rest}\n\nb"),
+            format!("\x1b[1ma \x1b(B{start}\x1b]8;;x\x1b\\{rest}\n\nb"),
+        ] {
+            assert_eq!(masked_coloured(&text), "a [redacted: github-token]\n\nb");
+        }
+        let link = format!("\x1b]8;;https://x/{}\x07a\x1b[0m", token());
+        assert!(!masked_coloured(&link).contains(rest), "{link:?}");
+        let harmless = "\x1b[31mred\x1b[0m";
+        assert_eq!(masked_coloured(harmless), harmless);
     }
 
     #[test]

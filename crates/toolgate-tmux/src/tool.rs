@@ -12,6 +12,7 @@ use toolgate::{Code, Failure, Ran, Tier};
 
 use crate::{
     call::Cx,
+    limits,
     schema::{input, object, output},
 };
 
@@ -217,8 +218,7 @@ impl<T: Serialize + JsonSchema + Send> Reply for Vec<T> {
     }
 
     fn into_result(self) -> CallToolResult {
-        let list = json!(self);
-        result(list.to_string(), json!({ "result": list }), true)
+        result(limits::list_text(&self), json!({ "result": self }), true)
     }
 }
 

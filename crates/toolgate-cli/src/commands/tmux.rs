@@ -228,7 +228,9 @@ fn server(
     let file = config.tmux().unwrap_or_default();
     let said = own.map(Own::config).unwrap_or_default();
     let mut options = Options::from(said.over(variables.config).over(file));
-    own.into_iter().for_each(|own| own.adjust(&mut options));
+    if let Some(own) = own {
+        own.adjust(&mut options);
+    }
     Ok((Tmux::new(options), settings))
 }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     engine::{Batch, Command, Kind, Row, Server, TmuxError, Wake, Watch},
-    mask::masked,
+    mask::masked_coloured,
 };
 
 const FIELDS: &[&str] =
@@ -19,6 +19,9 @@ const FIELDS: &[&str] =
 const QUIET: Duration = Duration::from_millis(200);
 /// Text that waits does not grow beyond this.
 const MOST_WAITING: usize = 64 * 1024;
+/// How a private key begins and ends.
+const KEY_BEGINS: &str = "-----BEGIN ";
+const KEY_ENDS: &str = "-----END ";
 
 /// Why a recording cannot begin, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +56,8 @@ pub(super) struct Recording {
     partial: Vec<u8>,
     /// Text that waits for the rest of its line.
     waiting: String,
+    /// How many bytes of a private key that goes on were left out.
+    key: Option<usize>,
 }
 
 impl Recording {
@@ -71,8 +76,19 @@ impl Recording {
         let config = config.clone();
         let (partial, waiting) = (Vec::new(), String::new());
         let pane = pane.to_owned();
-        let mut recording =
-            Self { server, pane, config, mask, watch, session, size, cast, partial, waiting };
+        let mut recording = Self {
+            server,
+            pane,
+            config,
+            mask,
+            watch,
+            session,
+            size,
+            cast,
+            partial,
+            waiting,
+            key: None,
+        };
         recording.screen().await?;
         Ok(recording)
     }
@@ -180,8 +196,9 @@ impl Recording {
 
     fn flush(&mut self) -> Result<(), Broken> {
         let text = std::mem::take(&mut self.waiting);
+        let text = after_key(&text, &mut self.key);
         if !text.is_empty() {
-            self.cast.event(Event::Output, &masked(&text))?;
+            self.cast.event(Event::Output, &masked_coloured(text))?;
         }
         Ok(())
     }
@@ -192,7 +209,7 @@ impl Recording {
         let rows = self.server.ask(Batch::read([capture])).await?;
         let row = look(&self.server, &self.pane).await?;
         let rows = rows.trim_end_matches('\n');
-        let rows = if self.mask { masked(rows) } else { rows.into() };
+        let rows = if self.mask { masked_coloured(rows) } else { rows.into() };
         let place =
             |name| row.get(name).and_then(|n| n.parse::<u32>().ok()).unwrap_or_default() + 1;
         let (x, y) = (place("cursor_x"), place("cursor_y"));
@@ -228,6 +245,26 @@ fn size(row: &Row) -> (u32, u32) {
     (number("pane_width"), number("pane_height"))
 }
 
+/// What of a text is not part of a private key that began in an earlier one. The key's own rows come one by one, and
+/// by themselves tell nothing of what they are.
+fn after_key<'a>(text: &'a str, key: &mut Option<usize>) -> &'a str {
+    let rest = match (&mut *key, text.rfind(KEY_ENDS)) {
+        (None, _) => text,
+        (Some(_), Some(at)) => text.get(at + KEY_ENDS.len()..).unwrap_or_default(),
+        (Some(left_out), None) => {
+            *left_out += text.len();
+            // No key is that long.
+            if *left_out < MOST_WAITING {
+                return "";
+            }
+            text
+        }
+    };
+    let begins = rest.find(KEY_BEGINS).filter(|_| rest.contains("PRIVATE KEY"));
+    *key = begins.filter(|at| !rest.get(*at..).unwrap_or_default().contains(KEY_ENDS)).map(|_| 0);
+    rest
+}
+
 /// The text up to the last whole character; the bytes of one that has only begun stay.
 fn whole(bytes: &mut Vec<u8>) -> String {
     let mut text = String::new();
@@ -254,7 +291,25 @@ fn whole(bytes: &mut Vec<u8>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::whole;
+    use super::{after_key, whole};
+
+    #[test]
+    fn rows_of_a_key_that_come_one_by_one_are_left_out() {
+        let mut key = None;
+        let texts = ["a\r\n", "-----BEGIN PRIVATE KEY-----\r\n", "MIIabc\r\n", "x=\r\n"];
+        let kept: Vec<&str> = texts.iter().map(|text| after_key(text, &mut key)).collect();
+        assert_eq!(kept, ["a\r\n", texts[1], "", ""]);
+        assert_eq!(
+            after_key("-----END PRIVATE KEY-----\r\n$ ", &mut key),
+            "PRIVATE KEY-----\r\n$ "
+        );
+        assert_eq!(after_key("b", &mut key), "b");
+        let whole = "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n";
+        assert_eq!(after_key(whole, &mut key), whole);
+        assert_eq!(after_key("c", &mut key), "c");
+        after_key("-----BEGIN RSA PRIVATE KEY-----\n", &mut key);
+        assert_eq!(after_key(&"y".repeat(70_000), &mut key).len(), 70_000, "no key is that long");
+    }
 
     #[test]
     fn characters_that_come_in_parts_are_kept_whole() {

@@ -1,5 +1,7 @@
 //! What a command wrote, as much of it as a result may hold.
 
+use crate::limits::{LINE, cost};
+
 /// Text, and how much of it was left off at its beginning.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text {
@@ -43,17 +45,6 @@ impl Text {
             self.left_lines -= 1;
             self.lines.push(end.to_owned());
         }
-    }
-}
-
-/// The bytes of a line's quotes and comma in a result, which tells all twice: as JSON, and as JSON in a text.
-const LINE: usize = 8;
-
-fn cost(char: char) -> usize {
-    match char {
-        '"' | '\\' => 6,
-        control if control.is_ascii_control() => 13,
-        plain => 2 * plain.len_utf8(),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     buffers::{self, Scratch},
     call::Cx,
     engine::{Batch, Command, Server, TmuxError, text},
+    limits,
     target::PaneArgs,
     tool::{Model, Tool},
 };
@@ -162,18 +163,15 @@ async fn show_buffer(cx: Cx, args: ShowBuffer) -> Result<Model<BufferContent>, F
     let shown = server.exchange(show, &[]).await;
     let whole = text(shown.map_err(|error| about("show-buffer", &args.buffer_name, error))?);
     let whole = cx.shown(&whole);
-    let most = args.max_lines.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
-    let left_off = whole.lines().count().saturating_sub(most);
-    let content = if left_off == 0 {
-        whole.into_owned()
-    } else {
-        whole.lines().skip(left_off).collect::<Vec<_>>().join("\n")
-    };
+    let most = args.max_lines.and_then(|most| usize::try_from(most).ok());
+    let lines = whole.lines().map(str::to_owned).collect();
+    let tail = limits::tail(lines, most, None);
+    let truncated = tail.left_lines > 0 || tail.left_bytes > 0;
     Ok(Model(BufferContent {
         buffer_name: args.buffer_name,
-        content,
-        content_truncated: left_off > 0,
-        content_truncated_lines: left_off,
+        content: if truncated { tail.lines.join("\n") } else { whole.into_owned() },
+        content_truncated: truncated,
+        content_truncated_lines: tail.left_lines,
     }))
 }
 

@@ -82,7 +82,7 @@ async fn capture_since(cx: Cx, args: Args) -> Result<Model<CaptureSince>, Failur
         main: since.main,
         alternate: since.alternate,
     };
-    let lines = since.lines.iter().map(|line| cx.shown(line).into_owned()).collect();
+    let lines = cx.shown_lines(since.lines);
     let size = |most: Option<u32>| most.and_then(|most| usize::try_from(most).ok());
     let tail = limits::tail(lines, size(args.max_lines), size(args.max_bytes));
     Ok(Model(CaptureSince {

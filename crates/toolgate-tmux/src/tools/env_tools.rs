@@ -61,9 +61,11 @@ async fn show_environment(cx: Cx, args: SessionArgs) -> Result<Model<Environment
     let (server, show) = scoped(&cx, &args, show).await?;
     let said = server.ask(Batch::read([show])).await?;
     let mut variables = read(&said).ok_or(TmuxError::Garbled("its variables"))?;
-    for value in variables.values_mut() {
+    for (name, value) in &mut variables {
         if let TextOrTrue::Text(text) = value {
-            *text = cx.shown(text).into_owned();
+            // The name tells what the value is, as of AWS_SECRET_ACCESS_KEY.
+            let line = format!("{name}={text}");
+            *text = cx.shown(&line).split_once('=').map_or_else(String::new, |(_, v)| v.to_owned());
         }
     }
     Ok(Model(EnvironmentResult { variables }))

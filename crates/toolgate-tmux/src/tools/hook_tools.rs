@@ -74,7 +74,7 @@ async fn show_hook(cx: Cx, args: ShowHook) -> Result<Model<HookListResult>, Fail
     }
     let mut found = Vec::new();
     for command in show(&args.scope, target.as_deref()) {
-        let command = command.end().argument(&*args.hook_name);
+        let command = command.end().text(&args.hook_name);
         found.extend(entries(&cx, &server.ask(Batch::read([command])).await.map_err(named)?));
     }
     found.sort();

@@ -8,7 +8,7 @@ use toolgate::Failure;
 use super::scope::{ScopeArgs, named};
 use crate::{
     call::Cx,
-    engine::{Batch, Command, Server},
+    engine::{Batch, Command, Server, TmuxError},
     programs,
     tool::{Model, Tool},
 };
@@ -46,8 +46,8 @@ async fn show_option(cx: Cx, args: ShowOption) -> Result<Model<OptionResult>, Fa
     let (server, target) = args.scope.find(&cx).await?;
     let show = || args.scope.of(Command::new("show-options"), target.as_deref());
     let printed = |name: &str| {
-        let names = show().end().argument(name);
-        [names, show().flag("-v").end().argument(name)]
+        let names = show().end().text(name);
+        [names, show().flag("-v").end().text(name)]
     };
     let (names, value) = both(&server, printed(&args.option)).await?;
     let value = match indexes(&names) {
@@ -57,7 +57,7 @@ async fn show_option(cx: Cx, args: ShowOption) -> Result<Model<OptionResult>, Fa
         None => typed(&cx.shown(&value)),
         Some((name, indexes)) => {
             let each =
-                indexes.iter().map(|at| show().flag("-v").end().argument(format!("{name}[{at}]")));
+                indexes.iter().map(|at| show().flag("-v").end().text(&format!("{name}[{at}]")));
             let values = server.run(Batch::read(each)).await.map_err(named)?;
             let values = values.into_iter().map(crate::engine::text);
             let values = indexes.iter().zip(values);
@@ -120,7 +120,20 @@ async fn set_option(cx: Cx, args: SetOption) -> Result<Model<OptionSetResult>, F
     programs::option(cx.options(), &args.option, &args.value)?;
     let (server, target) = args.scope.find(&cx).await?;
     let set = args.scope.of(Command::new("set-option"), target.as_deref());
-    let set = set.end().argument(&*args.option).argument(&*args.value);
-    server.run(set).await.map_err(named)?;
+    let set = set.end().text(&args.option).argument(&*args.value);
+    server.run(set).await.map_err(|error| named(silent(error, &args.value)))?;
     Ok(Model(OptionSetResult { option: args.option, value: args.value, status: "set" }))
+}
+
+/// tmux's words without the value, which stands at their end: errors are logged, and it may be a secret.
+fn silent(error: TmuxError, value: &str) -> TmuxError {
+    match error {
+        TmuxError::Refused(said) => {
+            let words = said.strip_suffix(value).filter(|_| !value.is_empty());
+            TmuxError::Refused(
+                words.map_or(said.as_str(), |words| words.trim_end_matches([':', ' '])).to_owned(),
+            )
+        }
+        error => error,
+    }
 }

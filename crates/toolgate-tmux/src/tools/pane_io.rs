@@ -60,10 +60,11 @@ async fn capture_pane(cx: Cx, args: CapturePane) -> Result<String, Failure> {
         capture = line.into_iter().fold(capture, |command, n| command.option(flag, n.to_string()));
     }
     let text = server.ask(Batch::read([capture])).await?;
-    let shown = cx.shown(text.trim_end_matches('\n'));
+    let text = text.trim_end_matches('\n');
     if !args.colors {
-        return Ok(tail(&shown, args.max_lines));
+        return Ok(tail(&cx.shown(text), args.max_lines));
     }
+    let shown = cx.shown_coloured(text);
     let (kept, left_off) = last_lines(&shown, args.max_lines);
     let before = shown.strip_suffix(kept).unwrap_or_default();
     // tmux writes only what changes, so the kept part begins in the state that the rest has left.

@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolgate::Failure;
 
-use super::pane_io::last_lines;
 use crate::{
     call::Cx,
     engine::{Batch, Command, Kind, Row, not_found, text},
     info::PaneInfo,
+    limits::{self, Tail},
     target::{PaneArgs, WindowArgs},
     tool::{Fresh, Model, Tool},
 };
@@ -133,14 +133,12 @@ impl Snapshot {
         "pane_current_path",
     ];
 
-    /// `content` are the lines that were kept, and how many were left off.
-    fn new(row: &Row, content: (String, usize), is_caller: Option<bool>) -> Self {
-        let (content, left_off) = content;
+    fn new(row: &Row, content: &Tail, is_caller: Option<bool>) -> Self {
         // A count of modes: a mode may be entered from another one.
         let in_mode = row.number("pane_in_mode") > 0;
         Self {
             pane_id: row.text("pane_id"),
-            content,
+            content: content.lines.join("\n"),
             cursor_x: row.number("cursor_x"),
             cursor_y: row.number("cursor_y"),
             pane_width: row.number("pane_width"),
@@ -165,8 +163,8 @@ impl Snapshot {
             pane_current_command: row.maybe("pane_current_command"),
             pane_current_path: row.maybe("pane_current_path"),
             is_caller,
-            content_truncated: left_off > 0,
-            content_truncated_lines: left_off,
+            content_truncated: content.left_lines > 0 || content.left_bytes > 0,
+            content_truncated_lines: content.left_lines,
         }
     }
 }
@@ -192,8 +190,10 @@ async fn snapshot_pane(cx: Cx, args: SnapshotPane) -> Result<Model<Snapshot>, Fa
     let is_caller = identity.and_then(|identity| cx.guard().is_caller(&identity, &pane));
     let screen = text(screen.pop().unwrap_or_default());
     let shown = cx.shown(screen.trim_end_matches('\n'));
-    let (kept, left_off) = last_lines(&shown, args.max_lines);
-    let mut snapshot = Snapshot::new(row, (kept.to_owned(), left_off), is_caller);
+    let most = args.max_lines.and_then(|most| usize::try_from(most).ok());
+    let lines = shown.split('\n').map(str::to_owned).collect();
+    let tail = limits::tail(lines, most, None);
+    let mut snapshot = Snapshot::new(row, &tail, is_caller);
     snapshot.title = snapshot.title.map(|title| cx.shown(&title).into_owned());
     Ok(Model(snapshot))
 }

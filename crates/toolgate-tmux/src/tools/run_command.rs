@@ -8,14 +8,11 @@ use toolgate::{Code, Failure, Ran};
 
 use crate::{
     call::Cx,
+    limits,
     run::{Request, Text, run},
     target::PaneArgs,
     tool::{Model, Tool},
 };
-
-/// The most bytes of output in a result, which has to stay below the limit of all results (1 MB): else lines would be
-/// left off that nobody counts.
-const LARGEST: usize = 950_000;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -113,6 +110,6 @@ fn shown(cx: &Cx, mut text: Text, most: Option<u32>) -> Text {
         // As one text: a secret may span lines.
         text.lines = cx.shown(&text.lines.join("\n")).split('\n').map(str::to_owned).collect();
     }
-    text.shorten(most, LARGEST);
+    text.shorten(most, limits::ROOM);
     text
 }

@@ -13,6 +13,7 @@ use toolgate::{Code, Failure, Ran};
 use crate::{
     call::Cx,
     engine::{Batch, Command, Kind, Printed, Row, Server, TmuxError},
+    limits,
     patterns::{How, compile},
     target::{self, SessionArgs},
     tool::{Model, Tool},
@@ -157,7 +158,8 @@ async fn search_panes(cx: Cx, args: Args) -> Result<Model<Found>, Failure> {
     for some in panes.chunks(AT_ONCE) {
         let texts = captures(&server, some, &args).await?;
         for (row, text) in some.iter().zip(texts) {
-            let lines = matched(&pattern, &text.unwrap_or_default(), deadline)?;
+            let text = crate::engine::text(text.unwrap_or_default());
+            let lines = matched(&pattern, &cx.shown(&text), deadline)?;
             if !lines.is_empty() {
                 found.push((row, lines));
             }
@@ -173,19 +175,53 @@ async fn search_panes(cx: Cx, args: Args) -> Result<Model<Found>, Failure> {
     let cut = page.iter().any(|(_, lines)| lines.len() > most);
     let matches = page.iter().map(|(row, lines)| {
         let kept = lines.get(lines.len().saturating_sub(most)..).unwrap_or_default();
-        let kept = kept.iter().map(|line| cx.shown(line).into_owned()).collect();
+        let kept = kept.to_vec();
         let id = row.get("pane_id").unwrap_or_default();
         let caller = identity.as_deref().and_then(|who| cx.guard().is_caller(who, id));
         Match::new(row, kept, caller)
     });
+    let Page { matches, cut, mut left } = Page::fitting(matches, cut);
+    left.extend(rest.iter().map(|(row, _)| row.text("pane_id")));
     Ok(Model(Found {
-        matches: matches.collect(),
-        truncated: cut || !rest.is_empty(),
-        truncated_panes: rest.iter().map(|(row, _)| row.text("pane_id")).collect(),
+        matches,
+        truncated: cut || !left.is_empty(),
+        truncated_panes: left,
         total_panes_matched: total,
         offset: args.offset,
         limit: args.limit,
     }))
+}
+
+/// As much of a page as a result has room for: else lines would be left off that nobody tells of.
+struct Page {
+    matches: Vec<Match>,
+    /// Whether lines were left off.
+    cut: bool,
+    /// The panes for which there is no room.
+    left: Vec<String>,
+}
+
+impl Page {
+    fn fitting(found: impl Iterator<Item = Match>, cut: bool) -> Self {
+        let (mut page, mut room) =
+            (Self { matches: Vec::new(), cut, left: Vec::new() }, limits::ROOM);
+        for mut found in found {
+            let lines = std::mem::take(&mut found.matched_lines);
+            let bare = limits::value_cost(&found);
+            // What would not fit even alone is shortened; what would fit alone waits for the next page.
+            let tail = limits::tail_in(limits::ROOM.saturating_sub(bare), lines, None, None);
+            found.matched_lines = tail.lines;
+            let cost = limits::value_cost(&found);
+            if cost > room || !page.left.is_empty() {
+                page.left.push(found.pane_id);
+                continue;
+            }
+            room -= cost;
+            page.cut |= tail.left_bytes > 0;
+            page.matches.push(found);
+        }
+        page
+    }
 }
 
 /// The panes of the session, or all of them. Without a server there are none.
@@ -235,8 +271,7 @@ async fn captures(
 }
 
 /// The lines in which the pattern is found.
-fn matched(pattern: &Regex, text: &[u8], deadline: Instant) -> Result<Vec<String>, Failure> {
-    let text = String::from_utf8_lossy(text);
+fn matched(pattern: &Regex, text: &str, deadline: Instant) -> Result<Vec<String>, Failure> {
     let mut lines = Vec::new();
     for line in text.split('\n').map(|line| line.trim_end_matches(' ')) {
         if Instant::now() >= deadline {

@@ -133,12 +133,14 @@ async fn wait_for_text(cx: Cx, args: Args) -> Result<Model<WaitForText>, Failure
     let interval = Duration::from_secs_f64(args.interval.min(longest));
     let mut waiting =
         Waiting::enter(&cx, &args.pane, Duration::from_secs_f64(seconds), interval).await?;
-    let at_entry = waiting.entry().visible().iter().map(|line| line.text.as_str());
-    let at_entry = first(&wanted.patterns, &at_entry.collect::<Vec<_>>()).is_some();
+    let at_entry = cx.shown_lines(screen(waiting.entry()));
+    let at_entry: Vec<&str> = at_entry.iter().map(String::as_str).collect();
+    let at_entry = first(&wanted.patterns, &at_entry).is_some();
     let (mut outcome, mut index, mut hits) = (Outcome::Timeout, None, Vec::new());
     let last = loop {
         match waiting.next().await? {
             Seen::Lines(lines, look) => {
+                let lines = cx.shown_lines(lines);
                 let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
                 if let Some((how, which, matched)) = wanted.end(&lines) {
                     (outcome, index) = (how, which);
@@ -154,16 +156,13 @@ async fn wait_for_text(cx: Cx, args: Args) -> Result<Model<WaitForText>, Failure
         outcome = Outcome::AlternateScreen;
     }
     let found = matches!(outcome, Outcome::Matched | Outcome::AnyOutput);
-    let shown = |lines: Vec<String>| {
-        let lines = lines.iter().map(|line| cx.shown(line).into_owned()).collect();
-        limits::tail(lines, Some(LINES), Some(BYTES)).lines
-    };
+    let most = |lines: Vec<String>| limits::tail(lines, Some(LINES), Some(BYTES)).lines;
     Ok(Model(WaitForText {
         found,
         outcome,
         matched_index: index,
-        matched_lines: shown(hits),
-        tail: shown(screen(&last)),
+        matched_lines: most(hits),
+        tail: most(cx.shown_lines(screen(&last))),
         saw_new_output: waiting.saw_output(),
         matched_at_entry: at_entry && !found,
         alternate_screen: alternate,

@@ -1,0 +1,137 @@
+//! What a hostile agent tries. Each of these once went through, or came close.
+
+mod harness;
+
+use std::path::Path;
+
+use harness::tmux::{Tmux, structured};
+use serde_json::{Value, json};
+
+fn is_error(answer: &Value) -> bool {
+    answer["result"]["isError"] == true || answer.get("error").is_some()
+}
+
+/// tmux expands the names of options as formats, and a format may run a program.
+#[test]
+fn names_of_options_and_hooks_run_nothing() {
+    let tmux = Tmux::start();
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("ran");
+    let job = format!("#(touch {})", mark.display());
+    tmux.run(&["set-option", "-g", "@hidden", &job]);
+    let mut session = tmux.serve(&["--safety", "readonly"]);
+    for name in [job.clone(), "#{E:@hidden}".to_owned(), format!("status-format[{job}]")] {
+        for arguments in [
+            json!({"option": name}),
+            json!({"option": name, "global_": true}),
+            json!({"option": name, "scope": "server"}),
+            json!({"option": name, "scope": "pane", "target": "%0"}),
+        ] {
+            assert!(is_error(&session.call("show_option", arguments)), "{name}");
+        }
+    }
+    let hook = format!("pane-died[{job}]");
+    for scope in [json!("server"), json!("window"), Value::Null] {
+        session.call("show_hook", json!({"hook_name": hook, "scope": scope, "global_": true}));
+    }
+    // A name that is made by a format is not the name that was judged.
+    let mut session = tmux.serve(&["--safety", "mutating"]);
+    for name in ["#{l:default-command}", "#{?1,default-command,}", "default-#{l:command}"] {
+        let set = json!({"option": name, "value": "sh", "global_": true});
+        assert!(is_error(&session.call("set_option", set)), "{name}");
+    }
+    assert_eq!(tmux.run(&["show-options", "-gv", "default-command"]), "");
+    // Names of a user's own options may hold anything.
+    tmux.run(&["set-option", "-g", "@a##b", "1"]);
+    let shown = session.call("show_option", json!({"option": "@a#b", "global_": true}));
+    assert_eq!(structured(&shown)["value"], 1);
+    // tmux starts jobs at once: one that had been started would be known by now, or in a moment.
+    tmux.run(&["run-shell", "true"]);
+    never(&mark);
+}
+
+/// Nothing is there, and nothing comes.
+fn never(mark: &Path) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_millis(200);
+    while std::time::Instant::now() < deadline {
+        assert!(!mark.exists(), "a program ran");
+    }
+}
+
+/// With `--mask`, no tool shows a secret, and none answers questions about one.
+#[test]
+fn what_is_masked_can_neither_be_read_nor_guessed() {
+    let tmux = Tmux::start();
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let (start, rest) = token.split_at(8);
+    let dashes = "-".repeat(5);
+    let print = format!(
+        "clear; printf '%s\\n' '{dashes}BEGIN PRIVATE KEY{dashes}' MIIrow1 MIIrow2 '{dashes}END PRIVATE KEY{dashes}'; \
+         printf '\\033[31m%s\\033[0m%s\\n' {start} {rest}; echo done"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), print).unwrap();
+    tmux.run(&["set-environment", "-t", "one", "AWS_SECRET_ACCESS_KEY", &"Ab3/".repeat(10)]);
+    tmux.run(&["send-keys", "-t", "%0", &format!(". {}", file.path().display()), "Enter"]);
+    tmux.until("done", |tmux| tmux.run(&["capture-pane", "-p"]).lines().any(|l| l == "done"));
+    let pane = || json!({"pane_id": "%0"});
+    for (options, masks) in [(&["--mask"][..], true), (&[], false)] {
+        let mut session = tmux.serve(options);
+        let shown = [
+            session.call("capture_pane", json!({"pane_id": "%0", "colors": true})),
+            session.call("capture_since", pane()),
+            session.call("snapshot_pane", pane()),
+            session.call("wait_for_text", json!({"pane_id": "%0", "timeout": 0.05})),
+            session.call("show_environment", json!({"session_name": "one"})),
+            session.request("resources/read", json!({"uri": "tmux://panes/%250/content"})),
+            session.request("resources/read", json!({"uri": "tmux://panes/%250/tail"})),
+        ];
+        for secret in ["MIIrow", rest, "Ab3/Ab3/"] {
+            let told = shown.iter().filter(|answer| answer.to_string().contains(secret)).count();
+            assert_eq!(told == 0, masks, "{secret}: {shown:?}");
+        }
+        for guess in ["MIIrow1", "ghp_a1B2"] {
+            let found = session.call("search_panes", json!({"pattern": guess}));
+            assert_eq!(structured(&found)["total_panes_matched"] == 0, masks, "{found}");
+            let wait = json!({"patterns": [guess], "pane_id": "%0", "timeout": 0.05});
+            let waited = session.call("wait_for_text", wait);
+            assert_eq!(structured(&waited)["matched_at_entry"] == false, masks, "{waited}");
+        }
+    }
+}
+
+/// Whatever is asked for, the log has no payload: neither our own words nor those of what we are made of.
+#[test]
+fn the_log_tells_no_payload_at_any_level() {
+    let tmux = Tmux::start();
+    let mut session = tmux.serve_in(&["--safety", "destructive"], |command| {
+        command.env("TOOLGATE_LOG", "debug").env("RUST_LOG", "trace");
+    });
+    let said = |n: u32| format!("hunter{n}");
+    let to_pane = |name: &str, n: u32| json!({"pane_id": "%0", name: said(n)});
+    session.call("send_keys", to_pane("keys", 1));
+    session.call("paste_text", to_pane("text", 2));
+    session.call("run_command", to_pane("command", 3));
+    session.call("set_environment", json!({"name": "A", "value": said(4)}));
+    session.call("set_option", json!({"option": "@a", "value": said(5)}));
+    session
+        .call("set_option", json!({"option": "history-limit", "value": said(6), "global_": true}));
+    session.call("create_window", json!({"environment": {"A": said(7)}}));
+    session.call("send_keys", json!({"keys": [said(8)]}));
+    session.call("send_keys_batch", json!({"operations": [{"keys": said(9), "pane_id": "%9"}]}));
+    let inner = json!({"tool": "load_buffer", "arguments": {"content": said(10)}});
+    session.call("call_mutating_tools_batch", json!({"operations": [inner]}));
+    session.notify("notifications/hunter11", json!({"text": said(11)}));
+    session.send_line(&format!("{{\"jsonrpc\": \"2.0\", \"broken\": \"{}", said(12)));
+    session.request(
+        "prompts/get",
+        json!({"name": "run_and_wait",
+        "arguments": {"command": said(13), "pane_id": "%0"}}),
+    );
+    session.finish();
+    let log = session.all_stderr().join("\n");
+    assert!(!log.contains("hunter"), "{log}");
+    assert!(!session.audit_so_far().is_empty());
+    let audit = std::fs::read_to_string(&session.audit).unwrap();
+    assert!(!audit.contains("hunter"), "{audit}");
+}
