@@ -135,3 +135,108 @@ fn the_log_tells_no_payload_at_any_level() {
     let audit = std::fs::read_to_string(&session.audit).unwrap();
     assert!(!audit.contains("hunter"), "{audit}");
 }
+
+fn kind(answer: &Value) -> &str {
+    answer.pointer("/result/_meta/error_type").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The client runs in our own pane: who types there answers in the user's place.
+#[test]
+fn nothing_is_typed_into_its_own_pane_and_no_option_ends_it() {
+    let tmux = Tmux::start();
+    tmux.run(&["new-session", "-d", "-s", "two", "bash --norc"]);
+    let here = format!("{},1,0", tmux.format("#{socket_path}"));
+    let mut session = tmux.serve_in(&["--safety", "destructive"], |command| {
+        command.env("TMUX", here).env("TMUX_PANE", "%0");
+    });
+    let loaded = session.call("load_buffer", json!({"content": "x"}));
+    let buffer = structured(&loaded)["buffer_name"].clone();
+    for (tool, mut arguments) in [
+        ("send_keys", json!({"keys": "y"})),
+        ("paste_text", json!({"text": "y"})),
+        ("paste_buffer", json!({"buffer_name": buffer})),
+        ("run_command", json!({"command": "true"})),
+    ] {
+        for own in [json!({"pane_id": "%0"}), json!({"session_name": "one"})] {
+            arguments.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+            let answer = session.call(tool, arguments.clone());
+            assert_eq!(kind(&answer), "SelfTypingRefused", "{tool} {own}: {answer}");
+            arguments.as_object_mut().unwrap().remove("pane_id");
+        }
+        arguments["session_name"] = json!("two");
+        structured(&session.call(tool, arguments));
+    }
+    let keys = json!({"operations": [{"keys": "y", "pane_id": "%0"}]});
+    let batch = session.call("send_keys_batch", keys);
+    assert_eq!(structured(&batch)["failed"], 1);
+    for (arguments, refused) in [
+        (json!({"option": "destroy-unattached", "global_": true}), true),
+        (json!({"option": "destroy-un", "scope": "session", "target": "one"}), true),
+        (json!({"option": "exit-unattached", "scope": "server"}), true),
+        (json!({"option": "destroy-unattached", "scope": "session", "target": "two"}), false),
+    ] {
+        let mut arguments = arguments;
+        arguments["value"] = json!("on");
+        let answer = session.call("set_option", arguments.clone());
+        assert_eq!(kind(&answer) == "SelfKillRefused", refused, "{arguments}: {answer}");
+    }
+    assert!(tmux.run(&["list-sessions"]).contains("one"));
+    assert_eq!(tmux.run(&["capture-pane", "-p", "-t", "%0"]).matches('y').count(), 0);
+}
+
+/// A batch judges the tool that its door will call, whatever an operator named it.
+#[test]
+fn other_names_do_not_lift_a_tool_into_a_milder_batch() {
+    let tmux = Tmux::start();
+    tmux.run(&["split-window", "-d", "cat"]);
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("toolgate.toml");
+    let named = |tool: &str, name: &str| {
+        format!("[namespaces.default.tools.\"tmux/{tool}\"]\nname = \"{name}\"\n")
+    };
+    let names = [
+        named("kill_pane", "get_pane_info"),
+        named("get_pane_info", "kill_pane"),
+        named("call_readonly_tools_batch", "several"),
+    ];
+    std::fs::write(&config, names.concat()).unwrap();
+    let mut session =
+        tmux.serve(&["--safety", "destructive", "--config", config.to_str().unwrap()]);
+    let operation = |tool: &str| json!({"tool": tool, "arguments": {"pane_id": "%1"}});
+    let all = ["get_pane_info", "several", "call_readonly_tools_batch", "kill_pane"].map(operation);
+    let batch = session.call("several", json!({"operations": all, "on_error": "continue"}));
+    let batch = structured(&batch);
+    let errors = ["exceeds batch tier", "recursively", "Unknown tool"];
+    for (at, words) in errors.iter().enumerate() {
+        let error = batch["results"][at]["error"].as_str().unwrap_or_default();
+        assert!(error.contains(words), "{batch}");
+    }
+    assert_eq!(batch["results"][3]["structured_content"]["pane_id"], "%1", "{batch}");
+}
+
+/// Each wait for a channel has a process: there are not as many as a client likes.
+#[test]
+fn waits_and_sockets_are_bounded() {
+    let tmux = Tmux::start();
+    let mut session = tmux.serve(&[]);
+    let waits: Vec<i64> = (0..80)
+        .map(|n| {
+            let arguments = json!({"channel": format!("c{n}"), "timeout": 20});
+            session.post_call("wait_for_channel", arguments)
+        })
+        .collect();
+    let refused = session.wait_for(|answer| answer["result"]["_meta"]["code"] == "REFUSED");
+    assert!(refused.to_string().contains("64 waits for channels"), "{refused}");
+    for id in waits {
+        session.notify("notifications/cancelled", json!({"requestId": id}));
+    }
+    let long = session.call("list_sessions", json!({"socket_name": "x".repeat(200_000)}));
+    assert_eq!(kind(&long), "InvalidSocketName");
+    assert!(long.to_string().len() < 1000);
+    for n in 0..200 {
+        let none = session.call("list_sessions", json!({"socket_name": format!("none-{n}")}));
+        assert_eq!(structured(&none)["result"], json!([]));
+    }
+    structured(&session.call("list_sessions", json!({})));
+    assert_eq!(tmux.clients(), 1, "the connection that is in use stays");
+}

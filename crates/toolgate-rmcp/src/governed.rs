@@ -125,7 +125,7 @@ impl<H> Governed<H> {
     }
 
     /// The handler's own name of the tool that a name on the wire means; `None` if it means none any more.
-    pub(crate) fn own_name(&self, wire_name: &str) -> Option<String> {
+    pub fn own_name(&self, wire_name: &str) -> Option<String> {
         let Some(names) = &self.names else { return Some(wire_name.to_owned()) };
         match names.get().resolve(&self.server, wire_name) {
             Resolved::Tool(own) => Some(own.to_owned()),

@@ -22,6 +22,9 @@ use crate::{
     tool::Tool,
 };
 
+/// The longest name of a socket: no system has room for a longer path.
+const LONGEST: usize = 100;
+
 /// The engine, the guard and the request.
 #[derive(Clone)]
 pub struct Cx {
@@ -50,11 +53,15 @@ impl Cx {
         let socket = match socket_name {
             None => self.shared.options.socket.clone(),
             Some(name)
-                if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') =>
+                if name.is_empty()
+                    || name.contains(['/', '\0'])
+                    || name.starts_with('.')
+                    || name.len() > LONGEST =>
             {
+                let shown: String = name.chars().take(LONGEST).collect();
                 return Err(Failure::tool(
                     "InvalidSocketName",
-                    format!("Invalid socket name: '{name}'"),
+                    format!("Invalid socket name: '{shown}'"),
                 )
                 .suggest("Give the name of a socket in tmux's folder, as `default`; list_servers knows them."));
             }

@@ -66,6 +66,32 @@ impl Guard {
         if self.is_hit(&rows, victim) { Err(refused(victim, doing)) } else { Ok(()) }
     }
 
+    /// Refuses to type into the pane that we run in. The client runs there: whoever types into it can end it, and can
+    /// answer in the user's place what the client asks the user. Unlike [`check`](Self::check), this refuses only
+    /// what is known to be our pane: where that cannot be told, any other pane would be refused with it.
+    pub async fn check_typing(&self, server: &Server, pane: &str) -> Result<(), Failure> {
+        let Some(identity) = server.identity().await? else {
+            return Ok(());
+        };
+        let named = self.is_caller(&identity, pane);
+        let ancestry = self.ancestry.as_deref().unwrap_or_default();
+        let own = if named != Some(true) && ancestry.contains(&identity.pid) {
+            let rows = server.list(Kind::Pane(pane), &["pane_id", "pane_pid"]).await?;
+            let pid = rows.first().and_then(|row| row.get("pane_pid")?.parse().ok());
+            pid.is_some_and(|pid| ancestry.contains(&pid))
+        } else {
+            named == Some(true)
+        };
+        if !own {
+            return Ok(());
+        }
+        let message = "Refusing to type into the pane running this MCP server: what is typed there reaches the \
+                       client itself, as if its user had typed it.";
+        Err(Failure::tool("SelfTypingRefused", message)
+            .suggest("Type into another pane; split_window or create_window makes one.")
+            .ran(Ran::No))
+    }
+
     /// Whether a pane is the one that we run in: `None` where we run in no pane that we know of.
     #[must_use]
     pub fn is_caller(&self, identity: &Identity, pane: &str) -> Option<bool> {

@@ -47,7 +47,7 @@ pub(crate) fn instructions(shared: &Shared, safety: Option<Tier>) -> String {
     let contexts = [named.unwrap_or_default(), String::new()].map(|socket| {
         format!(
             "{text}\nThis server runs in pane {pane}{socket}: it has is_caller in results, and no tool \
-             ends it."
+             ends it or types into it."
         )
     });
     contexts.into_iter().find(|told| told.len() <= LARGEST).unwrap_or(text)

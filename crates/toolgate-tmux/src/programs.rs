@@ -22,11 +22,11 @@ const VARIABLES: &[(&[&str], &str)] = &[
         "changes what an interactive shell runs",
     ),
     (
-        &["SHELL", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "SYSTEMD_PAGER", "BROWSER"],
+        &["SHELL", "EDITOR", "VISUAL", "FCEDIT", "BROWSER", "PAGER", "*_PAGER", "MANPAGER"],
         "names a program that other programs run",
     ),
     (
-        &["LESSOPEN", "LESSCLOSE", "SUDO_ASKPASS", "SSH_ASKPASS", "RIPGREP_CONFIG_PATH", "FZF_*"],
+        &["LESS*", "MORE", "SUDO_ASKPASS", "SSH_ASKPASS", "RIPGREP_CONFIG_PATH", "FZF_*"],
         "names a program that other programs run",
     ),
     (
@@ -36,6 +36,14 @@ const VARIABLES: &[(&[&str], &str)] = &[
     (
         &["GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_WORK_TREE"],
         "names a program that git runs",
+    ),
+    (
+        &["VIMINIT", "EXINIT", "GVIMINIT", "EMACSLOADPATH", "PSQLRC", "PSQL_EDITOR"],
+        "names what an editor or a client runs when it starts",
+    ),
+    (
+        &["KUBECONFIG", "AWS_CONFIG_FILE", "DOCKER_CONFIG", "OPENSSL_CONF", "PYTEST_*", "PIP_*"],
+        "names settings that name programs, or where programs come from",
     ),
     (
         &["HGRCPATH", "CVS_RSH", "RSYNC_RSH", "SVN_EDITOR", "SVN_SSH"],
@@ -72,6 +80,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["command-alias"], "changes what tmux commands do"),
     (&["update-environment"], "decides which variables reach programs"),
     (&["history-file"], "names a file that tmux writes"),
+    (&["synchronize-panes"], "lets what is typed into one pane reach others"),
     (
         &["destroy-unattached", "exit-unattached", "exit-empty"],
         "ends sessions that nobody is attached to",
@@ -159,13 +168,20 @@ pub(crate) fn option(options: &Options, name: &str, value: &str) -> Result<(), F
     Ok(())
 }
 
+/// Whether an option may end sessions, ours among them. tmux takes any unique beginning of a name for the name.
+pub(crate) fn ends_sessions(name: &str) -> bool {
+    !name.is_empty()
+        && ["destroy-unattached", "exit-unattached"].iter().any(|one| one.starts_with(name))
+}
+
 /// Whether a format may run a program: by `#( )`, or by expanding text that somebody else wrote (`#{E:…}` and what
 /// else is more than the name of one variable).
 fn may_run(value: &str) -> bool {
     let mut rest = value;
     while let Some((_, after)) = rest.split_once('#') {
         let plain = match after.chars().next() {
-            Some('(') => false,
+            // Where tmux puts the time in, `%p` may stand for nothing: `#%p(…)` is `#(…)` then.
+            Some('(' | '%') => false,
             Some('{') => after.split_once('}').is_some_and(|(inside, _)| {
                 let mut name = inside.chars().skip(1);
                 name.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '@'))
@@ -207,7 +223,17 @@ mod tests {
     #[test]
     fn variables_that_choose_programs_need_the_destructive_tier() {
         let mutating = Options::default();
-        for name in ["PATH", "LD_PRELOAD", "DYLD_X", "GIT_SSH_COMMAND", "GIT_PAGER", "PS1", "IFS"] {
+        for name in [
+            "PATH",
+            "LD_PRELOAD",
+            "DYLD_X",
+            "GIT_SSH_COMMAND",
+            "GIT_PAGER",
+            "PS1",
+            "IFS",
+            "LESS",
+            "VIMINIT",
+        ] {
             assert!(variable(&mutating, name).is_err(), "{name}");
         }
         for name in ["FOO", "MY_PATH", "HISTFILE", "fish_history", "LANG", "PYTHONUNBUFFERED"] {
@@ -238,6 +264,7 @@ mod tests {
             ("status-left", "#{?x,#{T:y},}"),
             ("status-left", "#{s|X|(|;E:@a}"),
             ("status-left", "#{unended"),
+            ("status-left", "#%p(date)"),
         ] {
             assert!(refused(name, value), "{name} {value}");
         }

@@ -39,6 +39,9 @@ pub use wake::{Wake, Watch};
 /// How long tmux may take to answer.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
+/// So many servers are known before those are forgotten that nothing speaks to.
+const MOST: usize = 64;
+
 /// All tmux servers that were asked for, by socket.
 #[derive(Debug)]
 pub struct Engine {
@@ -58,6 +61,10 @@ impl Engine {
     #[must_use]
     pub fn server(&self, socket: Socket) -> Arc<Server> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if servers.len() >= MOST {
+            // Callers may name any number of sockets that nobody listens on.
+            servers.retain(|_, server| Arc::strong_count(server) > 1 || server.is_linked());
+        }
         let server = servers.entry(socket).or_insert_with_key(|socket| {
             let program = spawn::Program { binary: self.binary.clone(), socket: socket.clone() };
             Arc::new(Server::new(program, self.patience))

@@ -216,6 +216,12 @@ impl Server {
         Ok(self.link().await?.map(|link| link.identity))
     }
 
+    /// Whether there is a connection, or may be one in a moment.
+    pub(super) fn is_linked(&self) -> bool {
+        let links = self.links.try_lock();
+        links.map_or(true, |links| links.open.is_some() || links.opening.is_some())
+    }
+
     /// Whether somebody listens on the socket.
     pub async fn is_listening(&self) -> bool {
         self.program.socket.is_listened_to().await

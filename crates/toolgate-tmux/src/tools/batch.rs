@@ -145,12 +145,14 @@ async fn call_all(cx: Cx, args: CallBatch, most: Tier) -> Result<BatchResult, Fa
 
 /// Whether a tool may be part of this batch. Whether it may be called at all, the chain decides.
 fn allowed(cx: &Cx, door: &Governed<Tmux>, name: &str, most: Tier) -> Result<(), String> {
-    if [READONLY, MUTATING, DESTRUCTIVE].contains(&name) {
-        return Err("Batch tools cannot call batch tools recursively.".to_owned());
-    }
-    let Some(tool) = door.handler().tool(name) else {
+    // An operator may have given tools other names: what is judged is what the door will call.
+    let own = door.own_name(name);
+    let Some(tool) = own.as_deref().and_then(|own| door.handler().tool(own)) else {
         return Err(format!("Unknown tool: '{name}'"));
     };
+    if [READONLY, MUTATING, DESTRUCTIVE].contains(&tool.name()) {
+        return Err("Batch tools cannot call batch tools recursively.".to_owned());
+    }
     if tool.is_self_bounded() {
         return Err(format!(
             "Tool '{name}' enforces its own wait ceiling and cannot be batched; batching would multiply that \

@@ -125,6 +125,7 @@ fn paste(name: &str, pane: &str, bracket: bool) -> Command {
 async fn paste_buffer(cx: Cx, args: PasteBuffer) -> Result<String, Failure> {
     checked(&args.buffer_name)?;
     let (server, pane) = args.pane.find(&cx).await?;
+    cx.guard().check_typing(&server, &pane).await?;
     let pasted = server.run(paste(&args.buffer_name, &pane, args.bracket)).await;
     pasted.map_err(|error| about("paste-buffer", &args.buffer_name, error))?;
     Ok(format!("Buffer '{}' pasted to pane {pane}", args.buffer_name))
@@ -213,6 +214,7 @@ async fn paste_text(cx: Cx, args: PasteText) -> Result<String, Failure> {
             .ran(Ran::No));
     }
     let (server, pane) = args.pane.find(&cx).await?;
+    cx.guard().check_typing(&server, &pane).await?;
     let mut buffer = scratch(&cx, server, "paste").await?;
     let paste = paste(&buffer.name, &pane, args.bracket).flag("-d");
     // In one list where it can be, so that nobody can come between.

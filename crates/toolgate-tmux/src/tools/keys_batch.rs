@@ -89,7 +89,7 @@ async fn send_keys_batch(
     for (index, operation) in args.operations.iter().enumerate() {
         let started = Instant::now();
         let mut pane_id = None;
-        let typed = typed(&server, operation, &mut pane_id);
+        let typed = typed(&cx, &server, operation, &mut pane_id);
         let done = match deadline {
             None => typed.await.map_err(|failure| words(&failure)),
             Some(deadline) => match timeout_at(deadline, typed).await {
@@ -115,6 +115,7 @@ async fn send_keys_batch(
 }
 
 async fn typed(
+    cx: &Cx,
     server: &Server,
     operation: &Operation,
     pane_id: &mut Option<String>,
@@ -126,6 +127,7 @@ async fn typed(
         session_name: operation.session_name.as_deref(),
     };
     let pane = pane_id.insert(target::pane(server, wanted).await?);
+    cx.guard().check_typing(server, pane).await?;
     let Operation { keys, enter, literal, suppress_history, .. } = operation;
     server.run(keystrokes(pane, keys, *enter, *literal, *suppress_history)).await?;
     Ok(())

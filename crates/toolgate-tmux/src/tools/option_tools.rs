@@ -9,6 +9,7 @@ use super::scope::{ScopeArgs, named};
 use crate::{
     call::Cx,
     engine::{Batch, Command, Server, TmuxError},
+    guard::Victim,
     programs,
     tool::{Model, Tool},
 };
@@ -119,6 +120,11 @@ struct OptionSetResult {
 async fn set_option(cx: Cx, args: SetOption) -> Result<Model<OptionSetResult>, Failure> {
     programs::option(cx.options(), &args.option, &args.value)?;
     let (server, target) = args.scope.find(&cx).await?;
+    if programs::ends_sessions(&args.option) && !matches!(&*args.value, "off" | "0") {
+        let session = target.as_deref().filter(|id| id.starts_with('$') && !args.scope.global_);
+        let victim = session.map_or(Victim::Server, Victim::Session);
+        cx.guard().check(&server, victim, "let an option end").await?;
+    }
     let set = args.scope.of(Command::new("set-option"), target.as_deref());
     let set = set.end().text(&args.option).argument(&*args.value);
     server.run(set).await.map_err(|error| named(silent(error, &args.value)))?;

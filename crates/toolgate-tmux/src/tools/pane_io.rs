@@ -120,6 +120,7 @@ fn yes() -> bool {
 
 async fn send_keys(cx: Cx, args: SendKeys) -> Result<String, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
+    cx.guard().check_typing(&server, &pane).await?;
     let SendKeys { keys, enter, literal, suppress_history, .. } = args;
     server.run(keystrokes(&pane, &keys, enter, literal, suppress_history)).await?;
     Ok(format!("Keys sent to pane {pane}"))

@@ -83,6 +83,7 @@ async fn run_command(cx: Cx, args: RunCommand) -> Result<Model<RunCommandResult>
     let timeout = timeout.min(cx.options().wait_max);
     let keep = !args.suppress_history.unwrap_or(cx.options().suppress_history);
     let (server, pane) = args.pane.find(&cx).await?;
+    cx.guard().check_typing(&server, &pane).await?;
     let request = Request { pane: pane.clone(), command: args.command, timeout, keep };
     let outcome = run(server, request).await?;
     let text = shown(&cx, outcome.text, args.max_lines);

@@ -5,8 +5,11 @@ use std::{future::Future, time::Duration};
 use rmcp::model::ProgressNotificationParam;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::time::{Instant, interval_at, timeout};
-use toolgate::Failure;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, interval_at, timeout},
+};
+use toolgate::{Code, Failure, Ran};
 
 use crate::{
     call::Cx,
@@ -48,7 +51,17 @@ fn half_a_minute() -> f64 {
     30.0
 }
 
+/// Each wait has a process of its own.
+const MOST: usize = 64;
+static ROOM: Semaphore = Semaphore::const_new(MOST);
+
 async fn wait_for_channel(cx: Cx, args: WaitForChannel) -> Result<String, Failure> {
+    let _room = ROOM.try_acquire().map_err(|_| {
+        let message = format!("{MOST} waits for channels are running already");
+        Failure::new(Code::Refused, message)
+            .suggest("Wait until one of them ends, or cancel one.")
+            .ran(Ran::No)
+    })?;
     let server = cx.server(args.socket_name.as_deref())?;
     let (channel, most) = (args.channel, cx.options().wait_max);
     let patience = Duration::try_from_secs_f64(args.timeout).unwrap_or(most).min(most);
