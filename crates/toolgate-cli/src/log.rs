@@ -5,8 +5,11 @@ use std::{fmt, io::IsTerminal as _};
 use anyhow::bail;
 use tracing::{Event, Level, Subscriber, field::Field, level_filters::LevelFilter};
 use tracing_subscriber::{
+    filter::Targets,
     fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    layer::SubscriberExt as _,
     registry::LookupSpan,
+    util::SubscriberInitExt as _,
 };
 
 /// How many messages are wanted.
@@ -24,12 +27,14 @@ pub(crate) fn start() -> anyhow::Result<()> {
             bail!("{VARIABLE}=`{other}` is unknown: write off, error, warn, info or debug")
         }
     };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
+    // What the protocol's library warns of is told to the client in better words.
+    let library = if level == LevelFilter::WARN { LevelFilter::ERROR } else { level };
+    let lines = tracing_subscriber::fmt::layer()
         .with_ansi(has_colours())
         .with_writer(std::io::stderr)
-        .event_format(Lines)
-        .init();
+        .event_format(Lines);
+    let targets = Targets::new().with_default(level).with_target("rmcp", library);
+    tracing_subscriber::registry().with(lines).with(targets).init();
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test fails by panicking, also in the functions that its tests share"
 )]
 
@@ -107,6 +108,7 @@ fn calls() -> Vec<(&'static str, Value)> {
         ("resize_pane", pane(json!({"height": "tall"}))),
         ("kill_server", json!({})),
         ("send_keys", pane(json!({"keys": "git push --force"}))),
+        ("run_command", pane(json!({"command": "sudo true"}))),
     ]
 }
 
@@ -147,15 +149,20 @@ fn check_results(run: &Run, calls: &[(&str, Value)]) {
 /// The user was asked before each of the last calls, and said no.
 fn check_guard(run: &Run, calls: &[(&str, Value)], tmux: &Tmux) {
     let client = run.client;
-    let denied = &run.call(calls, "send_keys")["result"];
-    assert_eq!(denied["_meta"]["code"], "CONFIRM_DECLINED", "{client:?}: {denied}");
     let questions = run.report["requests"].as_array().unwrap();
-    assert_eq!(questions.len(), 1, "{client:?}: {questions:?}");
-    let question = questions[0]["params"]["message"].as_str().unwrap();
-    assert!(question.contains("command-guard/force-push"), "{client:?}: {question}");
-    assert!(question.contains("git push --force"), "{client:?}: {question}");
+    assert_eq!(questions.len(), 2, "{client:?}: {questions:?}");
+    for (asked, (at, class, typed)) in questions.iter().zip([
+        (calls.len() - 2, "command-guard/force-push", "git push --force"),
+        (calls.len() - 1, "command-guard/privilege", "sudo true"),
+    ]) {
+        let denied = &run.at(at)["result"];
+        assert_eq!(denied["_meta"]["code"], "CONFIRM_DECLINED", "{client:?}: {denied}");
+        let question = asked["params"]["message"].as_str().unwrap();
+        let is_whole = question.contains(class) && question.contains(typed);
+        assert!(is_whole, "{client:?}: {question}");
+    }
     let screen = tmux.run(&["capture-pane", "-p", "-t", "%0", "-S", "-"]);
-    assert!(!screen.contains("ran-git") && !screen.contains("git push"), "{client:?}: {screen}");
+    assert!(!screen.contains("ran-") && !screen.contains("push"), "{client:?}: {screen}");
 }
 
 fn check_resources_and_prompts(run: &Run) {
