@@ -29,7 +29,10 @@ pub(crate) fn start() -> anyhow::Result<()> {
     };
     // What others say in detail is whole messages, with whatever a client types into a pane in them.
     let others = level.min(LevelFilter::WARN);
-    let wanted = Targets::new().with_default(others).with_target("toolgate", level);
+    // What the protocol's library warns of is told to the client in better words.
+    let library = if level > LevelFilter::WARN { others } else { level.min(LevelFilter::ERROR) };
+    let wanted = Targets::new().with_default(others).with_target("rmcp", library);
+    let wanted = wanted.with_target("toolgate", level);
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(has_colours())

@@ -131,7 +131,7 @@ fn values_that_mean_nothing_refuse_to_start() {
             "no_tool",
             "names `no_tool`, which is no tool: the tools are list_sessions",
         ),
-        ("LIBTMUX_EXCLUDE_TOOLS", "kill_sesion", "names `kill_sesion`"),
+        ("LIBTMUX_EXCLUDE_TOOLS", "kill_sesion", "no tool: did you mean `kill_session`?"),
         ("LIBTMUX_SUPPRESS_HISTORY", "s3cret", "must be unset, '0', or '1'"),
         ("LIBTMUX_MCP_WAIT_MAX_SECONDS", "soon", "write seconds, from 1 to 120"),
         ("LIBTMUX_MCP_PROMPTS_AS_TOOLS", "yes", "neither '0' nor '1'"),
@@ -154,6 +154,10 @@ fn values_that_mean_nothing_refuse_to_start() {
         assert!(told.contains(said), "{told}");
     }
     let tmux = Tmux::down();
+    let mut session = with(&tmux, &["--tmux-bin", "/no/tmux"], &[]);
+    session.wait_for_stderr("the tmux program `/no/tmux` is not there");
+    let failed = session.call("list_sessions", json!({}));
+    assert!(text(&failed).contains("--tmux-bin"), "{failed}");
     let session =
         with(&tmux, &[], &[("LIBTMUX_MCP_WAIT_MAX_SECONDS", "900"), ("LIBTMUX_TOOLSET", "x")]);
     session.wait_for_stderr("LIBTMUX_MCP_WAIT_MAX_SECONDS=900 is out of bounds");

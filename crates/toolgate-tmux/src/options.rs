@@ -1,6 +1,10 @@
 //! What the server is set to.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use toolgate::Tier;
 
@@ -38,6 +42,18 @@ pub struct Options {
     pub commands: CommandsConfig,
     /// Where panes are recorded.
     pub record: RecordConfig,
+}
+
+impl Options {
+    /// Whether the tmux program is where it is looked for. It may come later: this is for a word to the operator.
+    #[must_use]
+    pub fn finds_tmux(&self) -> bool {
+        let binary = Path::new(&self.binary);
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        binary.is_file()
+            || binary.components().count() == 1
+                && std::env::split_paths(&paths).any(|folder| folder.join(binary).is_file())
+    }
 }
 
 impl Default for Options {

@@ -75,6 +75,12 @@ fn shorten(schema: &mut schemars::Schema, described: bool) {
         schema.remove("default");
     }
     transform_subschemas(&mut |schema: &mut schemars::Schema| shorten(schema, described), schema);
+    // Clients on the TypeScript SDK of the 1.x line refuse the whole list if a property's schema is `true`.
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        for property in properties.values_mut().filter(|property| **property == Value::Bool(true)) {
+            *property = json!({});
+        }
+    }
     if let Some(Value::Array(choices)) = schema.remove("anyOf") {
         let choices: Vec<Value> = choices.into_iter().flat_map(choice).collect();
         match one_of_types(&choices) {

@@ -157,7 +157,8 @@ pub async fn session(
     fields: &'static [&'static str],
 ) -> Result<Row, Failure> {
     let rows = match server.list(Kind::Sessions, fields).await {
-        Err(TmuxError::NoServer) => Vec::new(),
+        // A session that is named is not there; where none is, the server is what is missing.
+        Err(TmuxError::NoServer) if id.or(name).is_some() => Vec::new(),
         rows => rows?,
     };
     let (field, wanted) = match (id, name) {

@@ -112,11 +112,11 @@ pub struct Choice {
 
 /// A tool that is chosen, and is not there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place} names `{name}`, which is no tool: the tools are {tools}")]
+#[error("{place} names `{name}`, which is no tool: {help}")]
 pub struct NoSuchTool {
     place: &'static str,
     name: String,
-    tools: String,
+    help: String,
 }
 
 impl Choice {
@@ -157,12 +157,22 @@ fn named<'a>(
         name => name,
     };
     let found = names.iter().map(known).map(|name| {
-        let all = || tools.iter().map(Tool::name).collect::<Vec<_>>().join(", ");
         let is_there = tools.iter().any(|tool| tool.name() == name);
-        let missing = || NoSuchTool { place, name: name.to_owned(), tools: all() };
+        let missing = || NoSuchTool { place, name: name.to_owned(), help: help(name, tools) };
         is_there.then_some(name).ok_or_else(missing)
     });
     found.collect()
+}
+
+/// The name that was meant, if one is near; else all of them.
+fn help(name: &str, tools: &[Tool]) -> String {
+    let distance = |tool: &&str| strsim::damerau_levenshtein(name, tool);
+    let nearest = tools.iter().map(Tool::name).min_by_key(distance);
+    if let Some(nearest) = nearest.filter(|nearest| distance(nearest) <= 3) {
+        return format!("did you mean `{nearest}`?");
+    }
+    let all: Vec<&str> = tools.iter().map(Tool::name).collect();
+    format!("the tools are {}", all.join(", "))
 }
 
 /// The tool's name in settings.

@@ -36,5 +36,9 @@ await main((steps, answer) => {
       return { protocolVersion };
     },
     call: (params, options) => client.callTool(params, undefined, options),
+    follow: async (uri) => {
+      await client.subscribeResource({ uri });
+      return () => client.unsubscribeResource({ uri });
+    },
   };
 });

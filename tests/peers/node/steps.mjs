@@ -1,18 +1,26 @@
 // What every JavaScript driver does: read the steps from the command line, run them over one connection, print one JSON
 // object. The drivers themselves only bind an SDK to the small `peer` object that `main` takes.
 
+/** Longer than any update takes to come. */
+const PATIENCE = 20_000;
+
 const USAGE = `usage: DRIVER [OPTIONS] -- COMMAND [ARGS...]
-  --mode legacy|auto|modern   how the protocol version is chosen (default legacy)
+  --mode legacy|auto|modern   how the protocol version is chosen (default legacy); or a version of before 2026,
+                              which is asked for with initialize
   --call NAME JSON            call a tool; may be given many times
   --parallel                  start all calls at once instead of one after the other
   --progress                  ask for progress notifications, and print them with the call
   --cancel-after-progress     cancel each call at its first progress notification
   --sampling --elicitation --roots   answer these requests of the server with fixed values
+  --decline                   can be asked for a confirmation, and always says no
   --resources                 list resources and templates
   --read URI                  read a resource; may be given many times
   --prompts                   list prompts
   --prompt NAME JSON          get a prompt; may be given many times
   --complete PROMPT ARG TEXT  complete a prompt's argument; may be given many times
+  --complete-uri URI ARG TEXT complete a resource template's argument; may be given many times
+  --follow URI NAME JSON TEXT subscribe to a resource or listen for it, call a tool, and read again at each
+                              update until TEXT is a line of the resource; then stop
 `;
 
 export const ANSWERS = {
@@ -29,7 +37,7 @@ export const ANSWERS = {
 class Usage extends Error {}
 
 function parse(argv) {
-  const steps = { mode: 'legacy', calls: [], reads: [], prompts: [], completions: [], flags: new Set() };
+  const steps = { mode: 'legacy', calls: [], reads: [], follows: [], prompts: [], completions: [], flags: new Set() };
   const rest = [...argv];
   const next = (option) => {
     if (rest.length === 0) throw new Usage(`${option} needs another argument`);
@@ -51,7 +59,7 @@ function parse(argv) {
         break;
       case '--mode':
         steps.mode = next(option);
-        if (!['legacy', 'auto', 'modern'].includes(steps.mode)) throw new Usage(`unknown mode ${steps.mode}`);
+        if (!/^(legacy|auto|modern|202[45]-\d\d-\d\d)$/.test(steps.mode)) throw new Usage(`unknown mode ${steps.mode}`);
         break;
       case '--call':
         steps.calls.push({ name: next(option), arguments: json(option) });
@@ -67,6 +75,19 @@ function parse(argv) {
           ref: { type: 'ref/prompt', name: next(option) },
           argument: { name: next(option), value: next(option) },
         });
+        break;
+      case '--complete-uri':
+        steps.completions.push({
+          ref: { type: 'ref/resource', uri: next(option) },
+          argument: { name: next(option), value: next(option) },
+        });
+        break;
+      case '--follow':
+        steps.follows.push({ uri: next(option), name: next(option), arguments: json(option), text: next(option) });
+        break;
+      case '--decline':
+        steps.flags.add('elicitation');
+        steps.flags.add('decline');
         break;
       case '--parallel':
       case '--progress':
@@ -141,6 +162,41 @@ async function all(items, run) {
   return done;
 }
 
+/** Counts the updates of resources, and lets one wait for the next. */
+function updates() {
+  const seen = [];
+  let wake = () => {};
+  return {
+    seen,
+    add(uri) {
+      seen.push(uri);
+      wake();
+    },
+    async after(count) {
+      while (seen.length <= count) {
+        await new Promise((resolve, reject) => {
+          wake = resolve;
+          setTimeout(reject, PATIENCE, new Error(`no update after ${PATIENCE} ms`)).unref();
+        });
+      }
+      return seen.length;
+    },
+  };
+}
+
+async function follow(peer, { uri, text, ...call }) {
+  const stop = await peer.follow(uri);
+  let count = peer.updates.seen.length;
+  await peer.call(call);
+  for (;;) {
+    count = await peer.updates.after(count);
+    const read = await peer.client.readResource({ uri });
+    if (!read.contents[0].text.split('\n').includes(text)) continue;
+    await stop();
+    return { ...read, updates: peer.updates.seen };
+  }
+}
+
 async function run(peer, steps, report) {
   Object.assign(report, await peer.connect());
   const { client } = peer;
@@ -158,11 +214,12 @@ async function run(peer, steps, report) {
   report.reads = await all(steps.reads, (uri) => client.readResource({ uri }));
   report.got = await all(steps.prompts, (params) => client.getPrompt(params));
   report.completions = await all(steps.completions, (params) => client.complete(params));
+  report.followed = await all(steps.follows, (params) => follow(peer, params));
 }
 
 /**
- * Runs a driver. `bind(steps, answer)` returns `{ client, connect, call }`: the SDK's client, what connects it and tells
- * the protocol version, and what calls a tool. `answer(kind, request)` is what the client's request handlers return.
+ * Runs a driver. `bind(steps, answer)` returns `{ client, connect, call, follow }`: the SDK's client, what connects it and
+ * tells the protocol version, what calls a tool, and what follows a resource and gives what stops it. `answer(kind, request)` is what the client's request handlers return.
  */
 export async function main(bind) {
   const report = { tools: [], calls: [], finished: [], requests: [], notifications: [] };
@@ -172,11 +229,13 @@ export async function main(bind) {
     const steps = parse(process.argv.slice(2));
     const answer = (kind, request) => {
       report.requests.push({ method: request.method, params: request.params });
-      return ANSWERS[kind];
+      return kind === 'elicitation' && steps.flags.has('decline') ? { action: 'decline' } : ANSWERS[kind];
     };
     peer = bind(steps, answer);
-    peer.client.fallbackNotificationHandler = async ({ method }) => {
+    peer.updates = updates();
+    peer.client.fallbackNotificationHandler = async ({ method, params }) => {
       report.notifications.push(method);
+      if (method === 'notifications/resources/updated') peer.updates.add(params.uri);
     };
     await run(peer, steps, report);
   } catch (error) {

@@ -15,6 +15,9 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 REVISION = "2026-07-28"
 
+# Longer than any update takes to come.
+PATIENCE = 20
+
 
 def parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
@@ -25,11 +28,14 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--cancel-after-progress", action="store_true")
     for kind in ("sampling", "elicitation", "roots"):
         parser.add_argument(f"--{kind}", action="store_true", help="answer these requests with fixed values")
+    parser.add_argument("--decline", action="store_true", help="can be asked for a confirmation, and always says no")
     parser.add_argument("--resources", action="store_true", help="list resources and templates")
     parser.add_argument("--read", action="append", default=[], metavar="URI")
     parser.add_argument("--prompts", action="store_true", help="list prompts")
     parser.add_argument("--prompt", nargs=2, action="append", default=[], metavar=("NAME", "JSON"))
     parser.add_argument("--complete", nargs=3, action="append", default=[], metavar=("PROMPT", "ARG", "TEXT"))
+    parser.add_argument("--complete-uri", nargs=3, action="append", default=[], metavar=("URI", "ARG", "TEXT"))
+    parser.add_argument("--follow", nargs=4, action="append", default=[], metavar=("URI", "NAME", "JSON", "TEXT"))
     if "--" not in argv or argv[-1] == "--":
         parser.error("no command after --")
     split = argv.index("--")
@@ -69,6 +75,8 @@ async def pages(fetch, member: str) -> list:
 class Driver:
     def __init__(self, steps: argparse.Namespace) -> None:
         self.steps = steps
+        self.updated = anyio.Event()
+        self.updates = []
         self.report = {"tools": [], "calls": [None] * len(steps.call), "finished": [], "requests": [], "notifications": []}
 
     def client(self) -> Client:
@@ -79,7 +87,7 @@ class Driver:
             client_info=types.Implementation(name="toolgate-peer", version="1.0.0"),
             message_handler=self.on_message,
             sampling_callback=self.on_sampling if steps.sampling else None,
-            elicitation_callback=self.on_elicitation if steps.elicitation else None,
+            elicitation_callback=self.on_elicitation if steps.elicitation or steps.decline else None,
             list_roots_callback=self.on_roots if steps.roots else None,
             cache=None,
         )
@@ -89,6 +97,9 @@ class Driver:
             self.report.setdefault("faults", []).append(str(message))
         else:
             self.report["notifications"].append(message.method)
+            if isinstance(message, types.ResourceUpdatedNotification):
+                self.updates.append(message.params.uri)
+                self.updated.set()
 
     def asked(self, method: str, params=None) -> None:
         self.report["requests"].append({"method": method, "params": None if params is None else plain(params)})
@@ -100,6 +111,8 @@ class Driver:
 
     async def on_elicitation(self, _context, params) -> types.ElicitResult:
         self.asked("elicitation/create", params)
+        if self.steps.decline:
+            return types.ElicitResult(action="decline")
         return types.ElicitResult(action="accept", content={"name": "Ada", "check": True, "integer": 7, "confirm": True})
 
     async def on_roots(self, _context) -> types.ListRootsResult:
@@ -135,6 +148,35 @@ class Driver:
         for index in range(len(self.steps.call)):
             await self.call(client, index)
 
+    async def news(self):
+        """An item for each update, or for many that came together."""
+        while True:
+            await self.updated.wait()
+            self.updated = anyio.Event()
+            yield
+
+    async def until_read(self, client: Client, follow: tuple, news) -> types.ReadResourceResult:
+        uri, name, arguments, text = follow
+        await client.call_tool(name, json.loads(arguments))
+        with anyio.fail_after(PATIENCE):
+            async for _ in news:
+                read = await client.read_resource(uri)
+                if text in read.contents[0].text.split("\n"):
+                    return read
+        raise RuntimeError("the updates ended")
+
+    async def follow(self, client: Client, follow: tuple) -> dict:
+        uri = follow[0]
+        if client.protocol_version == REVISION:
+            async with client.listen(resource_subscriptions=[uri]) as subscription:
+                done = await outcome(self.until_read(client, follow, subscription))
+        else:
+            await client.subscribe_resource(uri)
+            done = await outcome(self.until_read(client, follow, self.news()))
+            await client.unsubscribe_resource(uri)
+        done.get("result", {})["updates"] = self.updates
+        return done
+
     async def run(self) -> None:
         report, steps = self.report, self.steps
         async with self.client() as client:
@@ -152,10 +194,12 @@ class Driver:
                 report["prompts"] = await pages(client.list_prompts, "prompts")
             report["reads"] = [await outcome(client.read_resource(uri)) for uri in steps.read]
             report["got"] = [await outcome(client.get_prompt(name, json.loads(args))) for name, args in steps.prompt]
+            refs = [(types.PromptReference(type="ref/prompt", name=name), *rest) for name, *rest in steps.complete]
+            refs += [(types.ResourceTemplateReference(type="ref/resource", uri=uri), *rest) for uri, *rest in steps.complete_uri]
             report["completions"] = [
-                await outcome(client.complete(types.PromptReference(type="ref/prompt", name=name), {"name": arg, "value": text}))
-                for name, arg, text in steps.complete
+                await outcome(client.complete(ref, {"name": arg, "value": text})) for ref, arg, text in refs
             ]
+            report["followed"] = [await self.follow(client, follow) for follow in steps.follow]
 
 
 def main() -> int:

@@ -182,7 +182,7 @@ impl TmuxCommand {
         }
         let (tmux, settings) = server(&self.overlay, &config, Some(&self.own))?;
         if std::io::stdin().is_terminal() {
-            super::wrap::explain();
+            super::wrap::explain(NAME);
         }
         super::runtime().map(|runtime| {
             let served = runtime.block_on(serve(&self.overlay, &config, tmux, settings));
@@ -231,7 +231,17 @@ fn server(
     if let Some(own) = own {
         own.adjust(&mut options);
     }
-    Ok((Tmux::new(options), settings))
+    if !options.finds_tmux() {
+        tracing::warn!(
+            "the tmux program `{}` is not there: every call will fail until it is (--tmux-bin, \
+             LIBTMUX_TMUX_BIN, tmux.bin)",
+            options.binary.display()
+        );
+    }
+    let tmux = Tmux::new(options);
+    // Here, so that a wrong name is told in its own words and not in those of a layer.
+    tmux.settle(settings.clone())?;
+    Ok((tmux, settings))
 }
 
 /// The chain and the tools as they would be.

@@ -66,7 +66,7 @@ impl Wrap {
         let runtime = super::runtime()?;
         let wrap = runtime.block_on(wrap::Wrap::new(options))?;
         if std::io::stdin().is_terminal() {
-            explain();
+            explain("my-server");
         }
         let code = runtime.block_on(wrap.run());
         // A read of a terminal that never ends must not keep us.
@@ -105,12 +105,12 @@ impl Wrap {
 
 /// Tells a person who runs it by hand what it waits for.
 #[expect(clippy::print_stderr, reason = "a word to the person at the terminal")]
-pub(crate) fn explain() {
+pub(crate) fn explain(name: &str) {
     let words: Vec<String> = std::env::args().skip(1).map(|word| format!("{word:?}")).collect();
     eprintln!(
         "toolgate: waiting for an MCP client on standard input. To use it, put this into your \
          client's config\n(the file with `mcpServers`), or type JSON-RPC here, one message a line:\n\n  \
-         \"my-server\": {{ \"command\": \"toolgate\", \"args\": [{}] }}\n",
+         \"{name}\": {{ \"command\": \"toolgate\", \"args\": [{}] }}\n",
         words.join(", ")
     );
 }

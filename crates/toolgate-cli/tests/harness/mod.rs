@@ -11,6 +11,7 @@
 )]
 
 pub mod governed;
+pub mod peers;
 pub mod tmux;
 
 use std::{
@@ -32,7 +33,12 @@ pub fn toolgate() -> PathBuf {
 }
 
 pub fn fixture() -> PathBuf {
-    let built = toolgate().with_file_name("examples").join("fixture");
+    example("fixture")
+}
+
+/// A program of `examples`.
+pub fn example(name: &str) -> PathBuf {
+    let built = toolgate().with_file_name("examples").join(name);
     assert!(
         built.exists(),
         "{} is missing: run `cargo test` so that examples are built",

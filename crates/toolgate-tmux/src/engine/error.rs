@@ -77,7 +77,11 @@ impl From<TmuxError> for Failure {
                 .transient()
                 .suggest("Look at what there is before you call it again: it may have happened."),
             TmuxError::Nul => Self::new(Code::InvalidArguments, message),
-            TmuxError::NoBinary => Self::tool("TmuxCommandNotFound", message).expected(false),
+            TmuxError::NoBinary => {
+                Self::tool("TmuxCommandNotFound", message).expected(false).suggest(
+                    "The operator can name the program: --tmux-bin, LIBTMUX_TMUX_BIN or tmux.bin.",
+                )
+            }
             TmuxError::Garbled(_) => Self::tool("TmuxProtocolError", message).expected(false),
             TmuxError::TooLarge(_) => {
                 Self::tool("TmuxReplyTooLarge", message).suggest("Ask for fewer lines.")
