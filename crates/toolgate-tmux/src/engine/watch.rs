@@ -33,8 +33,8 @@ use super::{
 
 /// A client stays for so long after its last watcher: waits that follow each other attach once.
 const LINGER: Duration = Duration::from_secs(5);
-/// No part in sizes; output that is not read within a second is dropped, and said to be.
-const HEARING: &str = "ignore-size,pause-after=1";
+/// No part in sizes; output that is not read within five seconds is dropped, and said to be.
+const HEARING: &str = "ignore-size,pause-after=5";
 /// So long the next client waits for one to leave.
 const LEAVES: Duration = Duration::from_secs(1);
 

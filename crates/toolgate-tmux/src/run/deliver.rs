@@ -62,7 +62,7 @@ impl Job {
                 let _ = tell.send(delivered);
             }
             Ok(true) => drop(self.script(None).await),
-            Ok(false) => drop(tell.send(Err(super::ended(&self.pane)))),
+            Ok(false) => drop(tell.send(Err(super::pane_ended(&self.pane)))),
             Err(_) => {
                 let _ = tell.send(Err(unanswered(&self.pane)));
                 if let Ok(true) = timeout(LATE, answer(&mut watch)).await {

@@ -45,6 +45,9 @@ const START: Duration = Duration::from_secs(3);
 /// A line editor says nothing when it takes the terminal over; this is how often it is looked at meanwhile.
 const GLANCE: Duration = Duration::from_millis(20);
 
+/// After output was missed, silence of this length makes us look whether the shell is back at its prompt.
+const QUIET: Duration = Duration::from_millis(250);
+
 /// A command for a pane.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -58,7 +61,9 @@ pub(crate) struct Request {
 /// What became of it.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// `None` if it still runs.
+    /// Whether it ended.
+    pub(crate) ended: bool,
+    /// `None` if it still runs, or if its end was among what could not be read in time.
     pub(crate) status: Option<i32>,
     pub(crate) text: Text,
 }
@@ -139,31 +144,44 @@ async fn record(
     mut recording: Recording,
     deadline: Instant,
 ) -> Result<Outcome, Failure> {
-    let status = loop {
-        match timeout_at(deadline, delivered.watch.next()).await {
-            Err(_) => break None,
+    let mut missed = false;
+    let (ended, status) = loop {
+        // The mark of the end may be among what was missed: then the prompt tells.
+        let patience = if missed { deadline.min(Instant::now() + QUIET) } else { deadline };
+        match timeout_at(patience, delivered.watch.next()).await {
+            Err(_) if missed && is_at_prompt(server, pane).await? => break (true, None),
+            Err(_) if Instant::now() >= deadline => break (false, None),
+            Err(_) => {}
             Ok(Wake::Output(bytes)) => {
                 if let Phase::Ended(status) = recording.read(&bytes) {
-                    break Some(status);
+                    break (true, Some(status));
                 }
             }
-            Ok(Wake::Missed) => recording.missed(),
+            Ok(Wake::Missed) => {
+                missed = true;
+                recording.missed();
+            }
             Ok(Wake::Changed) => {
                 let panes = server.list(Kind::Pane(pane), &["pane_id", "pane_dead"]).await?;
                 if !panes
                     .iter()
                     .any(|row| row.get("pane_id") == Some(pane) && !row.is_set("pane_dead"))
                 {
-                    return Err(ended(pane));
+                    return Err(pane_ended(pane));
                 }
             }
-            Ok(Wake::Gone) => return Err(ended(pane)),
+            Ok(Wake::Gone) => return Err(pane_ended(pane)),
         }
     };
-    Ok(Outcome { status, text: recording.finish() })
+    Ok(Outcome { ended, status, text: recording.finish() })
 }
 
-fn ended(pane: &str) -> Failure {
+async fn is_at_prompt(server: &Server, pane: &str) -> Result<bool, Failure> {
+    let view = View::of(server, pane).await?;
+    Ok(matches!(foreground(view.pid, &view.tty, &view.current), Foreground::Prompt(_)))
+}
+
+fn pane_ended(pane: &str) -> Failure {
     let message = format!("Pane {pane} ended while the command ran");
     Failure::tool(not_found::pane(pane).error_type().to_owned(), message)
         .suggest("Call list_panes to discover valid pane ids.")

@@ -90,7 +90,7 @@ async fn run_command(cx: Cx, args: RunCommand) -> Result<Model<RunCommandResult>
     Ok(Model(RunCommandResult {
         pane_id: pane,
         exit_status: outcome.status,
-        timed_out: outcome.status.is_none(),
+        timed_out: !outcome.ended,
         elapsed_seconds: began.elapsed().as_secs_f64(),
         output_truncated: text.missed || text.left_bytes > 0 || text.left_lines > 0,
         output_truncated_lines: text.left_lines,
