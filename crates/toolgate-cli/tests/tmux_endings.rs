@@ -1,10 +1,6 @@
 //! tmux stops, is killed, and its panes end, in the middle of every kind of call; and there may be a great many of them.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "also in the functions that the tests share"
-)]
+#![expect(clippy::indexing_slicing, reason = "also in the functions that the tests share")]
 
 mod harness;
 
