@@ -187,16 +187,14 @@ impl Checked {
         let answer = self.session.call(tool, arguments);
         let told = structured(&answer);
         let schema = &self.tools[tool]["outputSchema"];
-        if let Err(error) = jsonschema::validate(schema, told) {
-            panic!("{tool} answers what it does not publish: {error}");
-        }
+        let checked = jsonschema::validate(schema, told);
+        assert!(checked.is_ok(), "{tool} answers what it does not publish: {checked:?}");
         // The text says the same, for clients that read only this.
-        let same = match &told["result"] {
-            Value::String(result) => text(&answer) == result,
-            _ => {
-                let read: Value = serde_json::from_str(text(&answer)).unwrap();
-                read == *told || read == told["result"]
-            }
+        let same = if let Value::String(result) = &told["result"] {
+            text(&answer) == result
+        } else {
+            let read: Value = serde_json::from_str(text(&answer)).unwrap();
+            read == *told || read == told["result"]
         };
         assert!(same, "{answer}");
         if let Some(theirs) = self.original["tools"].get(tool) {
@@ -313,4 +311,95 @@ fn every_tool_answers_what_it_publishes_and_all_that_the_original_tells() {
     let missed: Vec<_> =
         checked.tools.keys().filter(|name| !checked.called.contains(*name)).collect();
     assert!(missed.is_empty(), "{missed:?}");
+}
+
+#[test]
+fn arguments_do_what_they_do_in_the_original() {
+    let (tmux, other) = (Tmux::start(), Tmux::start());
+    let mut session = tmux.serve(&["--safety", "destructive"]);
+    // Filters: each operator on the name `one`.
+    for (operator, fits, fails) in [
+        ("contains", "n", "N"),
+        ("in", "ne", "NE"),
+        ("nin", "x", "n"),
+        ("eq", "one", "on"),
+        ("exact", "one", "One"),
+        ("iexact", "ONE", "on"),
+        ("icontains", "NE", "x"),
+        ("startswith", "on", "ne"),
+        ("istartswith", "ON", "ne"),
+        ("endswith", "ne", "on"),
+        ("iendswith", "NE", "on"),
+        ("regex", "^o.e$", "^O"),
+        ("iregex", "^O.E$", "^n"),
+    ] {
+        for (value, count) in [(fits, 1), (fails, 0)] {
+            let filters = json!({(format!("session_name__{operator}")): value});
+            let listed = session.call("list_sessions", json!({"filters": filters}));
+            let found = structured(&listed)["result"].as_array().unwrap().len();
+            assert_eq!(found, count, "{operator} {value}");
+        }
+    }
+    // Sockets elsewhere come after those of the folder, in the order in which they are given; those on which nobody
+    // listens are left out.
+    let folder = session.folder().to_owned();
+    let far = folder.join("far");
+    let path = other.format("#{socket_path}");
+    std::os::unix::fs::symlink(&path, &far).unwrap();
+    let extra = json!({"extra_socket_paths": [folder.join("nobody"), far]});
+    let servers = session.call("list_servers", extra);
+    let servers = structured(&servers)["result"].as_array().unwrap();
+    // Servers of others may be there, too. A socket is told of by the path that tmux itself gives.
+    let named =
+        |server: &&Value| server["socket_path"] == json!(path) && server["is_alive"] == true;
+    assert_eq!(servers.iter().filter(named).count(), 2, "{servers:?}");
+    assert!(servers.last().is_some_and(|last| named(&last) && last["socket_name"].is_null()));
+    assert!(!servers.iter().any(|server| server.to_string().contains("nobody")));
+    // Shells that are to keep no history are told so, and what a caller gives stays.
+    let control = json!({"HISTCONTROL": "erasedups", "A": "b;"});
+    for (tool, mut arguments) in [
+        ("create_session", json!({"session_name": "new"})),
+        ("create_window", json!({"session_name": "new"})),
+        ("split_window", json!({"session_name": "one"})),
+        ("respawn_pane", json!({"pane_id": "%0"})),
+    ] {
+        arguments["suppress_persistent_history"] = json!(true);
+        for (environment, word) in
+            [(json!("{\"HISTFILE\": \"/s3cret\"}"), "HISTFILE"), (json!("[1]"), "")]
+        {
+            arguments["environment"] = environment;
+            let refused = session.call(tool, arguments.clone());
+            assert_eq!(refused["result"]["_meta"]["code"], "INVALID_ARGUMENTS", "{refused}");
+            assert!(
+                text(&refused).contains(word) && !text(&refused).contains("s3cret"),
+                "{refused}"
+            );
+        }
+        arguments["environment"] = control.clone();
+        let made = session.call(tool, arguments);
+        let made = structured(&made);
+        let pane = made.get("active_pane_id").unwrap_or(&made["pane_id"]);
+        let info = session.call("get_pane_info", json!({"pane_id": pane}));
+        let pid = structured(&info)["pane_pid"].as_str().unwrap();
+        let told = [
+            "HISTFILE=",
+            "fish_history=",
+            "fish_private_mode=1",
+            "HISTCONTROL=erasedups:ignorespace",
+            "A=b;",
+        ];
+        tmux.until(tool, |_| {
+            let environment = std::fs::read_to_string(format!("/proc/{pid}/environ"));
+            let environment = environment.unwrap_or_default();
+            told.iter().all(|told| environment.split('\0').any(|variable| variable == *told))
+        });
+    }
+    // A name in a session is that session's; without one it is the first.
+    tmux.run(&["set-environment", "-t", "new", "WHERE", "new"]);
+    for (arguments, expected) in
+        [(json!({"session_name": "new"}), json!("new")), (json!({}), Value::Null)]
+    {
+        let shown = session.call("show_environment", arguments);
+        assert_eq!(structured(&shown)["variables"].get("WHERE").unwrap_or(&Value::Null), &expected);
+    }
 }

@@ -1,10 +1,6 @@
 //! tmux stops, is killed, and its panes end, in the middle of every kind of call; and there may be a great many of them.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "also in the functions that the tests share"
-)]
+#![expect(clippy::indexing_slicing, reason = "also in the functions that the tests share")]
 
 mod harness;
 
@@ -312,4 +308,37 @@ fn a_thousand_panes_are_listed_searched_and_told_apart() {
         structured(&session.call("list_windows", json!({})))["result"].as_array().unwrap().len(),
         21
     );
+}
+
+#[test]
+fn a_server_without_sessions_is_alive_and_empty() {
+    let tmux = Tmux::down();
+    tmux.run(&["start-server", ";", "set-option", "-s", "exit-empty", "off"]);
+    let mut session = tmux.serve(&["--safety", "destructive"]);
+    for tool in ["list_sessions", "list_windows", "list_panes", "list_clients"] {
+        let listed = session.call(tool, json!({}));
+        assert_eq!(structured(&listed), &json!({"result": []}), "{tool}");
+    }
+    let found = session.call("search_panes", json!({"pattern": "x"}));
+    assert_eq!(structured(&found)["total_panes_matched"], 0);
+    assert_eq!(structured(&session.call("get_server_info", json!({})))["is_alive"], true);
+    for (tool, arguments, error) in [
+        ("get_pane_info", json!({"pane_id": "%0"}), "SessionNotFound"),
+        ("get_window_info", json!({"window_id": "@0"}), "WindowNotFound"),
+        ("capture_pane", json!({}), "SessionNotFound"),
+    ] {
+        let missing = session.call(tool, arguments);
+        assert_eq!(missing["result"]["_meta"]["error_type"], error, "{missing}");
+    }
+    // What needs no session is done by a process: no control client can be attached.
+    let loaded = session.call("load_buffer", json!({"content": "x"}));
+    let name = json!({"buffer_name": structured(&loaded)["buffer_name"]});
+    assert_eq!(structured(&session.call("show_buffer", name))["content"], "x");
+    structured(&session.call("set_environment", json!({"name": "A", "value": "b"})));
+    structured(&session.call("signal_channel", json!({"channel": "c"})));
+    structured(&session.call("wait_for_channel", json!({"channel": "c"})));
+    structured(&session.call("create_session", json!({"session_name": "new"})));
+    let listed = session.call("list_sessions", json!({}));
+    assert_eq!(structured(&listed)["result"][0]["session_name"], "new");
+    structured(&session.call("kill_server", json!({})));
 }

@@ -345,7 +345,7 @@ fn numbers_have_bounds_and_what_is_wrong_is_refused_before_anything_happens() {
         }
         match name {
             "paste_buffer" => {
-                arguments["buffer_name"] = json!(format!("libtmux_mcp_{}_x", "0".repeat(32)))
+                arguments["buffer_name"] = json!(format!("libtmux_mcp_{}_x", "0".repeat(32)));
             }
             "pipe_pane" => arguments["output_path"] = Value::Null,
             "resize_pane" => arguments["height"] = json!(5),

@@ -92,6 +92,11 @@ impl From<TmuxError> for Failure {
 
 /// tmux says in a few ways that a target is not there.
 fn missing(said: &str) -> Option<Failure> {
+    if said == "no current target" {
+        // Whatever the target is: it looks for a session first.
+        let message = "The tmux server has no session";
+        return Some(Failure::tool("SessionNotFound", message).suggest("Call create_session."));
+    }
     let kinds = [
         ("can't find pane: ", not_found::pane as fn(&str) -> Failure),
         ("can't find window: ", not_found::window),

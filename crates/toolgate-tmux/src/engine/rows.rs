@@ -45,6 +45,11 @@ impl Kind<'_> {
         }
     }
 
+    /// Whether it names no session to look in.
+    pub(super) fn is_everywhere(self) -> bool {
+        !matches!(self, Self::Windows(Some(_)) | Self::Panes(Some(_)) | Self::Pane(_))
+    }
+
     /// tmux lists a window, and its panes, once for each session that it is linked into.
     pub(super) fn once_each(self, mut rows: Vec<Row>) -> Vec<Row> {
         let id = match self {

@@ -162,7 +162,11 @@ impl Server {
         kind: Kind<'_>,
         fields: &'static [&'static str],
     ) -> Result<Vec<Row>, TmuxError> {
-        Ok(self.then_each(Batch::read([]), kind, fields).await?.1)
+        match self.then_each(Batch::read([]), kind, fields).await {
+            // A server without a session: tmux looks for one before it sees that all are meant.
+            Err(error) if kind.is_everywhere() && error.says("no current target") => Ok(Vec::new()),
+            listed => Ok(listed?.1),
+        }
     }
 
     /// Commands and then a list, in one round trip: what the commands printed, and the rows as tmux lists them.
