@@ -273,6 +273,22 @@ fn other_commands_know_the_server_of_the_file() {
     let (code, chain) = run(&["chain"]);
     assert!(code == Some(0) && chain.contains("up to readonly"), "{chain}");
     assert_eq!(run(&["tmux", "--print-chain"]), (code, chain));
+    // The command guard is a part of the chain, and is explained like the rest.
+    let (_folder, usual) = file("[tmux]\nsocket_name = \"tg-none\"\n");
+    let guarded = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(toolgate());
+        command.args(arguments).args(["--config", &usual, "--audit", "off"]);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let chain = guarded(&["tmux", "--print-chain"]);
+    let is_told = chain.contains("command-guard for tmux/paste_text") && !chain.contains("dry run");
+    assert!(is_told, "{chain}");
+    assert!(
+        guarded(&["tmux", "--print-chain", "--guard", "off"]).contains("preconditions      none")
+    );
+    let said =
+        guarded(&["why", "send_keys", "--args", r#"{"keys": "git push -f", "pane_id": "%0"}"#]);
+    assert!(said.contains("command-guard of tmux/send_keys"), "{said}");
     let (code, said) = run(&["why", "kill_server", "--server", "tmux"]);
     assert!(code == Some(1) && said.contains("destructive, listed by its server"), "{said}");
 }

@@ -87,6 +87,11 @@ impl Tmux {
         Ok(settings)
     }
 
+    /// Adds the command guard to what a chain is built from.
+    pub fn install_guard(&self, settings: &mut Settings, parts: &mut Parts) {
+        commands::install(&self.shared, settings, parts);
+    }
+
     /// The names of all tools.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.tools.iter().map(Tool::name)
@@ -118,7 +123,7 @@ impl Tmux {
         if let (Some(shared), Some(tier)) = (Arc::get_mut(&mut self.shared), settings.safety) {
             shared.options.safety = tier;
         }
-        commands::install(&self.shared, &mut settings, &mut parts);
+        self.install_guard(&mut settings, &mut parts);
         let stack = stack::build_with(&settings, parts)?;
         let listed: Vec<ToolId> = self.names().map(|name| ToolId::new(NAME, name)).collect();
         for collision in stack.overrides.learn(&listed) {

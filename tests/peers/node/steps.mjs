@@ -233,6 +233,10 @@ export async function main(bind) {
     };
     peer = bind(steps, answer);
     peer.updates = updates();
+    // What the SDK finds wrong with a message that is no answer.
+    peer.client.onerror = (error) => {
+      report.faults = [...(report.faults ?? []), error.message];
+    };
     peer.client.fallbackNotificationHandler = async ({ method, params }) => {
       report.notifications.push(method);
       if (method === 'notifications/resources/updated') peer.updates.add(params.uri);

@@ -16,31 +16,39 @@ use serde_json::Value;
 const RESTORE: &str = "\u{1b}[0m\u{1b}[?25h\u{1b}[?1049l\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1006l\
     \u{1b}[?2004l\u{1b}[?1l\u{1b}>\r\n";
 
+const HELP: &str = "\
+Examples:
+  Record what an agent does:  toolgate tmux --record ~/recordings
+  See it, without the waits:  toolgate replay --idle-limit 1s ~/recordings/FILE.cast
+  Which calls, and when:      toolgate replay --markers ~/recordings/FILE.cast";
+
 /// A header is shorter than this.
 const LONGEST_HEADER: u64 = 64 * 1024;
 
-/// Play a recording of a pane
+/// Play a recording of a pane, as it was on the screen
 ///
-/// Recordings are asciicast files of version 2, as `toolgate tmux --record` makes them. Only what programs wrote is
-/// written; Ctrl-C ends it and puts the terminal right.
+/// Recordings are asciicast files of version 2, as `toolgate tmux --record FOLDER` makes them: one for each pane that
+/// a tool wrote into. Only what programs wrote is played; nothing of it is run again. Ctrl-C ends it and puts the
+/// terminal right.
 #[derive(Debug, Args)]
+#[command(after_help = HELP)]
 pub(crate) struct Replay {
-    /// The file, as FOLDER/SERVER-PANE-TIME.cast
+    /// The file: FOLDER/SERVER-PANE-TIME.cast
     file: PathBuf,
 
-    /// How many times as fast
+    /// How many times as fast, as 2 or 0.5
     #[arg(long, value_name = "TIMES", default_value = "1", value_parser = speed)]
     speed: f64,
 
-    /// The longest pause
+    /// Cut longer pauses to this, as 1s
     #[arg(long, value_name = "TIME", value_parser = toolgate::duration::parse)]
     idle_limit: Option<Duration>,
 
-    /// Print all at once
+    /// Print all at once, without pauses
     #[arg(long, conflicts_with_all = ["speed", "idle_limit"])]
     cat: bool,
 
-    /// List the markers, which tell of calls, and play nothing
+    /// Play nothing: list the calls that wrote into the pane, with their times and ids in the audit
     #[arg(long, conflicts_with_all = ["speed", "idle_limit", "cat"])]
     markers: bool,
 }

@@ -4,7 +4,7 @@ use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration}
 
 use anyhow::bail;
 use clap::Args;
-use toolgate::{Tier, ToolId, settings::Settings};
+use toolgate::{Tier, ToolId, settings::Settings, stack::Parts};
 use toolgate_gateway::{
     config::Config,
     wrap::{Inspection, Options as Inspected, Outlets},
@@ -252,8 +252,9 @@ fn inspection(overlay: &Overlay, config: &Config, own: Option<&Own>) -> anyhow::
     options.store = overlay.store(config);
     options.trail = config.trail(&overlay.namespace)?;
     options.telemetry = overlay.telemetry(config)?;
-    let settings = tmux.settle(settings)?;
-    Ok(Inspection::of_tools(&options, &settings, &tmux.definitions())?)
+    let (mut settings, mut parts) = (tmux.settle(settings)?, Parts::default());
+    tmux.install_guard(&mut settings, &mut parts);
+    Ok(Inspection::of_tools(&options, &settings, &tmux.definitions(), parts)?)
 }
 
 /// Refuses what the file says of this server, if it says something wrong.

@@ -125,9 +125,8 @@ fn tell(inspection: &Inspection, cx: &Context, call: &Call) -> anyhow::Result<bo
         }
     }
     match denied_by {
-        Some(name) => {
-            writeln!(out, "\nthe call would be denied by `{name}`, and the tool is not listed")?;
-        }
+        // Whether the tool is listed is another question: with other arguments the call may run.
+        Some(name) => writeln!(out, "\nthe call would be denied by `{name}`")?,
         None => writeln!(out, "\nthe call would run")?,
     }
     Ok(denied_by.is_none())

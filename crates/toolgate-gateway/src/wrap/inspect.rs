@@ -74,15 +74,17 @@ impl Inspection {
         Ok(Self { governance, session, tools })
     }
 
-    /// Judges tools that no server has to be asked for, by settings that are settled.
+    /// Judges tools that no server has to be asked for, by settings that are settled. `parts` are those of the
+    /// server's own, such as preconditions.
     pub fn of_tools(
         options: &Options,
         settings: &Settings,
         definitions: &[serde_json::Value],
+        parts: Parts,
     ) -> Result<Self, WrapError> {
         let log = options.store.as_ref().map(|_| memory::log_to_nowhere(settings)).transpose()?;
         let trail = options.trail.as_ref().map(|_| memory::log_to_nowhere(settings)).transpose()?;
-        let parts = Parts { log, trail, telemetry: silent(options)?, ..Parts::default() };
+        let parts = Parts { log, trail, telemetry: silent(options)?, ..parts };
         let hub = super::hub_for(options, settings, Memory::default(), parts)?;
         let (governance, session) = (hub.governance(), Arc::clone(&hub.session));
         governance.tools.list(definitions);

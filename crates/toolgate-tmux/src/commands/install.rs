@@ -28,7 +28,7 @@ pub(crate) fn install(shared: &Arc<Shared>, settings: &mut Settings, parts: &mut
         place(preconditions::NAME) > place(safety::NAME)
     };
     if let Some(preset) = settings.chain.preset().filter(|preset| !fits(*preset)) {
-        tracing::warn!("the preset `{preset}` has no place for it: the command guard is off");
+        tracing::warn!("the command guard is off: the chain `{preset}` has no place for it");
         return;
     }
     let tools = TOOLS.iter().filter_map(|tool| format!("{NAME}/{tool}").parse().ok());

@@ -169,7 +169,10 @@ impl Gate {
             format!("{} for {}", require.join(" and "), when.join(", "))
         });
         let rules: Vec<String> = rules.collect();
-        let dry = if self.config.dry_run && !self.is_empty() { "; dry run" } else { "" };
+        // Other preconditions have nothing to do with the operator's key.
+        let needs_key = |rule: &Rule| rule.require.iter().any(|p| p.id() == "confirm");
+        let is_dry = self.config.dry_run && self.rules.iter().any(needs_key);
+        let dry = if is_dry { "; dry run" } else { "" };
         if rules.is_empty() {
             "none; _meta.toolgate/dry_run shows a call instead".to_owned()
         } else {
