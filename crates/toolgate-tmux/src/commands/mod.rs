@@ -7,6 +7,7 @@ mod config;
 mod expand;
 mod install;
 mod paths;
+mod pending;
 mod precondition;
 mod printf;
 mod programs;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 pub use class::{Class, Finding, Judgement};
 pub use config::CommandsConfig;
 pub(crate) use install::install;
+pub(crate) use pending::Pending;
 pub use precondition::{CommandGuard, ID, TOOLS};
 
 /// Where a command would run.
