@@ -85,6 +85,9 @@ fn what_a_buffer_or_a_variable_holds_counts_too() {
     assert!(is_asked(&load("git push --force\n")));
     let long = format!("# {}\nsudo id\n", "x".repeat(5000));
     assert!(is_asked(&load(&long)));
+    // Nothing hides behind a lot of nothing.
+    assert!(is_asked(&load(&format!("rm -rf /etc; echo {}\n", "x".repeat(70_000)))));
+    assert!(is_asked(&load(&format!("{}rm -rf /etc\n", "true;".repeat(3000)))));
     structured(&load("echo fine\n"));
     let split = |environment: Value| json!({"shell": "rm -rf $WHAT", "environment": environment});
     assert!(is_asked(&session.call("split_window", split(json!({"WHAT": "/etc"})))));

@@ -60,6 +60,10 @@ pub fn judge(text: &str, place: &Place) -> Judgement {
     } else {
         judge.text(&text, false, &walk::Input::default());
     }
+    if judge.over {
+        // Else anything could hide behind a lot of nothing.
+        judge.find(Class::Overlong, &[], "it is too long or too deep to be read to its end");
+    }
     if judge.unclear {
         judge.find(Class::Unparsed, &[], "it cannot be read to its end");
     }
