@@ -12,6 +12,7 @@ use toolgate_rmcp::Governed;
 
 use crate::{
     buffers::Buffers,
+    commands::Pending,
     engine::{Engine, Server, Socket},
     guard::Guard,
     mask::{masked, masked_coloured},
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     /// The chain around us, for calls that are parts of a call; and the tiers that it knows.
     pub(crate) door: OnceLock<(Weak<Governed<Tmux>>, TierRules)>,
     pub(crate) recorder: Option<Arc<Recorder>>,
+    /// What was typed and is not entered yet.
+    pub(crate) pending: Pending,
 }
 
 impl Cx {

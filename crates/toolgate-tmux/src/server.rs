@@ -17,7 +17,7 @@ use rmcp::{
     service::{RequestContext, SubscriptionContext},
 };
 use toolgate::{
-    Code, Failure, Ran, Tier, ToolId,
+    CallId, Code, Failure, Ran, Tier, ToolId,
     settings::{Settings, ToolSettings},
     stack::{self, Parts, Stack, StackError},
 };
@@ -26,7 +26,8 @@ use toolgate_rmcp::{Governed, raise};
 use crate::{
     buffers::Buffers,
     call::{Cx, Shared},
-    commands, complete,
+    commands::{self, Pending},
+    complete,
     engine::{self, Engine},
     front::Front,
     guard::Guard,
@@ -65,6 +66,7 @@ impl Tmux {
             recorder: Recorder::new(&options.record, options.mask).map(Arc::new),
             options,
             door: OnceLock::new(),
+            pending: Pending::default(),
         };
         let mut tools = tools::all();
         if shared.options.prompts_as_tools {
@@ -177,6 +179,9 @@ impl Tmux {
         let arguments = params.arguments.unwrap_or_default();
         if let Some(environment) = arguments.get("environment") {
             programs::variables(cx.options(), environment)?;
+        }
+        if let Some(call) = cx.request.extensions.get::<CallId>() {
+            self.shared.pending.ran(*call).await;
         }
         let cancelled = cx.request.ct.clone();
         // Dropping what runs is safe anywhere: an answer that nobody waits for is passed over.

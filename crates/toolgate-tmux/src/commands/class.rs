@@ -25,13 +25,15 @@ pub enum Class {
     System,
     /// Drops or empties a database or a table.
     Database,
+    /// Is too long, too deep or too much to be read to its end.
+    Overlong,
     /// Cannot be read, or not to its end.
     Unparsed,
 }
 
 impl Class {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::DeleteOutsideRoot,
         Self::Publish,
         Self::ForcePush,
@@ -40,6 +42,7 @@ impl Class {
         Self::Privilege,
         Self::System,
         Self::Database,
+        Self::Overlong,
         Self::Unparsed,
     ];
 
@@ -55,6 +58,7 @@ impl Class {
             Self::Privilege => "privilege",
             Self::System => "system",
             Self::Database => "database",
+            Self::Overlong => "overlong",
             Self::Unparsed => "unparsed",
         }
     }

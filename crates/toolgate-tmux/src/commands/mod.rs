@@ -7,6 +7,7 @@ mod config;
 mod expand;
 mod install;
 mod paths;
+mod pending;
 mod precondition;
 mod printf;
 mod programs;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 pub use class::{Class, Finding, Judgement};
 pub use config::CommandsConfig;
 pub(crate) use install::install;
+pub(crate) use pending::Pending;
 pub use precondition::{CommandGuard, ID, TOOLS};
 
 /// Where a command would run.
@@ -57,6 +59,10 @@ pub fn judge(text: &str, place: &Place) -> Judgement {
         judge.text(&text.replace(edits, ""), false, &walk::Input::default());
     } else {
         judge.text(&text, false, &walk::Input::default());
+    }
+    if judge.over {
+        // Else anything could hide behind a lot of nothing.
+        judge.find(Class::Overlong, &[], "it is too long or too deep to be read to its end");
     }
     if judge.unclear {
         judge.find(Class::Unparsed, &[], "it cannot be read to its end");

@@ -11,10 +11,14 @@ use toolgate::{
     middleware::preconditions::{NAME, Precondition, Verdict},
 };
 
-use super::{Class, CommandsConfig, Finding, Judgement, Place, judge};
+use super::{
+    Class, CommandsConfig, Finding, Judgement, Pending, Place, judge,
+    pending::{Lines, Pane, rest},
+};
 use crate::{
+    buffers,
     call::Shared,
-    engine::{Kind, Socket},
+    engine::{Command, Kind, Server, Socket, text},
     target::{self, PaneTarget},
 };
 
@@ -22,8 +26,18 @@ use crate::{
 pub const ID: &str = "command-guard";
 
 /// The tools whose arguments a shell may run.
-pub const TOOLS: [&str; 6] =
-    ["paste_text", "respawn_pane", "run_command", "send_keys", "send_keys_batch", "split_window"];
+pub const TOOLS: [&str; 7] = [
+    "paste_buffer",
+    "paste_text",
+    "respawn_pane",
+    "run_command",
+    "send_keys",
+    "send_keys_batch",
+    "split_window",
+];
+
+/// No line is longer than this before it is entered.
+const LONGEST: usize = 256 * 1024;
 
 /// Judges what the tools would type.
 #[derive(Debug)]
@@ -36,8 +50,20 @@ pub struct CommandGuard {
 /// A text for a pane.
 pub(super) struct Typed {
     pub(super) text: String,
+    lands: Lands,
     /// The arguments that name the pane.
     target: Value,
+}
+
+/// Where a text lands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lands {
+    /// Behind what is in the pane's line already.
+    Behind,
+    /// In a line that was emptied before.
+    Emptied,
+    /// In a shell of its own.
+    Apart,
 }
 
 impl CommandGuard {
@@ -45,6 +71,56 @@ impl CommandGuard {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let roots = config.roots.iter().flat_map(|root| real(root, home.as_deref())).collect();
         Self { config: CommandsConfig { roots, ..config }, home, shared }
+    }
+
+    /// What a call would type, also out of a buffer.
+    async fn texts(&self, tool: &str, arguments: &Value) -> Vec<Typed> {
+        if tool != "paste_buffer" {
+            return typed(tool, arguments);
+        }
+        let name = string(arguments, "buffer_name").filter(|name| buffers::is_ours(name));
+        let (Some(name), Some(server)) = (name, self.server(arguments)) else {
+            return Vec::new();
+        };
+        let show = Command::new("show-buffer").option("-b", name);
+        // One that is not there, the tool says so.
+        let Ok(bytes) = server.exchange(show, &[]).await else { return Vec::new() };
+        vec![Typed { text: text(bytes), lands: Lands::Behind, target: arguments.clone() }]
+    }
+
+    /// What speaks against what a call would type, and what its panes' lines would be afterwards.
+    async fn look(
+        &self,
+        typed: Vec<Typed>,
+        lines: &Lines,
+    ) -> Result<(Vec<Finding>, Vec<(Pane, String)>), Failure> {
+        let (mut findings, mut after) = (Vec::new(), Vec::<(Pane, String)>::new());
+        for mut typed in typed {
+            let open = !rest(&typed.text).is_empty() && typed.lands == Lands::Behind;
+            let pane = match typed.lands {
+                Lands::Apart => None,
+                _ if open || !lines.is_empty() => self.pane(&typed.target).await,
+                _ => None,
+            };
+            if let Some(pane) = pane {
+                if typed.lands == Lands::Behind {
+                    let before = after.iter().rfind(|(other, _)| *other == pane);
+                    let before = before.map_or_else(|| lines.before(&pane), |(_, line)| line);
+                    typed.text.insert_str(0, before);
+                }
+                let behind = typed.lands == Lands::Behind;
+                let line = if behind { rest(&typed.text) } else { "" };
+                after.push((pane, line.to_owned()));
+            }
+            if typed.text.len() > LONGEST && typed.lands == Lands::Behind && open {
+                let message = "More was typed without Enter than can be judged as one command.";
+                return Err(
+                    Failure::new(Code::Refused, message).suggest("Press Enter or C-c first.")
+                );
+            }
+            findings.extend(self.judge(&typed).await.findings);
+        }
+        Ok((findings, after))
     }
 
     async fn judge(&self, typed: &Typed) -> Judgement {
@@ -63,18 +139,19 @@ impl CommandGuard {
         if place.folder.is_some() { judge(&typed.text, &place) } else { first }
     }
 
-    /// The folder that the pane's program is in, or will start in.
-    async fn folder(&self, target: &Value) -> Option<PathBuf> {
-        let text = |name: &str| target.get(name).and_then(Value::as_str);
-        if let Some(folder) = text("start_directory") {
-            return target::directory(folder).ok().map(PathBuf::from);
-        }
+    fn server(&self, target: &Value) -> Option<Arc<Server>> {
         let shared = self.shared.as_ref()?;
-        let socket = match text("socket_name") {
+        let socket = match target.get("socket_name").and_then(Value::as_str) {
             Some(name) => Socket::Name(name.to_owned()),
             None => shared.options.socket.clone(),
         };
-        let server = shared.engine.server(socket);
+        Some(shared.engine.server(socket))
+    }
+
+    /// The pane that is named.
+    async fn pane(&self, target: &Value) -> Option<Pane> {
+        let text = |name: &str| target.get(name).and_then(Value::as_str);
+        let server = self.server(target)?;
         let named = PaneTarget {
             pane_id: text("pane_id"),
             window_id: text("window_id"),
@@ -82,6 +159,17 @@ impl CommandGuard {
             session_name: text("session_name"),
         };
         let pane = target::pane(&server, named).await.ok()?;
+        Some((server.socket().clone(), pane))
+    }
+
+    /// The folder that the pane's program is in, or will start in.
+    async fn folder(&self, target: &Value) -> Option<PathBuf> {
+        let text = |name: &str| target.get(name).and_then(Value::as_str);
+        if let Some(folder) = text("start_directory") {
+            return target::directory(folder).ok().map(PathBuf::from);
+        }
+        let server = self.server(target)?;
+        let (_, pane) = self.pane(target).await?;
         let rows = server.list(Kind::Pane(&pane), &["pane_id", "pane_current_path"]).await.ok()?;
         let row = rows.into_iter().next()?;
         row.get("pane_current_path").filter(|path| path.starts_with('/')).map(PathBuf::from)
@@ -123,15 +211,25 @@ impl Precondition for CommandGuard {
         ID
     }
 
-    fn check<'a>(&'a self, _: &'a Context, call: &'a Call) -> Boxed<'a, Verdict> {
+    fn check<'a>(&'a self, cx: &'a Context, call: &'a Call) -> Boxed<'a, Verdict> {
         Box::pin(async move {
             let arguments = call.arguments().and_then(|json| json.to_value().ok());
             let arguments = arguments.unwrap_or_default();
-            let mut findings = Vec::new();
-            for typed in typed(call.id().name(), &arguments) {
-                findings.extend(self.judge(&typed).await.findings);
+            let typed = self.texts(call.id().name(), &arguments).await;
+            let nothing = Pending::default();
+            let pending = self.shared.as_ref().map_or(&nothing, |shared| &shared.pending);
+            let mut lines = pending.lines().await;
+            let (findings, after) = match self.look(typed, &lines).await {
+                Ok(said) => said,
+                Err(failure) => return Verdict::Deny(failure.by(NAME, rule(Class::Unparsed))),
+            };
+            let verdict = self.verdict(&findings);
+            match verdict {
+                Verdict::Allow => lines.put(after),
+                Verdict::Ask(_) => lines.ask(cx.call_id(), after),
+                _ => {}
             }
-            self.verdict(&findings)
+            verdict
         })
     }
 
@@ -150,8 +248,34 @@ pub(super) fn typed(tool: &str, arguments: &Value) -> Vec<Typed> {
         "send_keys_batch" => return batch(arguments),
         _ => return Vec::new(),
     };
-    let text = if name == "keys" { keys(arguments) } else { string(arguments, name) };
-    text.map(|text| Typed { text, target: arguments.clone() }).into_iter().collect()
+    let (text, lands) = match name {
+        "keys" => (entered(arguments), Lands::Behind),
+        "text" => (string(arguments, name), Lands::Behind),
+        "command" => (string(arguments, name), Lands::Emptied),
+        _ => (string(arguments, name).map(|text| variables(arguments) + &text), Lands::Apart),
+    };
+    text.map(|text| Typed { text, lands, target: arguments.clone() }).into_iter().collect()
+}
+
+/// The variables that a program is started with, as a shell would set them.
+fn variables(arguments: &Value) -> String {
+    let given = match arguments.get("environment") {
+        Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_default(),
+        given => given.cloned().unwrap_or_default(),
+    };
+    let names = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let all = given.as_object().into_iter().flatten().filter(|(name, _)| name.chars().all(names));
+    let all = all.filter_map(|(name, value)| {
+        let value = value.as_str()?.replace('\'', r"'\''");
+        Some(format!("{name}='{value}'\n"))
+    });
+    all.collect()
+}
+
+/// What keys type, with the Enter that follows.
+fn entered(arguments: &Value) -> Option<String> {
+    let enter = arguments.get("enter").and_then(Value::as_bool).unwrap_or(true);
+    keys(arguments).map(|keys| if enter { keys + "\n" } else { keys })
 }
 
 fn string(arguments: &Value, name: &str) -> Option<String> {
@@ -165,29 +289,43 @@ fn keys(arguments: &Value) -> Option<String> {
         return Some(keys);
     }
     let lower = keys.to_ascii_lowercase();
+    // tmux knows a control key by two names.
+    let lower = match lower.strip_prefix('^') {
+        Some(key) if key.chars().count() == 1 => format!("c-{key}"),
+        _ => lower,
+    };
     let typed = match &*lower {
         "enter" | "kpenter" | "c-m" | "c-j" | "c-o" => "\n",
-        "space" => " ",
+        "space" | "c-space" => " ",
         "tab" | "c-i" => "\t",
+        "c-c" => "\u{3}",
         // Whatever edits the line.
         "bspace" | "dc" | "delete" | "escape" | "up" | "down" | "left" | "right" | "home"
-        | "end" | "btab" | "ic" => "\u{7f}",
+        | "end" | "btab" | "ic" | "insert" | "npage" | "pagedown" | "pgdn" | "ppage" | "pageup"
+        | "pgup" => "\u{7f}",
         name if name.len() == 3 && ["c-", "m-", "s-"].iter().any(|with| name.starts_with(with)) => {
             "\u{7f}"
         }
-        _ => return Some(keys),
+        name => return Some(character(name).map_or(keys, String::from)),
     };
     Some(typed.to_owned())
 }
 
-/// What goes to one pane without an Enter in between is one text.
+/// The character of a key on the number pad, or of one that is named by its number.
+fn character(name: &str) -> Option<char> {
+    let mut pad = name.strip_prefix("kp").unwrap_or_default().chars();
+    match (pad.next(), pad.next()) {
+        (Some(key), None) if key.is_ascii_digit() || "/*-+.".contains(key) => Some(key),
+        _ => char::from_u32(u32::from_str_radix(name.strip_prefix("0x")?, 16).ok()?),
+    }
+}
+
+/// What goes to one pane, one after the other, is one text.
 fn batch(arguments: &Value) -> Vec<Typed> {
     let names = ["pane_id", "session_name", "session_id", "window_id"];
     let mut all: Vec<Typed> = Vec::new();
     for operation in arguments.get("operations").and_then(Value::as_array).into_iter().flatten() {
-        let keys = keys(operation).unwrap_or_default();
-        let enter = operation.get("enter").and_then(Value::as_bool).unwrap_or(true);
-        let end = if enter { "\n" } else { "" };
+        let keys = entered(operation).unwrap_or_default();
         let mut target = operation.clone();
         if let (Some(target), Some(socket)) = (target.as_object_mut(), arguments.get("socket_name"))
         {
@@ -196,9 +334,10 @@ fn batch(arguments: &Value) -> Vec<Typed> {
         let same = |typed: &&mut Typed| {
             names.iter().all(|name| typed.target.get(name) == target.get(name))
         };
-        match all.iter_mut().find(same) {
-            Some(typed) => typed.text.extend([&*keys, end]),
-            None => all.push(Typed { text: format!("{keys}{end}"), target }),
+        // In their order: two ways to name a pane may mean the same one.
+        match all.last_mut().filter(same) {
+            Some(typed) => typed.text.push_str(&keys),
+            None => all.push(Typed { text: keys, lands: Lands::Behind, target }),
         }
     }
     all

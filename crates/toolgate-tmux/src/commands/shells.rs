@@ -106,6 +106,13 @@ fn beyond(judge: &mut Judge<'_>, name: &str, args: &[Arg], input: &Input) -> Opt
                         | "split-window"
                         | "splitw"
                         | "respawn-pane"
+                        | "respawn-window"
+                        | "new-session"
+                        | "new"
+                        | "run-shell"
+                        | "run"
+                        | "if-shell"
+                        | "if"
                 )
             })?;
             let rest = after_options(args.get(at + 1..)?, "tcnNeFlp", &[]);

@@ -201,20 +201,21 @@ fn every_tool_that_types_is_read() {
     assert_eq!(texts("split_window", json!({"shell": "a"})), ["a"]);
     assert_eq!(texts("respawn_pane", json!({"pane_id": "%1", "shell": "a"})), ["a"]);
     assert!(texts("respawn_pane", json!({"pane_id": "%1"})).is_empty());
-    // What goes to one pane is one text, however it is cut.
+    // In their order: the guard joins what goes to one pane.
     let operations = json!({"operations": [
         {"pane_id": "%1", "keys": "rm -r", "enter": false},
         {"pane_id": "%2", "keys": "ls"},
         {"pane_id": "%1", "keys": "f /"},
     ]});
-    assert_eq!(texts("send_keys_batch", operations), ["rm -rf /\n", "ls\n"]);
+    assert_eq!(texts("send_keys_batch", operations), ["rm -r", "ls\n", "f /\n"]);
     // The name of a key is no text.
     let operations = json!({"operations": [
         {"keys": "reboot", "enter": false}, {"keys": "Enter", "enter": false},
         {"keys": "Enter", "enter": false, "literal": true},
     ]});
     assert_eq!(texts("send_keys_batch", operations), ["reboot\nEnter"]);
-    assert_eq!(texts("send_keys", json!({"keys": "C-c", "enter": false})), ["\u{7f}"]);
+    assert_eq!(texts("send_keys", json!({"keys": "C-c", "enter": false})), ["\u{3}"]);
+    assert_eq!(texts("send_keys", json!({"keys": "^U", "enter": false})), ["\u{7f}"]);
     assert!(TOOLS.is_sorted());
 }
 
@@ -256,7 +257,7 @@ fn nothing_is_too_deep_or_too_long() {
         }
     }
     let long = format!("echo {}", "x".repeat(100_000));
-    assert_eq!(judge(&long, &place()).classes(), [Class::Unparsed]);
+    assert_eq!(judge(&long, &place()).classes(), [Class::Overlong]);
     let loops = "for a in 1 2 3 4 5 6 7 8 9; do ".repeat(8) + "rm -rf /" + &"; done".repeat(8);
     assert!(judge(&loops, &place()).classes().contains(&Class::DeleteOutsideRoot));
     assert!(start.elapsed() < Duration::from_mins(1), "{:?}", start.elapsed());

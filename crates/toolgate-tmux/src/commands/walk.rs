@@ -43,6 +43,8 @@ pub(super) struct Judge<'a> {
     /// Whether what is unknown in this text was downloaded.
     pub(super) hidden: bool,
     pub(super) unclear: bool,
+    /// It was too long, too deep or too much to be gone through.
+    pub(super) over: bool,
     pub(super) said: Judgement,
     docs: Rc<Vec<Doc>>,
     depth: usize,
@@ -60,6 +62,7 @@ impl<'a> Judge<'a> {
             remote: false,
             hidden: false,
             unclear: false,
+            over: false,
             said: Judgement::default(),
             docs: Rc::default(),
             depth: 0,
@@ -91,6 +94,7 @@ impl<'a> Judge<'a> {
     pub(super) fn text(&mut self, text: &str, fetched: bool, input: &Input) -> Output {
         let parsed = shell::parse(text);
         self.unclear |= parsed.unclear;
+        self.over |= parsed.over;
         let docs = std::mem::replace(&mut self.docs, Rc::new(parsed.docs));
         let hidden = std::mem::replace(&mut self.hidden, fetched);
         let output = self.deeper(|judge| judge.script(&parsed.script, input));
@@ -100,7 +104,7 @@ impl<'a> Judge<'a> {
 
     pub(super) fn deeper(&mut self, go: impl FnOnce(&mut Self) -> Output) -> Output {
         if self.depth >= DEEPEST {
-            self.unclear = true;
+            self.over = true;
             return Output::default();
         }
         self.depth += 1;
@@ -144,7 +148,7 @@ impl<'a> Judge<'a> {
     fn command(&mut self, command: &Command, input: &Input) -> Output {
         self.steps += 1;
         if self.steps > MOST_STEPS {
-            self.unclear = true;
+            self.over = true;
             return Output::default();
         }
         match command {
@@ -194,11 +198,15 @@ impl<'a> Judge<'a> {
     fn simple(&mut self, simple: &Simple, input: &Input) -> Output {
         for (name, word) in &simple.assigned {
             let value = self.value(word);
+            // Shells run this before each prompt.
+            if name == "PROMPT_COMMAND" {
+                self.text(&value.text, value.fetched, &Input::default());
+            }
             self.variables.insert(name.clone(), value);
         }
         let mut line = self.args(&simple.words);
         if line.len() > MOST_WORDS {
-            self.unclear = true;
+            self.over = true;
             line.truncate(MOST_WORDS);
         }
         let input = self.redirects(&simple.redirects, &line, input);

@@ -23,8 +23,10 @@ pub(super) struct Parsed {
     pub(super) script: Script,
     /// Here-documents, by the number that their redirect has.
     pub(super) docs: Vec<Doc>,
-    /// Something was not understood: an end was missing, or it was too deep or too long.
+    /// Something was not understood: an end was missing.
     pub(super) unclear: bool,
+    /// It was too deep or too long.
+    pub(super) over: bool,
 }
 
 /// Pipelines, one after the other, whatever stands between them.

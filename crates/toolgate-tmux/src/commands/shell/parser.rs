@@ -2,15 +2,15 @@
 
 use super::{Command, DEEPEST, Doc, LONGEST, Parsed, Piece, Pipeline, Script, Simple, Word};
 
-/// Reads a text. What is too long or too deep is left out, and said to be unclear.
+/// Reads a text. What is too long or too deep is left out, and said to be so.
 pub(in crate::commands) fn parse(text: &str) -> Parsed {
     if text.len() > LONGEST {
-        return Parsed { unclear: true, ..Parsed::default() };
+        return Parsed { over: true, ..Parsed::default() };
     }
     let mut parser = Parser::new(text, 0, Vec::new());
     let script = parser.script(Stop::End);
     parser.documents();
-    Parsed { script, docs: parser.docs, unclear: parser.unclear }
+    Parsed { script, docs: parser.docs, unclear: parser.unclear, over: parser.over }
 }
 
 /// Where a script ends.
@@ -33,12 +33,13 @@ pub(super) struct Parser {
     /// Here-documents whose text follows after this line: number, end, whether tabs go, whether it is quoted.
     pub(super) waiting: Vec<(usize, String, bool, bool)>,
     pub(super) unclear: bool,
+    pub(super) over: bool,
 }
 
 impl Parser {
     pub(super) fn new(text: &str, depth: usize, docs: Vec<Doc>) -> Self {
         let text = text.chars().collect();
-        Self { text, at: 0, depth, docs, waiting: Vec::new(), unclear: false }
+        Self { text, at: 0, depth, docs, waiting: Vec::new(), unclear: false, over: false }
     }
 
     pub(super) fn peek(&self) -> Option<char> {
@@ -73,7 +74,7 @@ impl Parser {
     /// One level deeper; too deep is the end of reading.
     pub(super) fn deeper<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         if self.depth >= DEEPEST {
-            self.unclear = true;
+            self.over = true;
             self.at = self.text.len();
             return T::default();
         }

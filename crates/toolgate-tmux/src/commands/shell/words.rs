@@ -220,6 +220,7 @@ impl Parser {
         let read = inner.deeper(read);
         self.docs = inner.docs;
         self.unclear |= inner.unclear;
+        self.over |= inner.over;
         read
     }
 

@@ -1,0 +1,120 @@
+//! What was typed into a pane and is not entered yet: a command may come in several calls.
+
+use std::collections::{HashMap, VecDeque};
+
+use tokio::sync::{Mutex, MutexGuard};
+use toolgate::CallId;
+
+use crate::engine::Socket;
+
+/// So many calls that a person is asked about are remembered.
+const MOST_ASKED: usize = 64;
+/// The key that gives a line up.
+const GIVES_UP: char = '\u{3}';
+
+/// A pane.
+pub(crate) type Pane = (Socket, String);
+
+/// Lines that are not entered, by pane.
+#[derive(Debug, Default)]
+pub(crate) struct Pending(Mutex<Lines>);
+
+#[derive(Default)]
+pub(super) struct Lines {
+    open: HashMap<Pane, String>,
+    /// What the lines are once these calls run: a person may still say no.
+    asked: VecDeque<(CallId, Vec<(Pane, String)>)>,
+}
+
+impl std::fmt::Debug for Lines {
+    /// It may be a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Lines")
+    }
+}
+
+impl Pending {
+    /// All of them, for as long as one call is judged: of two calls at once the second sees what the first types.
+    pub(super) async fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().await
+    }
+
+    /// A call runs. If somebody was asked about it, they said yes.
+    pub(crate) async fn ran(&self, call: CallId) {
+        let mut lines = self.0.lock().await;
+        if let Some(at) = lines.asked.iter().position(|(asked, _)| *asked == call)
+            && let Some((_, after)) = lines.asked.remove(at)
+        {
+            lines.put(after);
+        }
+    }
+}
+
+impl Lines {
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// What stands in a pane's line.
+    pub(super) fn before(&self, pane: &Pane) -> &str {
+        self.open.get(pane).map_or("", String::as_str)
+    }
+
+    /// What stands in these lines from now on.
+    pub(super) fn put(&mut self, after: Vec<(Pane, String)>) {
+        for (pane, line) in after {
+            if line.is_empty() {
+                self.open.remove(&pane);
+            } else {
+                self.open.insert(pane, line);
+            }
+        }
+    }
+
+    /// What stands in these lines if the call runs.
+    pub(super) fn ask(&mut self, call: CallId, after: Vec<(Pane, String)>) {
+        if self.asked.len() >= MOST_ASKED {
+            self.asked.pop_front();
+        }
+        self.asked.push_back((call, after));
+    }
+}
+
+/// What is left of a text in a shell's line: what follows the last Enter, unless a backslash stands before that.
+pub(super) fn rest(text: &str) -> &str {
+    let mut from = 0;
+    let mut slashes = 0;
+    let mut before = ' ';
+    for (at, char) in text.char_indices() {
+        let gives_up = char == GIVES_UP && !before.is_control();
+        if gives_up || matches!(char, '\n' | '\r') && slashes % 2 == 0 {
+            from = at + 1;
+        }
+        slashes = if char == '\\' { slashes + 1 } else { 0 };
+        before = char;
+    }
+    let rest = text.get(from..).unwrap_or_default();
+    if rest.chars().all(char::is_control) { "" } else { rest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rest;
+
+    #[test]
+    fn a_line_ends_with_enter_or_is_given_up() {
+        for (text, left) in [
+            ("ls\n", ""),
+            ("ls\nrm -rf ", "rm -rf "),
+            ("rm -rf \\\n", "rm -rf \\\n"),
+            ("echo \\\\\n", ""),
+            ("rm -rf \u{3}", ""),
+            // Quoted, it is only a character.
+            ("rm -rf \u{16}\u{3}", "rm -rf \u{16}\u{3}"),
+            ("\u{7f}", ""),
+            ("é\r", ""),
+        ] {
+            assert_eq!(rest(text), left, "{text:?}");
+        }
+    }
+}
