@@ -8,7 +8,7 @@ use harness::tmux::{Tmux, structured};
 use serde_json::{Value, json};
 
 fn is_error(answer: &Value) -> bool {
-    answer["result"]["isError"] == true || answer.get("error").is_some()
+    answer.pointer("/result/isError") == Some(&Value::Bool(true)) || answer.get("error").is_some()
 }
 
 /// tmux expands the names of options as formats, and a format may run a program.
@@ -191,13 +191,13 @@ fn other_names_do_not_lift_a_tool_into_a_milder_batch() {
     tmux.run(&["split-window", "-d", "cat"]);
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("toolgate.toml");
-    let named = |tool: &str, name: &str| {
+    let entry = |tool: &str, name: &str| {
         format!("[namespaces.default.tools.\"tmux/{tool}\"]\nname = \"{name}\"\n")
     };
     let names = [
-        named("kill_pane", "get_pane_info"),
-        named("get_pane_info", "kill_pane"),
-        named("call_readonly_tools_batch", "several"),
+        entry("kill_pane", "get_pane_info"),
+        entry("get_pane_info", "kill_pane"),
+        entry("call_readonly_tools_batch", "several"),
     ];
     std::fs::write(&config, names.concat()).unwrap();
     let mut session =

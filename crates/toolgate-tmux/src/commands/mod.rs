@@ -55,10 +55,10 @@ pub fn judge(text: &str, place: &Place) -> Judgement {
     if text.contains(edits) {
         // Keys that edit the line, or run it: with and without a break there.
         judge.unclear = true;
-        judge.text(&text.replace(edits, "\n"), false, &walk::Input::default());
-        judge.text(&text.replace(edits, ""), false, &walk::Input::default());
+        judge.whole(&text.replace(edits, "\n"));
+        judge.whole(&text.replace(edits, ""));
     } else {
-        judge.text(&text, false, &walk::Input::default());
+        judge.whole(&text);
     }
     if judge.over {
         // Else anything could hide behind a lot of nothing.

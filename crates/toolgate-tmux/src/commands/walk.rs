@@ -11,6 +11,8 @@ use super::{
 
 /// No script has more commands than this, loops and functions included.
 const MOST_STEPS: usize = 2_000;
+/// No text is read in more parts than this.
+const MOST_PARTS: usize = 32;
 /// No command has more words than this.
 const MOST_WORDS: usize = 1_000;
 /// Shells in shells, functions in functions.
@@ -31,6 +33,7 @@ pub(super) struct Input {
 pub(super) type Output = Input;
 
 /// The state of the shell that there would be.
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing of its own that was seen")]
 pub(super) struct Judge<'a> {
     pub(super) place: &'a Place,
     pub(super) variables: HashMap<String, Value>,
@@ -49,6 +52,7 @@ pub(super) struct Judge<'a> {
     docs: Rc<Vec<Doc>>,
     depth: usize,
     steps: usize,
+    most_steps: usize,
 }
 
 impl<'a> Judge<'a> {
@@ -67,7 +71,22 @@ impl<'a> Judge<'a> {
             docs: Rc::default(),
             depth: 0,
             steps: 0,
+            most_steps: MOST_STEPS,
         }
+    }
+
+    /// Goes through a whole text. A long one is read in parts: what a file has of lines is no command to hide in.
+    pub(super) fn whole(&mut self, text: &str) {
+        let was = std::mem::take(&mut self.unclear);
+        let parts = parts(text);
+        for part in &parts {
+            // A line is a step; loops share the rest.
+            self.most_steps = self.steps + MOST_STEPS + part.matches('\n').count();
+            self.text(part, false, &Input::default());
+        }
+        // A quote that is open at the end of a part turns the next one inside out.
+        self.over |= parts.len() > 1 && self.unclear || parts.len() > MOST_PARTS;
+        self.unclear |= was;
     }
 
     /// Notes what speaks against a command.
@@ -147,7 +166,7 @@ impl<'a> Judge<'a> {
 
     fn command(&mut self, command: &Command, input: &Input) -> Output {
         self.steps += 1;
-        if self.steps > MOST_STEPS {
+        if self.steps > self.most_steps {
             self.over = true;
             return Output::default();
         }
@@ -262,6 +281,22 @@ impl<'a> Judge<'a> {
             self.writes_to(&file, &all, empties);
         }
     }
+}
+
+/// A text in parts that are not too long to be read, if its lines are not: each ends with one.
+fn parts(text: &str) -> Vec<&str> {
+    let (mut parts, mut rest) = (Vec::new(), text);
+    while rest.len() > shell::LONGEST && parts.len() < MOST_PARTS {
+        let ends = |at: &usize| {
+            *at <= shell::LONGEST && !rest.get(..at - 1).is_some_and(|s| s.ends_with('\\'))
+        };
+        let cut = rest.match_indices('\n').map(|(at, _)| at + 1).rfind(ends);
+        let Some((part, after)) = cut.and_then(|at| rest.split_at_checked(at)) else { break };
+        parts.push(part);
+        rest = after;
+    }
+    parts.push(rest);
+    parts
 }
 
 /// Whether a function starts itself twice at once.
