@@ -94,7 +94,8 @@ fn buffers_hold_exactly_what_was_loaded() {
 fn pastes_arrive_as_they_are() {
     let tmux = Tmux::start();
     let folder = tempfile::tempdir().unwrap();
-    let mut session = tmux.serve(&[]);
+    // The guard would ask about these: some leave a quote open on the pane's line.
+    let mut session = tmux.serve(&["--guard", "off"]);
     for (at, content) in awkward().into_iter().enumerate() {
         let file = folder.path().join(at.to_string());
         // Raw, so that the terminal changes nothing; tmux pastes a newline as Enter.
@@ -114,6 +115,12 @@ fn pastes_arrive_as_they_are() {
         });
         assert!(std::fs::read(&file).unwrap() == expected.as_bytes(), "{:?}", content.get(..40));
     }
+    // A long text by itself needs no confirmation.
+    tmux.run(&["respawn-pane", "-k", "-t", "%0", "stty raw -echo; printf ready; cat > /dev/null"]);
+    tmux.until("ready", |tmux| tmux.run(&["capture-pane", "-p"]).contains("ready"));
+    let text = "0123456789abcde\n".repeat(1 << 16);
+    let long = tmux.serve(&[]).call("paste_text", json!({"text": text, "pane_id": "%0"}));
+    assert_eq!(structured(&long)["result"], "Text pasted to pane %0");
     assert_eq!(buffers(&tmux), [""; 0]);
     // Programs that asked for it are told that it is a paste; a text cannot end that by itself.
     tmux.run(&[
