@@ -281,7 +281,8 @@ fn other_commands_know_the_server_of_the_file() {
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
     let chain = guarded(&["tmux", "--print-chain"]);
-    let is_told = chain.contains("command-guard for tmux/paste_text") && !chain.contains("dry run");
+    let is_told = chain.contains("command-guard for tmux/paste_buffer, tmux/paste_text")
+        && !chain.contains("dry run");
     assert!(is_told, "{chain}");
     assert!(
         guarded(&["tmux", "--print-chain", "--guard", "off"]).contains("preconditions      none")

@@ -129,6 +129,14 @@ fn nothing_of_the_original_is_missing() {
         if let Some(teller) = elsewhere {
             names(&tools[teller]["outputSchema"], "", &mut told);
         }
+        // So does a list, of its items.
+        let items = ours["outputSchema"].pointer("/properties/result/items/description");
+        let items = items.and_then(Value::as_str);
+        if let Some(teller) = items.and_then(|text| text.strip_prefix("As ")?.strip_suffix('.')) {
+            let mut each = BTreeSet::new();
+            names(&tools[teller]["outputSchema"], "", &mut each);
+            told.extend(each.iter().map(|field| format!("result[].{field}")));
+        }
         let missing: Vec<_> = fields(&original, theirs).difference(&told).cloned().collect();
         assert!(missing.is_empty(), "{name}: {missing:?}");
 
