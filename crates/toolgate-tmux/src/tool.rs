@@ -273,8 +273,7 @@ impl<T: Serialize + Known + Send> Reply for Listed<T> {
     }
 
     fn into_result(self) -> CallToolResult {
-        let list = json!(self.0);
-        result(list.to_string(), json!({ "result": list }), true)
+        result(limits::list_text(&self.0), json!({ "result": self.0 }), true)
     }
 }
 
