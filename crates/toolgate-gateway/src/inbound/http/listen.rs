@@ -1,0 +1,309 @@
+//! Listens on addresses, and shares what comes out among the workers.
+
+use std::{
+    fs::File,
+    future::poll_fn,
+    io,
+    net::{SocketAddr, TcpListener as StdTcpListener, TcpStream as StdTcpStream},
+    sync::{Arc, atomic::Ordering},
+    task::Poll,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use rustix::{
+    io::Errno,
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
+use tokio::{
+    io::unix::AsyncFd,
+    net::TcpSocket,
+    runtime::{Builder, Runtime},
+    sync::{mpsc, oneshot},
+    time::{Instant, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Handler, Settings,
+    turned_away::{self, TurnedAway},
+    worker::{Shared, Worker},
+};
+
+/// So many connections wait in the system to be accepted.
+const BACKLOG: u32 = 4096;
+/// So many accepted ones wait for a worker that is behind.
+const QUEUE: usize = 256;
+/// How long to wait when the system has no handle left.
+const SHORTAGE: Duration = Duration::from_millis(50);
+/// How much longer than the deadline a thread may take to end.
+const LATE: Duration = Duration::from_secs(2);
+
+/// An address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BindError {
+    #[error("`{0}` is in use: stop the other program, or choose another with `--listen`")]
+    InUse(SocketAddr),
+    #[error("`{0}` is no address of this machine: choose another with `--listen`")]
+    NotHere(SocketAddr),
+    #[error("`{0}` may not be listened on by this user: choose a port above 1023 with `--listen`")]
+    NotAllowed(SocketAddr),
+    #[error("cannot listen on `{address}`: {error}; choose another with `--listen`")]
+    Other { address: SocketAddr, error: io::Error },
+    #[error("cannot listen: {0}")]
+    Runtime(io::Error),
+}
+
+impl BindError {
+    fn new(address: SocketAddr, error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::AddrInUse => Self::InUse(address),
+            io::ErrorKind::AddrNotAvailable => Self::NotHere(address),
+            io::ErrorKind::PermissionDenied => Self::NotAllowed(address),
+            _ => Self::Other { address, error },
+        }
+    }
+}
+
+/// Addresses that are ours, where nobody is let in yet.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    runtime: Runtime,
+    listeners: Vec<StdTcpListener>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Bound {
+    /// Takes all of the addresses, or none.
+    pub(crate) fn bind(addresses: &[SocketAddr]) -> Result<Self, BindError> {
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(BindError::Runtime)?;
+        let (listeners, addresses) = {
+            let _within = runtime.enter();
+            let bound = addresses
+                .iter()
+                .map(|address| take(*address).map_err(|error| BindError::new(*address, error)));
+            bound.collect::<Result<Vec<_>, _>>()?.into_iter().unzip()
+        };
+        Ok(Self { runtime, listeners, addresses })
+    }
+
+    /// The addresses, with the ports that were picked.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Lets clients in.
+    pub(crate) fn serve<H: Handler>(
+        self,
+        handler: &Arc<H>,
+        settings: Settings,
+    ) -> io::Result<Listening> {
+        let (connections, settings) = (settings.connections, Arc::new(settings));
+        let shared = Arc::new(Shared::default());
+        let mut threads = Vec::new();
+        let mut workers = Vec::new();
+        for number in 0..settings.threads.max(1) {
+            let (sender, incoming) = mpsc::channel(QUEUE);
+            let worker =
+                Worker::new(Arc::clone(handler), Arc::clone(&settings), Arc::clone(&shared));
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let work = async move { worker.run(incoming).await };
+            threads.push(Thread::start(format!("http-{number}"), runtime, work)?);
+            workers.push(sender);
+        }
+        let stop = CancellationToken::new();
+        let listeners = {
+            let _within = self.runtime.enter();
+            self.listeners.into_iter().map(AsyncFd::new).collect::<io::Result<Vec<_>>>()?
+        };
+        let gate = Gate { listeners, workers, next: 0, connections, shared: Arc::clone(&shared) };
+        let accept = gate.run(stop.clone());
+        threads.push(Thread::start("http-accept".to_owned(), self.runtime, accept)?);
+        Ok(Listening { stop, shared, threads })
+    }
+}
+
+fn take(address: SocketAddr) -> io::Result<(StdTcpListener, SocketAddr)> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // An address that was given up a moment ago can be taken again.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    let listener = socket.listen(BACKLOG)?.into_std()?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// Raises the number of files that this process may have open to what the system allows at most. Gives that number.
+pub(crate) fn raise_open_files() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, raised).is_err() {
+        return limit.current;
+    }
+    limit.maximum
+}
+
+/// The door while it is open; dropped, it is shut at once.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    stop: CancellationToken,
+    shared: Arc<Shared>,
+    threads: Vec<Thread>,
+}
+
+impl Listening {
+    /// How many connections there are.
+    pub(crate) fn open(&self) -> usize {
+        self.shared.open.load(Ordering::Relaxed)
+    }
+
+    /// Lets nobody in any more, ends connections that are idle, waits for requests under way as long as that, and drops
+    /// what is left then.
+    pub(crate) async fn stop(mut self, within: Duration) {
+        let deadline = Instant::now() + within;
+        // Set once only: by this.
+        let _is_first = self.shared.deadline.set(deadline);
+        self.stop.cancel();
+        for thread in std::mem::take(&mut self.threads) {
+            thread.end(deadline + LATE).await;
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+#[derive(Debug)]
+struct Thread {
+    handle: JoinHandle<()>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Thread {
+    fn start(
+        name: String,
+        runtime: Runtime,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> io::Result<Self> {
+        let (end, ended) = oneshot::channel();
+        let run = move || {
+            runtime.block_on(work);
+            // Not a drop: that would wait for whatever blocks.
+            runtime.shutdown_background();
+            drop(end);
+        };
+        Ok(Self { handle: thread::Builder::new().name(name).spawn(run)?, ended })
+    }
+
+    async fn end(self, deadline: Instant) {
+        if timeout_at(deadline, self.ended).await.is_ok() {
+            if self.handle.join().is_err() {
+                tracing::error!("a thread of the door for HTTP ended by a panic");
+            }
+        } else {
+            tracing::warn!("a thread of the door for HTTP is stuck, and left behind");
+        }
+    }
+}
+
+/// Accepts connections.
+struct Gate {
+    listeners: Vec<AsyncFd<StdTcpListener>>,
+    workers: Vec<mpsc::Sender<StdTcpStream>>,
+    next: usize,
+    connections: usize,
+    shared: Arc<Shared>,
+}
+
+impl Gate {
+    async fn run(mut self, stop: CancellationToken) {
+        let mut turned_away = TurnedAway::default();
+        let listeners = std::mem::take(&mut self.listeners);
+        // Kept so that a client can be told that there are no more.
+        let mut spare = spare();
+        let mut is_short = false;
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => return,
+                accepted = accept(&listeners, self.next) => accepted,
+            };
+            match accepted {
+                Ok(stream) => {
+                    if self.shared.open.load(Ordering::Relaxed) >= self.connections {
+                        turned_away.tell(stream);
+                    } else {
+                        self.hand_over(stream).await;
+                    }
+                    is_short = false;
+                }
+                Err(error) if is_of_one_client(&error) => {}
+                Err(error) => {
+                    if !std::mem::replace(&mut is_short, true) {
+                        tracing::warn!(%error, "clients cannot be let in: raise the limit of open files");
+                    }
+                    if spare.take().is_some() {
+                        listeners
+                            .iter()
+                            .filter_map(|one| one.get_ref().accept().ok())
+                            .for_each(|(stream, _)| turned_away::unheard(stream));
+                    }
+                    spare = self::spare();
+                    tokio::time::sleep(SHORTAGE).await;
+                }
+            }
+        }
+    }
+
+    /// Gives a connection to the next worker; to another one if that is behind; and waits if all are.
+    async fn hand_over(&mut self, mut stream: StdTcpStream) {
+        self.shared.open.fetch_add(1, Ordering::Relaxed);
+        let count = self.workers.len();
+        self.next = (self.next + 1) % count.max(1);
+        let workers = self.workers.iter().cycle().skip(self.next);
+        for worker in workers.clone().take(count) {
+            match worker.try_send(stream) {
+                Ok(()) => return,
+                Err(error) => stream = error.into_inner(),
+            }
+        }
+        for worker in workers.take(count) {
+            match worker.send(stream).await {
+                Ok(()) => return,
+                Err(error) => stream = error.0,
+            }
+        }
+        self.shared.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The next connection at any of the listeners. Another one is asked first each time, so that none has to wait for
+/// a crowd at another.
+async fn accept(listeners: &[AsyncFd<StdTcpListener>], first: usize) -> io::Result<StdTcpStream> {
+    let count = listeners.len();
+    poll_fn(|cx| {
+        for listener in listeners.iter().cycle().skip(first % count.max(1)).take(count) {
+            while let Poll::Ready(ready) = listener.poll_read_ready(cx) {
+                if let Ok(accepted) = ready?.try_io(|listener| listener.get_ref().accept()) {
+                    return Poll::Ready(accepted.map(|(stream, _)| stream));
+                }
+            }
+        }
+        Poll::Pending
+    })
+    .await
+    .and_then(|stream| stream.set_nonblocking(true).map(|()| stream))
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
+}
+
+/// Whether an error means that one client left before it was let in, and nothing else.
+fn is_of_one_client(error: &io::Error) -> bool {
+    let of_one = [Errno::CONNABORTED, Errno::CONNRESET, Errno::INTR, Errno::PROTO];
+    Errno::from_io_error(error).is_some_and(|errno| of_one.contains(&errno))
+}
