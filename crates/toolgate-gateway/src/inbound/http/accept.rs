@@ -117,16 +117,8 @@ fn split(value: &str, separator: u8) -> impl Iterator<Item = &str> {
             }
             false
         });
-        let part = match end.and_then(|end| text.split_at_checked(end)) {
-            Some((part, after)) => {
-                rest = after.get(1..);
-                part
-            }
-            None => {
-                rest = None;
-                text
-            }
-        };
+        let (part, after) = end.and_then(|end| text.split_at_checked(end)).unwrap_or((text, ""));
+        rest = after.get(1..);
         Some(part.trim_matches([' ', '\t']))
     })
 }

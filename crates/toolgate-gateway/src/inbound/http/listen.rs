@@ -4,9 +4,9 @@ use std::{
     fs::File,
     future::poll_fn,
     io,
-    net::{SocketAddr, TcpListener as StdTcpListener, TcpStream as StdTcpStream},
+    net::{SocketAddr, TcpStream as StdTcpStream},
     sync::{Arc, atomic::Ordering},
-    task::Poll,
+    task::{Context, Poll},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -16,8 +16,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 use tokio::{
-    io::unix::AsyncFd,
-    net::TcpSocket,
+    net::{TcpListener, TcpSocket, TcpStream},
     runtime::{Builder, Runtime},
     sync::{mpsc, oneshot},
     time::{Instant, timeout_at},
@@ -69,7 +68,7 @@ impl BindError {
 #[derive(Debug)]
 pub(crate) struct Bound {
     runtime: Runtime,
-    listeners: Vec<StdTcpListener>,
+    listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -113,23 +112,25 @@ impl Bound {
             workers.push(sender);
         }
         let stop = CancellationToken::new();
-        let listeners = {
-            let _within = self.runtime.enter();
-            self.listeners.into_iter().map(AsyncFd::new).collect::<io::Result<Vec<_>>>()?
+        let gate = Gate {
+            listeners: self.listeners,
+            workers,
+            next: 0,
+            connections,
+            shared: Arc::clone(&shared),
         };
-        let gate = Gate { listeners, workers, next: 0, connections, shared: Arc::clone(&shared) };
         let accept = gate.run(stop.clone());
         threads.push(Thread::start("http-accept".to_owned(), self.runtime, accept)?);
         Ok(Listening { stop, shared, threads })
     }
 }
 
-fn take(address: SocketAddr) -> io::Result<(StdTcpListener, SocketAddr)> {
+fn take(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     // An address that was given up a moment ago can be taken again.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    let listener = socket.listen(BACKLOG)?.into_std()?;
+    let listener = socket.listen(BACKLOG)?;
     let address = listener.local_addr()?;
     Ok((listener, address))
 }
@@ -212,7 +213,7 @@ impl Thread {
 
 /// Accepts connections.
 struct Gate {
-    listeners: Vec<AsyncFd<StdTcpListener>>,
+    listeners: Vec<TcpListener>,
     workers: Vec<mpsc::Sender<StdTcpStream>>,
     next: usize,
     connections: usize,
@@ -222,34 +223,32 @@ struct Gate {
 impl Gate {
     async fn run(mut self, stop: CancellationToken) {
         let mut turned_away = TurnedAway::default();
-        let listeners = std::mem::take(&mut self.listeners);
         // Kept so that a client can be told that there are no more.
         let mut spare = spare();
         let mut is_short = false;
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => return,
-                accepted = accept(&listeners, self.next) => accepted,
+                accepted = poll_fn(|cx| self.poll_accept(cx)) => accepted,
             };
             match accepted {
                 Ok(stream) => {
-                    if self.shared.open.load(Ordering::Relaxed) >= self.connections {
-                        turned_away.tell(stream);
-                    } else {
-                        self.hand_over(stream).await;
-                    }
                     is_short = false;
+                    if self.shared.open.load(Ordering::Relaxed) < self.connections {
+                        self.hand_over(stream).await;
+                    } else {
+                        turned_away.tell(stream);
+                    }
                 }
                 Err(error) if is_of_one_client(&error) => {}
                 Err(error) => {
                     if !std::mem::replace(&mut is_short, true) {
                         tracing::warn!(%error, "clients cannot be let in: raise the limit of open files");
                     }
-                    if spare.take().is_some() {
-                        listeners
-                            .iter()
-                            .filter_map(|one| one.get_ref().accept().ok())
-                            .for_each(|(stream, _)| turned_away::unheard(stream));
+                    drop(spare.take());
+                    let next = poll_fn(|cx| Poll::Ready(self.poll_accept(cx)));
+                    if let Poll::Ready(Ok(stream)) = next.await {
+                        turned_away::unheard(&stream);
                     }
                     spare = self::spare();
                     tokio::time::sleep(SHORTAGE).await;
@@ -258,8 +257,24 @@ impl Gate {
         }
     }
 
+    /// The next connection at any of the listeners. Another one is asked first each time, so that none has to wait
+    /// for a crowd at another.
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
+        let count = self.listeners.len();
+        for listener in self.listeners.iter().cycle().skip(self.next % count.max(1)).take(count) {
+            if let Poll::Ready(accepted) = listener.poll_accept(cx) {
+                return Poll::Ready(accepted.map(|(stream, _)| stream));
+            }
+        }
+        Poll::Pending
+    }
+
     /// Gives a connection to the next worker; to another one if that is behind; and waits if all are.
-    async fn hand_over(&mut self, mut stream: StdTcpStream) {
+    async fn hand_over(&mut self, stream: TcpStream) {
+        let mut stream = match stream.into_std() {
+            Ok(stream) => stream,
+            Err(error) => return tracing::debug!(%error, "a connection could not be taken"),
+        };
         self.shared.open.fetch_add(1, Ordering::Relaxed);
         let count = self.workers.len();
         self.next = (self.next + 1) % count.max(1);
@@ -278,24 +293,6 @@ impl Gate {
         }
         self.shared.open.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// The next connection at any of the listeners. Another one is asked first each time, so that none has to wait for
-/// a crowd at another.
-async fn accept(listeners: &[AsyncFd<StdTcpListener>], first: usize) -> io::Result<StdTcpStream> {
-    let count = listeners.len();
-    poll_fn(|cx| {
-        for listener in listeners.iter().cycle().skip(first % count.max(1)).take(count) {
-            while let Poll::Ready(ready) = listener.poll_read_ready(cx) {
-                if let Ok(accepted) = ready?.try_io(|listener| listener.get_ref().accept()) {
-                    return Poll::Ready(accepted.map(|(stream, _)| stream));
-                }
-            }
-        }
-        Poll::Pending
-    })
-    .await
-    .and_then(|stream| stream.set_nonblocking(true).map(|()| stream))
 }
 
 fn spare() -> Option<File> {

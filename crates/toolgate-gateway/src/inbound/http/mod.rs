@@ -33,6 +33,10 @@ use body::AnswerBody;
 /// What answers requests.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// Whether a request may go on, by its head alone: only then is its body read.
+    #[expect(
+        clippy::result_large_err,
+        reason = "one box for each refusal costs more than the room"
+    )]
     fn check(&self, head: &Parts) -> Result<(), Response<AnswerBody>>;
 
     /// The most bytes of a body.
@@ -77,8 +81,8 @@ impl Default for Settings {
             head: Duration::from_secs(15),
             idle: Duration::from_secs(75),
             body: Duration::from_secs(30),
-            whole_body: Duration::from_secs(5 * 60),
-            stalled: Duration::from_secs(2 * 60),
+            whole_body: Duration::from_mins(5),
+            stalled: Duration::from_mins(2),
             linger: Duration::from_secs(2),
             sweep: Duration::from_secs(1),
         }

@@ -1,6 +1,6 @@
 //! Clients that there is no room for: they are told so, and not left to wait.
 
-use std::{io::Write as _, net::TcpStream as StdTcpStream, time::Duration};
+use std::time::Duration;
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -28,27 +28,26 @@ pub(super) struct TurnedAway(JoinSet<()>);
 
 impl TurnedAway {
     /// Answers a client that there is no room for, and never waits.
-    pub(super) fn tell(&mut self, stream: StdTcpStream) {
+    pub(super) fn tell(&mut self, stream: TcpStream) {
         while self.0.try_join_next().is_some() {}
         if self.0.len() < MOST {
             self.0.spawn(async move {
                 let _late = timeout(PATIENCE, listen_and_tell(stream)).await;
             });
         } else {
-            unheard(stream);
+            unheard(&stream);
         }
     }
 }
 
 /// Answers without having heard the question: some clients do not expect that, but it keeps no handle open.
-pub(super) fn unheard(mut stream: StdTcpStream) {
-    let _gone = stream.write(ANSWER);
+pub(super) fn unheard(stream: &TcpStream) {
+    let _gone = stream.try_write(ANSWER);
 }
 
-async fn listen_and_tell(stream: StdTcpStream) -> std::io::Result<()> {
-    let mut stream = TcpStream::from_std(stream)?;
+async fn listen_and_tell(mut stream: TcpStream) -> std::io::Result<()> {
     let mut waste = [0; 4096];
-    stream.read(&mut waste).await?;
+    let _asked = stream.read(&mut waste).await?;
     stream.write_all(ANSWER).await?;
     stream.shutdown().await?;
     // What is left unread when a socket is closed resets it, and the answer may be lost.

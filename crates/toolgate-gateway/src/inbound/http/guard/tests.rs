@@ -111,7 +111,7 @@ fn other_hosts_and_tricks_do_not() {
         "[2001:db8::9]",
         "l\u{f6}calhost",
     ] {
-        assert_eq!(check("/mcp", &[(HOST, host)]), Err(Stranger::HostUnknown), "{host}")
+        assert_eq!(check("/mcp", &[(HOST, host)]), Err(Stranger::HostUnknown), "{host}");
     }
 }
 
