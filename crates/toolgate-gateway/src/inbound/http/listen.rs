@@ -246,10 +246,7 @@ impl Gate {
                         tracing::warn!(%error, "clients cannot be let in: raise the limit of open files");
                     }
                     drop(spare.take());
-                    let next = poll_fn(|cx| Poll::Ready(self.poll_accept(cx)));
-                    if let Poll::Ready(Ok(stream)) = next.await {
-                        turned_away::unheard(&stream);
-                    }
+                    self.turn_all_away().await;
                     spare = self::spare();
                     tokio::time::sleep(SHORTAGE).await;
                 }
@@ -267,6 +264,15 @@ impl Gate {
             }
         }
         Poll::Pending
+    }
+
+    /// With one handle, those who wait can be told one after the other that there is no room.
+    async fn turn_all_away(&self) {
+        for _ in 0..BACKLOG {
+            let next = poll_fn(|cx| Poll::Ready(self.poll_accept(cx)));
+            let Poll::Ready(Ok(stream)) = next.await else { return };
+            turned_away::unheard(&stream);
+        }
     }
 
     /// Gives a connection to the next worker; to another one if that is behind; and waits if all are.
