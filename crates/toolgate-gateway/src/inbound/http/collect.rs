@@ -1,0 +1,112 @@
+//! Reads a request's body, within its bounds.
+
+use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
+
+use bytes::BytesMut;
+use hyper::{
+    Response, StatusCode,
+    body::{Body as _, Bytes, Frame, Incoming},
+};
+use tokio::time::{Instant, timeout_at};
+
+use super::{Settings, body::AnswerBody, text};
+
+/// The most that is set aside because a client says that so much will come.
+const PROMISED: usize = 64 * 1024;
+
+/// Why a body was not read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotRead {
+    TooLarge,
+    TooSlow,
+    Broken,
+}
+
+impl NotRead {
+    pub(super) fn answer(self) -> Response<AnswerBody> {
+        match self {
+            Self::TooLarge => text(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the message is too large: raise `limits.message_bytes`, or send less\n",
+            ),
+            Self::TooSlow => {
+                text(StatusCode::REQUEST_TIMEOUT, "the message did not come in time\n")
+            }
+            Self::Broken => text(StatusCode::BAD_REQUEST, "the message did not come in whole\n"),
+        }
+    }
+}
+
+/// All of a body. Without a copy if it came at once.
+pub(super) async fn collect(
+    body: &mut Incoming,
+    limit: usize,
+    settings: &Settings,
+) -> Result<Bytes, NotRead> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    let promised = body.size_hint();
+    let fits = |length: u64| usize::try_from(length).is_ok_and(|length| length <= limit);
+    if !fits(promised.lower()) {
+        return Err(NotRead::TooLarge);
+    }
+    let first = match now(body).await {
+        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+        Poll::Ready(Some(Err(_))) => return Err(NotRead::Broken),
+        Poll::Ready(None) => return Ok(Bytes::new()),
+        Poll::Pending => Bytes::new(),
+    };
+    if promised.exact() == Some(first.len() as u64) {
+        return Ok(first);
+    }
+    rest(body, first, limit, settings.body, settings.whole_body).await
+}
+
+async fn rest(
+    body: &mut Incoming,
+    first: Bytes,
+    limit: usize,
+    pause: Duration,
+    whole: Duration,
+) -> Result<Bytes, NotRead> {
+    let last = Instant::now() + whole;
+    let promised = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut read = BytesMut::with_capacity(first.len() + promised.min(PROMISED));
+    let mut next = first;
+    loop {
+        if next.len() > limit.saturating_sub(read.len()) {
+            return Err(NotRead::TooLarge);
+        }
+        read.extend_from_slice(&next);
+        let until = last.min(Instant::now() + pause);
+        let frame = timeout_at(until, poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)));
+        next = match frame.await {
+            Err(_late) => return Err(NotRead::TooSlow),
+            Ok(None) => return Ok(read.freeze()),
+            Ok(Some(Err(_))) => return Err(NotRead::Broken),
+            // What comes after the body says nothing to us.
+            Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+        };
+    }
+}
+
+/// Whether a body that nobody wants is here whole, so that the connection can be used further.
+pub(super) async fn is_here(body: &mut Incoming) -> bool {
+    if body.is_end_stream() {
+        return true;
+    }
+    let promised = body.size_hint().exact();
+    match now(body).await {
+        Poll::Ready(Some(Ok(frame))) => {
+            frame.data_ref().is_some_and(|data| promised == Some(data.len() as u64))
+        }
+        Poll::Ready(None) => true,
+        _ => false,
+    }
+}
+
+/// What is there of a body without waiting.
+async fn now(body: &mut Incoming) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await
+}

@@ -1,0 +1,121 @@
+//! One connection: its requests, one after the other, until it ends.
+
+use std::{
+    convert::Infallible,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use hyper::{
+    Request, Response,
+    body::{Body, Bytes, Frame, Incoming, SizeHint},
+    header::{CONNECTION, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::{
+    Handler, Settings,
+    body::AnswerBody,
+    collect::{collect, is_here},
+    progress::{Progress, Socket},
+};
+
+/// The most bytes of a head. The number of headers is hyper's own bound, 100: another one would cost an allocation
+/// for each request.
+const HEAD: usize = 32 * 1024;
+/// How much is read at once.
+const BUFFER: usize = 128 * 1024;
+
+/// What the requests of one connection share. Each takes its own count of this, and so none touches the count of the
+/// handler, which all cores share.
+pub(super) struct Site<H> {
+    pub(super) handler: Arc<H>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) progress: Arc<Progress>,
+}
+
+/// Serves a connection until it ends.
+pub(super) async fn serve<H: Handler>(stream: TcpStream, site: Site<H>) {
+    let site = Arc::new(site);
+    let progress = Arc::clone(&site.progress);
+    let socket = TokioIo::new(Socket::new(stream, Arc::clone(&progress)));
+    let service = service_fn(move |request| {
+        site.progress.begun();
+        answer(Arc::clone(&site), request)
+    });
+    let mut server = http1::Builder::new();
+    // Heads are timed by the worker's sweeps.
+    server.header_read_timeout(None).max_header_size(HEAD).max_buf_size(BUFFER);
+    let mut connection = pin!(server.serve_connection(socket, service));
+    let mut is_stopped = false;
+    let ended = poll_fn(|cx| {
+        if !is_stopped && progress.is_stopped(cx) {
+            is_stopped = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(cx)
+    });
+    if let Err(error) = ended.await {
+        tracing::trace!(%error, "a connection ended");
+    }
+}
+
+async fn answer<H: Handler>(
+    site: Arc<Site<H>>,
+    request: Request<Incoming>,
+) -> Result<Response<Tracked>, Infallible> {
+    let (head, mut body) = request.into_parts();
+    let answer = match site.handler.check(&head) {
+        Ok(()) => match collect(&mut body, site.handler.body_limit(), &site.settings).await {
+            Ok(body) => site.handler.answer(head, body).await,
+            Err(not_read) => last(&site.progress, not_read.answer()),
+        },
+        Err(refusal) if is_here(&mut body).await => refusal,
+        Err(refusal) => last(&site.progress, refusal),
+    };
+    Ok(answer.map(|body| Tracked { body, progress: Arc::clone(&site.progress) }))
+}
+
+/// An answer after which the connection ends, because what follows on it is of a request that nobody reads.
+fn last(progress: &Progress, mut answer: Response<AnswerBody>) -> Response<AnswerBody> {
+    progress.leave_unread();
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
+/// A body whose end is noted.
+struct Tracked {
+    body: AnswerBody,
+    progress: Arc<Progress>,
+}
+
+impl Body for Tracked {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        self.progress.answered();
+    }
+}

@@ -1,0 +1,314 @@
+//! A stream of events to one client: a bounded queue between whoever has something to say and the connection.
+
+use std::{
+    collections::VecDeque,
+    fmt, mem,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use hyper::body::Bytes;
+use tokio::{
+    sync::{Notify, Semaphore, SemaphorePermit},
+    time::{Instant, Sleep},
+};
+use toolgate_wire::sse::KEEP_ALIVE;
+
+/// So many bytes wait for the client before senders have to; one message alone may be larger.
+const ROOM: usize = 1024 * 1024;
+/// What the smallest message takes of it: so the number of messages is bounded too.
+const LEAST: usize = 1024;
+/// How long a stream may be silent: proxies close what says nothing.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// The client of a stream is gone: it reads no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the client is gone")]
+pub(crate) struct Gone;
+
+/// Why a message was not taken at once; it is given back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NotSent {
+    /// There is no room now.
+    Full(Bytes),
+    /// The client is gone.
+    Gone(Bytes),
+}
+
+/// The end that is written to; dropped, the stream ends after what was sent.
+pub(crate) struct EventSender {
+    stream: Arc<Stream>,
+}
+
+/// The end that the connection reads.
+pub(crate) struct EventBody {
+    stream: Arc<Stream>,
+    silence: Duration,
+    /// When something was last said.
+    spoke: Instant,
+    /// Set when there was first nothing to say.
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+struct Stream {
+    queue: Mutex<Queue>,
+    /// In bytes.
+    room: Semaphore,
+    left: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    messages: VecDeque<Bytes>,
+    /// Whoever sent has nothing more to say.
+    ended: bool,
+    /// Nobody reads any more.
+    gone: bool,
+    reader: Option<Waker>,
+}
+
+/// A new stream. What is sent must be in the form of events already.
+pub(crate) fn stream() -> (EventSender, EventBody) {
+    stream_with(SILENCE)
+}
+
+/// A stream that may be silent for so long.
+pub(super) fn stream_with(silence: Duration) -> (EventSender, EventBody) {
+    let stream = Arc::new(Stream {
+        queue: Mutex::default(),
+        room: Semaphore::new(ROOM),
+        left: Notify::new(),
+    });
+    let sender = EventSender { stream: Arc::clone(&stream) };
+    (sender, EventBody { stream, silence, spoke: Instant::now(), alarm: None })
+}
+
+impl EventSender {
+    /// Sends bytes, and waits while there is no room. Senders that wait are served in order.
+    pub(crate) async fn send(&self, bytes: Bytes) -> Result<(), Gone> {
+        match self.stream.room.acquire_many(cost(&bytes)).await {
+            Ok(room) => self.stream.put(bytes, room).map_err(|_| Gone),
+            Err(_closed) => Err(Gone),
+        }
+    }
+
+    /// Sends bytes if there is room for them now.
+    pub(crate) fn try_send(&self, bytes: Bytes) -> Result<(), NotSent> {
+        match self.stream.room.try_acquire_many(cost(&bytes)) {
+            Ok(room) => self.stream.put(bytes, room).map_err(NotSent::Gone),
+            Err(_) if self.is_closed() => Err(NotSent::Gone(bytes)),
+            Err(_) => Err(NotSent::Full(bytes)),
+        }
+    }
+
+    /// Whether the client is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.stream.room.is_closed()
+    }
+
+    /// Waits until the client is gone.
+    pub(crate) async fn closed(&self) {
+        let left = self.stream.left.notified();
+        let mut left = std::pin::pin!(left);
+        // Waits from here on, so that nothing is missed between the question and the answer.
+        left.as_mut().enable();
+        if !self.is_closed() {
+            left.await;
+        }
+    }
+}
+
+impl Drop for EventSender {
+    fn drop(&mut self) {
+        let mut queue = self.stream.queue();
+        queue.ended = true;
+        let reader = queue.reader.take();
+        drop(queue);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+impl Stream {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, bytes: Bytes, room: SemaphorePermit<'_>) -> Result<(), Bytes> {
+        let mut queue = self.queue();
+        if queue.gone {
+            return Err(bytes);
+        }
+        // The reader gives it back.
+        room.forget();
+        queue.messages.push_back(bytes);
+        let reader = queue.reader.take();
+        drop(queue);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+        Ok(())
+    }
+}
+
+impl EventBody {
+    /// What to write next; `None` at the end.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut queue = self.stream.queue();
+        if let Some(bytes) = queue.messages.pop_front() {
+            drop(queue);
+            self.stream.room.add_permits(cost(&bytes) as usize);
+            self.spoke = Instant::now();
+            return Poll::Ready(Some(bytes));
+        }
+        if queue.ended {
+            return Poll::Ready(None);
+        }
+        if !queue.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
+            queue.reader = Some(cx.waker().clone());
+        }
+        drop(queue);
+        self.poll_silence(cx).map(|()| Some(Bytes::from_static(KEEP_ALIVE)))
+    }
+
+    /// Ready when nothing was said for too long.
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let due = self.spoke + self.silence;
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+        while alarm.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            if due <= now {
+                self.spoke = now;
+                alarm.as_mut().reset(now + self.silence);
+                return Poll::Ready(());
+            }
+            // Something was said since it was set: it is not set anew for each message.
+            alarm.as_mut().reset(due);
+        }
+        Poll::Pending
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        let queue = self.stream.queue();
+        queue.ended && queue.messages.is_empty()
+    }
+}
+
+impl Drop for EventBody {
+    fn drop(&mut self) {
+        let mut queue = self.stream.queue();
+        queue.gone = true;
+        let messages = mem::take(&mut queue.messages);
+        drop(queue);
+        drop(messages);
+        self.stream.room.close();
+        self.stream.left.notify_waiters();
+    }
+}
+
+/// How much of the room a message takes.
+fn cost(bytes: &Bytes) -> u32 {
+    u32::try_from(bytes.len().clamp(LEAST, ROOM)).unwrap_or(u32::MAX)
+}
+
+impl fmt::Debug for EventSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventSender").field("closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for EventBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventBody").field("over", &self.is_over()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    async fn next(body: &mut EventBody) -> Option<Bytes> {
+        poll_fn(|cx| body.poll_next(cx)).await
+    }
+
+    /// Whether a future is not ready when it is first asked.
+    async fn waits<T>(future: &mut (impl Future<Output = T> + Unpin)) -> bool {
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_pending())).await
+    }
+
+    #[tokio::test]
+    async fn what_was_sent_comes_before_the_end() {
+        let (sender, mut body) = stream();
+        sender.send(Bytes::from_static(b"a")).await.unwrap();
+        sender.try_send(Bytes::from_static(b"b")).unwrap();
+        drop(sender);
+        assert!(!body.is_over());
+        assert_eq!(next(&mut body).await.unwrap(), "a");
+        assert_eq!(next(&mut body).await.unwrap(), "b");
+        assert!(body.is_over());
+        assert_eq!(next(&mut body).await, None);
+    }
+
+    #[tokio::test]
+    async fn bytes_are_bounded_but_one_message_may_be_larger() {
+        let (sender, mut body) = stream();
+        let large = Bytes::from(vec![b'x'; 3 * ROOM]);
+        sender.send(large.clone()).await.unwrap();
+        let small = Bytes::from_static(b"s");
+        assert_eq!(sender.try_send(small.clone()), Err(NotSent::Full(small.clone())));
+        let mut waiting = Box::pin(sender.send(small.clone()));
+        assert!(waits(&mut waiting).await);
+        assert_eq!(next(&mut body).await.unwrap(), large);
+        waiting.await.unwrap();
+        // The other way round: what is large waits until nothing else is left.
+        let mut waiting = Box::pin(sender.send(large.clone()));
+        assert!(waits(&mut waiting).await);
+        assert_eq!(next(&mut body).await.unwrap(), small);
+        waiting.await.unwrap();
+        assert_eq!(next(&mut body).await.unwrap(), large);
+        assert_eq!(sender.stream.room.available_permits(), ROOM);
+    }
+
+    #[tokio::test]
+    async fn messages_are_bounded_in_number() {
+        let (sender, _body) = stream();
+        let taken = (0..10_000).take_while(|_| sender.try_send(Bytes::new()).is_ok()).count();
+        assert_eq!(taken, ROOM / LEAST);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_frees_whoever_waits() {
+        let (sender, body) = stream();
+        sender.send(Bytes::from(vec![b'x'; ROOM])).await.unwrap();
+        let mut waiting = Box::pin(sender.send(Bytes::from_static(b"y")));
+        assert!(waits(&mut waiting).await);
+        let mut closed = Box::pin(sender.closed());
+        assert!(waits(&mut closed).await);
+        drop(body);
+        assert_eq!(waiting.await, Err(Gone));
+        closed.await;
+        sender.closed().await;
+        let late = Bytes::from_static(b"late");
+        assert_eq!(sender.try_send(late.clone()), Err(NotSent::Gone(late)));
+        assert!(sender.stream.queue().messages.is_empty());
+    }
+
+    #[tokio::test]
+    async fn silence_is_filled_with_comments_and_what_is_said_puts_them_off() {
+        let (sender, mut body) = stream_with(Duration::from_millis(40));
+        let begun = Instant::now();
+        assert_eq!(next(&mut body).await.unwrap(), KEEP_ALIVE);
+        assert_eq!(next(&mut body).await.unwrap(), KEEP_ALIVE);
+        assert!(begun.elapsed() >= Duration::from_millis(80));
+        sender.try_send(Bytes::from_static(b"a")).unwrap();
+        let spoken = Instant::now();
+        assert_eq!(next(&mut body).await.unwrap(), "a");
+        assert_eq!(next(&mut body).await.unwrap(), KEEP_ALIVE);
+        assert!(spoken.elapsed() >= Duration::from_millis(40));
+    }
+}

@@ -1,0 +1,258 @@
+//! Under which names the gateway may be reached, and by which web pages.
+//!
+//! A page in a browser can reach a program on the same machine under a name of the page's own making. The name is then
+//! in `Host`, and the page in `Origin`: neither may be one that nobody here knows.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use hyper::{
+    HeaderMap, Response, StatusCode,
+    header::{HOST, HeaderName, ORIGIN},
+    http::request::Parts,
+};
+
+use super::{body::AnswerBody, text};
+
+/// What is known, read once.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    hosts: Vec<Known>,
+    origins: Vec<Box<str>>,
+}
+
+/// A setting that names nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GuardError {
+    #[error("`serve.hosts`: `{0}` is no host: write a name or an address, with or without a port")]
+    Host(String),
+    #[error("`serve.origins`: `{0}` is no origin: write it as `https://app.example`")]
+    Origin(String),
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stranger {
+    /// There is no `Host`, or more than one.
+    HostUnclear,
+    HostUnknown,
+    OriginUnknown,
+}
+
+impl Stranger {
+    pub(crate) fn answer(self) -> Response<AnswerBody> {
+        match self {
+            Self::HostUnclear => {
+                text(StatusCode::BAD_REQUEST, "a request has exactly one `Host` header\n")
+            }
+            Self::HostUnknown => text(
+                StatusCode::FORBIDDEN,
+                "the gateway is not known under this host: add it to `serve.hosts`\n",
+            ),
+            Self::OriginUnknown => text(
+                StatusCode::FORBIDDEN,
+                "pages of this origin may not use the gateway: add it to `serve.origins`\n",
+            ),
+        }
+    }
+}
+
+impl Guard {
+    /// The names of this machine are always known; `listen` and `hosts` are besides.
+    pub(crate) fn new(
+        listen: &[SocketAddr],
+        hosts: &[String],
+        origins: &[String],
+    ) -> Result<Self, GuardError> {
+        let listened = listen.iter().map(|address| Known {
+            name: KnownName::Address(address.ip().to_canonical()),
+            port: None,
+        });
+        let mut known: Vec<_> = listened.collect();
+        for host in hosts {
+            known.push(Known::parse(host).ok_or_else(|| GuardError::Host(host.clone()))?);
+        }
+        let origins = origins.iter().map(|origin| {
+            as_browsers_write(origin).ok_or_else(|| GuardError::Origin(origin.clone()))
+        });
+        Ok(Self { hosts: known, origins: origins.collect::<Result<_, _>>()? })
+    }
+
+    /// Whether a request comes under a known name, and from no unknown page.
+    pub(crate) fn check(&self, head: &Parts) -> Result<(), Stranger> {
+        let host = only(&head.headers, &HOST).map_err(|()| Stranger::HostUnclear)?;
+        let host = host.ok_or(Stranger::HostUnclear)?;
+        if !self.knows_host(host) {
+            return Err(Stranger::HostUnknown);
+        }
+        // A request to a proxy names its host in the first line too, and that one counts.
+        if head.uri.authority().is_some_and(|authority| !self.knows_host(authority.as_str())) {
+            return Err(Stranger::HostUnknown);
+        }
+        match only(&head.headers, &ORIGIN) {
+            Ok(None) => Ok(()),
+            Ok(Some(origin)) if self.knows_origin(origin) => Ok(()),
+            _ => Err(Stranger::OriginUnknown),
+        }
+    }
+
+    fn knows_host(&self, host: &str) -> bool {
+        let Some(authority) = Authority::parse(host) else { return false };
+        authority.name.is_loopback() || self.hosts.iter().any(|known| known.is(&authority))
+    }
+
+    fn knows_origin(&self, origin: &str) -> bool {
+        if self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) {
+            return true;
+        }
+        let Some((scheme, authority)) = origin.split_once("://") else { return false };
+        let is_web = ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
+        is_web && Authority::parse(authority).is_some_and(|page| page.name.is_loopback())
+    }
+}
+
+/// The value of a header that there may be once.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        // What is not ASCII is no name that anybody knows.
+        (Some(value), None) => Ok(Some(value.to_str().unwrap_or_default())),
+        _ => Err(()),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name<'a> {
+    Address(IpAddr),
+    /// Without the dot that may be at its end.
+    Domain(&'a str),
+}
+
+impl Name<'_> {
+    fn is_loopback(self) -> bool {
+        match self {
+            Self::Address(address) => address.is_loopback(),
+            Self::Domain(name) => name.eq_ignore_ascii_case("localhost"),
+        }
+    }
+}
+
+/// A name and a port, as a `Host` has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Authority<'a> {
+    name: Name<'a>,
+    port: Option<u16>,
+}
+
+impl<'a> Authority<'a> {
+    /// Reads what clients write, and nothing that could be read in two ways.
+    fn parse(text: &'a str) -> Option<Self> {
+        let (name, port) = if let Some(rest) = text.strip_prefix('[') {
+            let (address, port) = rest.split_once(']')?;
+            let address: Ipv6Addr = address.parse().ok()?;
+            (Name::Address(IpAddr::V6(address).to_canonical()), port)
+        } else {
+            let (name, port) = text.split_at_checked(text.find(':').unwrap_or(text.len()))?;
+            (domain_or_address(name)?, port)
+        };
+        let port = match port.strip_prefix(':') {
+            Some(port) => Some(number(port)?),
+            None if port.is_empty() => None,
+            None => return None,
+        };
+        Some(Self { name, port })
+    }
+}
+
+fn domain_or_address(name: &str) -> Option<Name<'_>> {
+    if let Ok(address) = name.parse::<Ipv4Addr>() {
+        return Some(Name::Address(address.into()));
+    }
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let are_labels = name.split('.').all(|part| !part.is_empty() && part.bytes().all(is_plain));
+    // `127.1` and `0x7f000001` are addresses to some and names to others.
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_number = last.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
+    (are_labels && !is_number).then_some(Name::Domain(name))
+}
+
+fn number(port: &str) -> Option<u16> {
+    let is_plain = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    port.parse().ok().filter(|port| is_plain && *port != 0)
+}
+
+#[derive(Debug)]
+enum KnownName {
+    Address(IpAddr),
+    Domain(Box<str>),
+}
+
+/// A host that is known besides the names of this machine.
+#[derive(Debug)]
+struct Known {
+    name: KnownName,
+    /// Any, if there is none.
+    port: Option<u16>,
+}
+
+impl Known {
+    fn parse(host: &str) -> Option<Self> {
+        // An address of six may come without brackets if it comes without a port.
+        let bare = host.parse::<Ipv6Addr>().ok().map(|address| Self {
+            name: KnownName::Address(IpAddr::V6(address).to_canonical()),
+            port: None,
+        });
+        bare.or_else(|| {
+            let Authority { name, port } = Authority::parse(host)?;
+            let name = match name {
+                Name::Address(address) => KnownName::Address(address),
+                Name::Domain(domain) => KnownName::Domain(domain.into()),
+            };
+            Some(Self { name, port })
+        })
+    }
+
+    fn is(&self, authority: &Authority<'_>) -> bool {
+        let is_name = match (&self.name, authority.name) {
+            (KnownName::Address(known), Name::Address(address)) => *known == address,
+            (KnownName::Domain(known), Name::Domain(domain)) => known.eq_ignore_ascii_case(domain),
+            _ => false,
+        };
+        // Clients leave out the usual ports.
+        let is_port =
+            |known: u16| authority.port.map_or(matches!(known, 80 | 443), |port| port == known);
+        is_name && self.port.is_none_or(is_port)
+    }
+}
+
+/// An origin as it comes in the header: no slash at its end, no port that goes without saying.
+fn as_browsers_write(origin: &str) -> Option<Box<str>> {
+    let origin = origin.strip_suffix('/').unwrap_or(origin);
+    let (scheme, authority) = origin.split_once("://")?;
+    let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    if scheme.is_empty() || !scheme.bytes().all(is_scheme) {
+        return None;
+    }
+    let usual = match scheme.to_ascii_lowercase().as_str() {
+        "http" => Some(80),
+        "https" => Some(443),
+        _ => None,
+    };
+    let Some(parsed) = Authority::parse(authority) else {
+        // The pages of extensions have hosts of their own kinds, but no paths either.
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"/*@?#".contains(&byte);
+        let is_own_kind = usual.is_none() && !authority.is_empty();
+        return (is_own_kind && authority.bytes().all(is_plain)).then(|| origin.into());
+    };
+    let shown = match (parsed.port, usual) {
+        (Some(port), Some(usual)) if port == usual => {
+            origin.rsplit_once(':').map_or(origin, |(shown, _)| shown)
+        }
+        _ => origin,
+    };
+    Some(shown.into())
+}
+
+#[cfg(test)]
+mod tests;

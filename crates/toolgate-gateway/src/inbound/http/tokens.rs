@@ -1,0 +1,146 @@
+//! The secrets that clients show, and whose they are.
+
+use std::fmt;
+
+use hyper::{HeaderMap, header::AUTHORIZATION};
+use sha2::{Digest as _, Sha256};
+use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
+
+/// The token of a request: of its one `Authorization` header, if that has the form of one.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    let token = token.trim_start_matches(' ');
+    let is_whole = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    (scheme.eq_ignore_ascii_case("bearer") && is_whole).then_some(token)
+}
+
+/// Tokens that cannot be told apart, or that nobody could send.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TokensError {
+    #[error("`serve.tokens.{0}` is empty: give it a secret, or leave it out")]
+    Empty(String),
+    #[error(
+        "`serve.tokens.{0}` has characters that a header cannot carry: use visible ASCII without spaces"
+    )]
+    NotSendable(String),
+    #[error("`serve.tokens.{0}` and `serve.tokens.{1}` are the same secret: give each its own")]
+    Same(String, String),
+}
+
+/// Whose secret a token is. Only digests are kept.
+pub(crate) struct Tokens(Vec<Entry>);
+
+struct Entry {
+    name: Box<str>,
+    digest: [u8; 32],
+}
+
+impl Tokens {
+    pub(crate) fn new<'a>(
+        tokens: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, TokensError> {
+        let mut entries: Vec<Entry> = Vec::new();
+        for (name, secret) in tokens {
+            if secret.is_empty() {
+                return Err(TokensError::Empty(name.to_owned()));
+            }
+            if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(TokensError::NotSendable(name.to_owned()));
+            }
+            let digest = digest(secret);
+            if let Some(other) = entries.iter().find(|entry| entry.digest == digest) {
+                return Err(TokensError::Same(other.name.to_string(), name.to_owned()));
+            }
+            entries.push(Entry { name: name.into(), digest });
+        }
+        Ok(Self(entries))
+    }
+
+    /// Whether nobody needs one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whose token it is. All are compared, always, so that the time it takes tells nothing.
+    pub(crate) fn owner(&self, token: &str) -> Option<&str> {
+        let shown = digest(token);
+        let mut found = u64::MAX;
+        for (number, entry) in (0..).zip(&self.0) {
+            found.conditional_assign(&number, entry.digest.ct_eq(&shown));
+        }
+        self.0.get(usize::try_from(found).ok()?).map(|entry| &*entry.name)
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|entry| &entry.name)).finish()
+    }
+}
+
+fn digest(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn one_header_of_one_form_carries_a_token() {
+        for (values, token) in [
+            (&["Bearer abc"] as &[&str], Some("abc")),
+            (&["bearer  a.b-c_d~e+f/g=="], Some("a.b-c_d~e+f/g==")),
+            (&["BEARER !$x"], Some("!$x")),
+            (&[], None),
+            (&["Bearer abc", "Bearer abc"], None),
+            (&["Bearer"], None),
+            (&["Bearer "], None),
+            (&["Bearer a b"], None),
+            (&["Bearer a\tb"], None),
+            (&["Bearer\tab"], None),
+            (&["Bearer \u{e4}"], None),
+            (&["Basic abc"], None),
+            (&["abc"], None),
+            (&["Bearerx abc"], None),
+        ] {
+            let header = |value: &&str| HeaderValue::from_bytes(value.as_bytes()).unwrap();
+            let headers = values.iter().map(|value| (AUTHORIZATION, header(value))).collect();
+            assert_eq!(bearer(&headers), token, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_its_owners_and_no_others() {
+        let tokens = Tokens::new([("ci", "one"), ("laptop", "two"), ("bot", "three")]).unwrap();
+        assert!(!tokens.is_empty());
+        for (token, owner) in [("one", Some("ci")), ("two", Some("laptop")), ("three", Some("bot"))]
+        {
+            assert_eq!(tokens.owner(token), owner);
+        }
+        for other in ["", "One", "one ", "onetwo", "thre"] {
+            assert_eq!(tokens.owner(other), None, "{other}");
+        }
+        assert_eq!(Tokens::new([]).unwrap().owner("x"), None);
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let tokens = Tokens::new([("ci", "one")]).unwrap();
+        assert_eq!(format!("{tokens:?}"), r#"{"ci"}"#);
+    }
+
+    #[test]
+    fn tokens_that_cannot_work_are_refused() {
+        let refused = |tokens: &[(&'static str, &'static str)]| {
+            Tokens::new(tokens.iter().copied()).unwrap_err().to_string()
+        };
+        assert!(refused(&[("ci", "")]).contains("`serve.tokens.ci` is empty"));
+        assert!(refused(&[("ci", "a b")]).contains("visible ASCII"));
+        assert!(refused(&[("a", "x"), ("b", "x")]).contains("`serve.tokens.b`"));
+    }
+}

@@ -1,0 +1,141 @@
+//! A worker: one thread with a runtime of its own, and the connections that were given to it.
+
+use std::{
+    collections::HashMap,
+    net::TcpStream as StdTcpStream,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio::{
+    net::TcpStream,
+    sync::mpsc,
+    task::{AbortHandle, Id, JoinError, JoinSet},
+    time::{Instant, Interval, MissedTickBehavior, interval, timeout_at},
+};
+
+use super::{
+    Handler, Settings,
+    connection::{self, Site},
+    progress::{Patience, Progress, Sweeps},
+};
+
+/// What the thread that accepts and the workers have in common.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Connections that were let in and have not ended.
+    pub(super) open: AtomicUsize,
+    /// Until when requests may go on; set when the door is shut.
+    pub(super) deadline: OnceLock<Instant>,
+}
+
+/// A worker's connections.
+pub(super) struct Worker<H> {
+    handler: Arc<H>,
+    settings: Arc<Settings>,
+    shared: Arc<Shared>,
+    patience: Patience,
+    sweeps: Sweeps,
+    tasks: JoinSet<()>,
+    known: HashMap<Id, (Arc<Progress>, AbortHandle)>,
+}
+
+impl<H: Handler> Worker<H> {
+    pub(super) fn new(handler: Arc<H>, settings: Arc<Settings>, shared: Arc<Shared>) -> Self {
+        let patience = Patience::new(&settings);
+        Self {
+            handler,
+            settings,
+            shared,
+            patience,
+            sweeps: Sweeps::default(),
+            tasks: JoinSet::new(),
+            known: HashMap::new(),
+        }
+    }
+
+    /// Serves what comes in until the other end is closed, then what is under way until the deadline.
+    pub(super) async fn run(mut self, mut incoming: mpsc::Receiver<StdTcpStream>) {
+        let mut clock = interval(self.settings.sweep);
+        clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                stream = incoming.recv() => match stream {
+                    Some(stream) => self.take(stream),
+                    None => break,
+                },
+                () = self.round(&mut clock), if !self.tasks.is_empty() => {}
+            }
+        }
+        for (progress, _) in self.known.values() {
+            progress.stop();
+        }
+        let deadline = self.shared.deadline.get().copied().unwrap_or_else(Instant::now);
+        let rest = async {
+            while !self.tasks.is_empty() {
+                self.round(&mut clock).await;
+            }
+        };
+        if timeout_at(deadline, rest).await.is_err() {
+            tracing::debug!(connections = self.tasks.len(), "dropped: their time is over");
+        }
+        self.shared.open.fetch_sub(self.known.len(), Ordering::Relaxed);
+    }
+
+    /// Waits for a connection to end, or for the next sweep.
+    async fn round(&mut self, clock: &mut Interval) {
+        tokio::select! {
+            ended = self.tasks.join_next_with_id() => {
+                if let Some(ended) = ended {
+                    self.forget(ended);
+                }
+            }
+            _ = clock.tick() => {
+                self.sweeps.fetch_add(1, Ordering::Relaxed);
+                for (progress, task) in self.known.values() {
+                    if progress.is_overdue(&self.patience) {
+                        task.abort();
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, stream: StdTcpStream) {
+        let stream = match stream.set_nodelay(true).and_then(|()| TcpStream::from_std(stream)) {
+            Ok(stream) => stream,
+            Err(error) => {
+                // It was closed again, most likely.
+                tracing::debug!(%error, "a connection could not be taken");
+                self.shared.open.fetch_sub(1, Ordering::Relaxed);
+                return;
+            }
+        };
+        let progress = Arc::new(Progress::new(Arc::clone(&self.sweeps)));
+        let site = Site {
+            handler: Arc::clone(&self.handler),
+            settings: Arc::clone(&self.settings),
+            progress: Arc::clone(&progress),
+        };
+        let task = self.tasks.spawn(connection::serve(stream, site));
+        self.known.insert(task.id(), (progress, task));
+    }
+
+    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(error) => {
+                if error.is_panic() {
+                    tracing::error!(%error, "a request was not answered");
+                }
+                error.id()
+            }
+        };
+        if self.known.remove(&id).is_some() {
+            self.shared.open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
