@@ -1,13 +1,15 @@
 //! The gateway: doors for clients (inbound), servers behind them (outbound), and what runs between.
 //!
-//! Today there is one door, `toolgate wrap`: one client over stdio in front of one child process. It
-//! is put together in [`wrap`]; the chain that every call passes is the library's
-//! [`stack`](toolgate::stack).
+//! [`serve`] is the gateway: many clients, many servers, every era of the protocol. [`wrap`] is one client over stdio
+//! in front of one child process. The chain that every call passes is the library's [`stack`](toolgate::stack).
 
+mod catalog;
 pub mod config;
 mod inbound;
 mod outbound;
 mod outbox;
+pub mod serve;
+mod sessions;
 mod telemetry;
 pub mod wrap;
 

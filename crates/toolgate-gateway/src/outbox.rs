@@ -93,6 +93,26 @@ impl Outbox {
         self.wake.notify_one();
     }
 
+    /// The next message, for a way that takes them one by one; `None` once the outbox is closed and empty.
+    pub(crate) async fn next(&self) -> Option<Bytes> {
+        loop {
+            let closed = {
+                let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(line) = queue.lines.pop_front() {
+                    let number = queue.queued - queue.lines.len() as u64;
+                    self.written.store(number, Ordering::Release);
+                    self.room.add_permits(1);
+                    return Some(line);
+                }
+                queue.closed
+            };
+            if closed {
+                return None;
+            }
+            self.wake.notified().await;
+        }
+    }
+
     /// Writes messages until the outbox is closed and empty, or the pipe breaks.
     pub(crate) async fn drain(&self, mut pipe: impl AsyncWrite + Unpin) -> io::Result<()> {
         let mut batch = VecDeque::new();

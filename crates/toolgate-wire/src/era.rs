@@ -14,6 +14,13 @@ pub const META_CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// `_meta` key of a request: what the client can do.
 pub const META_CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
+/// `_meta` key of a request: from which level on the server may tell of what it does.
+pub const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// `_meta` key of a result: name and version of the server.
+pub const META_SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// `_meta` key of a notification: the request that subscribed to it.
+pub const META_SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
 /// Whether a version is 2026-07-28 or later. What is not a date is not modern.
 #[must_use]
 pub fn is_modern(version: &str) -> bool {

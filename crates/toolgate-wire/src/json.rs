@@ -141,6 +141,12 @@ impl Json {
         self.0
     }
 
+    /// A copy that keeps nothing else in memory: a value may be a small part of a large message.
+    #[must_use]
+    pub fn owned(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+
     /// Length of the text in bytes.
     #[must_use]
     pub fn len(&self) -> usize {

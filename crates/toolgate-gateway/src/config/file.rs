@@ -26,7 +26,8 @@ use toolgate::{
 
 use toolgate_tmux::TmuxConfig;
 
-use super::{Text, servers::ServerConfig};
+use super::{ServeConfig, Text, servers::ServerConfig};
+use crate::catalog::{PageSize, Prefix};
 use crate::{outbound::trail::TrailConfig, telemetry::TelemetryConfig};
 
 /// A table that also holds the settings of the layers, and can hand them out.
@@ -107,6 +108,8 @@ with_layers! {
         policies: BTreeMap<String, PolicyConfig>,
         /// The server of `toolgate tmux`.
         tmux: Option<TmuxConfig>,
+        /// Where `toolgate serve` listens, whom it answers, and how much it takes on.
+        serve: Option<ServeConfig>,
     }
 }
 
@@ -115,6 +118,10 @@ with_layers! {
     struct Namespace {
         /// The servers of the namespace, by their names in `[servers]`; all if not set.
         servers: Option<Vec<String>>,
+        /// When the names of tools and prompts get their server's name before them.
+        prefix: Prefix,
+        /// How many entries a list has on one page.
+        page_size: PageSize,
         /// `default`, or the names of the layers, outermost first.
         chain: ChainOrder,
         /// The highest tier that is allowed; all tools pass when it is not set.

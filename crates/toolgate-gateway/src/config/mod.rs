@@ -5,6 +5,7 @@ mod file;
 mod nearest;
 mod presets;
 mod reference;
+pub mod serve;
 mod servers;
 mod text;
 
@@ -16,7 +17,8 @@ use std::{
 use file::{File, Namespace};
 pub use presets::presets;
 pub use reference::reference;
-pub use servers::ServerConfig;
+pub use serve::ServeConfig;
+pub use servers::{HttpTransport, ServerConfig, Sharing, Start};
 pub use text::Text;
 use toolgate::{
     Selector, Tier,
@@ -25,6 +27,7 @@ use toolgate::{
 };
 use toolgate_tmux::TmuxConfig;
 
+use crate::serve::namespace::Style;
 pub use crate::{
     outbound::trail::TrailConfig,
     telemetry::{Listen, TelemetryConfig},
@@ -92,6 +95,9 @@ impl Config {
                 return Some(format!("server `{name}`: a name has no `/` and is not empty"));
             }
         }
+        if let Some(fault) = self.file.serve.as_ref().and_then(ServeConfig::fault) {
+            return Some(fault);
+        }
         for (name, namespace) in &self.file.namespaces {
             let unknown = namespace.servers.iter().flatten();
             let unknown = unknown.filter(|server| !self.file.servers.contains_key(*server));
@@ -131,6 +137,24 @@ impl Config {
             tmux.anchor(folder);
         }
         Some(tmux)
+    }
+
+    /// `[serve]`, if the file has it.
+    #[must_use]
+    pub fn serve(&self) -> ServeConfig {
+        self.file.serve.clone().unwrap_or_default()
+    }
+
+    /// The servers of a namespace, in their order.
+    pub fn servers_of(&self, namespace: &str) -> Result<Vec<String>, ConfigError> {
+        let all = || self.file.servers.keys().cloned().collect();
+        Ok(self.namespace(namespace)?.servers.unwrap_or_else(all))
+    }
+
+    /// When names in a namespace have a prefix, and how many entries a page has.
+    pub(crate) fn style(&self, namespace: &str) -> Result<Style, ConfigError> {
+        let namespace = self.namespace(namespace)?;
+        Ok(Style { prefix: namespace.prefix, page_size: namespace.page_size.0 })
     }
 
     /// The tier that the file itself allows in a namespace.

@@ -1,14 +1,18 @@
 //! `[servers.NAME]`: what may be started or reached. No API can add to it.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use serde::Deserialize;
+use toolgate::settings::Switch;
 
 use super::Text;
-use crate::outbound::child::{Environment, ServerCommand};
+use crate::outbound::{
+    child::{Environment, ServerCommand},
+    handshake::Protocol,
+};
 
 /// One server: a command to start, or an address to reach.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerConfig {
     /// The program to start.
@@ -25,6 +29,78 @@ pub struct ServerConfig {
     pub url: Option<Text>,
     /// Headers sent to that address.
     pub headers: BTreeMap<String, Text>,
+    /// When `toolgate serve` starts or reaches it: at once, or when it is first needed.
+    pub start: Start,
+    /// Whether all clients share it, or each session has one of its own.
+    pub sharing: Sharing,
+    /// A command that nobody used for so long is stopped until it is needed again, as `10m`.
+    pub idle_stop: Switch<Duration>,
+    /// How long it may take to say hello.
+    #[serde(deserialize_with = "toolgate::duration::deserialize")]
+    #[schemars(with = "String")]
+    pub start_timeout: Duration,
+    /// Which versions of the protocol are spoken to it: `auto` finds out.
+    pub protocol: Protocol,
+    /// How an address is spoken to: `auto` finds out.
+    pub transport: HttpTransport,
+    /// What stands before its tools and prompts where names have a prefix; its name if not set.
+    pub prefix: Option<String>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            command: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            only_env: None,
+            cwd: None,
+            url: None,
+            headers: BTreeMap::new(),
+            start: Start::default(),
+            sharing: Sharing::default(),
+            idle_stop: Switch::Off,
+            start_timeout: Duration::from_mins(1),
+            protocol: Protocol::default(),
+            transport: HttpTransport::default(),
+            prefix: None,
+        }
+    }
+}
+
+/// `start = "at-once" | "on-demand"`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// With the gateway, and again whenever it ends.
+    #[default]
+    AtOnce,
+    /// When a client needs it. What it listed last time is listed before.
+    OnDemand,
+}
+
+/// `sharing = "shared" | "session"`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Sharing {
+    /// One for all clients.
+    #[default]
+    Shared,
+    /// One for each session: for servers that keep state of their client, or ask it things in the middle of calls.
+    Session,
+}
+
+/// `transport = "auto" | "http" | "sse"`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HttpTransport {
+    /// Streamable HTTP, else the transport before it.
+    #[default]
+    Auto,
+    /// Streamable HTTP.
+    Http,
+    /// HTTP with server-sent events, of 2024-11-05.
+    Sse,
 }
 
 impl ServerConfig {
@@ -71,6 +147,8 @@ struct ClientEntry {
     cwd: Option<PathBuf>,
     url: Option<Text>,
     headers: BTreeMap<String, Text>,
+    #[serde(rename = "type", alias = "transport")]
+    kind: Option<String>,
     disabled: bool,
 }
 
@@ -89,10 +167,14 @@ pub(super) fn from_client_file(text: &str) -> serde_json::Result<BTreeMap<String
         command: entry.command,
         args: entry.args,
         env: entry.env,
-        only_env: None,
         cwd: entry.cwd,
         url: entry.url,
         headers: entry.headers,
+        transport: match entry.kind.as_deref() {
+            Some("sse") => HttpTransport::Sse,
+            _ => HttpTransport::Auto,
+        },
+        ..ServerConfig::default()
     };
     Ok(enabled.map(|(name, entry)| (name, server(entry))).collect())
 }

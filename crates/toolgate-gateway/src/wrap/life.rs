@@ -13,12 +13,13 @@ use super::{
     Options, SettingsSource, client,
     hub::{Hub, Link},
     reload::{ConfigWatch, reload},
-    restart::{self, Backoff},
+    restart,
     server,
 };
 use crate::{
     inbound::stdio,
     outbound::{
+        backoff::Backoff,
         child::{self, Ending, Server, ServerCommand},
         noise,
     },

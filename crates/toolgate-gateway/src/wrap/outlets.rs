@@ -47,6 +47,11 @@ impl Outlets {
         Ok((Self { memory, exporters }, parts))
     }
 
+    /// What remembers tools, if there is a store.
+    pub(crate) fn acquaintances(&self) -> Option<super::memory::Acquaintances> {
+        self.memory.acquaintances()
+    }
+
     /// Learns which tools there are, for a namespace that keeps new ones away.
     pub async fn meet(&self, namespace: &str, stack: &Stack, listed: Vec<ToolId>) {
         if let Some(acquaintances) = self.memory.acquaintances() {

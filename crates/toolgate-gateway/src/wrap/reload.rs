@@ -16,14 +16,14 @@ use super::{SettingsSource, hub::Hub, memory};
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Watches a config file. Holds the watcher; dropped, it watches no more.
-pub(super) struct ConfigWatch {
+pub(crate) struct ConfigWatch {
     changed: Arc<Notify>,
     _watcher: Option<RecommendedWatcher>,
 }
 
 impl ConfigWatch {
     /// Watches the folder of the file, because a file is often replaced and not written.
-    pub(super) fn new(path: Option<&Path>) -> Self {
+    pub(crate) fn new(path: Option<&Path>) -> Self {
         let changed = Arc::new(Notify::new());
         let watcher = path.and_then(|path| match watch(path, Arc::clone(&changed)) {
             Ok(watcher) => Some(watcher),
@@ -37,7 +37,7 @@ impl ConfigWatch {
     }
 
     /// Waits until the file has changed and is left alone. Cancel safe.
-    pub(super) async fn changed(&self) {
+    pub(crate) async fn changed(&self) {
         self.changed.notified().await;
         // Given up while the file settles, the change is still to be read.
         let unread = Unread(&self.changed);

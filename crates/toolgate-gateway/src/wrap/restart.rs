@@ -1,9 +1,6 @@
 //! Starting a server again, and bringing it to where the client believes it to be.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use toolgate::Failure;
@@ -14,41 +11,6 @@ use super::{
     upstream::exchange_through,
 };
 use crate::outbox::Outbox;
-
-/// The first wait; each further one is twice as long.
-const FIRST: Duration = Duration::from_millis(100);
-/// The longest wait.
-const LONGEST: Duration = Duration::from_secs(30);
-/// A server that ran this long starts from the first wait again.
-const HEALTHY: Duration = Duration::from_mins(1);
-
-/// How long to wait before the next start.
-#[derive(Debug)]
-pub(super) struct Backoff {
-    next: Duration,
-    started: Instant,
-}
-
-impl Backoff {
-    pub(super) fn new() -> Self {
-        Self { next: FIRST, started: Instant::now() }
-    }
-
-    /// The server is started now.
-    pub(super) fn started(&mut self) {
-        self.started = Instant::now();
-    }
-
-    /// The server ended: how long to wait.
-    pub(super) fn wait(&mut self) -> Duration {
-        if self.started.elapsed() > HEALTHY {
-            self.next = FIRST;
-        }
-        let wait = self.next;
-        self.next = (self.next * 2).min(LONGEST);
-        wait
-    }
-}
 
 /// Says `initialize` to a new server on behalf of the client, which has done so already, and opens the
 /// way to it.

@@ -40,6 +40,19 @@ impl Look {
         }
     }
 
+    /// The same of standard error.
+    pub(in crate::commands) fn of_stderr() -> Self {
+        let stderr = std::io::stderr();
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let size = rustix::termios::tcgetwinsize(&stderr).ok();
+        let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+        Self {
+            colours: stderr.is_terminal() && !is_set("NO_COLOR"),
+            width: columns,
+            zone: TimeZone::system(),
+        }
+    }
+
     pub(in crate::commands) fn paint<'t>(&self, paint: Paint, text: &'t str) -> Cow<'t, str> {
         let code = match paint {
             Paint::Plain => return Cow::Borrowed(text),

@@ -1,0 +1,147 @@
+//! `toolgate serve [CONFIG]`
+
+mod screen;
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+use toolgate_gateway::{
+    config::{Config, serve::address},
+    serve::{Namespaced, Options, Serve},
+};
+
+use crate::overlay::{Overlay, state_folder};
+
+/// Serve many MCP servers as one, over HTTP, to clients of every protocol version
+///
+/// Reads the servers from a toolgate.toml, or from the mcp.json of an existing client, and offers them at one address:
+/// streamable HTTP at /mcp and /mcp/NAMESPACE, the older transport at /sse. Every call passes the chain of its namespace,
+/// as with `toolgate wrap`. Without CONFIG it takes toolgate.toml, .mcp.json or mcp.json of this folder.
+///
+/// It listens on this machine only, unless the config names tokens for those who may use it.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+#[command(mut_arg("server", |server| server.hide(true)))]
+#[command(mut_arg("namespace", |namespace| namespace.hide(true)))]
+pub(crate) struct ServeCommand {
+    /// A toolgate.toml, or the mcp.json of an existing client
+    #[arg(value_name = "CONFIG", conflicts_with = "config")]
+    file: Option<PathBuf>,
+
+    /// The address to listen on; can be repeated [default: 127.0.0.1:8642]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    listen: Vec<std::net::SocketAddr>,
+
+    #[command(flatten, next_help_heading = "The chain of every namespace")]
+    overlay: Overlay,
+}
+
+const HELP: &str = "\
+Examples:
+  toolgate serve mcp.json                     what your client has now, governed, at http://127.0.0.1:8642/mcp
+  toolgate serve --safety readonly mcp.json   only tools that change nothing
+  toolgate serve --listen 127.0.0.1:9000      another address; :0 picks a free port
+
+In the config of a client:
+  { \"mcpServers\": { \"toolgate\": { \"type\": \"http\", \"url\": \"http://127.0.0.1:8642/mcp\" } } }
+Clients that speak stdio only:  toolgate stdio --to http://127.0.0.1:8642/mcp";
+
+/// Where a config is looked for.
+const USUAL: [&str; 3] = ["toolgate.toml", ".mcp.json", "mcp.json"];
+
+impl ServeCommand {
+    pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
+        if self.overlay.server.is_some() {
+            bail!("`--server` names a server to wrap; `toolgate serve` serves all of the config");
+        }
+        if self.overlay.config.is_none() {
+            let usual = || USUAL.iter().map(PathBuf::from).find(|path| path.exists());
+            self.overlay.config = self.file.take().or_else(usual);
+        }
+        let options = options(&self.overlay, &self.listen, None)?;
+        let runtime = super::runtime()?;
+        let code = runtime.block_on(serve(options));
+        runtime.shutdown_background();
+        code
+    }
+}
+
+/// What to serve, by the config and the command line.
+pub(crate) fn options(
+    overlay: &Overlay,
+    listen: &[std::net::SocketAddr],
+    only: Option<&str>,
+) -> anyhow::Result<Options> {
+    let config = overlay.read()?;
+    let mut serve = config.serve();
+    if !listen.is_empty() {
+        serve.listen = listen.to_vec();
+    }
+    let settings = {
+        let overlay = overlay.clone();
+        Arc::new(move |namespace: &str| said(&overlay, namespace).map_err(|error| format!("{error:#}")))
+    };
+    Ok(Options {
+        store: overlay.store(&config),
+        watch: overlay.watch(),
+        manifests: Some(state_folder().context("no place to remember what servers offer")?.join("manifests")),
+        only: only.map(str::to_owned),
+        settings,
+        serve,
+        config,
+    })
+}
+
+fn said(overlay: &Overlay, namespace: &str) -> anyhow::Result<Namespaced> {
+    let mut overlay = overlay.clone();
+    namespace.clone_into(&mut overlay.namespace);
+    let config = overlay.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+    Ok(Namespaced {
+        settings: overlay.settings()?,
+        trail: config.trail(namespace)?,
+        telemetry: overlay.telemetry(&config)?,
+    })
+}
+
+async fn serve(options: Options) -> anyhow::Result<ExitCode> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let settles_first = options.settles_first()?;
+    let serve = Serve::new(options).await?;
+    if settles_first && let Err(error) = serve.settle().await {
+        serve.end(None).await;
+        return Err(error.into());
+    }
+    let entrance = match serve.bind() {
+        Ok(entrance) => entrance,
+        Err(error) => {
+            serve.end(None).await;
+            return Err(error.into());
+        }
+    };
+    let addresses = entrance.addresses().to_vec();
+    let doorkeeper = entrance.open(&serve)?;
+    screen::listening(&addresses, &serve);
+    let changes = serve.changes();
+    let mut welcome = Box::pin(screen::welcome(&addresses, &serve));
+    let mut is_welcomed = false;
+    loop {
+        tokio::select! {
+            () = &mut welcome, if !is_welcomed => is_welcomed = true,
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => {
+                serve.reopen();
+                serve.reload();
+            }
+            () = changes.next() => serve.reload(),
+        }
+    }
+    drop(welcome);
+    tracing::info!("ending: requests under way are finished first");
+    serve.end(Some(doorkeeper)).await;
+    Ok(ExitCode::SUCCESS)
+}

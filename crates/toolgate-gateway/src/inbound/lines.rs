@@ -1,0 +1,241 @@
+//! A client whose messages come and go on one way: over stdio, or over the transport of 2024-11-05.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use toolgate::{Principal, Session, Transport};
+use toolgate_wire::{Id, Json, Message, Shape, era, split_batch};
+
+use crate::{
+    outbox::Outbox,
+    serve::{Gateway, dispatch::{Incoming, dispatch}, hello, namespace::Namespace, said::Said},
+    sessions::{
+        caller::{self, Caller, Speaks},
+        legacy::LegacySession,
+        side::Side,
+    },
+};
+
+/// After the client has closed its end, calls in flight may take this long.
+const LAST_CALLS: Duration = Duration::from_secs(10);
+
+/// One such client.
+#[derive(Debug)]
+pub(crate) struct LineClient {
+    gateway: Arc<Gateway>,
+    namespace: Arc<Namespace>,
+    principal: Principal,
+    transport: Transport,
+    out: Arc<Outbox>,
+    id: Arc<str>,
+    session: Mutex<Option<Arc<LegacySession>>>,
+    /// Requests of 2026-07-28, which belong to no session.
+    in_flight: Mutex<HashMap<Id, CancellationToken>>,
+    tasks: TaskTracker,
+}
+
+impl LineClient {
+    pub(crate) fn new(
+        gateway: Arc<Gateway>,
+        namespace: Arc<Namespace>,
+        principal: Principal,
+        transport: Transport,
+        out: Arc<Outbox>,
+        id: Arc<str>,
+    ) -> Self {
+        Self {
+            gateway,
+            namespace,
+            principal,
+            transport,
+            out,
+            id,
+            session: Mutex::default(),
+            in_flight: Mutex::default(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    pub(crate) fn is_of(&self, namespace: &str, principal: &Principal) -> bool {
+        *self.namespace.name == *namespace && self.principal == *principal
+    }
+
+    fn session(&self) -> Option<Arc<LegacySession>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes a line of the client.
+    pub(crate) async fn take(self: &Arc<Self>, line: Bytes) {
+        match split_batch(&line, &self.gateway.limits) {
+            None => self.take_one(line).await,
+            Some(Ok(messages)) => {
+                for message in messages {
+                    self.take_one(message).await;
+                }
+            }
+            Some(Err(error)) => self.refuse(None, -32700, &error.to_string()).await,
+        }
+    }
+
+    async fn take_one(self: &Arc<Self>, line: Bytes) {
+        let message = match Message::parse(line, &self.gateway.limits) {
+            Ok(message) => message,
+            Err(refused) => {
+                let is_request = refused.shape_hint.is_none_or(|shape| shape == Shape::Request);
+                if refused.id.is_some() || is_request {
+                    self.refuse(refused.id.as_ref(), -32600, &refused.error.to_string()).await;
+                }
+                return;
+            }
+        };
+        match (message.shape(), message.method()) {
+            (Shape::Request, "initialize") if !says_version(&message) => self.initialize(message),
+            (Shape::Request, _) => self.request(message).await,
+            (Shape::Notification, "notifications/cancelled") => self.cancel(&message),
+            _ => {
+                if let Some(session) = self.session() {
+                    self.gateway.hear(&session, &self.namespace, &message);
+                }
+            }
+        }
+    }
+
+    fn initialize(self: &Arc<Self>, message: Message) {
+        let client = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let Some(id) = message.id() else { return };
+            let session = Session {
+                id: Arc::clone(&client.id),
+                namespace: Arc::clone(&client.namespace.name),
+                principal: client.principal.clone(),
+            };
+            let (result, session) = hello::initialize(&client.namespace, &message, session).await;
+            let session = Arc::new(session);
+            client.namespace.listen(&session.outlet);
+            client.gateway.sessions.enter(&session).ok();
+            *client.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&session));
+            client.say(Said::result(id, result)).await;
+            client.follow(session);
+        });
+    }
+
+    /// Tells the client what belongs to no request.
+    fn follow(self: &Arc<Self>, session: Arc<LegacySession>) {
+        let client = Arc::clone(self);
+        tokio::spawn(async move {
+            let _busy = session.busy();
+            loop {
+                let lines = tokio::select! {
+                    lines = session.outlet.next() => lines,
+                    () = session.over.cancelled() => return,
+                };
+                let Some(lines) = lines else { return };
+                for line in lines {
+                    client.out.push(line).await;
+                }
+            }
+        });
+    }
+
+    async fn request(self: &Arc<Self>, message: Message) {
+        let Some(id) = message.id().cloned() else { return };
+        let speaks = match self.speaks(&message) {
+            Ok(speaks) => speaks,
+            Err(why) => return self.refuse(Some(&id), -32602, &why).await,
+        };
+        let (token, begun) = match &speaks {
+            Speaks::Legacy(session) => match session.begin(&id) {
+                Ok(begun) => (begun.token.clone(), Some(begun)),
+                Err(_) => {
+                    tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
+                    return;
+                }
+            },
+            Speaks::Modern(_) => {
+                let token = CancellationToken::new();
+                let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+                in_flight.insert(id.clone(), token.clone());
+                (token, None)
+            }
+        };
+        let session = match &speaks {
+            Speaks::Legacy(session) => Arc::clone(&session.session),
+            Speaks::Modern(_) => self.namespace.session_of(&self.principal),
+        };
+        let incoming = Incoming {
+            namespace: Arc::clone(&self.namespace),
+            caller: Caller { session, transport: self.transport, speaks },
+            message,
+            side: Side::Pipe(Arc::clone(&self.out)),
+            cancel: token,
+            headers: None,
+        };
+        let client = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let said = dispatch(&client.gateway, &incoming).await;
+            drop(begun);
+            client.in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            client.say(said).await;
+        });
+    }
+
+    fn speaks(&self, message: &Message) -> Result<Speaks, String> {
+        if !says_version(message) {
+            if let Some(session) = self.session() {
+                return Ok(Speaks::Legacy(session));
+            }
+            return Err("say `initialize` first, or say in `_meta` which version you speak".to_owned());
+        }
+        let meta = message.member("_meta");
+        let said = caller::Said::of(meta.as_ref());
+        said.map(Speaks::Modern).map_err(|missing| format!("`_meta` must have `{missing}`"))
+    }
+
+    fn cancel(&self, message: &Message) {
+        let Some(id) = message.member("requestId").and_then(Id::from_json) else { return };
+        if let Some(session) = self.session() {
+            session.cancel(&id);
+        }
+        if let Some(token) = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
+            token.cancel();
+        }
+    }
+
+    async fn say(&self, said: Said) {
+        if let Some(line) = said.into_line() {
+            self.out.push(line).await;
+        }
+    }
+
+    pub(crate) async fn refuse(&self, id: Option<&Id>, code: i64, why: &str) {
+        self.say(Said::refused(id, code, why)).await;
+    }
+
+    /// The client is done: what is in flight may end, then its session does.
+    pub(crate) async fn finish(&self) {
+        self.tasks.close();
+        let _ = tokio::time::timeout(LAST_CALLS, self.tasks.wait()).await;
+        self.end().await;
+    }
+
+    /// The client is gone: everything of it is given up.
+    pub(crate) async fn end(&self) {
+        if let Some(session) = self.session() {
+            self.gateway.end_session(&session);
+        }
+        let tokens = std::mem::take(&mut *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner));
+        tokens.values().for_each(CancellationToken::cancel);
+        self.out.close();
+    }
+}
+
+/// Whether a message says which version it speaks, as from 2026-07-28 on.
+fn says_version(message: &Message) -> bool {
+    let version = message.member("_meta").and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
+    version.as_ref().and_then(Json::text).is_some()
+}

@@ -1,0 +1,219 @@
+//! How a request is answered over HTTP: with JSON if the answer comes first, else with a stream that ends with it.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hyper::{
+    Response, StatusCode,
+    header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue},
+};
+use tokio::sync::mpsc;
+use toolgate::Boxed;
+use toolgate_wire::sse;
+
+use crate::{
+    inbound::http::{accept::Accepts, body::AnswerBody, events::{EventSender, stream}},
+    serve::{
+        Gateway,
+        dispatch::{Incoming, dispatch},
+        said::{Said, Text},
+    },
+    sessions::{
+        legacy::LegacySession,
+        replay,
+        side::{ROOM, Side},
+    },
+};
+
+/// A call that takes longer than this gets a stream that can be taken up again, if the client knows how.
+const SOON: Duration = Duration::from_millis(250);
+/// … or one that is kept open by a word now and then.
+const LATER: Duration = Duration::from_secs(15);
+/// The version from which on clients understand that a stream begins with an event that says nothing.
+const KNOWS_PRIMING: &str = "2025-11-25";
+
+/// Has a request answered.
+pub(super) async fn answer(
+    gateway: Arc<Gateway>,
+    mut incoming: Incoming,
+    accepts: Accepts,
+    session: Option<Arc<LegacySession>>,
+) -> Response<AnswerBody> {
+    let begun = match session.as_ref().map(|session| session.begin(incoming.id())).transpose() {
+        Ok(begun) => begun,
+        Err(_) => {
+            let why = "the id is in use by a request that is not answered yet";
+            return json(StatusCode::BAD_REQUEST, Said::refused(Some(incoming.id()), -32600, why));
+        }
+    };
+    if let Some(begun) = &begun {
+        incoming.cancel = begun.token.clone();
+    }
+    let mut heard = None;
+    if accepts.events {
+        let (sender, receiver) = mpsc::channel(ROOM);
+        incoming.side = Side::Stream(sender);
+        heard = Some(receiver);
+    }
+    let is_modern = incoming.caller.is_modern();
+    let work: Boxed<'static, Said> = Box::pin(async move {
+        let said = dispatch(&gateway, &incoming).await;
+        drop(begun);
+        said
+    });
+    // A client of old that loses its connection has not given its request up.
+    let mut work = Work { future: Some(work), goes_on: session.is_some() };
+    let Some(mut heard) = heard else { return finished(work.await, is_modern) };
+    let can_resume = session.as_ref().is_some_and(|session| &*session.version >= KNOWS_PRIMING);
+    let patience = if can_resume { SOON } else { LATER };
+    let first = tokio::select! {
+        biased;
+        said = &mut work => First::Answer(said),
+        Some(line) = heard.recv() => First::Line(line),
+        () = tokio::time::sleep(patience) => First::Nothing,
+    };
+    let line = match first {
+        First::Answer(said) => match heard.try_recv() {
+            Err(_) if accepts.json => return finished(said, is_modern),
+            line => {
+                work.future = Some(Box::pin(std::future::ready(said)));
+                line.ok()
+            }
+        },
+        First::Line(line) => Some(line),
+        First::Nothing => None,
+    };
+    let (events, body) = stream();
+    let pump = Pump {
+        events,
+        heard,
+        replay: session.map(|session| session.replay.stream()),
+        primes: can_resume,
+        is_gone: false,
+    };
+    tokio::spawn(pump.run(work, line));
+    event_stream(body)
+}
+
+enum First {
+    Answer(Said),
+    Line(Bytes),
+    Nothing,
+}
+
+/// The work on a request. Dropped before it is done, it goes on by itself, or is given up.
+struct Work {
+    future: Option<Boxed<'static, Said>>,
+    goes_on: bool,
+}
+
+impl Future for Work {
+    type Output = Said;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Said> {
+        let Some(future) = &mut self.future else { return Poll::Ready(Said::nothing()) };
+        let polled = future.as_mut().poll(cx);
+        if polled.is_ready() {
+            self.future = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let (true, Some(future)) = (self.goes_on, self.future.take())
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(future);
+        }
+    }
+}
+
+/// Writes what is heard of a request to its stream, and its answer at the end.
+struct Pump {
+    events: EventSender,
+    heard: mpsc::Receiver<Bytes>,
+    /// Where it is remembered, for clients that can take it up again.
+    replay: Option<Arc<replay::Stream>>,
+    primes: bool,
+    is_gone: bool,
+}
+
+impl Pump {
+    async fn run(mut self, mut work: Work, first: Option<Bytes>) {
+        if let Some(replay) = self.replay.as_ref().filter(|_| self.primes) {
+            let priming = format!("id: {}\nretry: 1000\ndata: \n\n", replay.first_id());
+            self.is_gone = self.events.send(priming.into()).await.is_err();
+        }
+        if let Some(line) = first {
+            self.send(&line).await;
+        }
+        let said = loop {
+            tokio::select! {
+                biased;
+                Some(line) = self.heard.recv() => self.send(&line).await,
+                said = &mut work => break said,
+                () = self.events.closed(), if !self.is_gone => {
+                    self.is_gone = true;
+                    if self.replay.is_none() {
+                        // From 2026-07-28 on that gives the request up: the work is dropped.
+                        return;
+                    }
+                }
+            }
+        };
+        while let Ok(line) = self.heard.try_recv() {
+            self.send(&line).await;
+        }
+        if let Some(line) = said.into_line() {
+            self.send(&line).await;
+        }
+        if let Some(replay) = &self.replay {
+            replay.done();
+        }
+    }
+
+    async fn send(&mut self, line: &Bytes) {
+        let id = self.replay.as_ref().map(|replay| replay.add(line));
+        if !self.is_gone {
+            self.is_gone = self.events.send(sse::event(line, id.as_deref())).await.is_err();
+        }
+    }
+}
+
+/// An answer as JSON, with the status that it has from 2026-07-28 on.
+fn finished(said: Said, is_modern: bool) -> Response<AnswerBody> {
+    let status = match said.code {
+        Some(-32601) if is_modern => StatusCode::NOT_FOUND,
+        Some(-32700 | -32600 | -32022..=-32020) if is_modern => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
+    json(status, said)
+}
+
+/// An answer as JSON.
+pub(super) fn json(status: StatusCode, said: Said) -> Response<AnswerBody> {
+    match said.text {
+        Text::Whole(line) => super::bytes(status, AnswerBody::Whole(line)),
+        Text::Parts(parts) => super::bytes(status, AnswerBody::Parts(parts)),
+        Text::Nothing => super::empty(StatusCode::ACCEPTED),
+    }
+}
+
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// A stream of events.
+pub(super) fn event_stream(body: crate::inbound::http::events::EventBody) -> Response<AnswerBody> {
+    let mut answer = Response::new(AnswerBody::Stream(body));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(BUFFERING, HeaderValue::from_static("no"));
+    answer
+}

@@ -1,0 +1,142 @@
+//! Messages of the time before 2026-07-28: in a session, which `initialize` opens.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::{Response, StatusCode, header::HeaderValue};
+use tokio_util::sync::CancellationToken;
+use toolgate::{Session, Transport};
+use toolgate_wire::{Id, Message, Shape, era};
+
+use super::{SESSION, VERSION, Visit, answer, bytes, empty, only};
+use crate::{
+    inbound::http::{accept::Accepts, body::AnswerBody},
+    serve::{dispatch::{Incoming, dispatch}, hello, said::Said},
+    sessions::{
+        caller::{Caller, Speaks},
+        legacy::LegacySession,
+        side::Side,
+        table::random_id,
+    },
+};
+
+impl Visit<'_> {
+    pub(super) async fn legacy(self, message: Message, accepts: Accepts) -> Response<AnswerBody> {
+        if message.shape() == Shape::Request && message.method() == "initialize" {
+            return self.initialize(&message).await;
+        }
+        let session = match self.session() {
+            Ok(session) => session,
+            Err((status, why)) => {
+                return answer::json(status, Said::refused(message.id(), -32600, why));
+            }
+        };
+        match message.shape() {
+            Shape::Request => {
+                let incoming = self.incoming(&session, message);
+                answer::answer(Arc::clone(&self.door.gateway), incoming, accepts, Some(session)).await
+            }
+            _ => {
+                self.door.gateway.hear(&session, &self.namespace, &message);
+                empty(StatusCode::ACCEPTED)
+            }
+        }
+    }
+
+    fn incoming(&self, session: &Arc<LegacySession>, message: Message) -> Incoming {
+        Incoming {
+            namespace: Arc::clone(&self.namespace),
+            caller: Caller {
+                session: Arc::clone(&session.session),
+                transport: Transport::Http,
+                speaks: Speaks::Legacy(Arc::clone(session)),
+            },
+            message,
+            side: Side::Outlet(Arc::clone(&session.outlet)),
+            cancel: CancellationToken::new(),
+            headers: None,
+        }
+    }
+
+    async fn initialize(self, message: &Message) -> Response<AnswerBody> {
+        let Some(id) = message.id() else { return empty(StatusCode::BAD_REQUEST) };
+        let failed = |why: String| {
+            answer::json(StatusCode::SERVICE_UNAVAILABLE, Said::refused(Some(id), -32603, why))
+        };
+        let session = match random_id() {
+            Ok(session) => session,
+            Err(why) => return failed(why),
+        };
+        let session = Session {
+            id: session,
+            namespace: Arc::clone(&self.namespace.name),
+            principal: self.principal.clone(),
+        };
+        let (result, session) = hello::initialize(&self.namespace, message, session).await;
+        let session = Arc::new(session);
+        if self.door.gateway.sessions.enter(&session).is_err() {
+            return failed("there are as many sessions as there may be: end one, or raise `serve.sessions`".to_owned());
+        }
+        self.namespace.listen(&session.outlet);
+        let mut response = answer::json(StatusCode::OK, Said::result(id, result));
+        if let Ok(value) = HeaderValue::from_str(&session.session.id) {
+            response.headers_mut().insert(SESSION, value);
+        }
+        response
+    }
+
+    /// The session that a message says that it belongs to.
+    pub(super) fn session(&self) -> Result<Arc<LegacySession>, (StatusCode, &'static str)> {
+        const MISSING: &str = "the header `Mcp-Session-Id` is missing: say `initialize` first";
+        const GONE: &str = "there is no such session: say `initialize` again";
+        let headers = &self.head.headers;
+        let version = only(headers, &VERSION).map_err(|()| {
+            (StatusCode::BAD_REQUEST, "`MCP-Protocol-Version` stands there twice")
+        })?;
+        let is_known = |version: &[u8]| {
+            std::str::from_utf8(version).is_ok_and(|version| era::VERSIONS.contains(&version))
+        };
+        if version.is_some_and(|version| !is_known(version)) {
+            return Err((StatusCode::BAD_REQUEST, "`MCP-Protocol-Version` is none that toolgate speaks"));
+        }
+        let id = only(headers, &SESSION).map_err(|()| (StatusCode::BAD_REQUEST, MISSING))?;
+        let id = id.ok_or((StatusCode::BAD_REQUEST, MISSING))?;
+        let id = std::str::from_utf8(id).unwrap_or_default();
+        let found = self.door.gateway.sessions.find(id, &self.namespace.name, &self.principal);
+        let found = found.ok_or((StatusCode::NOT_FOUND, GONE))?;
+        found.use_now();
+        Ok(found)
+    }
+
+    /// Several messages at once, as 2025-03-26 has it: answered with an array.
+    pub(super) async fn batch(self, messages: Vec<Bytes>) -> Response<AnswerBody> {
+        let session = match self.session() {
+            Ok(session) => session,
+            Err((status, why)) => return answer::json(status, Said::refused(None, -32600, why)),
+        };
+        let gateway = &self.door.gateway;
+        let mut answers: Vec<Bytes> = Vec::new();
+        for line in messages {
+            match Message::parse(line, &gateway.limits) {
+                Ok(message) if message.shape() == Shape::Request => {
+                    let mut incoming = self.incoming(&session, message);
+                    let Ok(begun) = begin(&session, incoming.id()) else { continue };
+                    incoming.cancel = begun.token.clone();
+                    answers.extend(dispatch(gateway, &incoming).await.into_line());
+                }
+                Ok(message) => gateway.hear(&session, &self.namespace, &message),
+                Err(refused) => answers.extend(super::unread(&refused).into_line()),
+            }
+        }
+        if answers.is_empty() {
+            return empty(StatusCode::ACCEPTED);
+        }
+        let texts: Vec<&[u8]> = answers.iter().map(|line| line.trim_ascii()).collect();
+        let array = [b"[".as_slice(), &texts.join(&b','), b"]"].concat();
+        bytes(StatusCode::OK, AnswerBody::Whole(array.into()))
+    }
+}
+
+fn begin(session: &Arc<LegacySession>, id: &Id) -> Result<crate::sessions::legacy::Begun, ()> {
+    session.begin(id).map_err(|_| tracing::warn!(%id, "a request uses the id of one in flight; it is dropped"))
+}

@@ -1,0 +1,271 @@
+//! The door for MCP over HTTP: who asks, for which namespace, and in which era.
+
+mod answer;
+mod legacy;
+mod modern;
+mod older;
+mod streams;
+
+use std::sync::Arc;
+
+use hyper::{
+    HeaderMap, Method, Response, StatusCode,
+    body::Bytes,
+    header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE},
+    http::request::Parts,
+};
+use toolgate::Principal;
+use toolgate_wire::{Json, Message, Refused, WireErrorKind, era, headers, split_batch};
+
+use self::older::OlderClients;
+use super::http::{
+    Handler,
+    accept::{Accepts, is_json},
+    body::AnswerBody,
+    guard::Guard,
+    text,
+    tokens::{Tokens, bearer},
+};
+use crate::serve::{Gateway, namespace::Namespace, said::Said};
+
+const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
+const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
+
+/// The namespace of addresses that name none.
+const DEFAULT: &str = crate::wrap::NAMESPACE;
+
+/// The door.
+#[derive(Debug)]
+pub(crate) struct Door {
+    gateway: Arc<Gateway>,
+    guard: Guard,
+    tokens: Tokens,
+    older: OlderClients,
+}
+
+/// What an address means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place<'a> {
+    /// Streamable HTTP, for a namespace.
+    Mcp(&'a str),
+    /// The transport of 2024-11-05: its stream.
+    Sse(&'a str),
+    /// … and where its messages go.
+    Messages(&'a str),
+    Health,
+    Nowhere,
+}
+
+impl<'a> Place<'a> {
+    fn of(path: &'a str) -> Self {
+        let namespace = |rest: &'a str| match rest.strip_prefix('/') {
+            None if rest.is_empty() => Some(DEFAULT),
+            Some("") => Some(DEFAULT),
+            Some(name) if !name.contains('/') => Some(name),
+            _ => None,
+        };
+        let found = |start: &str| path.strip_prefix(start).and_then(namespace);
+        if let Some(name) = found("/mcp") {
+            return Self::Mcp(name);
+        }
+        if let Some(name) = found("/sse") {
+            return Self::Sse(name);
+        }
+        if let Some(name) = found("/messages") {
+            return Self::Messages(name);
+        }
+        if path == "/health" { Self::Health } else { Self::Nowhere }
+    }
+
+    fn methods(self) -> &'static [Method] {
+        match self {
+            Self::Mcp(_) => &[Method::POST, Method::GET, Method::DELETE],
+            Self::Sse(_) | Self::Health => &[Method::GET],
+            Self::Messages(_) => &[Method::POST],
+            Self::Nowhere => &[],
+        }
+    }
+}
+
+impl Door {
+    pub(crate) fn new(gateway: Arc<Gateway>, guard: Guard, tokens: Tokens) -> Self {
+        Self { gateway, guard, tokens, older: OlderClients::default() }
+    }
+
+    /// Who asks; `None` if that has to be said and is not.
+    fn principal(&self, headers: &HeaderMap) -> Option<Principal> {
+        if self.tokens.is_empty() {
+            return Some(Principal::Anonymous);
+        }
+        let name = bearer(headers).and_then(|token| self.tokens.owner(token))?;
+        Some(Principal::Key(name.into()))
+    }
+
+    fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
+        self.gateway.namespace(name)
+    }
+}
+
+impl Handler for Door {
+    fn check(&self, head: &Parts) -> Result<(), Response<AnswerBody>> {
+        self.guard.check(head).map_err(super::http::guard::Stranger::answer)?;
+        let place = Place::of(head.uri.path());
+        let methods = place.methods();
+        if methods.is_empty() {
+            return Err(text(StatusCode::NOT_FOUND, "nothing is here: MCP is at /mcp and /mcp/NAMESPACE\n"));
+        }
+        if !methods.contains(&head.method) {
+            return Err(not_allowed(methods));
+        }
+        if place != Place::Health && self.principal(&head.headers).is_none() {
+            let mut answer = text(StatusCode::UNAUTHORIZED, "send a token of `[serve.tokens]`, as `Authorization: Bearer …`\n");
+            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return Err(answer);
+        }
+        if let Place::Mcp(name) | Place::Sse(name) | Place::Messages(name) = place
+            && self.namespace(name).is_none()
+        {
+            return Err(text(StatusCode::NOT_FOUND, "there is no such namespace\n"));
+        }
+        if head.method == Method::POST && !is_json(&head.headers) {
+            return Err(text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "messages are application/json\n"));
+        }
+        Ok(())
+    }
+
+    fn body_limit(&self) -> usize {
+        self.gateway.limits.max_bytes
+    }
+
+    async fn answer(self: &Arc<Self>, head: Parts, body: Bytes) -> Response<AnswerBody> {
+        let place = Place::of(head.uri.path());
+        let (Some(principal), Place::Mcp(name) | Place::Sse(name) | Place::Messages(name)) =
+            (self.principal(&head.headers), place)
+        else {
+            return text(StatusCode::OK, "ok\n");
+        };
+        let Some(namespace) = self.namespace(name) else {
+            return text(StatusCode::NOT_FOUND, "there is no such namespace\n");
+        };
+        let visit = Visit { door: self, principal, namespace, head: &head };
+        match (place, &head.method) {
+            (Place::Sse(_), _) => visit.older_stream(),
+            (Place::Messages(_), _) => visit.older_message(body).await,
+            (_, &Method::GET) => visit.stream(),
+            (_, &Method::DELETE) => visit.leave(),
+            _ => visit.post(body).await,
+        }
+    }
+}
+
+fn not_allowed(methods: &[Method]) -> Response<AnswerBody> {
+    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method\n");
+    let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
+    if let Ok(names) = HeaderValue::from_str(&names.join(", ")) {
+        answer.headers_mut().insert(ALLOW, names);
+    }
+    answer
+}
+
+/// One HTTP request.
+struct Visit<'a> {
+    door: &'a Arc<Door>,
+    principal: Principal,
+    namespace: Arc<Namespace>,
+    head: &'a Parts,
+}
+
+impl Visit<'_> {
+    async fn post(self, body: Bytes) -> Response<AnswerBody> {
+        let accepts = Accepts::of(&self.head.headers);
+        if !accepts.json && !accepts.events {
+            return text(StatusCode::NOT_ACCEPTABLE, "answers are application/json or text/event-stream\n");
+        }
+        let limits = &self.door.gateway.limits;
+        let message = match split_batch(&body, limits) {
+            None => Message::parse(body, limits),
+            Some(Ok(messages)) => return self.batch(messages).await,
+            Some(Err(error)) => {
+                return answer::json(StatusCode::BAD_REQUEST, Said::refused(None, -32700, error.to_string()));
+            }
+        };
+        match message {
+            Ok(message) if self.is_modern(&message) => self.modern(message, accepts).await,
+            Ok(message) => self.legacy(message, accepts).await,
+            Err(refused) => answer::json(StatusCode::BAD_REQUEST, unread(&refused)),
+        }
+    }
+
+    /// Whether a message stands for itself, as from 2026-07-28 on: it says so, or its headers name no version of old.
+    fn is_modern(&self, message: &Message) -> bool {
+        let meta = message.member("_meta");
+        if meta.is_some_and(|meta| meta.get(era::META_PROTOCOL_VERSION).is_some()) {
+            return true;
+        }
+        let version = self.head.headers.get(&VERSION).map(HeaderValue::as_bytes);
+        let is_old = |version: &[u8]| {
+            let text = std::str::from_utf8(version).unwrap_or_default().trim();
+            era::VERSIONS.contains(&text) && !era::is_modern(text)
+        };
+        version.is_some_and(|version| !is_old(version)) && !self.head.headers.contains_key(&SESSION)
+    }
+}
+
+/// A message that cannot be read.
+fn unread(refused: &Refused) -> Said {
+    let code = match refused.error.kind() {
+        WireErrorKind::Syntax | WireErrorKind::Utf8 | WireErrorKind::Empty => -32700,
+        _ => -32600,
+    };
+    Said::refused(refused.id.as_ref(), code, refused.error.to_string())
+}
+
+/// The one value of a header; an error if there are several.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, ()> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (value, None) => Ok(value.map(|value| value.as_bytes().trim_ascii())),
+        _ => Err(()),
+    }
+}
+
+/// An empty answer.
+fn empty(status: StatusCode) -> Response<AnswerBody> {
+    let mut answer = Response::new(AnswerBody::Empty);
+    *answer.status_mut() = status;
+    answer
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Bytes of JSON.
+fn bytes(status: StatusCode, body: AnswerBody) -> Response<AnswerBody> {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, JSON);
+    answer
+}
+
+/// A value of `_meta`, as text.
+fn said_version(message: &Message) -> Option<String> {
+    let version = message.member("_meta")?.get(era::META_PROTOCOL_VERSION)?;
+    version.text().map(std::borrow::Cow::into_owned).or_else(|| Some(Json::as_str(&version).to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_mean_namespaces() {
+        assert_eq!(Place::of("/mcp"), Place::Mcp("default"));
+        assert_eq!(Place::of("/mcp/"), Place::Mcp("default"));
+        assert_eq!(Place::of("/mcp/dev"), Place::Mcp("dev"));
+        assert_eq!(Place::of("/sse"), Place::Sse("default"));
+        assert_eq!(Place::of("/messages/dev"), Place::Messages("dev"));
+        assert_eq!(Place::of("/health"), Place::Health);
+        for odd in ["/", "/mcpx", "/mcp/a/b", "/other", "/health/", "//mcp"] {
+            assert_eq!(Place::of(odd), Place::Nowhere, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Requests of 2026-07-28 and later: each stands for itself, and its headers say what it says.
+
+use std::sync::Arc;
+
+use hyper::{Response, StatusCode, header::HeaderName};
+use tokio_util::sync::CancellationToken;
+use toolgate::{RpcError, Transport};
+use toolgate_wire::{Json, Message, Shape, headers};
+
+use super::{VERSION, Visit, answer, empty, only, said_version};
+use crate::{
+    inbound::http::{accept::Accepts, body::AnswerBody},
+    outbound::connection::MODERN,
+    serve::{dispatch::Incoming, said::Said},
+    sessions::{caller::{self, Caller, Speaks}, side::Side},
+};
+
+const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
+const NAME: HeaderName = HeaderName::from_static(headers::NAME);
+
+/// Headers and body say different things.
+const MISMATCH: i64 = -32020;
+/// The version is none that we speak.
+const UNSUPPORTED: i64 = -32022;
+
+impl Visit<'_> {
+    pub(super) async fn modern(self, message: Message, accepts: Accepts) -> Response<AnswerBody> {
+        match message.shape() {
+            Shape::Request => {}
+            // Whoever gives a request up closes its stream.
+            Shape::Notification => return empty(StatusCode::ACCEPTED),
+            Shape::Response | Shape::Error => {
+                let said = Said::refused(None, -32600, "nobody asked: from 2026-07-28 on answers come with the next call");
+                return answer::json(StatusCode::BAD_REQUEST, said);
+            }
+        }
+        let said = match self.checked(&message) {
+            Ok(said) => said,
+            Err(refused) => return answer::json(StatusCode::BAD_REQUEST, refused),
+        };
+        let caller = Caller {
+            session: self.namespace.session_of(&self.principal),
+            transport: Transport::Http,
+            speaks: Speaks::Modern(said),
+        };
+        let incoming = Incoming {
+            namespace: self.namespace,
+            caller,
+            message,
+            side: Side::Nobody,
+            cancel: CancellationToken::new(),
+            headers: Some(self.head.headers.clone()),
+        };
+        answer::answer(Arc::clone(&self.door.gateway), incoming, accepts, None).await
+    }
+
+    /// What the request says of its sender, if it and its headers agree.
+    fn checked(&self, message: &Message) -> Result<caller::Said, Said> {
+        let id = message.id();
+        let mismatch = |why: String| Said::refused(id, MISMATCH, why);
+        let said = caller::Said::of(message.member("_meta").as_ref());
+        let headers = &self.head.headers;
+        let version = only(headers, &VERSION)
+            .map_err(|()| mismatch("`MCP-Protocol-Version` stands there twice".to_owned()))?;
+        if let (Some(version), Some(said)) = (version, said_version(message))
+            && version != said.as_bytes()
+        {
+            return Err(mismatch("`MCP-Protocol-Version` is not the version that `_meta` says".to_owned()));
+        }
+        let said = said.map_err(|missing| {
+            Said::refused(id, -32602, format!("`_meta` must have `{missing}`"))
+        })?;
+        if version.is_none() {
+            return Err(mismatch("the header `MCP-Protocol-Version` is missing".to_owned()));
+        }
+        if *said.version != *MODERN {
+            let requested = Json::string(&said.version);
+            let mut data = toolgate_wire::Object::new();
+            data.set("supported", crate::serve::hello::supported());
+            data.set("requested", requested);
+            return Err(Said::error(id, &RpcError {
+                code: UNSUPPORTED,
+                message: "Unsupported protocol version".to_owned(),
+                data: Some(data.finish()),
+            }));
+        }
+        self.mirrored(message).map_err(mismatch)?;
+        Ok(said)
+    }
+
+    fn mirrored(&self, message: &Message) -> Result<(), String> {
+        let value = |name: &HeaderName, shown: &str| match only(&self.head.headers, name) {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => Err(format!("the header `{shown}` is missing")),
+            Err(()) => Err(format!("`{shown}` stands there twice")),
+        };
+        if value(&METHOD, "Mcp-Method")? != message.method().as_bytes() {
+            return Err("`Mcp-Method` is not the method of the request".to_owned());
+        }
+        if let Some(name) = headers::name_of(message) {
+            let said = headers::decode(value(&NAME, "Mcp-Name")?);
+            if said.is_none_or(|said| said != name) {
+                return Err("`Mcp-Name` is not what the request names".to_owned());
+            }
+        }
+        Ok(())
+    }
+}

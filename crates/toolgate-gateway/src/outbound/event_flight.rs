@@ -1,0 +1,243 @@
+//! One request over HTTP whose answer comes on a stream of its own, with whatever is said and asked before it.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use hyper::header::HeaderValue;
+use tokio::sync::mpsc;
+use toolgate::{Boxed, Failure, Ran};
+use toolgate_wire::{Id, Json, Message, Shape, error_response, response};
+
+use super::{
+    events::Event,
+    flight::{Hears, NotStarted, Step, lost, nonsense, unavailable},
+    flights::{cancelled, id_of, with_token},
+    http::EventStream,
+    streamable::{Received, Streamable},
+};
+use crate::sessions::abilities::is_question;
+
+/// How often a stream that broke off is asked for again without anything new.
+const MOST_RESUMES: u32 = 5;
+/// How long to wait before that, where the server does not say.
+const PAUSE: Duration = Duration::from_secs(1);
+/// However long a server asks us to wait.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A request whose answer comes on a stream of its own.
+pub(crate) struct EventFlight {
+    pub(super) link: Arc<Streamable>,
+    pub(super) expected: Id,
+    pub(super) number: Option<u64>,
+    pub(super) steps: Option<mpsc::Receiver<Step>>,
+    pub(super) is_known: bool,
+    pub(super) hears: Hears,
+    pub(super) phase: Phase,
+    pub(super) last_event: Option<HeaderValue>,
+    pub(super) pause: Option<Duration>,
+    pub(super) resumes: u32,
+}
+
+/// Where it is.
+pub(super) enum Phase {
+    Sending(Boxed<'static, Result<Received, NotStarted>>),
+    Reading(Box<EventStream>),
+    /// The stream broke off and is asked for again.
+    Resuming(Boxed<'static, Result<Option<EventStream>, Failure>>),
+    Over,
+}
+
+impl std::fmt::Debug for EventFlight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventFlight").field("id", &self.expected).finish_non_exhaustive()
+    }
+}
+
+/// What one look at the stream gave.
+enum Seen {
+    Event(toolgate_wire::sse::Event),
+    Ended(String),
+    Began(Result<Received, NotStarted>),
+    Resumed(Result<Option<EventStream>, Failure>),
+}
+
+impl EventFlight {
+    pub(super) async fn next(&mut self) -> Result<Step, Failure> {
+        loop {
+            let seen = {
+                let phase = look(&mut self.phase);
+                match &mut self.steps {
+                    None => phase.await,
+                    Some(steps) => tokio::select! {
+                        biased;
+                        Some(step) = steps.recv() => return Ok(step),
+                        seen = phase => seen,
+                    },
+                }
+            };
+            if let Some(step) = self.took(seen).await? {
+                return Ok(step);
+            }
+        }
+    }
+
+    async fn took(&mut self, seen: Seen) -> Result<Option<Step>, Failure> {
+        match seen {
+            Seen::Event(event) => return self.event(event).await,
+            Seen::Began(Ok(Received::Answer(message))) => {
+                self.land();
+                return Ok(Some(Step::Answer(*message)));
+            }
+            Seen::Began(Ok(Received::Stream(stream))) => self.phase = Phase::Reading(stream),
+            Seen::Began(Err(NotStarted::Failed(failure))) => {
+                self.land();
+                return Err(failure);
+            }
+            Seen::Began(Err(NotStarted::SessionLost)) => {
+                self.land();
+                return Ok(Some(Step::SessionLost));
+            }
+            Seen::Began(Err(NotStarted::Closed(why))) => {
+                self.land();
+                return Err(unavailable(&self.link.server, &why));
+            }
+            Seen::Resumed(Ok(Some(stream))) => self.phase = Phase::Reading(Box::new(stream)),
+            Seen::Resumed(Ok(None)) => {
+                self.land();
+                return Err(lost(&self.link.server, "its stream broke off", Ran::Maybe));
+            }
+            Seen::Resumed(Err(failure)) => self.resume(&failure.to_string())?,
+            Seen::Ended(why) => self.resume(&why)?,
+        }
+        Ok(None)
+    }
+
+    /// Goes on with a stream that broke off, if the server offers that: the request is not repeated.
+    fn resume(&mut self, why: &str) -> Result<(), Failure> {
+        self.resumes += 1;
+        let Some(last) = self.last_event.clone().filter(|_| self.resumes <= MOST_RESUMES) else {
+            self.land();
+            return Err(lost(&self.link.server, why, Ran::Maybe));
+        };
+        let pause = self.pause.unwrap_or(PAUSE).min(LONGEST_PAUSE);
+        let link = Arc::clone(&self.link);
+        self.phase = Phase::Resuming(Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            link.listen(Some(&last)).await
+        }));
+        Ok(())
+    }
+
+    async fn event(&mut self, event: toolgate_wire::sse::Event) -> Result<Option<Step>, Failure> {
+        if let Some(id) = event.id.as_ref().and_then(|id| HeaderValue::from_bytes(id).ok()) {
+            self.last_event = Some(id);
+            self.resumes = 0;
+        }
+        self.pause = event.retry.map(Duration::from_millis).or(self.pause);
+        if event.data.is_empty() {
+            return Ok(None);
+        }
+        let server = Arc::clone(&self.link.server);
+        let message = Message::parse(event.data, &self.link.limits).map_err(|refused| {
+            self.land();
+            nonsense(&server, &format!("sent an event that cannot be read: {}", refused.error))
+        })?;
+        match message.shape() {
+            Shape::Response | Shape::Error => {
+                let fits = message.id().is_none_or(|id| *id == self.expected);
+                self.land();
+                if fits {
+                    return Ok(Some(Step::Answer(message)));
+                }
+                Err(nonsense(&server, "answered with the id of another request"))
+            }
+            Shape::Notification => Ok(self.notification(message)),
+            Shape::Request => self.question(message).await,
+        }
+    }
+
+    fn notification(&mut self, message: Message) -> Option<Step> {
+        match message.method() {
+            "notifications/progress" => {
+                let token = self.hears.token.clone()?;
+                let told = if self.is_known { with_token(&message, token)? } else { message };
+                Some(Step::Notice(told))
+            }
+            "notifications/message" => self.hears.logs.then_some(Step::Notice(message)),
+            _ => match Event::of(message)? {
+                Event::Other(message) => Some(Step::Notice(message)),
+                event => {
+                    self.link.events.happened(event);
+                    None
+                }
+            },
+        }
+    }
+
+    async fn question(&mut self, message: Message) -> Result<Option<Step>, Failure> {
+        let Some(id) = message.id().cloned() else { return Ok(None) };
+        let (method, params) = (message.method(), message.params());
+        if is_question(method) && self.hears.abilities.can_answer(method, params.as_ref()) {
+            return Ok(Some(Step::Question(message)));
+        }
+        let line = if method == "ping" {
+            response(&id, &Json::empty_object())
+        } else {
+            let text = format!("no client that is here can be asked `{method}`");
+            error_response(Some(&id), -32601, &text, None)
+        };
+        self.link.tell(line).await?;
+        Ok(None)
+    }
+
+    pub(super) async fn reply(&mut self, line: Bytes) -> Result<(), Failure> {
+        self.link.tell(line).await
+    }
+
+    /// It is over: nothing is to be given up any more.
+    pub(super) fn land(&mut self) {
+        self.phase = Phase::Over;
+        if let Some(number) = self.number.take() {
+            self.link.flights.leave(number);
+        }
+        self.expected = id_of(0);
+        self.is_known = false;
+    }
+}
+
+async fn look(phase: &mut Phase) -> Seen {
+    match phase {
+        Phase::Sending(send) => {
+            let received = send.await;
+            *phase = Phase::Over;
+            Seen::Began(received)
+        }
+        Phase::Reading(stream) => match stream.next().await {
+            Ok(Some(event)) => Seen::Event(event),
+            Ok(None) => Seen::Ended("its stream broke off".to_owned()),
+            Err(error) => Seen::Ended(error.to_string()),
+        },
+        Phase::Resuming(resume) => {
+            let resumed = resume.await;
+            *phase = Phase::Over;
+            Seen::Resumed(resumed)
+        }
+        Phase::Over => Seen::Ended("its stream is over".to_owned()),
+    }
+}
+
+impl Drop for EventFlight {
+    fn drop(&mut self) {
+        let Some(number) = self.number.take() else { return };
+        self.link.flights.leave(number);
+        if self.link.is_modern() || !self.link.has_session() {
+            // Closing the stream says it.
+            return;
+        }
+        let link = Arc::clone(&self.link);
+        let notice = cancelled(&id_of(number));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { drop(link.tell(notice).await) });
+        }
+    }
+}

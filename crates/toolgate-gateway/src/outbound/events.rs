@@ -1,0 +1,84 @@
+//! What a server says that belongs to no request: handed to whoever listens to the server.
+
+use std::sync::Arc;
+
+use toolgate_wire::Message;
+
+/// A list that a server has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Tools,
+    Prompts,
+    Resources,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+
+    /// The notification that says that it changed.
+    pub(crate) const fn notice(self) -> &'static str {
+        match self {
+            Self::Tools => "notifications/tools/list_changed",
+            Self::Prompts => "notifications/prompts/list_changed",
+            Self::Resources => "notifications/resources/list_changed",
+        }
+    }
+}
+
+/// Something that happened at a server.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A list changed.
+    Changed(Kind),
+    /// A resource that somebody subscribed to changed. The whole message, to be passed on.
+    Updated(Message),
+    /// A log message that belongs to no call.
+    Log(Message),
+    /// A notification that we know nothing of.
+    Other(Message),
+}
+
+impl Event {
+    /// What a notification says; `None` for those that are for nobody else.
+    pub(crate) fn of(message: Message) -> Option<Self> {
+        let changed = Kind::ALL.into_iter().find(|kind| kind.notice() == message.method());
+        if let Some(kind) = changed {
+            return Some(Self::Changed(kind));
+        }
+        Some(match message.method() {
+            "notifications/resources/updated" => Self::Updated(message),
+            "notifications/message" => Self::Log(message),
+            // It takes a question back, which then stays without an answer that anybody reads.
+            "notifications/cancelled" | "notifications/progress" => return None,
+            "notifications/subscriptions/acknowledged" => return None,
+            _ => Self::Other(message),
+        })
+    }
+}
+
+/// Who listens to a server.
+pub(crate) trait Listener: Send + Sync {
+    /// Something happened. Must not wait.
+    fn happened(&self, event: Event);
+
+    /// The server asks something that belongs to no call; `false` if nobody can answer.
+    fn asks(&self, question: Message) -> bool;
+}
+
+/// The ear of whoever listens to a server.
+pub(crate) type Events = Arc<dyn Listener>;
+
+impl dyn Listener {
+    /// A notification came that belongs to no request.
+    pub(crate) fn happened_of(&self, message: Message) {
+        if let Some(event) = Event::of(message) {
+            self.happened(event);
+        }
+    }
+}
+
+impl std::fmt::Debug for dyn Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Listener")
+    }
+}

@@ -1,0 +1,155 @@
+//! One request on its way to a server and back, with whatever the server says or asks meanwhile.
+
+use bytes::Bytes;
+use toolgate::{Code, Failure, Ran};
+use toolgate_wire::{Id, Json, Message};
+
+use super::{event_flight::EventFlight, pipe::PipeFlight};
+use crate::sessions::abilities::Abilities;
+
+/// What comes from a server while a request is in flight.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// A notification that belongs to the request.
+    Notice(Message),
+    /// The server asks the client something.
+    Question(Message),
+    /// The answer: nothing follows.
+    Answer(Message),
+    /// The server has forgotten the session: the request did not run, and nothing follows.
+    SessionLost,
+}
+
+/// What whoever made a request wants to hear of it before its answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hears {
+    /// The token under which the client follows progress.
+    pub(crate) token: Option<Json>,
+    /// What the client can be asked.
+    pub(crate) abilities: Abilities,
+    /// Whether log messages are of interest.
+    pub(crate) logs: bool,
+}
+
+impl Hears {
+    /// Whether there is anything to be heard.
+    pub(crate) fn anything(&self) -> bool {
+        self.token.is_some() || !self.abilities.is_empty() || self.logs
+    }
+}
+
+/// What a connection needs to know of a request besides its text.
+#[derive(Debug)]
+pub(crate) struct Ask<'a> {
+    /// The method.
+    pub(crate) method: &'a str,
+    /// What the request names, for the header that says so.
+    pub(crate) name: Option<&'a str>,
+    /// Further headers, which mirror arguments.
+    pub(crate) mirrored: &'a [(hyper::header::HeaderName, hyper::header::HeaderValue)],
+    /// What is wanted before the answer.
+    pub(crate) hears: Hears,
+}
+
+impl<'a> Ask<'a> {
+    /// A request of our own.
+    pub(crate) fn own(method: &'a str) -> Self {
+        Self { method, name: None, mirrored: &[], hears: Hears::default() }
+    }
+}
+
+/// What a request has to carry on this hop instead of what the client wrote.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hop {
+    /// The id; the client's own if not set.
+    pub(crate) id: Option<Id>,
+    /// The progress token; the client's own if not set.
+    pub(crate) token: Option<Json>,
+}
+
+/// A request in flight. Dropped before its answer, it is given up, and the server is told.
+#[derive(Debug)]
+pub(crate) enum Flight {
+    /// The answer is here already.
+    Landed(Option<Box<Message>>),
+    /// On a connection that carries many.
+    Pipe(PipeFlight),
+    /// On a stream of its own.
+    Events(Box<EventFlight>),
+}
+
+impl Flight {
+    /// What comes next. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<Step, Failure> {
+        match self {
+            Self::Landed(answer) => {
+                let answer = answer.take();
+                answer.map(|answer| Step::Answer(*answer)).ok_or_else(over)
+            }
+            Self::Pipe(flight) => flight.next().await,
+            Self::Events(flight) => flight.next().await,
+        }
+    }
+
+    /// Answers a question of the server.
+    pub(crate) async fn reply(&mut self, line: Bytes) -> Result<(), Failure> {
+        match self {
+            Self::Landed(_) => Err(over()),
+            Self::Pipe(flight) => {
+                flight.reply(line).await;
+                Ok(())
+            }
+            Self::Events(flight) => flight.reply(line).await,
+        }
+    }
+}
+
+fn over() -> Failure {
+    Failure::internal("a request that was answered is asked about again")
+}
+
+/// Why a request did not get on its way.
+#[derive(Debug)]
+pub(crate) enum NotStarted {
+    /// The server has forgotten the session: the request did not run, and may be sent in a new one.
+    SessionLost,
+    /// The connection is gone, and the request was not sent on it.
+    Closed(String),
+    /// Anything else.
+    Failed(Failure),
+}
+
+impl From<Failure> for NotStarted {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// A server that cannot be reached: nothing ran.
+pub(crate) fn unavailable(server: &str, why: &str) -> Failure {
+    let message = format!("The server `{server}` cannot be reached: {why}");
+    Failure::new(Code::ServerUnavailable, message).suggest("Try again in a moment.").ran(Ran::No)
+}
+
+/// A server that went away while a request was under way.
+pub(crate) fn lost(server: &str, why: &str, ran: Ran) -> Failure {
+    let (message, next) = match ran {
+        Ran::No => (
+            format!("The server `{server}` ended ({why}) before the call reached it: it did not run"),
+            "Call again once the server is back.",
+        ),
+        _ => (
+            format!("The server `{server}` ended ({why}) while the call was under way: it may have run"),
+            "Check what the call did before you repeat it.",
+        ),
+    };
+    Failure::new(Code::ServerCrashed, message).suggest(next).ran(ran)
+}
+
+/// A server that says something that cannot be understood.
+pub(crate) fn nonsense(server: &str, what: &str) -> Failure {
+    let message = format!("The server `{server}` {what}");
+    Failure::new(Code::ServerProtocol, message)
+        .suggest("Report it to the server's authors; the call may have run.")
+        .ran(Ran::Maybe)
+}

@@ -1,0 +1,256 @@
+//! Learning what a server offers when it comes up, and again whenever it says that something changed.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+use toolgate_wire::{Json, Message, Object, era};
+
+use super::{
+    connection::{Connection, Era, Wire},
+    events::Kind,
+    flight::{Ask, Hop, Step},
+    learn,
+    server::{Server, State},
+    streamable::Streamable,
+    subscriptions,
+};
+
+/// How long to wait before a stream that broke off is opened again, at first and at most.
+const PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Which lists have to be asked for again.
+#[derive(Debug, Default)]
+pub(super) struct Learning {
+    outdated: AtomicU8,
+    is_running: AtomicBool,
+}
+
+const fn bit(kind: Kind) -> u8 {
+    match kind {
+        Kind::Tools => 1,
+        Kind::Prompts => 2,
+        Kind::Resources => 4,
+    }
+}
+
+/// A connection came up: what it offers is learnt, and from then on followed.
+pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_owned: bool) {
+    let (server, connection) = (Arc::clone(server), Arc::clone(connection));
+    let control = server.surroundings.control.clone();
+    control.spawn(async move {
+        if is_owned {
+            // What it lists is known already; what it says is heard of all the same.
+            server.is(State::Ready);
+            return follow(&server, &connection).await;
+        }
+        learn_all(&server, &connection).await;
+        if server.is_private() && server.manifest().is_some() {
+            // It was there to be asked. Each session gets its own.
+            connection.close("what it offers is known");
+            return;
+        }
+        if connection.era() == Era::Legacy {
+            subscriptions::renew(&server, &connection).await;
+        }
+        follow(&server, &connection).await;
+    });
+}
+
+async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
+    let old = server.manifest();
+    if old.is_some() {
+        // Whoever calls need not wait for what is most likely the same.
+        server.is(State::Ready);
+    }
+    match learn::everything(connection, &server.name).await {
+        Ok(new) => {
+            let changed: Vec<Kind> = match &old {
+                Some(old) if old.lists_the_same(&new) => Vec::new(),
+                _ => Kind::ALL.to_vec(),
+            };
+            server.offers(new, &changed);
+            server.is(State::Ready);
+        }
+        Err(failure) => {
+            tracing::error!("cannot learn what `{}` offers: {failure}", server.name);
+            if old.is_none() {
+                server.is(State::Failed(failure.message().into()));
+                connection.close(failure.message());
+            }
+        }
+    }
+}
+
+/// The server says that a list changed.
+pub(super) fn changed(server: &Arc<Server>, kind: Kind) {
+    server.learning.outdated.fetch_or(bit(kind), Ordering::AcqRel);
+    if server.learning.is_running.swap(true, Ordering::AcqRel) {
+        // Whoever asks sees it.
+        return;
+    }
+    let server = Arc::clone(server);
+    let control = server.surroundings.control.clone();
+    control.spawn(async move {
+        loop {
+            let outdated = server.learning.outdated.swap(0, Ordering::AcqRel);
+            if outdated == 0 {
+                server.learning.is_running.store(false, Ordering::Release);
+                // One may have come between the two.
+                if server.learning.outdated.load(Ordering::Acquire) == 0
+                    || server.learning.is_running.swap(true, Ordering::AcqRel)
+                {
+                    return;
+                }
+                continue;
+            }
+            for kind in Kind::ALL.into_iter().filter(|kind| outdated & bit(*kind) != 0) {
+                learn_again(&server, kind).await;
+            }
+        }
+    });
+}
+
+/// A list may have changed while nobody could say so.
+pub(super) fn outdated(server: &Arc<Server>, _: &Arc<Connection>, kind: Kind) {
+    changed(server, kind);
+}
+
+async fn learn_again(server: &Arc<Server>, kind: Kind) {
+    let Ok(connection) = server.connection(None).await else { return };
+    let Some(old) = server.manifest() else { return };
+    match learn::again(&connection, &server.name, &old, kind).await {
+        // Told also where nothing is new: the server wants its clients to know.
+        Ok(new) => server.offers(new, &[kind]),
+        Err(failure) => tracing::warn!("cannot learn what `{}` offers: {failure}", server.name),
+    }
+}
+
+/// Hears what the server says that belongs to no request, as long as the connection lasts.
+async fn follow(server: &Arc<Server>, connection: &Arc<Connection>) {
+    let following = async {
+        match (connection.wire(), connection.era()) {
+            (Wire::Http(http), Era::Legacy) => follow_stream(server, http).await,
+            (_, Era::Modern) => follow_listen(server, connection).await,
+            (Wire::Pipe(_), Era::Legacy) => connection.closed().await,
+        }
+    };
+    tokio::select! {
+        () = following => connection.closed().await,
+        () = connection.closed() => {}
+        () = server.stop.cancelled() => {}
+    }
+    if let Wire::Http(http) = connection.wire() {
+        let _ = tokio::time::timeout(Duration::from_secs(2), http.leave()).await;
+    }
+}
+
+async fn follow_stream(server: &Arc<Server>, http: &Arc<Streamable>) {
+    let mut last = None;
+    let mut pause = PAUSE;
+    let mut has_missed = false;
+    loop {
+        match http.listen(last.as_ref()).await {
+            Ok(None) => return,
+            Ok(Some(mut stream)) => {
+                if std::mem::take(&mut has_missed) {
+                    Kind::ALL.into_iter().for_each(|kind| changed(server, kind));
+                }
+                while let Ok(Some(event)) = stream.next().await {
+                    pause = event.retry.map_or(PAUSE, Duration::from_millis).min(LONGEST_PAUSE);
+                    let id = event.id.as_ref();
+                    last = id.and_then(|id| hyper::header::HeaderValue::from_bytes(id).ok()).or(last);
+                    if let Ok(message) = Message::parse(event.data, &server.surroundings.limits) {
+                        http.take(message).await;
+                    }
+                }
+                has_missed = last.is_none();
+            }
+            Err(failure) => {
+                tracing::debug!("the stream of `{}` is not there: {failure}", server.name);
+                has_missed = true;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
+    let mut pause = PAUSE;
+    let mut has_missed = false;
+    let mut older = None;
+    loop {
+        let uris = server.subscriptions.all();
+        let Some(params) = filter(connection, &uris) else {
+            server.subscriptions.changed.notified().await;
+            continue;
+        };
+        let params = connection.own_params(params).finish();
+        let compose = |hop: Hop| {
+            let id = hop.id.unwrap_or_else(|| toolgate_wire::Id::number(0));
+            toolgate_wire::request(&id, "subscriptions/listen", Some(&params))
+        };
+        let begun = connection.start(Ask::own("subscriptions/listen"), None, compose).await;
+        match begun {
+            Ok(mut flight) => {
+                // Only now: between the two nothing may be missed.
+                drop(older.take());
+                if std::mem::take(&mut has_missed) {
+                    Kind::ALL.into_iter().for_each(|kind| changed(server, kind));
+                }
+                let is_renewed = loop {
+                    tokio::select! {
+                        step = flight.next() => match step {
+                            Ok(Step::Answer(answer)) if answer.shape() == toolgate_wire::Shape::Error => return,
+                            Ok(Step::Answer(_) | Step::SessionLost) | Err(_) => break false,
+                            Ok(_) => pause = PAUSE,
+                        },
+                        () = server.subscriptions.changed.notified() => break true,
+                    }
+                };
+                if is_renewed {
+                    older = Some(flight);
+                    continue;
+                }
+            }
+            Err(not) => tracing::debug!("nothing is heard of `{}`: {not:?}", server.name),
+        }
+        has_missed = true;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// What to listen to; `None` if there is nothing.
+fn filter(connection: &Connection, uris: &[Arc<str>]) -> Option<Object> {
+    let offer = &connection.offer;
+    let mut wanted = Object::new();
+    for (capability, name) in [
+        ("tools", "toolsListChanged"),
+        ("prompts", "promptsListChanged"),
+        ("resources", "resourcesListChanged"),
+    ] {
+        if offer.can(capability, "listChanged") {
+            wanted.set(name, Json::value(&true.into()));
+        }
+    }
+    if !uris.is_empty() {
+        let uris: Vec<Json> = uris.iter().map(|uri| Json::string(uri)).collect();
+        wanted.set("resourceSubscriptions", Json::list(&uris));
+    }
+    if wanted.is_empty() {
+        return None;
+    }
+    let mut params = Object::new();
+    params.set("notifications", wanted.finish());
+    Some(params)
+}
+
+/// The key under which a notification names the request that it belongs to.
+pub(crate) const SUBSCRIPTION: &str = era::META_SUBSCRIPTION_ID;

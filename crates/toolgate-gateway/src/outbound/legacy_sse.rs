@@ -1,0 +1,157 @@
+//! HTTP with server-sent events, of 2024-11-05: one stream that everything comes on, and POSTs to the address that
+//! it names.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::Method;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use toolgate::Failure;
+use toolgate_wire::Message;
+
+use super::{
+    connection::{Connection, Wire},
+    events::Events,
+    flight::{nonsense, unavailable},
+    handshake::{Greeting, Protocol, greet},
+    http::{Client, EventStream, SendError},
+    pipe::Pipe,
+    server::Server,
+};
+use crate::outbox::Outbox;
+
+/// So many messages are on their way at once.
+const AT_ONCE: usize = 64;
+
+/// Opens a connection.
+pub(super) async fn open(
+    server: &Arc<Server>,
+    client: &Arc<Client>,
+    ear: &Events,
+    hello: &Greeting,
+) -> Result<Arc<Connection>, Failure> {
+    let name = Arc::clone(&server.name);
+    let limits = server.surroundings.limits;
+    let begun = tokio::time::timeout(hello.patience, begin(client, &name, limits.max_bytes)).await;
+    let late = || unavailable(&name, "it did not say where to send messages to");
+    let (mut stream, path) = begun.map_err(|_| late())??;
+    let outbox = Arc::new(Outbox::new());
+    let pipe = Arc::new(Pipe::new(Arc::clone(&name), Arc::clone(&outbox)));
+    let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+    let reading = (Arc::clone(&pipe), Arc::clone(ear), stop.clone(), ended.clone());
+    tokio::spawn(async move {
+        let (pipe, ear, stop, ended) = reading;
+        loop {
+            let event = tokio::select! {
+                event = stream.next() => event,
+                () = stop.cancelled() => break,
+            };
+            let Ok(Some(event)) = event else { break };
+            match Message::parse(event.data, &limits) {
+                Ok(message) => pipe.take(message, &ear),
+                Err(refused) => tracing::warn!("an event that is no message is dropped: {}", refused.error),
+            }
+        }
+        pipe.close(&"its stream broke off".into());
+        ended.cancel();
+    });
+    tokio::spawn(post(Arc::clone(client), Arc::clone(&outbox), path, Arc::clone(&name), ended.clone()));
+    let wire = Wire::Pipe(pipe);
+    let hello = Greeting {
+        protocol: Protocol::Legacy,
+        known: None,
+        capabilities: hello.capabilities.clone(),
+        info: hello.info.clone(),
+        version: Arc::clone(&hello.version),
+        patience: hello.patience,
+    };
+    let offer = greet(&wire, &name, &hello).await.inspect_err(|_| stop.cancel())?;
+    let connection = Arc::new(Connection::new(offer, wire, stop));
+    let ending = Arc::clone(&connection);
+    tokio::spawn(async move {
+        ended.cancelled().await;
+        ending.close("its stream broke off");
+    });
+    Ok(connection)
+}
+
+/// Opens the stream and waits for the address that it names.
+async fn begin(client: &Client, name: &str, most: usize) -> Result<(EventStream, String), Failure> {
+    let answer = client.send(Method::GET, None, &[], Bytes::new()).await;
+    let answer = answer.map_err(|error| unavailable(name, &error.to_string()))?;
+    if !answer.status.is_success() {
+        return Err(unavailable(name, &format!("it answered GET with {}", answer.status)));
+    }
+    let mut stream = EventStream::new(answer, most);
+    loop {
+        let event = stream.next().await;
+        let event = event.map_err(|error| unavailable(name, &error.to_string()))?;
+        let event = event.ok_or_else(|| unavailable(name, "its stream broke off"))?;
+        if event.name.as_deref() == Some(b"endpoint") {
+            let path = std::str::from_utf8(&event.data).unwrap_or_default();
+            return path_of(path, client.target().origin())
+                .map(|path| (stream, path))
+                .ok_or_else(|| nonsense(name, "names an address on another server to send messages to"));
+        }
+    }
+}
+
+/// The path of an address on the same server. Another one might be anybody's.
+fn path_of(address: &str, origin: &str) -> Option<String> {
+    if let Some(rest) = address.strip_prefix(origin) {
+        return rest.starts_with('/').then(|| rest.to_owned());
+    }
+    let is_path = address.starts_with('/') && !address.starts_with("//");
+    if is_path {
+        return Some(address.to_owned());
+    }
+    (!address.contains("://") && !address.is_empty()).then(|| format!("/{address}"))
+}
+
+async fn post(
+    client: Arc<Client>,
+    outbox: Arc<Outbox>,
+    path: String,
+    name: Arc<str>,
+    ended: CancellationToken,
+) {
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    while let Some(line) = outbox.next().await {
+        let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
+        let (client, path, name, ended) =
+            (Arc::clone(&client), path.clone(), Arc::clone(&name), ended.clone());
+        tokio::spawn(async move {
+            let sent = client.send(Method::POST, Some(&path), &[], line).await;
+            match sent {
+                Ok(answer) if answer.status.is_success() => drop(answer.whole(64 * 1024).await),
+                Ok(answer) => {
+                    tracing::warn!("the server `{name}` answered a message with {}", answer.status);
+                    ended.cancel();
+                }
+                Err(SendError::NotSent(why) | SendError::Lost(why)) => {
+                    tracing::warn!("a message to the server `{name}` was lost: {why}");
+                    ended.cancel();
+                }
+            }
+            drop(turn);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_go_to_the_same_server_only() {
+        let of = |address| path_of(address, "http://127.0.0.1:9");
+        assert_eq!(of("/messages?x=1").as_deref(), Some("/messages?x=1"));
+        assert_eq!(of("messages").as_deref(), Some("/messages"));
+        assert_eq!(of("http://127.0.0.1:9/m").as_deref(), Some("/m"));
+        assert_eq!(of("http://127.0.0.1:90/m"), None);
+        assert_eq!(of("http://evil.example/m"), None);
+        assert_eq!(of("//evil.example/m"), None);
+        assert_eq!(of(""), None);
+    }
+}

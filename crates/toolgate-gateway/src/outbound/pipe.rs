@@ -1,0 +1,285 @@
+//! A connection of lines that carries many requests at once: the pipes of a child process.
+
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    sync::{mpsc, oneshot},
+};
+use toolgate::{Failure, Ran};
+use toolgate_wire::{
+    Json, Limits, Message, Shape, error_response,
+    lines::{Line, Lines},
+    response, salvage_id, split_batch,
+};
+
+use super::{
+    events::{Event, Events},
+    flight::{Ask, Flight, Hop, NotStarted, Step, lost, nonsense},
+    flights::{Arrival, Flights, Found, cancelled, id_of},
+    noise::StrayLines,
+};
+use crate::{outbox::Outbox, sessions::abilities::is_question};
+
+/// One connection of lines.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    server: Arc<str>,
+    outbox: Arc<Outbox>,
+    flights: Arc<Flights>,
+    closed: AtomicBool,
+}
+
+impl Pipe {
+    pub(crate) fn new(server: Arc<str>, outbox: Arc<Outbox>) -> Self {
+        Self { server, outbox, flights: Arc::default(), closed: AtomicBool::new(false) }
+    }
+
+    /// Sends a request, under a number of ours.
+    pub(crate) async fn start(
+        &self,
+        ask: Ask<'_>,
+        compose: impl FnOnce(Hop) -> Bytes,
+    ) -> Result<Flight, NotStarted> {
+        let has_token = ask.hears.token.is_some();
+        let seat = self.flights.enter(ask.hears);
+        // After it was entered: who is told that all are gone, or finds it closed, is told either way.
+        if self.closed.load(Ordering::Acquire) {
+            self.flights.leave(seat.number);
+            return Err(NotStarted::Closed("it has ended".to_owned()));
+        }
+        let number = seat.number;
+        let token = has_token.then(|| id_of(number).as_json().clone());
+        let mut flight = PipeFlight {
+            server: Arc::clone(&self.server),
+            outbox: Arc::clone(&self.outbox),
+            flights: Arc::clone(&self.flights),
+            number,
+            answer: seat.answer,
+            steps: seat.steps,
+            written: None,
+        };
+        let line = compose(Hop { id: Some(id_of(number)), token });
+        flight.written = Some(self.outbox.push(line).await);
+        Ok(Flight::Pipe(flight))
+    }
+
+    /// Sends a notification, or an answer.
+    pub(crate) async fn tell(&self, line: Bytes) {
+        self.outbox.push(line).await;
+    }
+
+    /// How many requests are in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// The other side is gone: everybody who waits is told.
+    pub(crate) fn close(&self, why: &Arc<str>) {
+        self.closed.store(true, Ordering::Release);
+        self.outbox.close();
+        self.flights.all_gone(why);
+    }
+
+    /// Reads lines until there are no more.
+    pub(crate) async fn read(
+        &self,
+        mut output: impl AsyncRead + Unpin,
+        limits: &Limits,
+        events: &Events,
+    ) {
+        let mut lines = Lines::new(limits.max_bytes);
+        let mut stray = StrayLines::new();
+        loop {
+            match output.read_buf(lines.buffer()).await {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+            while let Some(line) = lines.next() {
+                self.take_line(line, limits, events, &mut stray);
+            }
+        }
+        if let Some(line) = lines.finish() {
+            self.take_line(line, limits, events, &mut stray);
+        }
+        stray.tell_hidden(&self.server);
+    }
+
+    fn take_line(&self, line: Line, limits: &Limits, events: &Events, stray: &mut StrayLines) {
+        match line {
+            Line::Whole(line) => match split_batch(&line, limits) {
+                None => self.take_text(line, limits, events, stray),
+                Some(Ok(messages)) => {
+                    messages.into_iter().for_each(|m| self.take_text(m, limits, events, stray));
+                }
+                Some(Err(error)) => stray.report(&self.server, &error.to_string(), &line),
+            },
+            Line::TooLong { head, tail, length } => {
+                let most = limits.max_bytes;
+                let why = format!("a message of {length} bytes is over the limit of {most} bytes");
+                let found = salvage_id(&head, &tail)
+                    .map(|id| self.flights.arrive(&id, Arrival::Unreadable(why.clone())));
+                if found != Some(Found::Taken) {
+                    stray.report(&self.server, &why, &head);
+                }
+            }
+        }
+    }
+
+    fn take_text(&self, line: Bytes, limits: &Limits, events: &Events, stray: &mut StrayLines) {
+        match Message::parse(line.clone(), limits) {
+            Ok(message) => self.take(message, events),
+            Err(refused) => {
+                let why = refused.error.to_string();
+                let found = refused
+                    .id
+                    .map(|id| self.flights.arrive(&id, Arrival::Unreadable(why.clone())));
+                if found != Some(Found::Taken) {
+                    stray.report(&self.server, &why, &line);
+                }
+            }
+        }
+    }
+
+    /// Takes one message of the server.
+    pub(crate) fn take(&self, message: Message, events: &Events) {
+        match (message.shape(), message.id()) {
+            (Shape::Response | Shape::Error, Some(id)) => {
+                let id = id.clone();
+                match self.flights.arrive(&id, Arrival::Answer(message)) {
+                    Found::Taken => {}
+                    Found::Late => tracing::debug!(%id, "an answer came after its request was given up"),
+                    Found::Unknown => {
+                        tracing::warn!(server = %self.server, %id, "the server answers an id that nobody asked with; dropped");
+                    }
+                }
+            }
+            (Shape::Request, Some(_)) => self.question(message, events),
+            (Shape::Notification, _) => self.notification(message, events),
+            _ => tracing::warn!(server = %self.server, "an error of the server that answers nothing: dropped"),
+        }
+    }
+
+    fn notification(&self, message: Message, events: &Events) {
+        match message.method() {
+            "notifications/progress" => {
+                if !self.flights.progress(&message) {
+                    tracing::debug!(server = %self.server, "progress of a request that nobody follows");
+                }
+            }
+            "notifications/message" => {
+                // Whose call it is about is not said: with several in flight it might be told to the wrong one.
+                if let Err((Step::Notice(message), _)) =
+                    self.flights.only_one(Step::Notice(message), |hears| hears.logs)
+                {
+                    events.happened(Event::Log(message));
+                }
+            }
+            _ => {
+                if let Some(event) = Event::of(message) {
+                    events.happened(event);
+                }
+            }
+        }
+    }
+
+    fn question(&self, message: Message, events: &Events) {
+        let Some(id) = message.id().cloned() else { return };
+        if message.method() == "ping" {
+            self.outbox.push_now(response(&id, &Json::empty_object()));
+            return;
+        }
+        if !is_question(message.method()) {
+            let text = format!("toolgate has no method `{}`", message.method());
+            self.outbox.push_now(error_response(Some(&id), -32601, &text, None));
+            return;
+        }
+        let (method, params) = (message.method().to_owned(), message.params());
+        let asked = self.flights.only_one(Step::Question(message), |hears| {
+            hears.abilities.can_answer(&method, params.as_ref())
+        });
+        let Err((step, fitting)) = asked else { return };
+        if fitting == 0 && let Step::Question(message) = step {
+            // Not about a call: a client of its own may be there to answer.
+            if events.asks(message) {
+                return;
+            }
+        }
+        let text = if fitting > 1 {
+            let server = &self.server;
+            tracing::warn!(%server, "`{method}` is refused: it does not say for which of several calls it asks; set `sharing = \"session\"` for this server");
+            Cow::Borrowed("several calls are in flight, and nobody can tell which one this is about")
+        } else {
+            Cow::Owned(format!("no client that is here can be asked `{method}`"))
+        };
+        self.outbox.push_now(error_response(Some(&id), -32601, &text, None));
+    }
+}
+
+/// One request on such a connection.
+#[derive(Debug)]
+pub(crate) struct PipeFlight {
+    server: Arc<str>,
+    outbox: Arc<Outbox>,
+    flights: Arc<Flights>,
+    number: u64,
+    answer: oneshot::Receiver<Arrival>,
+    steps: Option<mpsc::Receiver<Step>>,
+    /// The place in the outbox, once it has one.
+    written: Option<u64>,
+}
+
+impl PipeFlight {
+    pub(super) async fn next(&mut self) -> Result<Step, Failure> {
+        let arrival = match &mut self.steps {
+            None => (&mut self.answer).await,
+            Some(steps) => tokio::select! {
+                biased;
+                Some(step) = steps.recv() => return Ok(step),
+                arrival = &mut self.answer => arrival,
+            },
+        };
+        // What was said before the answer is told before it.
+        if let (Some(steps), Ok(Arrival::Answer(_))) = (&mut self.steps, &arrival)
+            && let Ok(step) = steps.try_recv()
+        {
+            let (sender, again) = oneshot::channel();
+            drop(arrival.map(|arrival| sender.send(arrival)));
+            self.answer = again;
+            return Ok(step);
+        }
+        self.steps = None;
+        let number = self.written.take();
+        match arrival {
+            Ok(Arrival::Answer(message)) => Ok(Step::Answer(message)),
+            Ok(Arrival::Unreadable(why)) => {
+                Err(nonsense(&self.server, &format!("sent an answer that cannot be read: {why}")))
+            }
+            Ok(Arrival::Gone(why)) => {
+                let was_written = number.is_some_and(|number| self.outbox.was_written(number));
+                Err(lost(&self.server, &why, if was_written { Ran::Maybe } else { Ran::No }))
+            }
+            Err(_) => Err(lost(&self.server, "it is gone", Ran::Maybe)),
+        }
+    }
+
+    pub(super) async fn reply(&mut self, line: Bytes) {
+        self.outbox.push(line).await;
+    }
+}
+
+impl Drop for PipeFlight {
+    fn drop(&mut self) {
+        let was_waiting = self.flights.leave(self.number);
+        if was_waiting && self.written.is_some() {
+            self.outbox.push_now(cancelled(&id_of(self.number)));
+        }
+    }
+}

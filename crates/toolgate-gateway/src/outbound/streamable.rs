@@ -1,0 +1,376 @@
+//! Streamable HTTP: each request is a POST of its own, answered with JSON or with a stream of messages.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use hyper::{
+    Method, StatusCode,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+};
+use toolgate::{Code, Failure, Ran};
+use toolgate_wire::{Id, Json, Limits, Message, Shape, error_response, headers, response};
+
+use super::{
+    event_flight::{EventFlight, Phase},
+    events::Events,
+    flight::{Ask, Flight, Hop, NotStarted, Step, lost, nonsense, unavailable},
+    flights::{Arrival, Flights, id_of},
+    http::{Answer, Client, EventStream, SendError},
+};
+
+const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
+const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
+const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
+const NAME: HeaderName = HeaderName::from_static(headers::NAME);
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// A server that is reached by POSTs.
+#[derive(Debug)]
+pub(crate) struct Streamable {
+    pub(super) server: Arc<str>,
+    client: Arc<Client>,
+    pub(super) limits: Limits,
+    pub(super) events: Events,
+    agreed: OnceLock<Agreed>,
+    pub(super) flights: Arc<Flights>,
+}
+
+/// What the handshake has settled.
+#[derive(Debug)]
+struct Agreed {
+    is_modern: bool,
+    /// Headers of each request: the version, and the session if there is one.
+    headers: Vec<(HeaderName, HeaderValue)>,
+    has_session: bool,
+}
+
+impl Streamable {
+    pub(crate) fn new(
+        server: Arc<str>,
+        client: Arc<Client>,
+        limits: Limits,
+        events: Events,
+    ) -> Self {
+        let flights = Arc::default();
+        Self { server, client, limits, events, agreed: OnceLock::new(), flights }
+    }
+
+    /// From here on requests carry what was agreed on.
+    pub(crate) fn agree(&self, is_modern: bool, version: &str, session: Option<HeaderValue>) {
+        let mut headers = Vec::with_capacity(2);
+        if let Ok(version) = HeaderValue::from_str(version) {
+            headers.push((VERSION, version));
+        }
+        let has_session = session.is_some();
+        if let Some(mut session) = session {
+            session.set_sensitive(true);
+            headers.push((SESSION, session));
+        }
+        let _ = self.agreed.set(Agreed { is_modern, headers, has_session });
+    }
+
+    pub(super) fn has_session(&self) -> bool {
+        self.agreed.get().is_some_and(|agreed| agreed.has_session)
+    }
+
+    pub(super) fn is_modern(&self) -> bool {
+        self.agreed.get().is_some_and(|agreed| agreed.is_modern)
+    }
+
+    fn headers(&self) -> &[(HeaderName, HeaderValue)] {
+        self.agreed.get().map_or(&[], |agreed| &agreed.headers)
+    }
+
+    /// The headers of one request, from 2026-07-28 on: they say what the body says.
+    fn mirrored(&self, ask: &Ask<'_>) -> Vec<(HeaderName, HeaderValue)> {
+        let mut all = Vec::with_capacity(self.headers().len() + 2 + ask.mirrored.len());
+        all.extend_from_slice(self.headers());
+        all.extend(HeaderValue::from_str(ask.method).ok().map(|method| (METHOD, method)));
+        let name = ask.name.and_then(|name| HeaderValue::from_str(&headers::encode(name)).ok());
+        all.extend(name.map(|name| (NAME, name)));
+        all.extend_from_slice(ask.mirrored);
+        all
+    }
+
+    /// Sends a request.
+    pub(crate) async fn start(
+        self: &Arc<Self>,
+        ask: Ask<'_>,
+        own_id: Option<&Id>,
+        compose: impl FnOnce(Hop) -> Bytes,
+    ) -> Result<Flight, NotStarted> {
+        // Ids must differ within a session, and clients choose theirs without asking each other.
+        let seat = (self.has_session() || own_id.is_none())
+            .then(|| self.flights.enter(ask.hears.clone()));
+        let hop = seat.as_ref().map_or_else(Hop::default, |seat| Hop {
+            id: Some(id_of(seat.number)),
+            token: ask.hears.token.as_ref().map(|_| id_of(seat.number).as_json().clone()),
+        });
+        let expected = hop.id.clone().or_else(|| own_id.cloned()).unwrap_or_else(|| id_of(0));
+        let is_known = seat.is_some();
+        let mut flight = EventFlight {
+            link: Arc::clone(self),
+            expected,
+            number: seat.as_ref().map(|seat| seat.number),
+            steps: seat.and_then(|seat| seat.steps),
+            is_known,
+            hears: ask.hears.clone(),
+            phase: Phase::Over,
+            last_event: None,
+            pause: None,
+            resumes: 0,
+        };
+        let body = compose(hop);
+        if !self.is_modern() && flight.steps.is_some() && self.has_session() {
+            // What the server asks may come on its other stream, before this one has begun.
+            let (link, expected) = (Arc::clone(self), flight.expected.clone());
+            flight.phase = Phase::Sending(Box::pin(async move {
+                let sent = link.client.send(Method::POST, None, link.headers(), body).await;
+                link.received(sent, &expected).await
+            }));
+            return Ok(Flight::Events(Box::new(flight)));
+        }
+        let sent = if self.is_modern() {
+            self.client.send(Method::POST, None, &self.mirrored(&ask), body).await
+        } else {
+            self.client.send(Method::POST, None, self.headers(), body).await
+        };
+        match self.received(sent, &flight.expected).await {
+            Ok(Received::Answer(message)) => {
+                flight.land();
+                Ok(Flight::Landed(Some(message)))
+            }
+            Ok(Received::Stream(stream)) => {
+                flight.phase = Phase::Reading(stream);
+                Ok(Flight::Events(Box::new(flight)))
+            }
+            Err(failure) => {
+                flight.land();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Says `initialize`: gives the answer and the session that the server opened.
+    pub(crate) async fn initialize(
+        &self,
+        line: Bytes,
+        id: &Id,
+    ) -> Result<(Message, Option<HeaderValue>), NotStarted> {
+        let answer = self.client.send(Method::POST, None, &[], line).await;
+        let answer = answer.map_err(|error| self.not_sent(error))?;
+        let session = answer.headers.get(&SESSION).cloned();
+        match self.received(Ok(answer), id).await? {
+            Received::Answer(message) => Ok((*message, session)),
+            Received::Stream(mut stream) => loop {
+                let event = stream.next().await;
+                let event = event.map_err(|error| nonsense(&self.server, &error.to_string()))?;
+                let Some(event) = event else {
+                    return Err(nonsense(&self.server, "ended its stream before it answered").into());
+                };
+                if let Ok(message) = Message::parse(event.data, &self.limits)
+                    && matches!(message.shape(), Shape::Response | Shape::Error)
+                    && message.id() == Some(id)
+                {
+                    return Ok((message, session));
+                }
+            },
+        }
+    }
+
+    /// Asks whether the server speaks 2026-07-28.
+    pub(crate) async fn discover(&self, line: Bytes, id: &Id) -> Result<Message, NotStarted> {
+        let headers = [
+            (VERSION, HeaderValue::from_static("2026-07-28")),
+            (METHOD, HeaderValue::from_static("server/discover")),
+        ];
+        let sent = self.client.send(Method::POST, None, &headers, line).await;
+        match self.received(sent, id).await? {
+            Received::Answer(message) => Ok(*message),
+            Received::Stream(mut stream) => {
+                while let Ok(Some(event)) = stream.next().await {
+                    if let Ok(message) = Message::parse(event.data, &self.limits)
+                        && message.id() == Some(id)
+                        && message.method().is_empty()
+                    {
+                        return Ok(message);
+                    }
+                }
+                Err(nonsense(&self.server, "ended its stream before it answered").into())
+            }
+        }
+    }
+
+    /// Sends a notification, or an answer to a question.
+    pub(crate) async fn tell(&self, line: Bytes) -> Result<(), Failure> {
+        let sent = if self.is_modern() {
+            let method = Message::parse(line.clone(), &self.limits);
+            let method = method.map(|message| message.method().to_owned()).unwrap_or_default();
+            let headers = self.mirrored(&Ask::own(&method));
+            self.client.send(Method::POST, None, &headers, line).await
+        } else {
+            self.client.send(Method::POST, None, self.headers(), line).await
+        };
+        let answer = sent.map_err(|error| self.sent_in_vain(error))?;
+        if answer.status.is_success() {
+            // Read to its end, so that the connection can be used again.
+            let _ = answer.whole(64 * 1024).await;
+            return Ok(());
+        }
+        let status = answer.status;
+        Err(unavailable(&self.server, &format!("it answered a notification with {status}")))
+    }
+
+    /// Opens the stream on which a server of old says what belongs to no request; `None`: it has none.
+    pub(crate) async fn listen(
+        &self,
+        last_event: Option<&HeaderValue>,
+    ) -> Result<Option<EventStream>, Failure> {
+        let mut headers = self.headers().to_vec();
+        headers.extend(last_event.map(|id| (LAST_EVENT, id.clone())));
+        let sent = self.client.send(Method::GET, None, &headers, Bytes::new()).await;
+        let answer = sent.map_err(|error| self.sent_in_vain(error))?;
+        match answer.status {
+            StatusCode::OK if is(&answer, "text/event-stream") => {
+                Ok(Some(EventStream::new(answer, self.limits.max_bytes)))
+            }
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE | StatusCode::OK => Ok(None),
+            StatusCode::NOT_FOUND if !self.has_session() => Ok(None),
+            status => Err(unavailable(&self.server, &format!("it answered GET with {status}"))),
+        }
+    }
+
+    /// Ends the session, if there is one.
+    pub(crate) async fn leave(&self) {
+        if self.has_session() {
+            let _ = self.client.send(Method::DELETE, None, self.headers(), Bytes::new()).await;
+        }
+    }
+
+    /// A message of the stream that belongs to no request: what it asks may still be about one in flight.
+    pub(crate) async fn take(&self, message: Message) {
+        match message.shape() {
+            Shape::Notification if message.method() == "notifications/progress" => {
+                self.flights.progress(&message);
+            }
+            Shape::Notification => self.events.happened_of(message),
+            Shape::Request => self.question(message).await,
+            Shape::Response | Shape::Error => {
+                // Some servers answer on whichever stream is open.
+                if let Some(id) = message.id().cloned() {
+                    self.flights.arrive(&id, Arrival::Answer(message));
+                }
+            }
+        }
+    }
+
+    async fn question(&self, message: Message) {
+        let Some(id) = message.id().cloned() else { return };
+        let (method, params) = (message.method().to_owned(), message.params());
+        let line = if method == "ping" {
+            response(&id, &Json::empty_object())
+        } else {
+            let asked = self.flights.only_one(Step::Question(message), |hears| {
+                hears.abilities.can_answer(&method, params.as_ref())
+            });
+            match asked {
+                Ok(()) => return,
+                Err((Step::Question(message), 0)) if self.events.asks(message.clone()) => return,
+                Err(_) => {
+                    let text = format!("no client that is here can be asked `{method}`");
+                    error_response(Some(&id), -32601, &text, None)
+                }
+            }
+        };
+        if let Err(failure) = self.tell(line).await {
+            tracing::debug!("a question of the server stays without an answer: {failure}");
+        }
+    }
+
+    fn not_sent(&self, error: SendError) -> NotStarted {
+        NotStarted::Failed(self.sent_in_vain(error))
+    }
+
+    fn sent_in_vain(&self, error: SendError) -> Failure {
+        match error {
+            SendError::NotSent(why) => unavailable(&self.server, &why),
+            SendError::Lost(why) => lost(&self.server, &why, Ran::Maybe),
+        }
+    }
+
+    async fn received(
+        &self,
+        sent: Result<Answer, SendError>,
+        expected: &Id,
+    ) -> Result<Received, NotStarted> {
+        let answer = sent.map_err(|error| self.not_sent(error))?;
+        let status = answer.status;
+        if status == StatusCode::OK && is(&answer, "text/event-stream") {
+            let stream = EventStream::new(answer, self.limits.max_bytes);
+            return Ok(Received::Stream(Box::new(stream)));
+        }
+        let has_text = is(&answer, "application/json");
+        let body = answer.whole(self.limits.max_bytes).await;
+        let body = body.map_err(|error| lost(&self.server, &error.to_string(), Ran::Maybe))?;
+        let message = (has_text && !body.is_empty()).then(|| Message::parse(body, &self.limits));
+        if status == StatusCode::OK {
+            let message = message
+                .ok_or_else(|| nonsense(&self.server, "answered with neither JSON nor events"))?
+                .map_err(|refused| {
+                    let why = refused.error;
+                    nonsense(&self.server, &format!("sent an answer that cannot be read: {why}"))
+                })?;
+            return self.fitting(message, expected).map(|m| Received::Answer(Box::new(m)));
+        }
+        let message = message.and_then(Result::ok).filter(|m| m.shape() == Shape::Error);
+        let code = message.as_ref().and_then(|m| m.member("code")).and_then(|code| code.i64());
+        // Servers of the official SDK that were started anew say 400 and this code.
+        let is_forgotten = status == StatusCode::NOT_FOUND
+            || status == StatusCode::BAD_REQUEST && code == Some(-32000);
+        match message {
+            _ if self.has_session() && is_forgotten => Err(NotStarted::SessionLost),
+            // Whatever id it has: it answers this request and no other.
+            Some(message) => Ok(Received::Answer(Box::new(message))),
+            None => Err(refused(&self.server, status).into()),
+        }
+    }
+
+    fn fitting(&self, message: Message, expected: &Id) -> Result<Message, NotStarted> {
+        let is_answer = matches!(message.shape(), Shape::Response | Shape::Error);
+        if is_answer && message.id().is_none_or(|id| id == expected) {
+            return Ok(message);
+        }
+        Err(nonsense(&self.server, "answered with the id of another request").into())
+    }
+}
+
+fn is(answer: &Answer, kind: &str) -> bool {
+    let value = answer.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    value.len() >= kind.len()
+        && value.get(..kind.len()).is_some_and(|start| start.eq_ignore_ascii_case(kind.as_bytes()))
+}
+
+/// A status that says nothing in MCP's words.
+fn refused(server: &str, status: StatusCode) -> Failure {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            let message = format!("The server `{server}` refuses us: {status}");
+            Failure::new(Code::ServerRejected, message)
+                .suggest("Ask the operator to check the `headers` of this server in the config.")
+                .ran(Ran::No)
+        }
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            unavailable(server, &format!("it answered {status}"))
+        }
+        status if status.is_client_error() => {
+            let message = format!("The server `{server}` refuses the request: {status}");
+            Failure::new(Code::ServerRejected, message).ran(Ran::No)
+        }
+        status => nonsense(server, &format!("answered {status}")),
+    }
+}
+
+pub(super) enum Received {
+    Answer(Box<Message>),
+    Stream(Box<EventStream>),
+}

@@ -1,0 +1,117 @@
+//! The one place where it is decided what becomes of a client's request.
+
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use tokio_util::sync::CancellationToken;
+use toolgate::{Context, Ingress, Trace};
+use toolgate_wire::{Id, Json, Message};
+
+use super::{
+    Gateway, call, hello, lists, listen,
+    namespace::{Charter, Namespace},
+    pass,
+    said::Said,
+};
+use crate::sessions::{caller::{Caller, Speaks}, level::Level, side::Side};
+
+/// One request of a client, with all that surrounds it.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) caller: Caller,
+    pub(crate) message: Message,
+    /// Where messages go that come before the answer.
+    pub(crate) side: Side,
+    pub(crate) cancel: CancellationToken,
+    /// The headers that it came with, where they have to say what it says.
+    pub(crate) headers: Option<HeaderMap>,
+}
+
+impl Incoming {
+    /// The id under which it is answered.
+    pub(crate) fn id(&self) -> &Id {
+        static NONE: std::sync::LazyLock<Id> = std::sync::LazyLock::new(|| Id::number(0));
+        self.message.id().unwrap_or(&NONE)
+    }
+
+    /// The surroundings of the request, as layers see them.
+    pub(crate) fn context(&self, charter: &Charter) -> Context {
+        let chain = &charter.stack.chain;
+        let transport = Some(self.caller.transport);
+        let ingress = if chain.follows_traces() {
+            let meta = self.message.member("_meta");
+            let protocol = Some(Arc::clone(self.caller.version()));
+            Ingress { transport, protocol, trace: meta.as_ref().and_then(Trace::of) }
+        } else {
+            Ingress { transport, ..Ingress::default() }
+        };
+        let cx = Context::new(Arc::clone(&self.caller.session))
+            .with_client(self.caller.info())
+            .with_request_id(self.message.id().cloned())
+            .with_cancel(self.cancel.clone())
+            .with_ingress(ingress);
+        if chain.asks() { cx.with_asking(self.caller.asking(&self.side)) } else { cx }
+    }
+
+    /// A member of the params, as text.
+    pub(crate) fn text(&self, member: &str) -> Option<String> {
+        Some(self.message.member(member)?.text()?.into_owned())
+    }
+}
+
+/// Has one request answered.
+pub(crate) async fn dispatch(gateway: &Gateway, incoming: &Incoming) -> Said {
+    let is_modern = incoming.caller.is_modern();
+    match (incoming.message.method(), is_modern) {
+        ("tools/call", _) => call::call(gateway, incoming).await,
+        ("tools/list", _) => lists::tools(gateway, incoming).await,
+        ("prompts/list" | "resources/list" | "resources/templates/list", _) => {
+            lists::others(gateway, incoming).await
+        }
+        ("prompts/get", _) => pass::prompt(gateway, incoming).await,
+        ("resources/read", _) => pass::read(gateway, incoming).await,
+        ("completion/complete", _) => pass::complete(gateway, incoming).await,
+        ("server/discover", true) => hello::discover(incoming).await,
+        ("subscriptions/listen", true) => listen::listen(gateway, incoming).await,
+        ("ping", false) => Said::result(incoming.id(), Json::empty_object()),
+        ("logging/setLevel", false) => set_level(incoming),
+        ("resources/subscribe", false) => listen::subscribe(incoming).await,
+        ("resources/unsubscribe", false) => listen::unsubscribe(incoming),
+        // Each era has what the other one does without.
+        (method, _) if is_of_one_era(method) => unknown(incoming),
+        (method, _) if method.starts_with("tasks/") => pass::task(gateway, incoming).await,
+        _ => pass::anything(gateway, incoming).await,
+    }
+}
+
+fn is_of_one_era(method: &str) -> bool {
+    matches!(
+        method,
+        "initialize"
+            | "ping"
+            | "logging/setLevel"
+            | "resources/subscribe"
+            | "resources/unsubscribe"
+            | "server/discover"
+            | "subscriptions/listen"
+    )
+}
+
+/// Nobody here knows the method.
+pub(super) fn unknown(incoming: &Incoming) -> Said {
+    let method = incoming.message.method();
+    Said::refused(Some(incoming.id()), -32601, format!("Method not found: `{method}`"))
+}
+
+fn set_level(incoming: &Incoming) -> Said {
+    let level = incoming.text("level").and_then(|name| Level::by_name(&name));
+    let (Some(level), Speaks::Legacy(session)) = (level, &incoming.caller.speaks) else {
+        return Said::refused(Some(incoming.id()), -32602, "`level` names no level of log messages");
+    };
+    session.set_level(level);
+    for server in &incoming.namespace.servers {
+        server.speak_up(level, &incoming.caller);
+    }
+    Said::result(incoming.id(), Json::empty_object())
+}

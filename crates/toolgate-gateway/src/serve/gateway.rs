@@ -1,0 +1,385 @@
+//! The gateway: everything put together, started, and ended in order.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
+
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use toolgate::stack::StackError;
+use toolgate_wire::{Limits, Message, Shape};
+
+use super::{
+    namespace::Namespace,
+    parked::Parking,
+    plan::{Opened, Options},
+};
+use crate::{
+    catalog::{cursor::Cursors, manifest::Shelf},
+    inbound::{
+        http::{Settings as HttpSettings, guard::Guard, listen::{Bound, Listening, raise_open_files}, tokens::Tokens},
+        mcp::Door,
+    },
+    outbound::server::{Server, State, Surroundings, Watch},
+    sessions::{legacy::LegacySession, table::Table},
+};
+
+/// So many servers start at once.
+const STARTS: usize = 16;
+/// How long requests under way may take when the gateway ends.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+/// How long servers may take to end.
+const LAST_SERVERS: Duration = Duration::from_secs(10);
+
+/// Why nothing can be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The settings cannot be used.
+    #[error("{0}")]
+    Settings(String),
+    /// A chain cannot be built.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// Names collide.
+    #[error("the namespace `{namespace}` is refused: {collision}")]
+    Collision {
+        /// The namespace.
+        namespace: String,
+        /// Both owners, and what to do.
+        collision: String,
+    },
+}
+
+/// Everything that requests need.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    namespaces: HashMap<Box<str>, Arc<Namespace>>,
+    servers: Vec<Arc<Server>>,
+    pub(crate) sessions: Table,
+    pub(crate) most_sessions: usize,
+    pub(crate) parking: Parking,
+    pub(crate) cursors: Cursors,
+    /// Seals names of tasks.
+    pub(crate) key: [u8; 32],
+    pub(crate) limits: Limits,
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Gateway {
+    pub(crate) fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
+        self.namespaces.get(name).cloned()
+    }
+
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &Arc<Namespace>> {
+        self.namespaces.values()
+    }
+
+    /// A session is over.
+    pub(crate) fn end_session(&self, session: &Arc<LegacySession>) {
+        self.sessions.remove(&session.session.id);
+        session.end();
+        for server in &self.servers {
+            server.leave(&session.session.id);
+        }
+    }
+
+    /// Takes a notification or an answer of a session.
+    pub(crate) fn hear(&self, session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
+        match (message.shape(), message.method()) {
+            (Shape::Response | Shape::Error, _) => {
+                if !session.questions.take(message) {
+                    tracing::debug!("a client answers what nobody asked");
+                }
+            }
+            (_, "notifications/cancelled") => {
+                if let Some(id) = message.member("requestId").and_then(toolgate_wire::Id::from_json) {
+                    session.cancel(&id);
+                }
+            }
+            (_, "notifications/initialized") => {}
+            _ => self.pass_on(session, namespace, message),
+        }
+    }
+
+    /// A notification that is for servers: the session's own, or the only one.
+    fn pass_on(&self, session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
+        let is_only = namespace.servers.len() == 1;
+        for server in namespace.servers.iter().filter(|server| server.is_private() || is_only) {
+            let (server, owner) = (Arc::clone(server), session.owner());
+            let line = message.line().clone();
+            server.surroundings.control.clone().spawn(async move {
+                let owner = server.is_private().then_some(owner);
+                if let Ok(connection) = server.connection(owner.as_ref()).await {
+                    let _ = connection.wire().tell(line).await;
+                }
+            });
+        }
+    }
+}
+
+/// A gateway that is ready to let clients in.
+#[derive(Debug)]
+pub struct Serve {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) options: Options,
+    surroundings: Arc<Surroundings>,
+    opened: Option<Box<OpenedOnce>>,
+}
+
+struct OpenedOnce(Opened);
+
+impl std::fmt::Debug for OpenedOnce {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Opened")
+    }
+}
+
+/// How a server of the gateway is, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Its name.
+    pub name: String,
+    /// How it is.
+    pub state: State,
+    /// How many tools it has, as far as that is known.
+    pub tools: Option<usize>,
+    /// The version of the protocol that it speaks.
+    pub version: Option<String>,
+    /// Whether it is a command or an address.
+    pub is_command: bool,
+}
+
+impl Serve {
+    /// Puts everything together. Servers that start at once begin to.
+    pub async fn new(options: Options) -> Result<Self, ServeError> {
+        if let Some(fault) = options.serve.fault() {
+            return Err(ServeError::Settings(fault));
+        }
+        let random = |error: getrandom::Error| {
+            ServeError::Settings(format!("the system gives no randomness: {error}"))
+        };
+        let mut names: Vec<String> = options.config.namespaces().iter().map(ToString::to_string).collect();
+        if let Some(only) = &options.only {
+            names.retain(|name| name == only);
+            if names.is_empty() {
+                names.push(only.clone());
+            }
+        }
+        let first = names.first().map(String::as_str).unwrap_or_default();
+        let said = (options.settings)(first).map_err(ServeError::Settings)?;
+        let limits = Limits { max_bytes: said.settings.limits.message_bytes, ..Limits::default() };
+        let surroundings = Arc::new(Surroundings {
+            control: tokio::runtime::Handle::current(),
+            limits,
+            shelf: Shelf::new(options.manifests.clone()),
+            starts: Semaphore::new(STARTS),
+            tasks: TaskTracker::new(),
+            watch: OnceLock::new(),
+        });
+        let servers = servers(&options, &names, &surroundings)?;
+        let has_principals = !options.serve.tokens.is_empty();
+        let mut opened = Opened::default();
+        let mut namespaces = HashMap::new();
+        for name in &names {
+            let namespace = opened.namespace(name, &options, &servers, has_principals).await?;
+            namespaces.insert(name.as_str().into(), Arc::new(namespace));
+        }
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(random)?;
+        let gateway = Arc::new(Gateway {
+            namespaces,
+            servers: servers.into_values().collect(),
+            sessions: Table::new(options.serve.sessions, options.serve.session_idle.get()),
+            most_sessions: options.serve.sessions,
+            parking: Parking::default(),
+            cursors: Cursors::new().map_err(random)?,
+            key,
+            limits,
+            stopping: CancellationToken::new(),
+        });
+        let watch: Weak<dyn Watch> = Arc::<Gateway>::downgrade(&gateway) as Weak<dyn Watch>;
+        let _ = surroundings.watch.set(watch);
+        let serve = Self {
+            gateway,
+            options,
+            surroundings,
+            opened: Some(Box::new(OpenedOnce(opened))),
+        };
+        serve.refuse_collisions()?;
+        serve.tidy();
+        for server in &serve.gateway.servers {
+            server.begin();
+        }
+        Ok(serve)
+    }
+
+    /// What is known to collide refuses to start.
+    fn refuse_collisions(&self) -> Result<(), ServeError> {
+        for namespace in self.gateway.namespaces() {
+            if let Some(collision) = namespace.snapshot().collisions.first() {
+                let (namespace, collision) = (namespace.name.to_string(), collision.to_string());
+                return Err(ServeError::Collision { namespace, collision });
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until servers that nobody knows are known, and refuses names that collide.
+    pub async fn settle(&self) -> Result<(), ServeError> {
+        for namespace in self.gateway.namespaces() {
+            let is_needed = |server: &&Arc<Server>| {
+                server.config.start == crate::config::Start::AtOnce && server.manifest().is_none()
+            };
+            for server in namespace.servers.iter().filter(is_needed) {
+                let _ = tokio::time::timeout(server.config.start_timeout, server.settled()).await;
+            }
+        }
+        self.refuse_collisions()
+    }
+
+    /// Ends sessions that nobody uses, and calls that nobody comes back for.
+    fn tidy(&self) {
+        let gateway = Arc::downgrade(&self.gateway);
+        let every = self.gateway.sessions.look_every();
+        let stopping = self.gateway.stopping.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = tokio::time::sleep(every) => {}
+                    () = stopping.cancelled() => return,
+                }
+                let Some(gateway) = gateway.upgrade() else { return };
+                for session in gateway.sessions.take_idle() {
+                    tracing::debug!("a session is ended: nobody used it");
+                    gateway.end_session(&session);
+                }
+                gateway.parking.sweep();
+            }
+        });
+    }
+
+    /// How the servers are, in their order.
+    #[must_use]
+    pub fn servers(&self) -> Vec<Served> {
+        let mut served: Vec<Served> = self
+            .gateway
+            .servers
+            .iter()
+            .map(|server| {
+                let manifest = server.manifest();
+                Served {
+                    name: server.name.to_string(),
+                    state: server.state(),
+                    tools: manifest.as_ref().map(|manifest| manifest.tools.entries.len()),
+                    version: manifest.as_ref().map(|manifest| manifest.offer.version.to_string()),
+                    is_command: server.config.url.is_none(),
+                }
+            })
+            .collect();
+        served.sort_by(|one, two| one.name.cmp(&two.name));
+        served
+    }
+
+    /// The names of the namespaces.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.gateway.namespaces().map(|n| n.name.to_string()).collect();
+        names.sort();
+        names
+    }
+
+    /// Takes the addresses: nobody is let in yet.
+    pub fn bind(&self) -> Result<Entrance, ServeError> {
+        let serve = &self.options.serve;
+        let settings = |why: String| ServeError::Settings(why);
+        if raise_open_files().is_none() {
+            tracing::debug!("the number of open files is not known");
+        }
+        let bound = Bound::bind(&serve.listen).map_err(|error| settings(error.to_string()))?;
+        let guard = Guard::new(bound.addresses(), &serve.hosts, &serve.origins);
+        let guard = guard.map_err(|error| settings(error.to_string()))?;
+        let tokens = serve.tokens.iter().map(|(name, token)| (name.as_str(), token.as_str()));
+        let tokens = Tokens::new(tokens).map_err(|error| settings(error.to_string()))?;
+        let door = Door::new(Arc::clone(&self.gateway), guard, tokens);
+        Ok(Entrance { bound, door: Arc::new(door) })
+    }
+
+    /// Ends everything in order: requests under way, servers, records.
+    pub async fn end(mut self, listening: Option<Doorkeeper>) {
+        self.gateway.stopping.cancel();
+        for session in self.gateway.sessions.all() {
+            session.outlet.close();
+        }
+        if let Some(doorkeeper) = listening {
+            doorkeeper.0.stop(LAST_CALLS).await;
+        }
+        self.gateway.parking.clear();
+        for session in self.gateway.sessions.all() {
+            self.gateway.end_session(&session);
+        }
+        for server in &self.gateway.servers {
+            server.stop();
+        }
+        self.surroundings.tasks.close();
+        if tokio::time::timeout(LAST_SERVERS, self.surroundings.tasks.wait()).await.is_err() {
+            tracing::warn!("some servers did not end in time");
+        }
+        if let Some(opened) = self.opened.take() {
+            opened.0.close().await;
+        }
+    }
+}
+
+/// Addresses that were taken.
+#[derive(Debug)]
+pub struct Entrance {
+    bound: Bound,
+    door: Arc<Door>,
+}
+
+impl Entrance {
+    /// The addresses.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.bound.addresses()
+    }
+
+    /// Lets clients in.
+    pub fn open(self, serve: &Serve) -> Result<Doorkeeper, ServeError> {
+        let config = &serve.options.serve;
+        let mut settings = HttpSettings { connections: config.connections, ..HttpSettings::default() };
+        if let Some(threads) = config.threads {
+            settings.threads = threads;
+        }
+        let listening = self.bound.serve(&self.door, settings);
+        let listening = listening.map_err(|error| ServeError::Settings(error.to_string()))?;
+        Ok(Doorkeeper(listening))
+    }
+}
+
+/// The door while it is open.
+#[derive(Debug)]
+pub struct Doorkeeper(Listening);
+
+fn servers(
+    options: &Options,
+    namespaces: &[String],
+    surroundings: &Arc<Surroundings>,
+) -> Result<HashMap<Arc<str>, Arc<Server>>, ServeError> {
+    let mut needed: Vec<String> = Vec::new();
+    for namespace in namespaces {
+        let names = options.config.servers_of(namespace);
+        needed.extend(names.map_err(|error| ServeError::Settings(error.to_string()))?);
+    }
+    let configured = options.config.servers().iter().filter(|(name, _)| needed.contains(*name));
+    Ok(configured
+        .map(|(name, config)| {
+            let name: Arc<str> = name.as_str().into();
+            (Arc::clone(&name), Server::new(name, config.clone(), Arc::clone(surroundings)))
+        })
+        .collect())
+}

@@ -1,0 +1,146 @@
+//! Saying hello to clients: what the namespace can do, in the words of both eras.
+
+use std::sync::Arc;
+
+use toolgate::Session;
+use toolgate_wire::{Json, Kind, Message, Object, era};
+
+use super::{dispatch::Incoming, namespace::Namespace, said::Said};
+use crate::{
+    catalog::{lists::server_meta, snapshot::Snapshot},
+    outbound::connection::{Era, LEGACY, MODERN, ourselves},
+    sessions::legacy::LegacySession,
+};
+
+/// So much of what servers say to models is passed on.
+const MOST_INSTRUCTIONS: usize = 32 * 1024;
+
+/// `initialize`: the result, and the session that it opens.
+pub(crate) async fn initialize(
+    namespace: &Namespace,
+    message: &Message,
+    session: Session,
+) -> (Json, LegacySession) {
+    let snapshot = namespace.settled().await;
+    let asked = message.member("protocolVersion");
+    let asked = asked.as_ref().and_then(Json::text).unwrap_or_default();
+    let is_known = era::VERSIONS.contains(&asked.as_ref()) && !era::is_modern(&asked);
+    let version: Arc<str> = if is_known { asked.as_ref().into() } else { LEGACY.into() };
+    let object = |name: &str| {
+        let said = message.member(name).filter(|json| json.kind() == Kind::Object);
+        said.map_or_else(Json::empty_object, |json| json.owned())
+    };
+    let mut result = Object::new();
+    result.set("protocolVersion", Json::string(&version));
+    result.set("capabilities", capabilities(&snapshot, Era::Legacy));
+    result.set("serverInfo", ourselves());
+    if let Some(instructions) = instructions(&snapshot) {
+        result.set("instructions", Json::string(&instructions));
+    }
+    let session =
+        LegacySession::new(Arc::new(session), version, object("capabilities"), object("clientInfo"));
+    (result.finish(), session)
+}
+
+/// `server/discover`
+pub(super) async fn discover(incoming: &Incoming) -> Said {
+    let snapshot = incoming.namespace.settled().await;
+    let mut result = Object::new();
+    result.set("resultType", Json::string("complete"));
+    result.set("supportedVersions", supported());
+    result.set("capabilities", capabilities(&snapshot, Era::Modern));
+    if let Some(instructions) = instructions(&snapshot) {
+        result.set("instructions", Json::string(&instructions));
+    }
+    result.set("ttlMs", Json::value(&0.into()));
+    result.set("cacheScope", Json::string("private"));
+    result.set("_meta", server_meta());
+    Said::result(incoming.id(), result.finish())
+}
+
+/// The versions that requests may speak for themselves.
+pub(crate) fn supported() -> Json {
+    Json::list(&[Json::string(MODERN)])
+}
+
+/// What the servers can do together.
+fn capabilities(snapshot: &Snapshot, to: Era) -> Json {
+    let changes = || Json::value(&serde_json::json!({"listChanged": true}));
+    let has = |capability: &str| snapshot.servers_with(capability).next().is_some();
+    let mut all = Object::new();
+    all.set("tools", changes());
+    if has("prompts") {
+        all.set("prompts", changes());
+    }
+    if has("resources") {
+        let can = |feature: &str| {
+            snapshot.offered.iter().filter_map(|offered| offered.manifest.as_ref()).any(|manifest| {
+                manifest.offer.can("resources", feature)
+            })
+        };
+        let resources = serde_json::json!({"listChanged": true, "subscribe": can("subscribe")});
+        all.set("resources", Json::value(&resources));
+    }
+    for plain in ["logging", "completions"] {
+        if has(plain) {
+            all.set(plain, Json::empty_object());
+        }
+    }
+    for shared in ["experimental", "extensions"] {
+        let joined = joined(snapshot, shared, to);
+        if !joined.is_empty() {
+            all.set(shared, joined.finish());
+        }
+    }
+    // Tasks of 2025-11-25 are told apart by nothing but their server.
+    let only = snapshot.offered.first().filter(|_| snapshot.offered.len() == 1);
+    let offer = only.and_then(|offered| offered.manifest.as_ref()).map(|manifest| &manifest.offer);
+    if let Some(offer) = offer.filter(|offer| offer.era == to && to == Era::Legacy)
+        && let Some(tasks) = offer.capabilities.get("tasks")
+    {
+        all.set("tasks", tasks);
+    }
+    all.finish()
+}
+
+/// What servers of the same era say under one name, the first one for each key.
+fn joined(snapshot: &Snapshot, name: &str, to: Era) -> Object {
+    let mut joined = Object::new();
+    for manifest in snapshot.offered.iter().filter_map(|offered| offered.manifest.as_ref()) {
+        let said = manifest.offer.capabilities.get(name).and_then(|json| json.object());
+        let said = said.filter(|_| manifest.offer.era == to);
+        for (key, value) in said.iter().flat_map(Object::iter) {
+            if !joined.contains(&key) {
+                joined.set(&key, value);
+            }
+        }
+    }
+    joined
+}
+
+/// What servers say to models, each under its name where there are several.
+fn instructions(snapshot: &Snapshot) -> Option<String> {
+    let said: Vec<(&str, Arc<str>)> = snapshot
+        .offered
+        .iter()
+        .filter_map(|offered| {
+            let manifest = offered.manifest.as_ref()?;
+            Some((&*offered.server.name, manifest.offer.instructions.clone()?))
+        })
+        .collect();
+    let mut text = match &*said {
+        [] => return None,
+        [(_, only)] if snapshot.offered.len() == 1 => only.to_string(),
+        several => {
+            let parts: Vec<String> =
+                several.iter().map(|(name, said)| format!("# {name}\n{said}")).collect();
+            parts.join("\n\n")
+        }
+    };
+    if text.len() > MOST_INSTRUCTIONS {
+        let end = (0..=MOST_INSTRUCTIONS).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
+    }
+    Some(text)
+}

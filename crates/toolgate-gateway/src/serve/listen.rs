@@ -1,0 +1,122 @@
+//! Hearing of what changes: `subscriptions/listen`, and `resources/subscribe` of old.
+
+use std::sync::Arc;
+
+use toolgate_wire::{Json, Object, era, notification};
+
+use super::{Gateway, dispatch::Incoming, said::Said};
+use crate::{
+    outbound::{server::Server, subscriptions::Subscribed},
+    sessions::{
+        caller::Speaks,
+        outlet::{Outlet, Wanted},
+    },
+};
+
+/// So many resources may be listened to by one request.
+const MOST: usize = 1000;
+
+/// `subscriptions/listen`: goes on until the client or the gateway has enough.
+pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
+    let namespace = &incoming.namespace;
+    let snapshot = namespace.settled().await;
+    let filter = incoming.message.member("notifications").and_then(|json| json.object());
+    let Some(filter) = filter else {
+        return Said::refused(Some(incoming.id()), -32602, "`notifications` must say what to listen to");
+    };
+    let has = |capability: &str| snapshot.servers_with(capability).next().is_some();
+    let wants = |key: &str| filter.get(key).and_then(|json| json.bool()) == Some(true);
+    let wanted = Wanted {
+        tools: wants("toolsListChanged"),
+        prompts: wants("promptsListChanged") && has("prompts"),
+        resources: wants("resourcesListChanged") && has("resources"),
+        subscription: Some(incoming.id().clone()),
+    };
+    let mut honoured = Object::new();
+    for (key, is_wanted) in [
+        ("toolsListChanged", wanted.tools),
+        ("promptsListChanged", wanted.prompts),
+        ("resourcesListChanged", wanted.resources),
+    ] {
+        if is_wanted {
+            honoured.set(key, Json::value(&true.into()));
+        }
+    }
+    let outlet = Outlet::new(wanted);
+    let uris = filter.get("resourceSubscriptions").and_then(|json| json.array()).unwrap_or_default();
+    let mut heard = Vec::new();
+    for uri in uris.iter().take(MOST) {
+        let Some(text) = uri.text() else { continue };
+        let Some(server) = snapshot.resource(&text) else { continue };
+        match Subscribed::to(server, text.as_ref().into()).await {
+            Ok(subscribed) => {
+                outlet.subscribe(subscribed);
+                heard.push(uri.clone());
+            }
+            Err(failure) => tracing::debug!("`{text}` cannot be listened to: {failure}"),
+        }
+    }
+    if !heard.is_empty() {
+        honoured.set("resourceSubscriptions", Json::list(&heard));
+    }
+    // First: nothing that happens from here on is missed.
+    namespace.listen(&outlet);
+    let meta = subscription(incoming);
+    let mut params = Object::new();
+    params.set("_meta", meta.clone());
+    params.set("notifications", honoured.finish());
+    let ack = notification("notifications/subscriptions/acknowledged", Some(&params.finish()));
+    let mut is_there = incoming.side.send(ack).await;
+    while is_there {
+        let lines = tokio::select! {
+            lines = outlet.next() => lines,
+            () = incoming.cancel.cancelled() => break,
+            () = gateway.stopping.cancelled() => break,
+        };
+        for line in lines.unwrap_or_default() {
+            is_there = incoming.side.send(line).await;
+        }
+    }
+    let mut result = Object::new();
+    result.set("resultType", Json::string("complete"));
+    result.set("_meta", meta);
+    Said::result(incoming.id(), result.finish())
+}
+
+fn subscription(incoming: &Incoming) -> Json {
+    let mut meta = Object::new();
+    meta.set(era::META_SUBSCRIPTION_ID, incoming.id().as_json().clone());
+    meta.finish()
+}
+
+/// `resources/subscribe`
+pub(super) async fn subscribe(incoming: &Incoming) -> Said {
+    let (Some(uri), Speaks::Legacy(session)) = (incoming.text("uri"), &incoming.caller.speaks) else {
+        return Said::refused(Some(incoming.id()), -32602, "`uri` of resources/subscribe must be a string");
+    };
+    let snapshot = incoming.namespace.settled().await;
+    let server: Option<Arc<Server>> = snapshot
+        .resource(&uri)
+        .or_else(|| snapshot.only_server())
+        .or_else(|| snapshot.servers_with("resources").next())
+        .cloned();
+    let Some(server) = server else {
+        return Said::refused(Some(incoming.id()), -32002, format!("Unknown resource: `{uri}`"));
+    };
+    match Subscribed::to(&server, uri.as_str().into()).await {
+        Ok(subscribed) => {
+            session.outlet.subscribe(subscribed);
+            Said::result(incoming.id(), Json::empty_object())
+        }
+        Err(failure) => Said::failed(Some(incoming.id()), &failure),
+    }
+}
+
+/// `resources/unsubscribe`
+pub(super) fn unsubscribe(incoming: &Incoming) -> Said {
+    let (Some(uri), Speaks::Legacy(session)) = (incoming.text("uri"), &incoming.caller.speaks) else {
+        return Said::refused(Some(incoming.id()), -32602, "`uri` of resources/unsubscribe must be a string");
+    };
+    session.outlet.unsubscribe(&uri);
+    Said::result(incoming.id(), Json::empty_object())
+}

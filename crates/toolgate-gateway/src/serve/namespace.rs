@@ -1,0 +1,319 @@
+//! A namespace: some servers, one chain, and what clients of it see and hear.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use toolgate::{
+    CallId, Code, Context, Control, Failure, Principal, Session, TierRules, ToolId,
+    middleware::filter::NewTools,
+    settings::Settings,
+    stack::{Stack, StackError},
+};
+
+use crate::{
+    catalog::{
+        Prefix,
+        snapshot::{Making, Offered, Snapshot},
+    },
+    outbound::{events::Kind, server::Server},
+    sessions::outlet::Outlet,
+    wrap::memory::Acquaintances,
+};
+
+/// The first list of a namespace waits for servers that nobody knows yet, so long at most.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What governs calls at one moment.
+#[derive(Debug)]
+pub(crate) struct Charter {
+    pub(crate) stack: Stack,
+    pub(crate) settings: Settings,
+    rules: TierRules,
+}
+
+impl Charter {
+    pub(crate) fn new(stack: Stack, settings: Settings) -> Self {
+        let rules = settings.tier_rules();
+        Self { stack, settings, rules }
+    }
+
+    /// The next one, by new settings.
+    pub(crate) fn successor(&self, settings: Settings) -> Result<Self, StackError> {
+        let stack = self.stack.successor(&self.settings, &settings)?;
+        Ok(Self::new(stack, settings))
+    }
+
+    fn quarantines(&self) -> bool {
+        self.settings.new_tools == NewTools::Quarantine
+    }
+}
+
+/// How a namespace names and pages what it offers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    pub(crate) prefix: Prefix,
+    pub(crate) page_size: usize,
+}
+
+/// One namespace.
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    pub(crate) name: Arc<str>,
+    pub(crate) style: Style,
+    pub(crate) servers: Vec<Arc<Server>>,
+    /// Whether callers are told apart, so that one's list is not another's.
+    has_principals: bool,
+    charter: ArcSwap<Charter>,
+    snapshot: ArcSwap<Snapshot>,
+    making: Mutex<()>,
+    generation: AtomicU64,
+    outlets: Mutex<Vec<Weak<Outlet>>>,
+    sessions: RwLock<HashMap<Principal, Arc<Session>>>,
+    narrowed: Mutex<Narrowed>,
+    in_flight: AtomicUsize,
+    acquaintances: Option<Acquaintances>,
+}
+
+impl Namespace {
+    pub(crate) fn new(
+        name: Arc<str>,
+        style: Style,
+        servers: Vec<Arc<Server>>,
+        charter: Charter,
+        has_principals: bool,
+        acquaintances: Option<Acquaintances>,
+    ) -> Self {
+        let empty = Making {
+            generation: 0,
+            prefix: style.prefix,
+            rules: &charter.rules,
+            overrides: &charter.stack.overrides.get(),
+            hints_are_private: true,
+        };
+        let snapshot = Snapshot::new(Vec::new(), &empty);
+        let namespace = Self {
+            name,
+            style,
+            servers,
+            has_principals,
+            charter: ArcSwap::from_pointee(charter),
+            snapshot: ArcSwap::from_pointee(snapshot),
+            making: Mutex::default(),
+            generation: AtomicU64::new(0),
+            outlets: Mutex::default(),
+            sessions: RwLock::default(),
+            narrowed: Mutex::default(),
+            in_flight: AtomicUsize::new(0),
+            acquaintances,
+        };
+        namespace.rebuild();
+        namespace
+    }
+
+    /// What governs a call that starts now.
+    pub(crate) fn charter(&self) -> Arc<Charter> {
+        self.charter.load_full()
+    }
+
+    /// What is offered now.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// The same, once it is known what servers offer that nobody knows yet: they are started for that, and given
+    /// some time.
+    pub(crate) async fn settled(&self) -> Arc<Snapshot> {
+        let snapshot = self.snapshot();
+        if !snapshot.is_incomplete() {
+            return snapshot;
+        }
+        let waiting: Vec<_> = self
+            .servers
+            .iter()
+            .map(|server| {
+                let server = Arc::clone(server);
+                let control = server.surroundings.control.clone();
+                control.spawn(async move { server.settled().await })
+            })
+            .collect();
+        let all = async {
+            for one in waiting {
+                let _ = one.await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, all).await;
+        self.snapshot()
+    }
+
+    /// From here on calls are governed by this.
+    pub(crate) fn govern_by(&self, charter: Charter) {
+        self.charter.store(Arc::new(charter));
+        self.rebuild();
+        for kind in Kind::ALL {
+            self.tell(|outlet| outlet.changed(kind));
+        }
+    }
+
+    /// Puts together anew what is offered.
+    pub(crate) fn rebuild(&self) {
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let charter = self.charter();
+        let offered: Vec<Offered> = self
+            .servers
+            .iter()
+            .map(|server| Offered { server: Arc::clone(server), manifest: server.manifest() })
+            .collect();
+        let listed = listed(&offered);
+        for collision in charter.stack.overrides.learn(&listed) {
+            tracing::error!("{collision}");
+        }
+        let making = Making {
+            generation: self.generation.fetch_add(1, Ordering::Relaxed) + 1,
+            prefix: self.style.prefix,
+            rules: &charter.rules,
+            overrides: &charter.stack.overrides.get(),
+            hints_are_private: self.has_principals,
+        };
+        let snapshot = Snapshot::new(offered, &making);
+        for collision in &snapshot.collisions {
+            tracing::error!("in namespace `{}`: {collision}", self.name);
+        }
+        self.snapshot.store(Arc::new(snapshot));
+        drop(_making);
+        self.meet(&charter, listed);
+    }
+
+    /// New tools are kept away until somebody has looked at them.
+    fn meet(&self, charter: &Arc<Charter>, listed: Vec<ToolId>) {
+        let Some(acquaintances) = self.acquaintances.clone().filter(|_| charter.quarantines()) else {
+            return;
+        };
+        // As long as some server is not known, what it lists first would look new.
+        if self.snapshot().is_incomplete() {
+            return;
+        }
+        let (charter, name) = (Arc::clone(charter), Arc::clone(&self.name));
+        let Some(server) = self.servers.first() else { return };
+        server.surroundings.control.spawn(async move {
+            acquaintances.meet(&name, charter.stack.parts(), listed).await;
+        });
+    }
+
+    /// Somebody wants to hear what happens here.
+    pub(crate) fn listen(&self, outlet: &Arc<Outlet>) {
+        let mut outlets = self.outlets.lock().unwrap_or_else(PoisonError::into_inner);
+        outlets.retain(|outlet| outlet.strong_count() > 0);
+        outlets.push(Arc::downgrade(outlet));
+    }
+
+    /// Tells everybody who listens.
+    pub(crate) fn tell(&self, tell: impl Fn(&Outlet)) {
+        let outlets = self.outlets.lock().unwrap_or_else(PoisonError::into_inner);
+        outlets.iter().filter_map(Weak::upgrade).for_each(|outlet| tell(&outlet));
+    }
+
+    /// Whether a server is one of this namespace.
+    pub(crate) fn has(&self, server: &Server) -> bool {
+        self.servers.iter().any(|own| own.name == server.name)
+    }
+
+    /// The connection of requests that have none: all of one principal are one.
+    pub(crate) fn session_of(&self, principal: &Principal) -> Arc<Session> {
+        let known = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = known.get(principal) {
+            return Arc::clone(session);
+        }
+        drop(known);
+        let mut known = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let session = known.entry(principal.clone()).or_insert_with(|| {
+            Arc::new(Session {
+                id: CallId::next().to_string().into(),
+                namespace: Arc::clone(&self.name),
+                principal: principal.clone(),
+            })
+        });
+        Arc::clone(session)
+    }
+
+    /// Lets one more request in, if there is room.
+    pub(crate) fn enter(&self, most: usize) -> Result<InFlight<'_>, Failure> {
+        let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let entered = InFlight(self);
+        if before < most {
+            return Ok(entered);
+        }
+        Err(Failure::new(
+            Code::Overloaded,
+            format!("{most} requests are in flight, and no more are allowed"),
+        )
+        .suggest("Wait for calls in flight to end, then call again."))
+    }
+
+    /// The narrowing that a call inherits from the one that it is part of, and hands on.
+    pub(crate) fn inherit(&self, cx: Context, mut control: Control) -> Context {
+        let mut narrowed = self.narrowed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(parent) = control.parent.as_deref().and_then(|parent| narrowed.of(parent)) {
+            control.inherit(&parent);
+        }
+        if control.narrows() {
+            narrowed.remember(cx.call_id(), control.clone());
+        }
+        cx.with_control(control)
+    }
+}
+
+fn listed(offered: &[Offered]) -> Vec<ToolId> {
+    let mut listed = Vec::new();
+    for Offered { server, manifest } in offered {
+        let tools = manifest.iter().flat_map(|manifest| manifest.tools.entries.iter());
+        listed.extend(tools.filter_map(|tool| {
+            let name = tool.get("name")?;
+            Some(ToolId::new(Arc::clone(&server.name), name.text()?.as_ref()))
+        }));
+    }
+    listed
+}
+
+/// A request in flight.
+#[derive(Debug)]
+pub(crate) struct InFlight<'a>(&'a Namespace);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What calls of late were narrowed to, by their ids: calls that are part of them are narrowed too.
+#[derive(Debug, Default)]
+struct Narrowed {
+    calls: HashMap<String, Control>,
+    order: VecDeque<String>,
+}
+
+/// So many narrowed calls are remembered. One whose parent is forgotten is narrowed by its own `_meta` only.
+const REMEMBERED: usize = 10_000;
+
+impl Narrowed {
+    fn of(&self, call: &str) -> Option<Control> {
+        self.calls.get(call).cloned()
+    }
+
+    fn remember(&mut self, call: CallId, control: Control) {
+        let call = call.to_string();
+        self.order.push_back(call.clone());
+        self.calls.insert(call, control);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.calls.remove(&oldest);
+        }
+    }
+}

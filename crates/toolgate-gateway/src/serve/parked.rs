@@ -1,0 +1,167 @@
+//! Calls that wait for a client of 2026-07-28 to come back with what a server of old has asked for.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use sha2::{Digest as _, Sha256};
+use toolgate_wire::{Id, Json, Kind, Message, Object};
+
+use crate::{outbound::flight::Flight, sessions::table::random_id};
+
+/// What our states begin with. No server sees them.
+const MARK: &str = "tgp1.";
+/// The name of the question in the result that asks it.
+const QUESTION: &str = "toolgate_question";
+/// So many calls wait at once.
+const MOST: usize = 1000;
+/// So long a client may take to come back.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Calls that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Parking(Mutex<HashMap<Arc<str>, Parked>>);
+
+/// A call that waits, with the question that it waits for.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) flight: Flight,
+    question: Message,
+    binding: [u8; 32],
+    until: Instant,
+}
+
+/// Why a call cannot be taken up again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotParked(pub(crate) &'static str);
+
+/// Whether a state is one of ours.
+pub(crate) fn is_ours(state: &Json) -> bool {
+    state.text().is_some_and(|state| state.starts_with(MARK))
+}
+
+/// What a state is bound to: who asked, and for exactly what.
+pub(crate) fn binding(caller: &str, method: &str, name: &str, arguments: Option<&Json>) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for part in [caller.as_bytes(), method.as_bytes(), name.as_bytes()] {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    // A client that sends the same again may write it anew.
+    let same = arguments.and_then(|arguments| arguments.to_value().ok());
+    digest.update(same.unwrap_or_else(|| serde_json::json!({})).to_string().as_bytes());
+    digest.finalize().into()
+}
+
+impl Parking {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Parked>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a call wait; gives the result that asks the client.
+    pub(crate) fn park(&self, flight: Flight, question: Message, binding: [u8; 32]) -> Result<Json, String> {
+        let id = random_id()?;
+        let result = asking(&question, &id);
+        let until = Instant::now() + PATIENCE;
+        let mut waiting = self.lock();
+        waiting.retain(|_, parked| parked.until > Instant::now());
+        if waiting.len() >= MOST {
+            return Err(format!("{MOST} calls wait for their clients, and no more can"));
+        }
+        waiting.insert(id, Parked { flight, question, binding, until });
+        Ok(result)
+    }
+
+    /// Takes a call up again, once, for whoever it was parked for.
+    pub(crate) fn take(&self, state: &Json, binding: &[u8; 32]) -> Result<Parked, NotParked> {
+        let text = state.text().unwrap_or_default();
+        let id = text.strip_prefix(MARK).unwrap_or_default();
+        let mut waiting = self.lock();
+        match waiting.get(id) {
+            None => Err(NotParked("the state is none that was given out, was used before, or came too late")),
+            Some(parked) if parked.binding != *binding => Err(NotParked("the state is for another call")),
+            Some(_) => waiting.remove(id).ok_or(NotParked("the state was used before")),
+        }
+    }
+
+    /// Gives up those that nobody came back for.
+    pub(crate) fn sweep(&self) {
+        self.lock().retain(|_, parked| parked.until > Instant::now());
+    }
+
+    /// Gives up all of them.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+}
+
+impl Parked {
+    /// The answer to the question, for the server; `None` if the client has not brought one.
+    pub(crate) fn answer(&self, responses: Option<&Json>) -> Option<(Id, Json)> {
+        let answer = responses?.get(QUESTION).filter(|json| json.kind() == Kind::Object)?;
+        Some((self.question.id()?.clone(), answer))
+    }
+
+    /// Parks it again: the client came back without an answer.
+    pub(crate) fn ask_again(self, parking: &Parking) -> Result<Json, String> {
+        parking.park(self.flight, self.question, self.binding)
+    }
+}
+
+fn asking(question: &Message, id: &str) -> Json {
+    let mut asked = Object::new();
+    asked.set("method", Json::string(question.method()));
+    let mut params = question.body().unwrap_or_default();
+    let is_elicitation = question.method() == "elicitation/create";
+    if is_elicitation && !params.contains("mode") {
+        params.set("mode", Json::string("form"));
+    }
+    // Ids of elicitations ended with 2025-11-25.
+    params.remove("elicitationId");
+    asked.set("params", params.finish());
+    let mut requests = Object::new();
+    requests.set(QUESTION, asked.finish());
+    let mut result = Object::new();
+    result.set("resultType", Json::string("input_required"));
+    result.set("inputRequests", requests.finish());
+    result.set("requestState", Json::string(&format!("{MARK}{id}")));
+    result.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use toolgate_wire::Limits;
+
+    use super::*;
+
+    fn question() -> Message {
+        let line = r#"{"jsonrpc":"2.0","id":"s1","method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}"#;
+        Message::parse(line.into(), &Limits::default()).unwrap()
+    }
+
+    fn json(text: &'static str) -> Json {
+        Json::parse(text, &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn a_call_is_taken_up_once_and_by_nobody_else() {
+        let parking = Parking::default();
+        let mine = binding("me", "tools/call", "t", Some(&json(r#"{"a":1,"b":2}"#)));
+        let result = parking.park(Flight::Landed(None), question(), mine).unwrap();
+        assert_eq!(result.get("resultType").unwrap().as_str(), "\"input_required\"");
+        let state = result.get("requestState").unwrap();
+        assert!(is_ours(&state) && !is_ours(&json(r#""rs1.x""#)));
+        let other = binding("you", "tools/call", "t", Some(&json(r#"{"a":1,"b":2}"#)));
+        assert_eq!(parking.take(&state, &other).err(), Some(NotParked("the state is for another call")));
+        let same = binding("me", "tools/call", "t", Some(&json(r#"{ "b":2, "a":1 }"#)));
+        let parked = parking.take(&state, &same).unwrap();
+        assert!(parking.take(&state, &same).is_err(), "used before");
+        assert!(parked.answer(None).is_none());
+        let answer = json(r#"{"toolgate_question":{"action":"accept","content":{"x":1}}}"#);
+        let (id, answer) = parked.answer(Some(&answer)).unwrap();
+        assert_eq!(id, Id::string("s1"));
+        assert_eq!(answer.as_str(), r#"{"action":"accept","content":{"x":1}}"#);
+    }
+}

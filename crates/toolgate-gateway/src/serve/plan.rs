@@ -1,0 +1,164 @@
+//! What a gateway is made from: the config, and what the command line lays over it.
+
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+use toolgate::{
+    settings::Settings,
+    stack::{self, Parts, Stack},
+};
+
+use super::{
+    gateway::ServeError,
+    namespace::{Charter, Namespace},
+};
+use crate::{
+    config::{Config, ServeConfig},
+    outbound::{server::Server, trail::TrailConfig},
+    telemetry::TelemetryConfig,
+    wrap::Outlets,
+};
+
+/// Reads the settings of a namespace, at the start and whenever the file changes.
+pub type NamespaceSource = Arc<dyn Fn(&str) -> Result<Namespaced, String> + Send + Sync>;
+
+/// What a namespace is set to.
+#[derive(Clone, Debug)]
+pub struct Namespaced {
+    /// The chain.
+    pub settings: Settings,
+    /// Where records of calls are sent.
+    pub trail: Option<TrailConfig>,
+    /// Where spans and metrics go.
+    pub telemetry: Option<TelemetryConfig>,
+}
+
+/// What to serve, and how.
+#[derive(Clone)]
+pub struct Options {
+    /// The servers and namespaces.
+    pub config: Config,
+    /// The door.
+    pub serve: ServeConfig,
+    /// What each namespace is set to.
+    pub settings: NamespaceSource,
+    /// Where the call log is kept.
+    pub store: Option<String>,
+    /// Where it is remembered what servers offer.
+    pub manifests: Option<PathBuf>,
+    /// The file that the settings come from, to be watched.
+    pub watch: Option<PathBuf>,
+    /// Only this namespace is needed.
+    pub only: Option<String>,
+}
+
+impl Options {
+    /// Whether names may turn out to collide: then it is known before anybody is let in.
+    pub fn settles_first(&self) -> Result<bool, ServeError> {
+        for name in self.config.namespaces() {
+            let failed = |error: crate::config::ConfigError| ServeError::Settings(error.to_string());
+            let style = self.config.style(name).map_err(failed)?;
+            let servers = self.config.servers_of(name).map_err(failed)?;
+            if style.prefix == crate::catalog::Prefix::Never && servers.len() > 1 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").finish_non_exhaustive()
+    }
+}
+
+/// Where what chains tell goes: one set for all namespaces that say the same of it.
+#[derive(Default)]
+pub(super) struct Opened {
+    sets: Vec<(Namespaced, Outlets, Parts)>,
+    stacks: Vec<(Settings, Stack)>,
+}
+
+impl Opened {
+    /// Makes a namespace.
+    pub(super) async fn namespace(
+        &mut self,
+        name: &str,
+        options: &Options,
+        servers: &HashMap<Arc<str>, Arc<Server>>,
+        has_principals: bool,
+    ) -> Result<Namespace, ServeError> {
+        let config = |error: crate::config::ConfigError| ServeError::Settings(error.to_string());
+        let said = (options.settings)(name).map_err(ServeError::Settings)?;
+        let at = self.outlets(&said, options).await?;
+        let (acquaintances, parts) = match self.sets.get(at) {
+            Some((_, outlets, parts)) => (outlets.acquaintances(), parts.clone()),
+            None => (None, Parts::default()),
+        };
+        // Which tools are known is each namespace's own.
+        let parts = Parts { known: toolgate::middleware::filter::KnownTools::default(), ..parts };
+        let stack = self.stack(&said.settings, parts)?;
+        let names = options.config.servers_of(name).map_err(config)?;
+        let servers = names.iter().filter_map(|name| servers.get(name.as_str()).cloned());
+        let style = options.config.style(name).map_err(config)?;
+        let charter = Charter::new(stack, said.settings);
+        Ok(Namespace::new(
+            name.into(),
+            style,
+            servers.collect(),
+            charter,
+            has_principals,
+            acquaintances,
+        ))
+    }
+
+    async fn outlets(&mut self, said: &Namespaced, options: &Options) -> Result<usize, ServeError> {
+        let is_same = |other: &Namespaced| {
+            other.trail == said.trail
+                && other.telemetry == said.telemetry
+                && other.settings.log == said.settings.log
+                && other.settings.redact == said.settings.redact
+                && other.settings.audit.otlp == said.settings.audit.otlp
+        };
+        if let Some(at) = self.sets.iter().position(|(other, ..)| is_same(other)) {
+            return Ok(at);
+        }
+        let opened = Outlets::open(
+            options.store.as_deref(),
+            said.trail.as_ref(),
+            said.telemetry.as_ref(),
+            &said.settings,
+        );
+        let (outlets, parts) = opened.await.map_err(|error| ServeError::Settings(error.to_string()))?;
+        self.sets.push((said.clone(), outlets, parts));
+        Ok(self.sets.len() - 1)
+    }
+
+    fn stack(&mut self, settings: &Settings, parts: Parts) -> Result<Stack, ServeError> {
+        let same = |known: &&(Settings, Stack)| {
+            (&known.0.audit, &known.0.redact) == (&settings.audit, &settings.redact)
+        };
+        let stack = match self.stacks.iter().find(same) {
+            Some((own, stack)) => stack.beside(own, settings, parts)?,
+            None => stack::build_with(settings, parts)?,
+        };
+        self.stacks.push((settings.clone(), stack.clone()));
+        Ok(stack)
+    }
+
+    /// Writes and sends what is left.
+    pub(super) async fn close(self) {
+        let mut stacks = self.stacks.into_iter().map(|(_, stack)| stack);
+        let last = stacks.next();
+        for stack in stacks {
+            if let Some(audit) = &stack.audit {
+                audit.close(std::time::Duration::from_secs(5));
+            }
+        }
+        for (_, outlets, _) in self.sets {
+            if let Some(stack) = &last {
+                outlets.close(stack).await;
+            }
+        }
+    }
+}

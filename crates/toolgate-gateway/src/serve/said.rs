@@ -1,0 +1,99 @@
+//! What a client is answered: finished bytes, and what an HTTP status may say about them.
+
+use bytes::Bytes;
+use toolgate::{Failure, Reply, RpcError};
+use toolgate_wire::{Id, Json, error_response};
+
+/// The answer to one message.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) text: Text,
+    /// The code, where it is an error.
+    pub(crate) code: Option<i64>,
+}
+
+/// The bytes of an answer.
+#[derive(Debug)]
+pub(crate) enum Text {
+    /// As they stand here.
+    Whole(Bytes),
+    /// In parts, so that a large one is not copied.
+    Parts([Bytes; 3]),
+    /// None: the client gave the request up.
+    Nothing,
+}
+
+impl Said {
+    /// Nothing.
+    pub(crate) fn nothing() -> Self {
+        Self { text: Text::Nothing, code: None }
+    }
+
+    /// The very line of a server.
+    pub(crate) fn verbatim(line: Bytes, code: Option<i64>) -> Self {
+        Self { text: Text::Whole(line), code }
+    }
+
+    /// A result.
+    pub(crate) fn result(id: &Id, result: Json) -> Self {
+        let mut head = Vec::with_capacity(40 + id.as_json().len());
+        head.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        head.extend_from_slice(id.as_json().as_bytes());
+        head.extend_from_slice(br#","result":"#);
+        if result.len() < 8 * 1024 {
+            // Small ones are cheaper in one piece.
+            head.extend_from_slice(result.as_bytes());
+            head.push(b'}');
+            return Self { text: Text::Whole(head.into()), code: None };
+        }
+        let parts = [head.into(), result.into_bytes(), Bytes::from_static(b"}")];
+        Self { text: Text::Parts(parts), code: None }
+    }
+
+    /// An error.
+    pub(crate) fn error(id: Option<&Id>, rpc: &RpcError) -> Self {
+        let line = error_response(id, rpc.code, &rpc.message, rpc.data.as_ref());
+        Self { text: Text::Whole(line), code: Some(rpc.code) }
+    }
+
+    /// A failure as an error.
+    pub(crate) fn failed(id: Option<&Id>, failure: &Failure) -> Self {
+        Self::error(id, &failure.to_rpc())
+    }
+
+    /// An error of the protocol's own.
+    pub(crate) fn refused(id: Option<&Id>, code: i64, message: impl Into<String>) -> Self {
+        Self::error(id, &RpcError { code, message: message.into(), data: None })
+    }
+
+    /// What a chain says; layers write results as every era reads them, and from 2026-07-28 on each one says its type.
+    pub(crate) fn reply(id: &Id, reply: Reply, is_modern: bool) -> Self {
+        match reply {
+            Reply::Verbatim(line) => Self::verbatim(line, None),
+            Reply::Result(json) if is_modern => Self::result(id, complete(json)),
+            Reply::Result(json) => Self::result(id, json),
+            Reply::Error(rpc) => Self::error(Some(id), &rpc),
+            Reply::Nothing => Self::nothing(),
+        }
+    }
+
+    /// The bytes in one piece.
+    pub(crate) fn into_line(self) -> Option<Bytes> {
+        match self.text {
+            Text::Whole(line) => Some(line),
+            Text::Parts(parts) => Some(parts.concat().into()),
+            Text::Nothing => None,
+        }
+    }
+}
+
+/// A result that says its type.
+pub(crate) fn complete(json: Json) -> Json {
+    match json.object() {
+        Some(mut object) if !object.contains("resultType") => {
+            object.set("resultType", Json::string("complete"));
+            object.finish()
+        }
+        _ => json,
+    }
+}

@@ -1,0 +1,87 @@
+//! What happens at servers, told to clients: lists that changed, resources that changed, and questions that belong to
+//! no call.
+
+use std::sync::Arc;
+
+use toolgate_wire::{Json, Message, error_response, response};
+
+use super::Gateway;
+use crate::{
+    outbound::{
+        events::Kind,
+        server::{Server, Watch},
+    },
+    sessions::{legacy::LegacySession, level::Level, side::Side},
+};
+
+impl Gateway {
+    fn owner(&self, key: Option<&str>) -> Option<Arc<LegacySession>> {
+        let key = key?;
+        self.sessions.all().into_iter().find(|session| *session.session.id == *key)
+    }
+}
+
+impl Watch for Gateway {
+    fn changed(&self, server: &Arc<Server>, kind: Kind) {
+        for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
+            namespace.rebuild();
+            namespace.tell(|outlet| outlet.changed(kind));
+        }
+    }
+
+    fn updated(&self, server: &Arc<Server>, message: &Message) {
+        let uri = message.member("uri");
+        let Some(uri) = uri.as_ref().and_then(Json::text) else { return };
+        let uri: Arc<str> = uri.as_ref().into();
+        for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
+            namespace.tell(|outlet| outlet.updated_at(server, &uri));
+        }
+    }
+
+    fn told(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
+        let line = message.line();
+        if let Some(session) = self.owner(owner) {
+            if message.method() != "notifications/message" || session.wants_log(Level::of(message)) {
+                session.outlet.push(line.clone());
+            }
+            return;
+        }
+        if message.method() == "notifications/message" {
+            // Nobody can say whose call it is about: told to all, it might be told to the wrong one.
+            tracing::debug!("a log message of `{}` belongs to no call that is known", server.name);
+            return;
+        }
+        for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
+            namespace.tell(|outlet| {
+                if outlet.is_session() {
+                    outlet.push(line.clone());
+                }
+            });
+        }
+    }
+
+    fn asked(&self, server: &Arc<Server>, owner: Option<&str>, message: Message) -> bool {
+        let Some(session) = self.owner(owner) else { return false };
+        let params = message.params();
+        if !session.abilities.can_answer(message.method(), params.as_ref()) {
+            return false;
+        }
+        let Some(id) = message.id().cloned() else { return false };
+        let server = Arc::clone(server);
+        server.surroundings.control.clone().spawn(async move {
+            let side = Side::Outlet(Arc::clone(&session.outlet));
+            let asked = tokio::select! {
+                asked = session.questions.ask(&side, message.method(), params.as_ref()) => asked,
+                () = session.over.cancelled() => None,
+            };
+            let line = match asked {
+                Some(Ok(result)) => response(&id, &result),
+                _ => error_response(Some(&id), -32603, "the client did not answer", None),
+            };
+            if let Ok(connection) = server.connection(Some(&session.owner())).await {
+                let _ = connection.wire().tell(line).await;
+            }
+        });
+        true
+    }
+}

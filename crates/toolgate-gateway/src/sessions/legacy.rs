@@ -1,0 +1,205 @@
+//! A session of a client of the time before 2026-07-28.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio_util::sync::CancellationToken;
+use toolgate::{ClientInfo, Session};
+use toolgate_wire::{Id, Json};
+
+use super::{
+    abilities::Abilities,
+    level::Level,
+    outlet::{Outlet, Wanted},
+    questions::Questions,
+    replay::Replay,
+};
+use crate::outbound::server::Owner;
+
+/// No level was asked for.
+const NO_LEVEL: u8 = u8::MAX;
+
+/// One session.
+#[derive(Debug)]
+pub(crate) struct LegacySession {
+    pub(crate) session: Arc<Session>,
+    pub(crate) version: Arc<str>,
+    pub(crate) capabilities: Json,
+    pub(crate) info_text: Json,
+    pub(crate) info: Option<Arc<ClientInfo>>,
+    pub(crate) abilities: Abilities,
+    pub(crate) questions: Questions,
+    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) replay: Replay,
+    /// Cancelled when the session is over.
+    pub(crate) over: CancellationToken,
+    /// Cancels whoever reads the outlet now: the last one to open the stream has it.
+    reader: Mutex<CancellationToken>,
+    level: AtomicU8,
+    in_flight: Mutex<HashMap<Id, CancellationToken>>,
+    busy: AtomicUsize,
+    used_ms: AtomicU64,
+    born: Instant,
+}
+
+/// Why a request is not followed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SameId;
+
+impl LegacySession {
+    pub(crate) fn new(session: Arc<Session>, version: Arc<str>, capabilities: Json, info_text: Json) -> Self {
+        let text = |key| info_text.get(key).and_then(|json| json.text().map(|t| t.into_owned()));
+        let info = text("name").map(|name| Arc::new(ClientInfo { name, version: text("version") }));
+        Self {
+            abilities: abilities(&version, &capabilities),
+            session,
+            version,
+            capabilities,
+            info_text,
+            info,
+            questions: Questions::default(),
+            outlet: Outlet::new(Wanted::everything()),
+            replay: Replay::default(),
+            over: CancellationToken::new(),
+            reader: Mutex::default(),
+            level: AtomicU8::new(NO_LEVEL),
+            in_flight: Mutex::default(),
+            busy: AtomicUsize::new(0),
+            used_ms: AtomicU64::new(0),
+            born: Instant::now(),
+        }
+    }
+
+    /// Who opens a connection of its own to a server.
+    pub(crate) fn owner(&self) -> Owner {
+        Owner {
+            key: Arc::clone(&self.session.id),
+            capabilities: self.capabilities.clone(),
+            info: self.info_text.clone(),
+            version: Arc::clone(&self.version),
+        }
+    }
+
+    fn in_flight(&self) -> MutexGuard<'_, HashMap<Id, CancellationToken>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts to follow a request. A second one of the same id is refused: whose answer would be whose?
+    pub(crate) fn begin(self: &Arc<Self>, id: &Id) -> Result<Begun, SameId> {
+        self.use_now();
+        let token = CancellationToken::new();
+        match self.in_flight().entry(id.clone()) {
+            std::collections::hash_map::Entry::Occupied(_) => return Err(SameId),
+            std::collections::hash_map::Entry::Vacant(slot) => drop(slot.insert(token.clone())),
+        }
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Ok(Begun { session: Arc::clone(self), id: id.clone(), token })
+    }
+
+    /// The client gives a request up.
+    pub(crate) fn cancel(&self, id: &Id) {
+        if let Some(token) = self.in_flight().get(id) {
+            token.cancel();
+        }
+    }
+
+    /// The level from which on the client wants to hear of what servers do, if it said.
+    pub(crate) fn level(&self) -> Option<Level> {
+        Level::by_number(self.level.load(Ordering::Relaxed))
+    }
+
+    /// Whether a log message is of interest: where nothing was said, servers decide.
+    pub(crate) fn wants_log(&self, level: Level) -> bool {
+        self.level().is_none_or(|least| level >= least)
+    }
+
+    pub(crate) fn set_level(&self, level: Level) {
+        self.level.store(level.number(), Ordering::Relaxed);
+    }
+
+    /// Takes over the stream of the session: whoever had it before is told to let go.
+    pub(crate) fn take_stream(&self) -> CancellationToken {
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        reader.cancel();
+        *reader = self.over.child_token();
+        reader.clone()
+    }
+
+    pub(crate) fn use_now(&self) {
+        let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.used_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// For how long nothing has happened.
+    pub(crate) fn idle_for(&self) -> Duration {
+        if self.busy.load(Ordering::Relaxed) > 0 {
+            return Duration::ZERO;
+        }
+        let used = Duration::from_millis(self.used_ms.load(Ordering::Relaxed));
+        self.born.elapsed().saturating_sub(used)
+    }
+
+    /// Something is going on that is no request: a stream is open.
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(self))
+    }
+
+    /// The session is over: everything of it is given up.
+    pub(crate) fn end(&self) {
+        self.over.cancel();
+        self.outlet.close();
+        self.in_flight().values().for_each(CancellationToken::cancel);
+    }
+}
+
+/// Elicitation came with 2025-06-18, and addresses to open with 2025-11-25.
+fn abilities(version: &str, capabilities: &Json) -> Abilities {
+    let said = Abilities::of(capabilities);
+    let mut abilities = Abilities::default();
+    for ability in [Abilities::SAMPLING, Abilities::ROOTS] {
+        if said.has(ability) {
+            abilities = abilities.and(ability);
+        }
+    }
+    if version >= "2025-06-18" && said.has(Abilities::FORMS) {
+        abilities = abilities.and(Abilities::FORMS);
+    }
+    if version >= "2025-11-25" && said.has(Abilities::URLS) {
+        abilities = abilities.and(Abilities::URLS);
+    }
+    abilities
+}
+
+/// The session is in use as long as this is there.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<LegacySession>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+        self.0.use_now();
+    }
+}
+
+/// A request that is being worked on.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    session: Arc<LegacySession>,
+    id: Id,
+    pub(crate) token: CancellationToken,
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.session.in_flight().remove(&self.id);
+        self.session.busy.fetch_sub(1, Ordering::Relaxed);
+        self.session.use_now();
+    }
+}

@@ -1,0 +1,101 @@
+//! Questions to a client of the time before 2026-07-28: requests of ours that it answers while its own call waits.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::oneshot;
+use toolgate::{Boxed, Elicit, NoAnswer};
+use toolgate_wire::{Id, Json, Message, Object, notification, request};
+
+use super::side::Side;
+
+/// Questions that wait for one client's answer.
+#[derive(Debug, Default)]
+pub(crate) struct Questions(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    asked: u64,
+    by_id: HashMap<Id, oneshot::Sender<Result<Json, Json>>>,
+}
+
+impl Questions {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an answer of the client; `false`: nobody waits for it.
+    pub(crate) fn take(&self, message: &Message) -> bool {
+        let waiting = message.id().and_then(|id| self.lock().by_id.remove(id));
+        let Some(waiting) = waiting else { return false };
+        let answer = message.result().map(|result| result.owned());
+        let error = || message.error().map_or_else(Json::null, |error| error.owned());
+        drop(waiting.send(answer.ok_or_else(error)));
+        true
+    }
+
+    /// Asks, and waits for the result or the error of the answer; `None` if the client is gone. Given up, the question
+    /// is taken back.
+    pub(crate) async fn ask(
+        &self,
+        side: &Side,
+        method: &str,
+        params: Option<&Json>,
+    ) -> Option<Result<Json, Json>> {
+        let (sender, answer) = oneshot::channel();
+        let id = {
+            let mut waiting = self.lock();
+            waiting.asked += 1;
+            let id = Id::string(&format!("toolgate-q{}", waiting.asked));
+            waiting.by_id.insert(id.clone(), sender);
+            id
+        };
+        let mut open = Open { questions: self, side, id: Some(id.clone()) };
+        if !side.send(request(&id, method, params)).await {
+            return None;
+        }
+        let answer = answer.await;
+        open.id = None;
+        answer.ok()
+    }
+}
+
+/// A question without an answer yet. Dropped, it is taken back.
+struct Open<'a> {
+    questions: &'a Questions,
+    side: &'a Side,
+    id: Option<Id>,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        self.questions.lock().by_id.remove(&id);
+        let mut params = Object::new();
+        params.set("requestId", id.as_json().clone());
+        params.set("reason", Json::string("the call that it was about is over"));
+        self.side.try_send(notification("notifications/cancelled", Some(&params.finish())));
+    }
+}
+
+/// Asks the client of one call, for layers that want something confirmed.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    pub(crate) session: Arc<super::legacy::LegacySession>,
+    pub(crate) side: Side,
+}
+
+impl Elicit for Asker {
+    fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, NoAnswer>> {
+        Box::pin(async move {
+            let asked = self.session.questions.ask(&self.side, "elicitation/create", Some(&params));
+            match asked.await {
+                Some(Ok(answer)) => Ok(answer),
+                Some(Err(_)) => Err(NoAnswer::Unable),
+                None => Err(NoAnswer::Gone),
+            }
+        })
+    }
+}

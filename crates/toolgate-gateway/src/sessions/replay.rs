@@ -1,0 +1,162 @@
+//! Streams of answers that can be taken up again where they broke off, as long as they are remembered.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+/// So many streams of one session are remembered.
+const MOST_STREAMS: usize = 32;
+/// So many bytes of one stream.
+const MOST_BYTES: usize = 2 * 1024 * 1024;
+
+/// The streams of one session.
+#[derive(Debug, Default)]
+pub(crate) struct Replay(Mutex<(u64, VecDeque<Arc<Stream>>)>);
+
+impl Replay {
+    fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<Arc<Stream>>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new stream.
+    pub(crate) fn stream(&self) -> Arc<Stream> {
+        let mut streams = self.lock();
+        streams.0 += 1;
+        let stream = Arc::new(Stream { number: streams.0, log: Mutex::default(), wake: Notify::new() });
+        streams.1.push_back(Arc::clone(&stream));
+        if streams.1.len() > MOST_STREAMS {
+            // One that is done first: it was most likely read to its end.
+            let done = streams.1.iter().position(|stream| stream.lock().is_done);
+            drop(streams.1.remove(done.unwrap_or(0)));
+        }
+        stream
+    }
+
+    /// The stream of an event, and the number of that event.
+    pub(crate) fn find(&self, event: &str) -> Option<(Arc<Stream>, u64)> {
+        let (stream, number) = event.split_once('-')?;
+        let (stream, number): (u64, u64) = (stream.parse().ok()?, number.parse().ok()?);
+        let streams = self.lock();
+        let found = streams.1.iter().find(|found| found.number == stream)?;
+        Some((Arc::clone(found), number))
+    }
+}
+
+/// One stream: the events that were sent on it.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    number: u64,
+    log: Mutex<Log>,
+    wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    events: VecDeque<(u64, Bytes)>,
+    next: u64,
+    bytes: usize,
+    is_done: bool,
+}
+
+impl Stream {
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers a message and gives the id of its event.
+    pub(crate) fn add(&self, line: &Bytes) -> String {
+        let mut log = self.lock();
+        let number = log.next;
+        log.next += 1;
+        log.bytes += line.len();
+        log.events.push_back((number, line.clone()));
+        while log.bytes > MOST_BYTES && log.events.len() > 1 {
+            if let Some((_, oldest)) = log.events.pop_front() {
+                log.bytes -= oldest.len();
+            }
+        }
+        drop(log);
+        self.wake.notify_waiters();
+        self.id(number)
+    }
+
+    /// The id of the event of this number.
+    pub(crate) fn id(&self, number: u64) -> String {
+        format!("{}-{number}", self.number)
+    }
+
+    /// The id of an event before the first one.
+    pub(crate) fn first_id(&self) -> String {
+        let mut log = self.lock();
+        let number = log.next;
+        log.next += 1;
+        drop(log);
+        self.id(number)
+    }
+
+    /// Nothing follows.
+    pub(crate) fn done(&self) {
+        self.lock().is_done = true;
+        self.wake.notify_waiters();
+    }
+
+    /// What was sent after the event of this number; waits for more. `None` once nothing follows. Cancel safe.
+    pub(crate) async fn after(&self, number: u64) -> Option<(u64, Bytes)> {
+        loop {
+            let woken = self.wake.notified();
+            tokio::pin!(woken);
+            // Before the look: what comes between the two wakes it.
+            woken.as_mut().enable();
+            {
+                let log = self.lock();
+                if let Some((at, line)) = log.events.iter().find(|(at, _)| *at > number) {
+                    return Some((*at, line.clone()));
+                }
+                if log.is_done {
+                    return None;
+                }
+            }
+            woken.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_is_taken_up_where_it_broke_off() {
+        let replay = Replay::default();
+        let stream = replay.stream();
+        let first = stream.first_id();
+        let ids: Vec<String> =
+            [&b"a"[..], b"b", b"c"].into_iter().map(|b| stream.add(&Bytes::from_static(b))).collect();
+        let (found, number) = replay.find(&ids[0]).unwrap();
+        assert_eq!(found.after(number).await.unwrap().1, "b");
+        let (found, number) = replay.find(&first).unwrap();
+        assert_eq!(found.after(number).await.unwrap().1, "a");
+        stream.done();
+        let (found, number) = replay.find(&ids[2]).unwrap();
+        assert_eq!(found.after(number).await, None);
+        assert!(replay.find("99-0").is_none() && replay.find("x").is_none());
+    }
+
+    #[test]
+    fn streams_and_bytes_are_bounded() {
+        let replay = Replay::default();
+        let first = replay.stream();
+        for _ in 0..2 * MOST_STREAMS {
+            replay.stream();
+        }
+        assert!(replay.find(&first.id(0)).is_none());
+        let stream = replay.stream();
+        let large = Bytes::from(vec![0; MOST_BYTES / 4]);
+        (0..100).for_each(|_| drop(stream.add(&large)));
+        assert!(stream.lock().bytes <= MOST_BYTES);
+    }
+}

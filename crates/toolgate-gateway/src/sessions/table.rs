@@ -1,0 +1,92 @@
+//! All sessions: bounded in number, ended when nobody uses them, found by an id that nobody can guess.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use toolgate::Principal;
+
+use super::legacy::LegacySession;
+
+/// The sessions of the gateway.
+#[derive(Debug)]
+pub(crate) struct Table {
+    sessions: RwLock<HashMap<Arc<str>, Arc<LegacySession>>>,
+    most: usize,
+    idle: Option<Duration>,
+}
+
+/// There is no room for another session.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+impl Table {
+    pub(crate) fn new(most: usize, idle: Option<Duration>) -> Self {
+        Self { sessions: RwLock::default(), most, idle }
+    }
+
+    /// Enters a session.
+    pub(crate) fn enter(&self, session: &Arc<LegacySession>) -> Result<(), Full> {
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        if sessions.len() >= self.most {
+            return Err(Full);
+        }
+        sessions.insert(Arc::clone(&session.session.id), Arc::clone(session));
+        Ok(())
+    }
+
+    /// The session of this id, if it is of this namespace and of whoever it was given to.
+    pub(crate) fn find(
+        &self,
+        id: &str,
+        namespace: &str,
+        principal: &Principal,
+    ) -> Option<Arc<LegacySession>> {
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let found = sessions.get(id)?;
+        let session = &found.session;
+        let is_theirs = &*session.namespace == namespace && session.principal == *principal;
+        is_theirs.then(|| Arc::clone(found))
+    }
+
+    /// Takes a session out.
+    pub(crate) fn remove(&self, id: &str) -> Option<Arc<LegacySession>> {
+        self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(id)
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Arc<LegacySession>> {
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        sessions.values().cloned().collect()
+    }
+
+    /// Takes out those that nobody used for long.
+    pub(crate) fn take_idle(&self) -> Vec<Arc<LegacySession>> {
+        let Some(idle) = self.idle else { return Vec::new() };
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = Vec::new();
+        sessions.retain(|_, session| {
+            let is_idle = session.idle_for() >= idle;
+            if is_idle {
+                taken.push(Arc::clone(session));
+            }
+            !is_idle
+        });
+        taken
+    }
+
+    /// How often to look for those.
+    pub(crate) fn look_every(&self) -> Duration {
+        self.idle.map_or(Duration::from_mins(1), |idle| (idle / 4).max(Duration::from_millis(50)))
+    }
+}
+
+/// An id with 128 bits of randomness.
+pub(crate) fn random_id() -> Result<Arc<str>, String> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).map_err(|error| format!("the system gives no randomness: {error}"))?;
+    let id: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(id.into())
+}
