@@ -18,12 +18,13 @@ use rmcp::{
         CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
         ClientCapabilities, CompleteRequestParams, CompleteResult, CompletionInfo,
         GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        LoggingLevel, LoggingMessageNotificationParam, PaginatedRequestParams,
-        ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams,
-        ReadResourceResponse, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
-        SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
-        Tool, UnsubscribeRequestParams, UpdateTaskParams,
+        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, LoggingLevel, LoggingMessageNotificationParam,
+        PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
+        ReadResourceRequestParams, ReadResourceResponse, ResourceUpdatedNotificationParam,
+        ServerCapabilities, ServerConfig, SetLevelRequestMethod, SetLevelRequestParams,
+        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
     task_manager::TaskManager,
@@ -229,8 +230,8 @@ impl Conformance {
     ) -> Result<Option<CallToolResponse>, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let tasks = &self.shared.tasks.0;
-        let takes_tasks =
-            context.client_capabilities().is_some_and(|client| client.supports_tasks());
+        let takes_tasks = is_modern(context)
+            && context.client_capabilities().is_some_and(|client| client.supports_tasks());
         if let Some(job) = jobs::job(&request.name, &arguments) {
             if takes_tasks {
                 return Ok(Some(job.spawn(tasks)));
@@ -283,6 +284,18 @@ impl ServerHandler for Conformance {
             Era::Modern => version.as_str() >= MODERN,
         };
         ProtocolVersion::KNOWN_VERSIONS.iter().filter(speaks).cloned().collect()
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let mut result = self.negotiate_initialize(&request)?;
+        // Tasks are an extension of the newer era.
+        result.capabilities.extensions = None;
+        context.peer.set_peer_info(request);
+        Ok(result)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
