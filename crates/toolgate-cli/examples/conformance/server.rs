@@ -6,7 +6,7 @@ use std::{
     borrow::Cow,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -67,8 +67,8 @@ pub(crate) struct Shared {
     states: States,
     changes: broadcast::Sender<Change>,
     changed: [AtomicU64; 3],
-    /// Legacy clients: they are told of changes without a request that asks for it.
-    peers: Mutex<Vec<Peer<RoleServer>>>,
+    /// Legacy clients, and whether they subscribed: they are told of other changes without a request that asks for it.
+    peers: Mutex<Vec<(Peer<RoleServer>, Arc<AtomicBool>)>>,
 }
 
 /// The library's tasks do not say what is in them.
@@ -113,13 +113,14 @@ impl Shared {
         let _ = self.changes.send(change);
         let peers = {
             let mut peers = self.peers.lock().unwrap();
-            peers.retain(|peer| !peer.is_transport_closed());
+            peers.retain(|(peer, _)| !peer.is_transport_closed());
             peers.clone()
         };
-        for peer in peers {
+        for (peer, watches) in peers {
             let _ = match change {
                 Change::Tools => peer.notify_tool_list_changed().await,
                 Change::Prompts => peer.notify_prompt_list_changed().await,
+                Change::Watched if !watches.load(Ordering::Relaxed) => Ok(()),
                 Change::Watched => {
                     peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(
                         catalog::WATCHED,
@@ -142,11 +143,13 @@ pub(crate) struct Conformance {
     shared: Arc<Shared>,
     /// The least level that a legacy client wants to read of.
     level: Mutex<Option<LoggingLevel>>,
+    /// Whether a legacy client subscribed to the resource that changes.
+    watches: Arc<AtomicBool>,
 }
 
 impl Conformance {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, level: Mutex::default() }
+        Self { shared, level: Mutex::default(), watches: Arc::default() }
     }
 
     /// Sends a log message, if the client wants it.
@@ -299,7 +302,7 @@ impl ServerHandler for Conformance {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.shared.peers.lock().unwrap().push(context.peer);
+        self.shared.peers.lock().unwrap().push((context.peer, self.watches.clone()));
     }
 
     async fn set_level(
@@ -404,17 +407,19 @@ impl ServerHandler for Conformance {
 
     async fn subscribe(
         &self,
-        _: SubscribeRequestParams,
+        request: SubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        self.watches.fetch_or(request.uri == catalog::WATCHED, Ordering::Relaxed);
         Ok(())
     }
 
     async fn unsubscribe(
         &self,
-        _: UnsubscribeRequestParams,
+        request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        self.watches.fetch_and(request.uri != catalog::WATCHED, Ordering::Relaxed);
         Ok(())
     }
 
