@@ -330,25 +330,21 @@ fn compare(upstream: &str, list: &str) {
 }
 
 #[test]
-#[ignore = "there is no `toolgate serve` yet: #6"]
 fn the_gateway_loses_nothing() {
     compare("url = URL", "auto.txt");
 }
 
 #[test]
-#[ignore = "there is no `toolgate serve` yet: #6"]
 fn the_gateway_loses_nothing_over_stdio() {
     compare("command = COMMAND\nargs = [\"--stdio\"]", "stdio.txt");
 }
 
 #[test]
-#[ignore = "there is no `toolgate serve` yet: #6"]
 fn the_gateway_bridges_to_a_legacy_server() {
     compare("url = URL\nprotocol = \"legacy\"", "legacy.txt");
 }
 
 #[test]
-#[ignore = "there is no `toolgate serve` yet: #6"]
 fn the_gateway_bridges_to_a_modern_server() {
     compare("url = URL\nprotocol = \"modern\"", "modern.txt");
 }

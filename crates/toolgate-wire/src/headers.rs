@@ -48,7 +48,7 @@ pub fn name_of(message: &Message) -> Option<String> {
     let member = match message.method() {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
-        method if method.starts_with("tasks/") => "taskId",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return None,
     };
     message.member(member)?.text().map(Cow::into_owned)

@@ -54,14 +54,14 @@ pub(super) async fn call(gateway: &Gateway, incoming: &Incoming) -> Said {
     if let Some((failure, entry)) = refusal {
         cx.bag_mut().put(RefusedAtDoor);
         let outcome = refuse(&charter, cx, &name, arguments, entry, failure).await;
-        return Said::reply(incoming.id(), outcome.into_reply(), is_modern);
+        return Said::outcome(incoming.id(), outcome, is_modern);
     }
     let Some(entry) = snapshot.tool(&name) else { return Said::nothing() };
     if let Some(refused) = check_mirrors(incoming, entry, arguments.as_ref()) {
         return refused;
     }
     let outcome = run(gateway, incoming, &charter, cx, entry, &name, arguments, changes).await;
-    Said::reply(incoming.id(), outcome.into_reply(), is_modern)
+    Said::outcome(incoming.id(), outcome, is_modern)
 }
 
 #[expect(clippy::too_many_arguments, reason = "each is a part of one call, and nothing else wants them together")]

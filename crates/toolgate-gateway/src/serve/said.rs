@@ -1,7 +1,7 @@
 //! What a client is answered: finished bytes, and what an HTTP status may say about them.
 
 use bytes::Bytes;
-use toolgate::{Failure, Reply, RpcError};
+use toolgate::{Failure, Outcome, Reply, RpcError};
 use toolgate_wire::{Id, Json, error_response};
 
 /// The answer to one message.
@@ -66,8 +66,17 @@ impl Said {
         Self::error(id, &RpcError { code, message: message.into(), data: None })
     }
 
+    /// How a call ended, for the client.
+    pub(crate) fn outcome(id: &Id, outcome: Outcome, is_modern: bool) -> Self {
+        let code = outcome.failure().and_then(Failure::rpc).map(|rpc| rpc.code);
+        match outcome.into_reply() {
+            Reply::Verbatim(line) => Self::verbatim(line, code),
+            reply => Self::reply(id, reply, is_modern),
+        }
+    }
+
     /// What a chain says; layers write results as every era reads them, and from 2026-07-28 on each one says its type.
-    pub(crate) fn reply(id: &Id, reply: Reply, is_modern: bool) -> Self {
+    fn reply(id: &Id, reply: Reply, is_modern: bool) -> Self {
         match reply {
             Reply::Verbatim(line) => Self::verbatim(line, None),
             Reply::Result(json) if is_modern => Self::result(id, complete(json)),
