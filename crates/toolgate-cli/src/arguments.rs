@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand, builder::styling};
 
 use crate::commands::{
     audit::AuditCommand, chain::Chain, check::Check, completions::Completions,
-    config::ConfigCommand, log::Log, replay::Replay, tmux::TmuxCommand, why::Why, wrap::Wrap,
+    config::ConfigCommand, log::Log, replay::Replay, stdio::Stdio, tmux::TmuxCommand, why::Why,
+    wrap::Wrap,
 };
 
 const STYLES: styling::Styles = styling::Styles::styled()
@@ -31,6 +32,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Wrap(Box<Wrap>),
+    Stdio(Box<Stdio>),
     Tmux(Box<TmuxCommand>),
     Chain(Box<Chain>),
     Check(Box<Check>),

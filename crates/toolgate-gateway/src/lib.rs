@@ -9,6 +9,7 @@ mod inbound;
 mod outbound;
 mod outbox;
 mod telemetry;
+pub mod thin;
 pub mod wrap;
 
 pub use outbound::child::{Environment, ServerCommand, StartError};

@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod keep_server;
 pub(crate) mod log;
 pub(crate) mod replay;
+pub(crate) mod stdio;
 pub(crate) mod tmux;
 pub(crate) mod why;
 pub(crate) mod wrap;
@@ -22,6 +23,7 @@ use crate::{arguments::Command, overlay::Overlay};
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Wrap(wrap) => wrap.run(),
+        Command::Stdio(stdio) => stdio.run(),
         Command::Tmux(tmux) => tmux.run(),
         Command::Chain(chain) => chain.run(),
         Command::Check(check) => check.run(),
