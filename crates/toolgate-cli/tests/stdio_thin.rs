@@ -245,9 +245,15 @@ fn a_session_from_its_first_message_to_its_end() {
     client.wait_for(|message| message["method"] == "notifications/tools/list_changed");
     // The end: what is in flight is waited for, then the session is ended.
     let call = client.post("tools/call", json!({"name": "slow"}));
-    let asked = gateway.expect("POST", "tools/call");
+    let mut asked = gateway.expect("POST", "tools/call").stream();
     client.close_stdin();
-    asked.result(json!({"content": []}));
+    for progress in 0..5 {
+        asked.say(&json!({"jsonrpc": "2.0", "method": "notifications/progress",
+            "params": {"progressToken": 1, "progress": progress}}));
+        client.wait_for(|message| message["params"]["progress"] == progress);
+    }
+    asked.say(&json!({"jsonrpc": "2.0", "id": call, "result": {"content": []}}));
+    asked.end();
     client.answer(call);
     let asked = gateway.expect("DELETE", "");
     assert_eq!(asked.header("mcp-session-id"), Some("s1"));
@@ -438,14 +444,15 @@ fn a_gateway_that_is_not_there_is_named_with_what_to_do() {
 fn refusals_of_the_gateway_say_what_to_do() {
     let gateway = Gateway::start();
     let mut client = gateway.client(&[]);
-    for (status, hint) in [
-        ("401 Unauthorized", "--token-env"),
-        ("403 Forbidden", "serve.hosts"),
-        ("404 Not Found", "namespace"),
-        ("503 Service Unavailable", "log"),
+    let rpc = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no token"}}"#;
+    for (status, body, hint) in [
+        ("401 Unauthorized", rpc, "--token-env"),
+        ("403 Forbidden", "whatever", "serve.hosts"),
+        ("404 Not Found", "", "namespace"),
+        ("503 Service Unavailable", "{}", "log"),
     ] {
         let call = client.post("ping", json!({}));
-        gateway.expect("POST", "ping").respond(status, "", "whatever");
+        gateway.expect("POST", "ping").respond(status, "", body);
         let message = client.answer(call)["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains(status) && message.contains(hint), "{message}");
     }
