@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand, builder::styling};
 
 use crate::commands::{
     audit::AuditCommand, chain::Chain, check::Check, completions::Completions,
-    config::ConfigCommand, log::Log, replay::Replay, serve::ServeCommand,
+    config::ConfigCommand, log::Log, replay::Replay, serve::ServeCommand, stdio::Stdio,
     tmux::TmuxCommand, why::Why, wrap::Wrap,
 };
 
@@ -33,6 +33,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Wrap(Box<Wrap>),
     Serve(Box<ServeCommand>),
+    Stdio(Box<Stdio>),
     Tmux(Box<TmuxCommand>),
     Chain(Box<Chain>),
     Check(Box<Check>),

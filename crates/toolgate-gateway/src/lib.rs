@@ -11,6 +11,7 @@ mod outbox;
 pub mod serve;
 mod sessions;
 mod telemetry;
+pub mod thin;
 pub mod wrap;
 
 pub use outbound::child::{Environment, ServerCommand, StartError};

@@ -9,6 +9,7 @@ pub(crate) mod keep_server;
 pub(crate) mod log;
 pub(crate) mod replay;
 pub(crate) mod serve;
+pub(crate) mod stdio;
 pub(crate) mod tmux;
 pub(crate) mod why;
 pub(crate) mod wrap;
@@ -24,6 +25,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Wrap(wrap) => wrap.run(),
         Command::Serve(serve) => serve.run(),
+        Command::Stdio(stdio) => stdio.run(),
         Command::Tmux(tmux) => tmux.run(),
         Command::Chain(chain) => chain.run(),
         Command::Check(check) => check.run(),

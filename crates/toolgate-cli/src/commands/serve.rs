@@ -56,15 +56,22 @@ impl ServeCommand {
         if self.overlay.server.is_some() {
             bail!("`--server` names a server to wrap; `toolgate serve` serves all of the config");
         }
-        if self.overlay.config.is_none() {
-            let usual = || USUAL.iter().map(PathBuf::from).find(|path| path.exists());
-            self.overlay.config = self.file.take().or_else(usual);
+        if let Some(file) = self.file.take() {
+            self.overlay.config = Some(file);
         }
+        find_config(&mut self.overlay);
         let options = options(&self.overlay, &self.listen, None)?;
         let runtime = super::runtime()?;
         let code = runtime.block_on(serve(options));
         runtime.shutdown_background();
         code
+    }
+}
+
+/// The config of this folder, where none is named.
+pub(crate) fn find_config(overlay: &mut Overlay) {
+    if overlay.config.is_none() {
+        overlay.config = USUAL.iter().map(PathBuf::from).find(|path| path.exists());
     }
 }
 

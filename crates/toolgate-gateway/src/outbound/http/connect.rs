@@ -25,6 +25,7 @@ use super::{
     pool::Connection,
     target::{Address, Target},
     told,
+    watched::{Look, Watched},
 };
 
 /// Opens a connection within the time that is given for it. An error says what failed, for people.
@@ -46,14 +47,15 @@ async fn open(target: &Target) -> Result<Connection, String> {
         }
         _ => format!("cannot reach {origin}: {error}"),
     })?;
+    let (stream, look) = Watched::new(stream);
     let failed = |error: hyper::Error| format!("cannot speak to {origin}: {}", told(&error));
     match &target.tls {
-        None => drive(target, stream).await.map_err(failed),
+        None => drive(target, stream, look).await.map_err(failed),
         Some((connector, name)) => {
             let stream = connector.connect(name.clone(), stream).await;
             let stream =
                 stream.map_err(|error| format!("no TLS connection to {origin}: {error}"))?;
-            drive(target, stream).await.map_err(failed)
+            drive(target, stream, look).await.map_err(failed)
         }
     }
 }
@@ -88,7 +90,7 @@ async fn first_that_answers(addresses: Vec<SocketAddr>, target: &Target) -> io::
     Err(failed)
 }
 
-async fn drive<S>(target: &Target, stream: S) -> hyper::Result<Connection>
+async fn drive<S>(target: &Target, stream: S, look: Look) -> hyper::Result<Connection>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -99,7 +101,7 @@ where
     let driver = tokio::spawn(async move {
         let _ = driver.await;
     });
-    Ok(Connection::new(sender, driver.abort_handle()))
+    Ok(Connection::new(sender, driver.abort_handle(), look))
 }
 
 /// TLS that trusts what the system trusts; made once, since that reads many files.

@@ -10,6 +10,7 @@ mod pool;
 mod target;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::sync::Arc;
 
@@ -48,10 +49,9 @@ pub(crate) struct Client {
     pool: Pool,
 }
 
-/// What became of a request on one connection.
-enum Sent {
-    Answered(Answer),
-    /// The connection was gone before anything was written.
+/// Why a connection gave no answer.
+enum Unanswered {
+    /// It was gone before anything was written.
     GivenBack(Box<Request<Full<Bytes>>>, hyper::Error),
     Lost(hyper::Error),
 }
@@ -82,21 +82,21 @@ impl Client {
         let shard = self.pool.shard();
         if let Some(connection) = shard.take().await {
             match exchange(connection, Arc::clone(shard), request).await {
-                Sent::Answered(answer) => return self.checked(answer),
+                Ok(answer) => return self.checked(answer),
                 // The server has ended the connection while nobody used it.
-                Sent::GivenBack(back, _) => request = *back,
-                Sent::Lost(error) => return Err(self.lost(&error)),
+                Err(Unanswered::GivenBack(back, _)) => request = *back,
+                Err(Unanswered::Lost(error)) => return Err(self.lost(&error)),
             }
         }
         let connection = connect(&self.target).await.map_err(SendError::NotSent)?;
         match exchange(connection, Arc::clone(shard), request).await {
-            Sent::Answered(answer) => self.checked(answer),
-            Sent::GivenBack(_, error) => Err(SendError::NotSent(format!(
+            Ok(answer) => self.checked(answer),
+            Err(Unanswered::GivenBack(_, error)) => Err(SendError::NotSent(format!(
                 "{} took the connection and closed it before it was sent anything: {}",
                 self.target.origin(),
                 told(&error)
             ))),
-            Sent::Lost(error) => Err(self.lost(&error)),
+            Err(Unanswered::Lost(error)) => Err(self.lost(&error)),
         }
     }
 
@@ -142,12 +142,12 @@ async fn exchange(
     mut connection: Connection,
     shard: Arc<Shard>,
     request: Request<Full<Bytes>>,
-) -> Sent {
+) -> Result<Answer, Unanswered> {
     match connection.sender.try_send_request(request).await {
-        Ok(response) => Sent::Answered(Answer::new(response, connection, shard)),
+        Ok(response) => Ok(Answer::new(response, connection, shard)),
         Err(mut error) => match error.take_message() {
-            Some(request) => Sent::GivenBack(Box::new(request), error.into_error()),
-            None => Sent::Lost(error.into_error()),
+            Some(request) => Err(Unanswered::GivenBack(Box::new(request), error.into_error())),
+            None => Err(Unanswered::Lost(error.into_error())),
         },
     }
 }

@@ -22,7 +22,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::Bounds;
+use super::{Bounds, watched::Look};
 
 /// How long a connection may take to see that its last answer is over.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -36,22 +36,27 @@ const MARGIN: Duration = Duration::from_secs(1);
 pub(super) struct Connection {
     pub(super) sender: SendRequest<Full<Bytes>>,
     driver: AbortHandle,
+    look: Look,
     runtime: Option<Id>,
     /// For how long the server keeps it while nobody uses it, once it has said so.
     kept_for: Duration,
     is_new: bool,
     use_until: Instant,
+    idle_since: Instant,
 }
 
 impl Connection {
-    pub(super) fn new(sender: SendRequest<Full<Bytes>>, driver: AbortHandle) -> Self {
+    pub(super) fn new(sender: SendRequest<Full<Bytes>>, driver: AbortHandle, look: Look) -> Self {
+        let now = Instant::now();
         Self {
             sender,
             driver,
+            look,
             runtime: runtime(),
             kept_for: Duration::MAX,
             is_new: true,
-            use_until: Instant::now(),
+            use_until: now,
+            idle_since: now,
         }
     }
 
@@ -89,8 +94,7 @@ fn runtime() -> Option<Id> {
 pub(super) struct Shard {
     idle: Mutex<Vec<Connection>>,
     origin: Arc<str>,
-    most: usize,
-    idle_for: Duration,
+    bounds: Bounds,
 }
 
 impl Shard {
@@ -118,6 +122,10 @@ impl Shard {
         while let Some(place) = idle.iter().rposition(|idle| idle.runtime == runtime) {
             let connection = idle.remove(place);
             if !connection.sender.is_closed() && now < connection.use_until {
+                // Servers close what was idle for a while: is this one still there?
+                if now.saturating_duration_since(connection.idle_since) >= self.bounds.look_after {
+                    connection.look.store(true, Ordering::Relaxed);
+                }
                 return Some(connection);
             }
         }
@@ -130,14 +138,15 @@ impl Shard {
             return;
         }
         let now = Instant::now();
-        connection.use_until = now + connection.kept_for.min(self.idle_for);
+        connection.idle_since = now;
+        connection.use_until = now + connection.kept_for.min(self.bounds.idle_for);
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         // The one that was not used for longest is the first.
         let oldest = idle.first();
         if oldest.is_some_and(|oldest| oldest.sender.is_closed() || oldest.use_until <= now) {
             idle.remove(0);
         }
-        if idle.len() < self.most {
+        if idle.len() < self.bounds.idle {
             idle.push(connection);
         }
     }
@@ -160,10 +169,8 @@ impl Pool {
             std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 64)
         });
         let origin: Arc<str> = origin.into();
-        let shard = |_| {
-            let (most, idle_for) = (bounds.idle, bounds.idle_for);
-            Arc::new(Shard { idle: Mutex::default(), origin: Arc::clone(&origin), most, idle_for })
-        };
+        let shard =
+            |_| Arc::new(Shard { idle: Mutex::default(), origin: Arc::clone(&origin), bounds });
         Self { shards: (0..*cores).map(shard).collect() }
     }
 

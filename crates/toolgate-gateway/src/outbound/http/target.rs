@@ -30,6 +30,8 @@ pub(crate) struct Bounds {
     pub(crate) idle: usize,
     /// For so long, or as long as the server says if that is shorter.
     pub(crate) idle_for: Duration,
+    /// A connection that was idle for so long is looked at before it is used again.
+    pub(crate) look_after: Duration,
     /// The most bytes of an answer's head.
     pub(crate) head_bytes: usize,
 }
@@ -40,6 +42,7 @@ impl Default for Bounds {
             connect_within: Duration::from_secs(10),
             idle: 64,
             idle_for: Duration::from_secs(55),
+            look_after: Duration::from_millis(100),
             head_bytes: 64 * 1024,
         }
     }

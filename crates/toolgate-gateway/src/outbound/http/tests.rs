@@ -6,7 +6,7 @@ mod tls;
 use std::{sync::Arc, time::Duration};
 
 use hyper::StatusCode;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, runtime::Runtime, sync::Notify};
 
 use self::server::{Seen, Server};
 use super::*;
@@ -210,8 +210,8 @@ async fn too_much_is_refused_however_it_comes() {
     assert_eq!(answer.whole(199_999).await, Err(BodyError::TooLarge(199_999)));
     let answer = post(&client(&url), long).await.unwrap();
     assert_eq!(answer.whole(200_000).await.unwrap(), long);
-    for most in [2, 5] {
-        let answer = post(&client(&server.url("/chunks")), "one|two").await.unwrap();
+    for (parts, most) in [("one|two", 2), ("one|two", 5), ("one", 2)] {
+        let answer = post(&client(&server.url("/chunks")), parts).await.unwrap();
         server.go_on.notify_one();
         let whole = tokio::spawn(answer.whole(most));
         server.go_on.notify_one();
@@ -233,21 +233,32 @@ async fn a_redirect_is_told_and_not_followed_and_hints_are_passed_over() {
     assert_eq!(posted(&client(&server.url("/early")), "x").await, "1");
 }
 
-#[test]
-fn each_runtime_has_connections_of_its_own() {
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A server on a thread of its own, and what lets it go on.
+fn elsewhere(path: &'static str) -> (String, std::sync::mpsc::Receiver<Seen>, Arc<Notify>) {
     let (address, told) = std::sync::mpsc::channel();
-    let (end, ended) = tokio::sync::oneshot::channel::<()>();
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let serving = std::thread::spawn(move || {
+    let (tell, seen) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
         runtime().block_on(async {
             let server = Server::start().await;
-            address.send(server.url("/")).unwrap();
-            ended.await.ok();
-            let seen = server.so_far().await;
-            seen.iter().filter(|seen| **seen == Seen::Opened).count()
-        })
+            address.send((server.url(path), Arc::clone(&server.go_on))).unwrap();
+            while tell.send(server.next_ever().await).is_ok() {}
+        });
     });
-    let url = told.recv().unwrap();
+    let (url, go_on) = told.recv().unwrap();
+    (url, seen, go_on)
+}
+
+fn opened(seen: &std::sync::mpsc::Receiver<Seen>) -> usize {
+    seen.try_iter().filter(|seen| *seen == Seen::Opened).count()
+}
+
+#[test]
+fn each_runtime_has_connections_of_its_own() {
+    let (url, seen, _) = elsewhere("/");
     let client = Arc::new(client(&url));
     let calls = |client: Arc<Client>| {
         move || {
@@ -264,9 +275,35 @@ fn each_runtime_has_connections_of_its_own() {
     }
     // A runtime that came after another one on the same thread.
     calls(Arc::clone(&client))();
-    calls(client)();
-    end.send(()).unwrap();
-    assert_eq!(serving.join().unwrap(), 6);
+    calls(Arc::clone(&client))();
+    assert_eq!(opened(&seen), 6);
+    // Two that take turns: a connection stands still as long as the runtime that drives it does.
+    let (one, other) = (runtime(), runtime());
+    for runtime in [&one, &other, &one, &other] {
+        runtime.block_on(async { assert_eq!(posted(&client, "x").await, "x") });
+    }
+    assert_eq!(opened(&seen), 2);
+}
+
+#[test]
+fn a_connection_whose_end_nobody_has_noticed_yet_is_replaced_as_well() {
+    let (url, seen, go_on) = elsewhere("/closed-when-told");
+    let bounds = Bounds { look_after: Duration::ZERO, ..Bounds::default() };
+    let client = Client::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
+    runtime().block_on(async {
+        assert_eq!(posted(&client, "1").await, "1");
+        // Whoever drives the connection comes to rest.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        // Waits without letting the runtime see what the server does.
+        go_on.notify_one();
+        while seen.recv().unwrap() != Seen::Closed {}
+        assert_eq!(posted(&client, "2").await, "2");
+    });
+    let rest: Vec<Seen> = seen.iter().take(2).collect();
+    assert_eq!(rest.first(), Some(&Seen::Opened));
+    assert!(matches!(rest.get(1), Some(Seen::Request(_, body)) if body == "2"), "{rest:?}");
 }
 
 #[tokio::test]

@@ -67,8 +67,13 @@ impl Server {
 
     /// The next thing that happened to it.
     pub(super) async fn next(&self) -> Seen {
-        let next = async { self.seen.lock().await.recv().await.unwrap() };
+        let next = self.next_ever();
         tokio::time::timeout(std::time::Duration::from_secs(10), next).await.expect("nothing came")
+    }
+
+    /// The same, however long it takes.
+    pub(super) async fn next_ever(&self) -> Seen {
+        self.seen.lock().await.recv().await.unwrap()
     }
 
     /// What has happened that nobody asked for yet.
@@ -121,8 +126,13 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             _ => format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()),
         };
         stream.write_all(answer.as_bytes()).await.unwrap();
-        if path == "/then-closed" || path == "/half" {
-            break;
+        match path.as_str() {
+            "/then-closed" | "/half" => break,
+            "/closed-when-told" => {
+                step.notified().await;
+                break;
+            }
+            _ => {}
         }
     }
     let is_ours = buffer.is_empty();
