@@ -2,7 +2,7 @@
 
 use toolgate_wire::{Json, Object, era};
 
-use crate::outbound::connection::ourselves;
+use crate::outbound::connection::{Era, ourselves};
 
 /// The lists of a namespace besides its tools, which each client may see differently.
 #[derive(Debug, Default)]
@@ -23,6 +23,25 @@ pub(crate) struct Hints {
 /// One page of a list: the finished result.
 #[derive(Clone, Debug)]
 pub(crate) struct Page(pub(crate) Json);
+
+/// The definition of a tool for clients of an era: until 2025-11-25 an output is an object, and another one cannot be
+/// described.
+pub(crate) fn definition_for(definition: &Json, era: Era) -> Json {
+    // Hardly any tool has one: one look at the text tells.
+    let has_schema = || memchr::memmem::find(definition.as_bytes(), b"\"outputSchema\"").is_some();
+    if era == Era::Modern || !has_schema() {
+        return definition.clone();
+    }
+    let kind = definition.get("outputSchema").and_then(|schema| schema.get("type"));
+    let is_object = kind.as_ref().and_then(Json::text).is_some_and(|kind| kind == "object");
+    match definition.object() {
+        Some(mut object) if !is_object => {
+            object.remove("outputSchema");
+            object.finish()
+        }
+        _ => definition.clone(),
+    }
+}
 
 /// `_meta` of results that are our own: who answers.
 pub(crate) fn server_meta() -> Json {

@@ -13,14 +13,14 @@ use toolgate_wire::{Json, Object};
 
 use super::{
     Prefix,
-    lists::{Hints, Page, Pages},
+    lists::{Hints, Page, Pages, definition_for},
     manifest::Manifest,
     mirrors::{self, Mirror},
     names::{self, Collision, Names},
     templates::Template,
 };
 use crate::{
-    config::HttpTransport,
+    config::{HttpTransport, Start},
     outbound::{
         connection::Era,
         server::{Server, State},
@@ -253,11 +253,20 @@ impl Snapshot {
         })
     }
 
+    /// Servers that failed before anybody knew what they offer, and that nobody starts again unless they are needed.
+    pub(crate) fn forgotten(&self) -> impl Iterator<Item = &Arc<Server>> {
+        let unknown = self.offered.iter().filter(|offered| offered.manifest.is_none());
+        unknown.map(|offered| &offered.server).filter(|server| server.config.start == Start::OnDemand)
+    }
+
     /// The finished list of all tools, for clients of an era.
     pub(crate) fn finished(&self, era: Era) -> &Page {
         let [legacy, modern] = self.finished.get_or_init(|| {
-            let list = Json::list(self.tools.iter().filter_map(|tool| tool.definition()));
-            [Era::Legacy, Era::Modern].map(|era| self.lists.hints.page("tools", list.clone(), era, None))
+            [Era::Legacy, Era::Modern].map(|era| {
+                let definitions = self.tools.iter().filter_map(|tool| tool.definition());
+                let shown: Vec<Json> = definitions.map(|tool| definition_for(tool, era)).collect();
+                self.lists.hints.page("tools", Json::list(&shown), era, None)
+            })
         });
         match era {
             Era::Legacy => legacy,

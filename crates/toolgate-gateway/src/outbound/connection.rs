@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use toolgate::Failure;
-use toolgate_wire::{Id, Json, Message, Object, Shape, era, notification, request};
+use toolgate_wire::{Id, Json, Message, Object, Shape, era, request};
 
 use super::{
     flight::{Ask, Flight, Hop, NotStarted, Step},
@@ -144,11 +144,6 @@ impl Connection {
         params
     }
 
-    /// Sends a notification of our own.
-    pub(crate) async fn tell(&self, method: &str, params: Option<&Json>) -> Result<(), Failure> {
-        self.wire.tell(notification(method, params)).await
-    }
-
     /// It is of no use any more. What comes first counts.
     pub(crate) fn close(&self, why: &str) {
         let _ = self.why.set(why.into());
@@ -171,14 +166,6 @@ impl Connection {
     /// Waits until it is closed.
     pub(crate) async fn closed(&self) {
         self.closed.cancelled().await;
-    }
-
-    /// How many requests are in flight, as far as that is known.
-    pub(crate) fn in_flight(&self) -> usize {
-        match &self.wire {
-            Wire::Pipe(pipe) => pipe.in_flight(),
-            Wire::Http(_) => 0,
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use toolgate_wire::{Json, Message, Object, era};
+use toolgate_wire::{Json, Message, Object};
 
 use super::{
     connection::{Connection, Era, Wire},
@@ -251,6 +251,3 @@ fn filter(connection: &Connection, uris: &[Arc<str>]) -> Option<Object> {
     params.set("notifications", wanted.finish());
     Some(params)
 }
-
-/// The key under which a notification names the request that it belongs to.
-pub(crate) const SUBSCRIPTION: &str = era::META_SUBSCRIPTION_ID;

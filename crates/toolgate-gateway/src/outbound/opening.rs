@@ -8,7 +8,7 @@ use std::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure};
-use toolgate_wire::{Json, Message};
+use toolgate_wire::{Json, Message, notification};
 
 use super::{
     child::{self, ServerCommand},
@@ -39,7 +39,16 @@ impl Listener for Ear {
     fn happened(&self, event: Event) {
         let Some(server) = self.server.upgrade() else { return };
         match event {
-            Event::Changed(kind) => super::learning::changed(&server, kind),
+            Event::Changed(kind) => match &self.owner {
+                None => super::learning::changed(&server, kind),
+                // What one session's server lists is of no concern to others.
+                Some(owner) => {
+                    let line = notification(kind.notice(), None);
+                    if let Ok(message) = Message::parse(line, &server.surroundings.limits) {
+                        server.tell(|watch| watch.told(&server, Some(owner), &message));
+                    }
+                }
+            },
             Event::Updated(message) => server.tell(|watch| watch.updated(&server, &message)),
             Event::Log(message) | Event::Other(message) => {
                 server.tell(|watch| watch.told(&server, self.owner.as_deref(), &message));

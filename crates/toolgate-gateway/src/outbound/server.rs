@@ -194,6 +194,14 @@ impl Server {
         let _ = states.wait_for(is_settled).await;
     }
 
+    /// Starts it again, if it failed, without anybody waiting for it. Its own pauses are heeded.
+    pub(crate) fn try_again(self: &Arc<Self>) {
+        if matches!(*self.state.borrow(), State::Failed(_)) {
+            let server = Arc::clone(self);
+            self.surroundings.control.spawn(async move { drop(server.connection(None).await) });
+        }
+    }
+
     /// A connection to it: the one that there is, or a new one.
     pub(crate) async fn connection(
         self: &Arc<Self>,
@@ -207,6 +215,17 @@ impl Server {
         let (server, owner) = (Arc::clone(self), owner.cloned());
         let opening = self.surroundings.control.spawn(async move { server.open(slot, owner).await });
         opening.await.unwrap_or_else(|_| Err(Failure::internal("the start of a server failed")))
+    }
+
+    /// The connection to it, if there is one.
+    pub(crate) fn connected(&self, owner: Option<&Owner>) -> Option<Arc<Connection>> {
+        match owner.filter(|_| self.is_private()) {
+            None => self.shared.ready(),
+            Some(owner) => {
+                let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+                own.get(&owner.key).and_then(|slot| slot.ready())
+            }
+        }
     }
 
     fn slot(&self, owner: Option<&Owner>) -> Arc<Slot> {

@@ -12,8 +12,9 @@ use toolgate_wire::{Json, Object};
 use super::{
     connection::{Connection, Era, result_of},
     flight::{NotStarted, unavailable},
-    server::Server,
+    server::{Owner, Server},
 };
+use crate::sessions::caller::Caller;
 
 /// How many listen to each resource.
 #[derive(Debug, Default)]
@@ -55,13 +56,25 @@ impl Subscriptions {
 pub(crate) struct Subscribed {
     server: Arc<Server>,
     uri: Arc<str>,
+    /// Whose connection it is on, where each session has its own.
+    owner: Option<Owner>,
 }
 
 impl Subscribed {
     /// Listens to a resource of a server.
-    pub(crate) async fn to(server: &Arc<Server>, uri: Arc<str>) -> Result<Self, Failure> {
+    pub(crate) async fn to(
+        server: &Arc<Server>,
+        uri: Arc<str>,
+        caller: &Caller,
+    ) -> Result<Self, Failure> {
+        let owner = server.is_private().then(|| caller.owner());
+        if owner.is_some() {
+            let connection = server.connection(owner.as_ref()).await?;
+            tell(&connection, &server.name, "resources/subscribe", &uri).await?;
+            return Ok(Self { server: Arc::clone(server), uri, owner });
+        }
         let is_first = server.subscriptions.add(&uri);
-        let subscribed = Self { server: Arc::clone(server), uri };
+        let subscribed = Self { server: Arc::clone(server), uri, owner };
         if is_first {
             let connection = server.connection(None).await?;
             match connection.era() {
@@ -88,13 +101,15 @@ impl Subscribed {
 
 impl Drop for Subscribed {
     fn drop(&mut self) {
-        if !self.server.subscriptions.take(&self.uri) {
+        if self.owner.is_none() && !self.server.subscriptions.take(&self.uri) {
             return;
         }
         let (server, uri) = (Arc::clone(&self.server), Arc::clone(&self.uri));
+        let owner = self.owner.take();
         self.server.subscriptions.changed.notify_one();
         self.server.surroundings.control.spawn(async move {
-            if let Ok(connection) = server.connection(None).await
+            // Only where there is one: it is not started to be told that nobody listens.
+            if let Some(connection) = server.connected(owner.as_ref())
                 && connection.era() == Era::Legacy
             {
                 let _ = tell(&connection, &server.name, "resources/unsubscribe", &uri).await;

@@ -53,7 +53,8 @@ pub(super) async fn call(gateway: &Gateway, incoming: &Incoming) -> Said {
     let is_modern = incoming.caller.is_modern();
     if let Some((failure, entry)) = refusal {
         cx.bag_mut().put(RefusedAtDoor);
-        let outcome = refuse(&charter, cx, &name, arguments, entry, failure).await;
+        let server = snapshot.only_server().map_or("", |server| &*server.name);
+        let outcome = refuse(&charter, cx, (server, &name), arguments, entry, failure).await;
         return Said::outcome(incoming.id(), outcome, is_modern);
     }
     let Some(entry) = snapshot.tool(&name) else { return Said::nothing() };
@@ -130,13 +131,13 @@ fn unknown(name: &str) -> Failure {
 async fn refuse(
     charter: &Charter,
     mut cx: Context,
-    name: &str,
+    (server, name): (&str, &str),
     arguments: Option<Json>,
     entry: Option<&Entry>,
     failure: Failure,
 ) -> Outcome {
     let nobody = || {
-        let id = ToolId::new("", name);
+        let id = ToolId::new(server, name);
         Arc::new(Tool::unlisted(id, &charter.settings.tier_rules()))
     };
     let tool = entry.map_or_else(nobody, |entry| Arc::clone(&entry.tool));

@@ -1,14 +1,13 @@
 //! Crossing the border between the eras: what a request and a result have to say on the other side.
 
-use std::sync::Arc;
-
 use toolgate::RpcError;
 use toolgate_wire::{Json, Kind, Object, era};
 
 use crate::{
     outbound::connection::{Era, MODERN},
     sessions::{
-        caller::{Caller, Said, Speaks},
+        abilities::Abilities,
+        caller::{Caller, Speaks},
         legacy::LegacySession,
     },
 };
@@ -71,7 +70,6 @@ fn capabilities(session: &LegacySession) -> Json {
         }
     }
     let mut modes = Object::new();
-    use crate::sessions::abilities::Abilities;
     for (ability, mode) in [(Abilities::FORMS, "form"), (Abilities::URLS, "url")] {
         if session.abilities.has(ability) {
             modes.set(mode, Json::empty_object());
@@ -149,25 +147,4 @@ pub(super) fn translate_error(mut rpc: RpcError, method: &str, to: Era, uri: Opt
         _ => {}
     }
     rpc
-}
-
-/// Definitions of tools for clients of old: an output that is no object cannot be described to them.
-pub(super) fn definition_for(definition: &Json, version: &Arc<str>, to: Era) -> Option<Json> {
-    if to == Era::Modern || version.is_empty() {
-        return None;
-    }
-    let schema = definition.get("outputSchema")?;
-    let kind = schema.get("type");
-    let is_object = kind.as_ref().and_then(Json::text).is_some_and(|kind| kind == "object");
-    if is_object {
-        return None;
-    }
-    let mut object = definition.object()?;
-    object.remove("outputSchema");
-    Some(object.finish())
-}
-
-/// Whether a request of 2026-07-28 speaks a version that we speak.
-pub(super) fn is_spoken(said: &Said) -> bool {
-    *said.version == *MODERN
 }

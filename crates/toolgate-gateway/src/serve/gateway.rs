@@ -34,6 +34,9 @@ const LAST_CALLS: Duration = Duration::from_secs(5);
 /// How long servers may take to end.
 const LAST_SERVERS: Duration = Duration::from_secs(10);
 
+/// How long records may take to be written.
+const LAST_RECORDS: Duration = Duration::from_secs(5);
+
 /// Why nothing can be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -327,6 +330,12 @@ impl Serve {
         self.surroundings.tasks.close();
         if tokio::time::timeout(LAST_SERVERS, self.surroundings.tasks.wait()).await.is_err() {
             tracing::warn!("some servers did not end in time");
+        }
+        for namespace in self.gateway.namespaces() {
+            // A changed config may have given it another file than it began with.
+            if let Some(audit) = &namespace.charter().stack.audit {
+                audit.close(LAST_RECORDS);
+            }
         }
         if let Some(opened) = self.opened.take() {
             opened.0.close().await;

@@ -48,7 +48,7 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
     for uri in uris.iter().take(MOST) {
         let Some(text) = uri.text() else { continue };
         let Some(server) = snapshot.resource(&text) else { continue };
-        match Subscribed::to(server, text.as_ref().into()).await {
+        match Subscribed::to(server, text.as_ref().into(), &incoming.caller).await {
             Ok(subscribed) => {
                 outlet.subscribe(subscribed);
                 heard.push(uri.clone());
@@ -103,7 +103,7 @@ pub(super) async fn subscribe(incoming: &Incoming) -> Said {
     let Some(server) = server else {
         return Said::refused(Some(incoming.id()), -32002, format!("Unknown resource: `{uri}`"));
     };
-    match Subscribed::to(&server, uri.as_str().into()).await {
+    match Subscribed::to(&server, uri.as_str().into(), &incoming.caller).await {
         Ok(subscribed) => {
             session.outlet.subscribe(subscribed);
             Said::result(incoming.id(), Json::empty_object())

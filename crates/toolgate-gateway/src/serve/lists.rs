@@ -16,6 +16,7 @@ use super::{
 use crate::{
     catalog::{
         cursor::Kind as ListKind,
+        lists::definition_for,
         snapshot::Snapshot,
     },
     outbound::connection::Era,
@@ -39,7 +40,8 @@ pub(super) async fn tools(gateway: &Gateway, incoming: &Incoming) -> Said {
     if is_whole && list.origin().is_some() && incoming.message.member("cursor").is_none() {
         return Said::result(incoming.id(), snapshot.finished(era).0.clone());
     }
-    let definitions: Vec<Json> = list.tools().iter().filter_map(|tool| tool.definition().cloned()).collect();
+    let definitions = list.tools().iter().filter_map(|tool| tool.definition());
+    let definitions: Vec<Json> = definitions.map(|tool| definition_for(tool, era)).collect();
     page(gateway, incoming, &snapshot, ListKind::Tools, "tools", &definitions)
 }
 

@@ -131,6 +131,9 @@ impl Namespace {
     /// some time.
     pub(crate) async fn settled(&self) -> Arc<Snapshot> {
         let snapshot = self.snapshot();
+        for server in snapshot.forgotten() {
+            server.try_again();
+        }
         if !snapshot.is_incomplete() {
             return snapshot;
         }

@@ -1,6 +1,6 @@
 //! The chain of records: each line carries a digest of itself and of the one before it.
 
-use std::{fmt, fmt::Write as _, io, ops::Range, path::Path};
+use std::{fmt, io, ops::Range, path::Path};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest as _, Sha256};
@@ -30,11 +30,14 @@ impl Hash {
     }
 
     pub(super) fn of_bytes(bytes: &[u8]) -> Self {
-        let mut text = String::with_capacity(DIGITS);
-        for byte in bytes {
-            let _ = write!(text, "{byte:02x}");
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let digit = |half: u8| HEX.get(usize::from(half)).copied().unwrap_or(b'0');
+        let mut digits = [b'0'; DIGITS];
+        // By hand: a formatter would cost more than the digest.
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
         }
-        Self::parse(text.as_bytes()).unwrap_or(Self::ZERO)
+        Self(digits)
     }
 
     /// The plain SHA-256 of something, whatever the key.
