@@ -18,7 +18,7 @@ use crate::outbound::http::{Answer, BodyError, EventStream};
 /// After the answer, the stream may take this long to end, so that its connection can be used again.
 const REST: Duration = Duration::from_millis(100);
 /// How often a stream that broke off is asked for again.
-const RESUMES: u32 = 5;
+const RESUMES: u32 = 10;
 /// How long to wait before that, where the gateway does not say.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The longest that the gateway can make us wait.

@@ -41,9 +41,7 @@ async fn open(target: &Target) -> Result<Connection, String> {
     let origin = target.origin();
     let stream = dial(target).await.map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => {
-            format!(
-                "cannot reach {origin}: the connection was refused; is the server running there?"
-            )
+            format!("cannot reach {origin}: the connection was refused")
         }
         _ => format!("cannot reach {origin}: {error}"),
     })?;

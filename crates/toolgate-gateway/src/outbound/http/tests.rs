@@ -134,7 +134,7 @@ async fn what_was_refused_was_not_sent() {
     drop(listener);
     let error = post(&client(&format!("http://{address}/mcp?key=s3cret")), "x").await.unwrap_err();
     let SendError::NotSent(text) = error else { panic!("{error:?}") };
-    assert!(text.contains(&address.to_string()) && text.contains("running there?"), "{text}");
+    assert!(text.contains(&address.to_string()) && text.contains("was refused"), "{text}");
     assert!(!text.contains("s3cret"), "{text}");
     let error = post(&client("http://nowhere.invalid/"), "x").await.unwrap_err();
     assert!(matches!(&error, SendError::NotSent(text) if text.contains("nowhere.invalid")));
