@@ -361,6 +361,21 @@ fn modern_requests_carry_their_headers_and_need_no_session() {
     client.wait_for(|message| message["method"] == "notifications/subscriptions/acknowledged");
     client.notify("notifications/cancelled", json!({"requestId": listen}));
     asked.wait_until_left();
+    // Arguments that the tool's schema wants in headers too are known once it was listed.
+    let list = client.post("tools/list", json!({"_meta": meta}));
+    let schema = json!({"type": "object", "properties":
+        {"region": {"type": "string", "x-mcp-header": "Region"}, "n": {"type": "integer"}}});
+    let tools = json!([{"name": "sql", "inputSchema": schema}]);
+    gateway.expect("POST", "tools/list").result(json!({"resultType": "complete", "tools": tools}));
+    client.answer(list);
+    let arguments = json!({"region": "west", "n": 1});
+    let call =
+        client.post("tools/call", json!({"name": "sql", "arguments": arguments, "_meta": meta}));
+    let asked = gateway.expect("POST", "tools/call");
+    assert_eq!(asked.header("mcp-param-region"), Some("west"));
+    assert_eq!(asked.header("mcp-param-n"), None);
+    asked.result(json!({"resultType": "complete", "content": []}));
+    client.answer(call);
     // A refusal comes with a status of its own, and is the answer.
     let unknown = client.post("no/such", json!({"_meta": meta}));
     let asked = gateway.expect("POST", "no/such");

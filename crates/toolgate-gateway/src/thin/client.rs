@@ -151,6 +151,9 @@ async fn fly(hub: Arc<Hub>, flight: InFlight, message: Message, version: Option<
     let answered = async {
         match exchange(&hub, &message, version.as_deref()).await {
             Ok((answer, rest)) => {
+                if version.is_some() && message.method() == "tools/list" {
+                    hub.learnt.read(&answer);
+                }
                 hub.say(answer.line().clone()).await;
                 if let Some(rest) = rest {
                     hub.spawn_aside(answers::read_on(Arc::clone(&hub), rest));
@@ -176,7 +179,11 @@ async fn exchange(
     let mut may_renew = true;
     loop {
         let (headers, number) = match version {
-            Some(version) => (headers::of_modern(message, version), None),
+            Some(version) => {
+                let mut headers = headers::of_modern(message, version);
+                hub.learnt.add(message, &mut headers);
+                (headers, None)
+            }
             None => hub.session().headers(),
         };
         let sent = hub.gateway.send(Method::POST, None, &headers, message.line().clone()).await;

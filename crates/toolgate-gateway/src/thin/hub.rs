@@ -14,7 +14,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolgate::Failure;
 use toolgate_wire::{Id, Limits, error_response};
 
-use super::session::Session;
+use super::{learnt::Learnt, session::Session};
 use crate::{outbound::http::Client, outbox::Outbox};
 
 /// So many requests are posted at once, each on a connection of its own; further ones wait.
@@ -28,6 +28,7 @@ pub(super) struct Hub {
     pub(super) url: String,
     pub(super) to_client: Outbox,
     pub(super) limits: Limits,
+    pub(super) learnt: Learnt,
     session: Mutex<Session>,
     /// Held by whoever makes a new session in place of a lost one.
     pub(super) renewing: tokio::sync::Mutex<()>,
@@ -47,6 +48,7 @@ impl Hub {
             url: url.to_owned(),
             to_client: Outbox::new(),
             limits: Limits::default(),
+            learnt: Learnt::default(),
             session: Mutex::default(),
             renewing: tokio::sync::Mutex::default(),
             renewed: watch::channel(0).0,

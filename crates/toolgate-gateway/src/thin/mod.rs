@@ -9,6 +9,7 @@ mod client;
 mod failures;
 mod headers;
 mod hub;
+mod learnt;
 mod session;
 mod stream;
 
