@@ -2,7 +2,6 @@
 //!
 //! One thread accepts; each worker thread has a runtime of its own and keeps the connections that it was given. So a
 //! request is read, handled and answered on one core, and nothing is shared between cores on its way.
-#![cfg_attr(not(test), expect(dead_code, reason = "joined by the gateway: the lead removes this"))]
 
 pub(crate) mod accept;
 pub(crate) mod body;
