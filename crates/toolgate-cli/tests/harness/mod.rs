@@ -10,9 +10,13 @@
     reason = "a test that cannot go on should say where, and `json!` reads best as a value"
 )]
 
+pub mod clients;
+pub mod gateway;
 pub mod governed;
+pub mod http;
 pub mod peers;
 pub mod tmux;
+pub mod upstream;
 
 use std::{
     collections::HashMap,
