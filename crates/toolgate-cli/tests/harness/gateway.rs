@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     PATIENCE, assert_gone,
-    clients::{Legacy, Modern},
+    clients::{Legacy, Modern, either::Either},
     fixture,
     http::{self, Answer},
     outcomes, toolgate,
@@ -167,6 +167,20 @@ impl Gateway {
         Modern::new(self.address, "/mcp")
     }
 
+    /// One client of each era.
+    pub fn both(&self) -> [Either; 2] {
+        [Either::Legacy(self.legacy()), Either::Modern(self.modern())]
+    }
+
+    /// Waits until these tools are listed, in any order: servers may still be starting.
+    pub fn settled(&self, count: usize) {
+        let client = self.modern();
+        until_or(
+            || client.tools().len() == count,
+            || format!("{count} tools are listed; there are {:?}", client.tools()),
+        );
+    }
+
     /// One exchange on a connection of its own.
     pub fn exchange(
         &self,
@@ -288,6 +302,11 @@ impl Drop for Gateway {
     }
 }
 
+/// Ends a process without asking.
+pub fn kill(pid: u32) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+}
+
 fn stat(pid: u32) -> Option<(char, u32)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;
@@ -320,15 +339,22 @@ pub fn resident_bytes(pid: u32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Waits, bounded, for something that no event tells of.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    until_within(PATIENCE, what, &mut holds);
+/// The table of a server that is the fixture, over its pipes.
+pub fn stdio(name: &str, options: &[&str], more: &str) -> String {
+    let program = fixture().display().to_string();
+    format!("[servers.{name}]\ncommand = {program:?}\nargs = {options:?}\n{more}\n")
 }
 
-pub fn until_within(patience: Duration, what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + patience;
+/// Waits, bounded, for something that no event tells of.
+pub fn until(what: &str, holds: impl FnMut() -> bool) {
+    until_or(holds, || what.to_owned());
+}
+
+/// The same, with the reason made when it fails.
+pub fn until_or(mut holds: impl FnMut() -> bool, what: impl Fn() -> String) {
+    let deadline = Instant::now() + PATIENCE;
     while !holds() {
-        assert!(Instant::now() < deadline, "not within {patience:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {}", what());
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }

@@ -1,5 +1,6 @@
 //! MCP clients of both eras over HTTP, written by hand, so that they can also say what no SDK would.
 
+pub mod either;
 mod legacy;
 mod modern;
 pub mod old_sse;
