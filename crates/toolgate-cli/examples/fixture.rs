@@ -285,6 +285,7 @@ impl Server {
     fn hang(&self, id: &Value) -> Option<Value> {
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/message",
             "params": {"level": "info", "data": {"hanging": id}}}));
+        eprintln!("hanging");
         loop {
             std::thread::park();
         }

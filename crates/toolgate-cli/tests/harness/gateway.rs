@@ -1,7 +1,7 @@
 //! A running `toolgate serve`: started on a free port, with all that it keeps in a folder of its own.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Write as _},
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -297,7 +297,8 @@ impl Drop for Gateway {
         if std::thread::panicking() {
             let told = self.stderr();
             let last = told.len().saturating_sub(40);
-            println!("the gateway said at last: {:#?}", &told[last..]);
+            let said = format!("the gateway said at last: {:#?}\n", &told[last..]);
+            let _ = std::io::stderr().write_all(said.as_bytes());
         }
     }
 }

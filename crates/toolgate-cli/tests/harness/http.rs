@@ -1,6 +1,7 @@
 //! HTTP/1.1 as the tests speak it: blocking, over a plain socket, able to say anything, with bounded waits.
 
 use std::{
+    fmt::Write as _,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpStream},
     time::{Duration, Instant},
@@ -201,16 +202,16 @@ pub fn request(
     let mut head = format!("{method} {path} HTTP/1.1\r\n");
     let given = |name: &str| headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
     if !given("host") {
-        head.push_str(&format!("Host: {address}\r\n"));
+        let _ = write!(head, "Host: {address}\r\n");
     }
     for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        let _ = write!(head, "{name}: {value}\r\n");
     }
     if !given("content-length")
         && !given("transfer-encoding")
         && (method == "POST" || !body.is_empty())
     {
-        head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        let _ = write!(head, "Content-Length: {}\r\n", body.len());
     }
     head.push_str("\r\n");
     [head.as_bytes(), body].concat()

@@ -10,6 +10,7 @@
     reason = "a test that cannot go on should say where, and `json!` reads best as a value"
 )]
 
+pub mod bytes;
 pub mod clients;
 pub mod gateway;
 pub mod governed;

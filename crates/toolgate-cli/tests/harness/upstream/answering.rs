@@ -1,27 +1,20 @@
 //! What the server behind the gateway answers, in the form of its era.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 
 use super::{
-    super::http::Headers,
+    super::{bytes::member, http::Headers},
     Era, Shared,
     serving::{Asked, Out},
 };
 
 const META: &str = "io.modelcontextprotocol";
 
-/// The bytes of a member.
-fn member(raw: &str, key: &str) -> Option<String> {
-    let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(raw).ok()?;
-    members.remove(key).map(|value| value.get().to_owned())
-}
-
 /// A result, as a value or as bytes that must stay as they are.
 enum Reply {
     Value(Value),
     Raw(String),
+    RawError(String),
     Error(i64, &'static str),
     Nothing,
 }
@@ -74,6 +67,7 @@ pub(super) fn answer(
         }
         Reply::Value(value) => (200, result(&id, &request.finished(method, value).to_string())),
         Reply::Raw(raw) => (200, result(&id, &raw)),
+        Reply::RawError(raw) => (200, format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{raw}}}"#)),
     })
 }
 
@@ -262,7 +256,7 @@ impl Request<'_> {
             "ping" if !self.is_modern() => json!({}),
             "logging/setLevel" if !self.is_modern() => {
                 self.in_session(|session| {
-                    session.level = self.params["level"].as_str().map(str::to_owned)
+                    session.level = self.params["level"].as_str().map(str::to_owned);
                 });
                 json!({})
             }
@@ -274,7 +268,14 @@ impl Request<'_> {
                 });
                 json!({})
             }
-            "tools/list" => self.tools(),
+            "tools/list" => {
+                let list = self.finished(method, self.tools()).to_string();
+                let mut raw = self.shared.state().raw_tools.join(",");
+                if !raw.is_empty() {
+                    raw.push(',');
+                }
+                return Reply::Raw(list.replacen("\"tools\":[", &format!("\"tools\":[{raw}"), 1));
+            }
             "tools/call" => return self.call(out),
             "prompts/list" => {
                 json!({"prompts": [{"name": "greet", "description": format!("Greets from {name}"),
@@ -300,8 +301,14 @@ impl Request<'_> {
                 let value = self.params["argument"]["value"].as_str().unwrap_or_default();
                 json!({"completion": {"values": [format!("{name}-{value}")], "total": 1, "hasMore": false}})
             }
+            "vendor/fail" => {
+                return Reply::RawError(
+                    member(&self.asked.raw, &["params", "error"]).unwrap_or_default(),
+                );
+            }
             "vendor/echo" => {
-                let params = member(&self.asked.raw, "params").unwrap_or_else(|| "{}".to_owned());
+                let params =
+                    member(&self.asked.raw, &["params"]).unwrap_or_else(|| "{}".to_owned());
                 return Reply::Raw(params);
             }
             _ => return Reply::Error(-32601, "Method not found"),
@@ -392,9 +399,8 @@ impl Request<'_> {
                 .to_string()
             }
             "answer" => {
-                let raw =
-                    member(&self.asked.raw, "params").and_then(|raw| member(&raw, "arguments"));
-                return Reply::Raw(raw.and_then(|raw| member(&raw, "result")).unwrap_or_default());
+                let raw = member(&self.asked.raw, &["params", "arguments", "result"]);
+                return Reply::Raw(raw.unwrap_or_default());
             }
             "reject" => {
                 return Reply::Error(

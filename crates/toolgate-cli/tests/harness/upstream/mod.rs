@@ -108,6 +108,7 @@ struct State {
     rules: VecDeque<Rule>,
     complaints: Vec<String>,
     tools: Vec<Value>,
+    raw_tools: Vec<String>,
     page: Option<usize>,
     endless: bool,
     next: u64,
@@ -338,6 +339,11 @@ impl Upstream {
         self.state().tools.push(tools::named(name, true));
     }
 
+    /// A tool whose definition is these bytes; it stands before all others.
+    pub fn add_raw_tool(&self, definition: &str) {
+        self.state().raw_tools.push(definition.to_owned());
+    }
+
     pub fn remove_tool(&self, name: &str) {
         self.state().tools.retain(|tool| tool["name"] != name);
     }
@@ -393,6 +399,13 @@ impl Upstream {
             }
         }
         self.say_to_modern(method, &params, wanted);
+    }
+
+    /// Says these bytes to every client with a session.
+    pub fn say_raw(&self, message: &str) {
+        for session in self.state().sessions.values() {
+            session.streams.iter().take(1).for_each(|stream| drop(stream.send(message.to_owned())));
+        }
     }
 
     fn say_to_modern(&self, method: &str, params: &Value, wanted: impl Fn(&Value) -> bool) {
