@@ -41,6 +41,9 @@ const FAILURES: [&str; 7] = [
 /// Codes that promise that nothing ran.
 const DID_NOT_RUN: [&str; 3] = ["SERVER_UNAVAILABLE", "CIRCUIT_OPEN", "OVERLOADED"];
 
+/// A breaker that never opens: here the server's own failures are looked at.
+const PATIENT: &str = "[breaker]\nfailures = 1000000\nshare = 1.0\nof = 64\n";
+
 /// Numbers that look random and are the same each time.
 struct Dice(u64);
 
@@ -53,23 +56,33 @@ impl Dice {
     }
 }
 
-/// What became of each write: its server and key, and the code, empty where it succeeded.
-type Ledger = Mutex<BTreeMap<(String, String), String>>;
+/// What happens while misfortunes come.
+#[derive(Default)]
+struct Storm {
+    /// What became of each write: its server and key, and the code, empty where it succeeded.
+    ledger: Mutex<BTreeMap<(String, String), String>>,
+    calls: AtomicUsize,
+    lists: AtomicUsize,
+    over: AtomicBool,
+}
 
-/// Calls until told to stop, and keeps what was promised about each write.
-fn call_around(
-    client: &Either,
-    names: &[String],
-    seed: u64,
-    stop: &AtomicBool,
-    ledger: &Ledger,
-) -> usize {
+impl Storm {
+    /// Waits until so many more calls have ended.
+    fn pass(&self, calls: usize) {
+        let before = self.calls.load(Ordering::Relaxed);
+        until("calls go on", || self.calls.load(Ordering::Relaxed) >= before + calls);
+    }
+}
+
+/// Calls until the storm is over, and keeps what was promised about each write.
+fn call_around(client: &Either, names: &[String], seed: u64, storm: &Storm) {
     let mut dice = Dice(seed);
-    let mut calls = 0;
-    while !stop.load(Ordering::Relaxed) {
-        calls += 1;
+    for n in 0.. {
+        if storm.over.load(Ordering::Relaxed) {
+            return;
+        }
         let server = &names[dice.roll(names.len())];
-        let key = format!("{seed}-{calls}");
+        let key = format!("{seed}-{n}");
         let writes = dice.roll(3) == 0;
         let tool =
             if writes { format!("{server}_write") } else { format!("{server}_{}", dice.roll(5)) };
@@ -81,19 +94,19 @@ fn call_around(
             assert!(FAILURES.contains(&code.as_str()), "{tool}: {}", answer.raw);
         }
         if writes {
-            ledger.lock().unwrap().insert((server.clone(), key), code);
+            storm.ledger.lock().unwrap().insert((server.clone(), key), code);
         }
+        storm.calls.fetch_add(1, Ordering::Relaxed);
     }
-    calls
 }
 
 /// One misfortune after the other.
-fn misfortune(server: &Upstream, dice: &mut Dice) {
+fn misfortune(server: &Upstream, dice: &mut Dice, storm: &Storm) {
     match dice.roll(9) {
         0 => server.restart(),
         1 => {
             server.stop();
-            std::thread::park_timeout(Duration::from_millis(30));
+            storm.pass(5);
             server.resume();
         }
         2 => server.forget_sessions(),
@@ -118,51 +131,35 @@ fn no_tool_is_lost_no_call_strays_and_no_write_is_repeated() {
         Upstream::numbered("delta", Era::Legacy, 5),
     ];
     let tables: String = servers.iter().map(|server| server.table("")).collect();
-    let gateway = Gateway::start(&format!(
-        "{tables}[limits]\ntimeout = \"700ms\"\n[breaker]\nfailures = 1000\nshare = 1.0\nof = 64\n"
-    ));
+    let gateway = Gateway::start(&format!("{tables}[limits]\ntimeout = \"700ms\"\n{PATIENT}"));
     gateway.settled(24);
     let whole = gateway.modern().tools();
     let names: Vec<String> = servers.iter().map(|server| server.name().to_owned()).collect();
-    let (stop, ledger, listed) = (AtomicBool::new(false), Ledger::default(), AtomicUsize::new(0));
+    let storm = Storm::default();
     let clients: Vec<Either> = (0..3).flat_map(|_| gateway.both()).collect();
-    let calls = std::thread::scope(|scope| {
-        let callers: Vec<_> = clients
-            .iter()
-            .zip(1..)
-            .map(|(client, n)| {
-                let (names, stop, ledger) = (&names, &stop, &ledger);
-                scope.spawn(move || call_around(client, names, n * 7919, stop, ledger))
-            })
-            .collect();
+    std::thread::scope(|scope| {
+        for (client, n) in clients.iter().zip(1..) {
+            let (names, storm) = (&names, &storm);
+            scope.spawn(move || call_around(client, names, n * 7919, storm));
+        }
         scope.spawn(|| {
             let client = gateway.modern();
-            while !stop.load(Ordering::Relaxed) {
+            while !storm.over.load(Ordering::Relaxed) {
                 assert_eq!(client.tools(), whole, "the list of tools at any time");
-                listed.fetch_add(1, Ordering::Relaxed);
+                storm.lists.fetch_add(1, Ordering::Relaxed);
             }
         });
+        let end = Over(&storm);
         let mut dice = Dice(4_711);
-        let end = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < end {
-            misfortune(&servers[dice.roll(servers.len())], &mut dice);
-            std::thread::park_timeout(Duration::from_millis(25));
+        for _ in 0..200 {
+            misfortune(&servers[dice.roll(servers.len())], &mut dice, &storm);
+            storm.pass(5);
         }
-        stop.store(true, Ordering::Relaxed);
-        callers.into_iter().map(|caller| caller.join().unwrap()).sum::<usize>()
+        drop(end);
     });
     servers.iter().for_each(Upstream::heal);
-    assert!(calls > 200 && listed.load(Ordering::Relaxed) > 20, "{calls} calls, {listed:?} lists");
-    let ledger = ledger.into_inner().unwrap();
-    let succeeded = ledger.values().filter(|code| code.is_empty()).count();
-    assert!(succeeded > 20, "{succeeded} writes of {}", ledger.len());
-    for ((server, key), code) in &ledger {
-        let server = servers.iter().find(|known| known.name() == server).unwrap();
-        let ran = server.executions(&format!("{}_write", server.name()), key);
-        assert!(ran <= 1, "{key} was written {ran} times");
-        assert!(!code.is_empty() || ran == 1, "{key} succeeded and did not run");
-        assert!(!DID_NOT_RUN.contains(&code.as_str()) || ran == 0, "{key}: {code}, and it ran");
-    }
+    assert!(storm.lists.load(Ordering::Relaxed) > 20, "{:?} lists", storm.lists);
+    judge(&servers, &storm.ledger.into_inner().unwrap());
     // Afterwards everything is as before.
     for client in gateway.both() {
         assert_eq!(client.tools(), whole);
@@ -172,6 +169,28 @@ fn no_tool_is_lost_no_call_strays_and_no_write_is_repeated() {
                 || format!("{name} is back: {}", client.call(&format!("{name}_0"), json!({})).raw),
             );
         }
+    }
+}
+
+/// Ends the storm, also when a test fails in it.
+struct Over<'a>(&'a Storm);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// No write happened twice, and what was promised about each is true.
+fn judge(servers: &[Upstream], ledger: &BTreeMap<(String, String), String>) {
+    let succeeded = ledger.values().filter(|code| code.is_empty()).count();
+    assert!(succeeded > 50, "{succeeded} writes of {}", ledger.len());
+    for ((server, key), code) in ledger {
+        let server = servers.iter().find(|known| known.name() == server).unwrap();
+        let ran = server.executions(&format!("{}_write", server.name()), key);
+        assert!(ran <= 1, "{key} was written {ran} times");
+        assert!(!code.is_empty() || ran == 1, "{key} succeeded and did not run");
+        assert!(!DID_NOT_RUN.contains(&code.as_str()) || ran == 0, "{key}: {code}, and it ran");
     }
 }
 
@@ -190,10 +209,8 @@ fn each_fault_is_told_as_what_it_is() {
     ];
     for era in [Era::Legacy, Era::Modern] {
         let server = Upstream::start("alpha", era);
-        let gateway = Gateway::start(&format!(
-            "{}[limits]\ntimeout = \"2s\"\n[breaker]\nfailures = 1000\nshare = 1.0\nof = 64\n",
-            server.table("")
-        ));
+        let gateway =
+            Gateway::start(&format!("{}[limits]\ntimeout = \"2s\"\n{PATIENT}", server.table("")));
         gateway.settled(14);
         for client in gateway.both() {
             for (n, (fault, codes, ran)) in expected.iter().enumerate() {
@@ -215,10 +232,7 @@ fn each_fault_is_told_as_what_it_is() {
 #[test]
 fn a_status_that_is_no_answer_is_told_and_nothing_is_tried_twice() {
     let server = Upstream::legacy("alpha");
-    let gateway = Gateway::start(&format!(
-        "{}[breaker]\nfailures = 1000\nshare = 1.0\nof = 64\n",
-        server.table("")
-    ));
+    let gateway = Gateway::start(&format!("{}{PATIENT}", server.table("")));
     gateway.settled(14);
     for client in gateway.both() {
         for status in [400, 401, 403, 405, 429, 500, 502, 503] {

@@ -1,7 +1,7 @@
 //! A running `toolgate serve`: started on a free port, with all that it keeps in a folder of its own.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader},
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -210,8 +210,8 @@ impl Gateway {
             self.told.1.wait_timeout_while(self.told.0.lock().unwrap(), PATIENCE, |told| {
                 found(told).is_none() && !told.ended
             });
-        let (told, _) = waited.unwrap();
-        found(&told).unwrap_or_else(|| panic!("no {text:?} on stderr; there was {:#?}", told.lines))
+        let line = found(&waited.unwrap().0);
+        line.unwrap_or_else(|| panic!("no {text:?} on stderr; there was {:#?}", self.stderr()))
     }
 
     pub fn pid(&self) -> u32 {
@@ -297,8 +297,7 @@ impl Drop for Gateway {
         if std::thread::panicking() {
             let told = self.stderr();
             let last = told.len().saturating_sub(40);
-            let said = format!("the gateway said at last: {:#?}\n", &told[last..]);
-            let _ = std::io::stderr().write_all(said.as_bytes());
+            eprintln!("the gateway said at last: {:#?}", &told[last..]);
         }
     }
 }

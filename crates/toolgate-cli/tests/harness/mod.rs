@@ -7,6 +7,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::needless_pass_by_value,
+    clippy::print_stderr,
     reason = "a test that cannot go on should say where, and `json!` reads best as a value"
 )]
 
