@@ -255,7 +255,7 @@ fn test_7_an_evil_host_or_origin_is_refused_everywhere() {
 fn test_8_two_users_never_get_what_is_the_others() {
     let server = Upstream::legacy("alpha");
     let gateway = Gateway::start(&format!(
-        "{}[serve]\ntokens = {{ anna = \"token-of-anna-1\", ben = \"token-of-ben-22\" }}\n\
+        "{}[serve]\ntokens = {{ anna = \"token-of-anna-0001\", ben = \"token-of-ben-000022\" }}\n\
          [namespaces.default]\npolicy = \"none\"\n\
          [namespaces.default.principals]\n\"key:anna\" = \"anna\"\n\"key:ben\" = \"ben\"\n\
          [policies.none]\n[policies.anna]\nallow = [\"alpha/echo\", \"alpha/whoami\"]\n\
@@ -268,7 +268,7 @@ fn test_8_two_users_never_get_what_is_the_others() {
             Either::Modern(Modern::new(gateway.address, "/mcp").with_token(token)),
         ]
     };
-    let (anna, ben) = (of("token-of-anna-1"), of("token-of-ben-22"));
+    let (anna, ben) = (of("token-of-anna-0001"), of("token-of-ben-000022"));
     until_or(|| anna[1].tools().len() == 2, || format!("{:?}", anna[1].tools()));
     for _ in 0..3 {
         for (anna, ben) in anna.iter().zip(&ben) {
