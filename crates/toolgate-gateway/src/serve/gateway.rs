@@ -261,6 +261,9 @@ impl Serve {
                     gateway.end_session(&session);
                 }
                 gateway.parking.sweep();
+                if let Some(idle) = gateway.sessions.idle() {
+                    gateway.servers.iter().for_each(|server| server.sweep(idle));
+                }
             }
         });
     }
