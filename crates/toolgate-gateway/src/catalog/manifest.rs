@@ -3,7 +3,10 @@
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use serde_json::{Value, json};
@@ -42,10 +45,10 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Whether the lists are the same.
+    /// Whether it offers the same.
     pub(crate) fn lists_the_same(&self, other: &Self) -> bool {
-        (&self.tools, &self.prompts, &self.resources, &self.templates)
-            == (&other.tools, &other.prompts, &other.resources, &other.templates)
+        (&self.offer, &self.tools, &self.prompts, &self.resources, &self.templates)
+            == (&other.offer, &other.tools, &other.prompts, &other.resources, &other.templates)
     }
 }
 
@@ -94,7 +97,10 @@ fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    let new = path.with_extension(format!("{}.new", std::process::id()));
+    // Two of one server may be written at once.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let new = path.with_extension(format!("{}-{count}.new", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     file.write_all(text)?;

@@ -21,7 +21,7 @@ use toolgate_wire::{Json, Limits, Message, Object};
 use super::{
     backoff::Backoff,
     connection::{Connection, Era},
-    events::Kind,
+    events::{Kind, ReplyTo},
     flight::{lost, unavailable},
     learning::Learning,
     subscriptions::Subscriptions,
@@ -55,13 +55,19 @@ impl std::fmt::Debug for Surroundings {
 /// Who is told of what happens at servers. Nothing of it may wait.
 pub(crate) trait Watch: Send + Sync {
     /// A list of a server is another one now.
-    fn changed(&self, server: &Arc<Server>, kind: Kind);
+    fn changed(&self, server: &Arc<Server>, kinds: &[Kind]);
     /// A resource changed.
     fn updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
     /// A server says something that belongs to no call.
     fn told(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
     /// A server asks something that belongs to no call; `false`: nobody can answer.
-    fn asked(&self, server: &Arc<Server>, owner: Option<&str>, message: Message) -> bool;
+    fn asked(
+        &self,
+        server: &Arc<Server>,
+        owner: Option<&str>,
+        message: Message,
+        reply: ReplyTo,
+    ) -> bool;
     /// It is known that a server cannot be called for now.
     fn failed(&self, server: &Server);
 }
@@ -206,7 +212,9 @@ impl Server {
 
     /// Starts it again, if it failed, without anybody waiting for it. Its own pauses are heeded.
     pub(crate) fn try_again(self: &Arc<Self>) {
-        if matches!(*self.state.borrow(), State::Failed(_)) {
+        let has_failed = matches!(*self.state.borrow(), State::Failed(_));
+        // One that is being started needs no second start.
+        if has_failed && self.shared.opening.try_lock().is_ok() {
             let server = Arc::clone(self);
             self.surroundings.control.spawn(async move { drop(server.connection(None).await) });
         }
@@ -281,8 +289,10 @@ impl Server {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         own.retain(|key, slot| {
             let is_idle = now.saturating_sub(slot.used_ms.load(Ordering::Relaxed)) >= idle;
-            let is_swept = is_idle && key.starts_with(SESSIONLESS);
-            if let Some(connection) = slot.current.load_full().filter(|_| is_swept) {
+            let connection = slot.current.load_full();
+            let is_busy = connection.as_ref().is_some_and(|connection| connection.in_flight() > 0);
+            let is_swept = is_idle && !is_busy && key.starts_with(SESSIONLESS);
+            if let Some(connection) = connection.filter(|_| is_swept) {
                 connection.close("nobody used it");
             }
             !is_swept
@@ -319,10 +329,10 @@ impl Server {
         if !matches!(*self.state.borrow(), State::Failed(_)) {
             self.is(State::Starting);
         }
-        opening.backoff.started();
         match super::opening::open(&self, owner.as_ref()).await {
             Ok(connection) => {
                 opening.failed = None;
+                opening.backoff.started();
                 slot.current.store(Some(Arc::clone(&connection)));
                 if self.stop.is_cancelled() || !self.is_wanted(&slot, owner.as_ref()) {
                     slot.current.store(None);
@@ -397,6 +407,18 @@ impl Server {
         });
     }
 
+    /// The level of log messages that somebody asked for, for a connection that is new.
+    pub(super) fn loudness(&self) -> Option<Level> {
+        Level::by_number(self.loudness.load(Ordering::Relaxed))
+    }
+
+    /// Waits until it is known how it is now, whatever was known of it before.
+    pub(crate) async fn fresh(&self) {
+        let mut states = self.state.subscribe();
+        let is_known = |state: &State| !matches!(state, State::Waiting | State::Starting);
+        let _ = states.wait_for(is_known).await;
+    }
+
     /// Notes that somebody uses it.
     pub(crate) fn use_now(&self) {
         self.used_ms.store(self.now_ms(), Ordering::Relaxed);
@@ -433,8 +455,8 @@ impl Server {
         self.surroundings.control.spawn_blocking(move || {
             server.surroundings.shelf.keep(&server.name, &source, &manifest);
         });
-        for kind in changed {
-            self.tell(|watch| watch.changed(self, *kind));
+        if !changed.is_empty() {
+            self.tell(|watch| watch.changed(self, changed));
         }
     }
 
@@ -458,7 +480,7 @@ impl Server {
         if matches!(*self.state.borrow(), State::Failed(_)) {
             self.is(State::Ready);
             if !self.is_private() {
-                Kind::ALL.into_iter().for_each(|kind| super::learning::changed(self, kind));
+                Kind::ALL.into_iter().for_each(|kind| super::learning::suspect(self, kind));
             }
         }
     }

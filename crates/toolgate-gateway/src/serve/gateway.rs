@@ -23,7 +23,11 @@ use crate::{
         http::{Settings as HttpSettings, guard::Guard, listen::{Bound, Listening, raise_open_files}, tokens::Tokens},
         mcp::Door,
     },
-    outbound::server::{Server, State, Surroundings, Watch},
+    config::Start,
+    outbound::{
+        connection::Era,
+        server::{Server, State, Surroundings, Watch},
+    },
     sessions::{legacy::LegacySession, table::Table},
 };
 
@@ -111,7 +115,11 @@ impl Gateway {
     /// A notification that is for servers: the session's own, or the only one.
     fn pass_on(&self, session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
         let is_only = namespace.servers.len() == 1;
-        for server in namespace.servers.iter().filter(|server| server.is_private() || is_only) {
+        let is_old = |server: &&Arc<Server>| {
+            server.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy)
+        };
+        let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
+        for server in concerned.filter(is_old) {
             let (server, owner) = (Arc::clone(server), session.owner());
             let line = message.line().clone();
             server.surroundings.control.clone().spawn(async move {
@@ -212,7 +220,6 @@ impl Serve {
             surroundings,
             opened: Some(Box::new(OpenedOnce(opened))),
         };
-        serve.refuse_collisions()?;
         serve.tidy();
         for server in &serve.gateway.servers {
             server.begin();
@@ -223,7 +230,10 @@ impl Serve {
     /// What is known to collide refuses to start.
     fn refuse_collisions(&self) -> Result<(), ServeError> {
         for namespace in self.gateway.namespaces() {
-            if let Some(collision) = namespace.snapshot().collisions.first() {
+            let snapshot = namespace.snapshot();
+            // What a server lists twice is its own affair.
+            let mut collisions = snapshot.collisions.iter().filter(|found| found.first != found.second);
+            if let Some(collision) = collisions.next() {
                 let (namespace, collision) = (namespace.name.to_string(), collision.to_string());
                 return Err(ServeError::Collision { namespace, collision });
             }
@@ -233,14 +243,15 @@ impl Serve {
 
     /// Waits until servers that nobody knows are known, and refuses names that collide.
     pub async fn settle(&self) -> Result<(), ServeError> {
-        for namespace in self.gateway.namespaces() {
-            let is_needed = |server: &&Arc<Server>| {
-                server.config.start == crate::config::Start::AtOnce && server.manifest().is_none()
-            };
-            for server in namespace.servers.iter().filter(is_needed) {
-                let _ = tokio::time::timeout(server.config.start_timeout, server.settled()).await;
-            }
+        let mut waiting = tokio::task::JoinSet::new();
+        for server in self.gateway.servers.iter().filter(|s| s.config.start == Start::AtOnce) {
+            let server = Arc::clone(server);
+            // What is remembered may be of another time: what it lists now counts.
+            waiting.spawn(async move {
+                let _ = tokio::time::timeout(server.config.start_timeout, server.fresh()).await;
+            });
         }
+        waiting.join_all().await;
         self.refuse_collisions()
     }
 
@@ -261,6 +272,7 @@ impl Serve {
                     gateway.end_session(&session);
                 }
                 gateway.parking.sweep();
+                gateway.sessions.all().iter().for_each(|session| session.replay.sweep());
                 if let Some(idle) = gateway.sessions.idle() {
                     gateway.servers.iter().for_each(|server| server.sweep(idle));
                 }
