@@ -302,9 +302,9 @@ impl Drop for Gateway {
     }
 }
 
-/// Ends a process without asking.
+/// Ends a process without asking, if it is still there.
 pub fn kill(pid: u32) {
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+    let _ = kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL);
 }
 
 fn stat(pid: u32) -> Option<(char, u32)> {
