@@ -286,7 +286,11 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+        let ended = self.child.try_wait();
+        if let (Ok(Some(status)), true) = (&ended, std::thread::panicking()) {
+            eprintln!("the gateway had ended: {status}");
+        }
+        if ended.is_ok_and(|ended| ended.is_none()) {
             let family = self.descendants();
             let _ = self.child.kill();
             let _ = self.child.wait();
