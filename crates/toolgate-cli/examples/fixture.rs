@@ -5,6 +5,9 @@
 //! it got; `--answering` adds the tool `answer`, which answers with its argument `result` and promises structured
 //! content; `--die-at-start`, `--hang-initialize`, `--modern-only`, `--noise`, `--ignore-eof` and `--ignore-term` do what
 //! they say. The request `vendor/grow` adds such a tool while it runs. Requests of 2026-07-28 are answered in their own form.
+//!
+//! `--full NAME` is for tests of the gateway: prompts and resources, and the tools `write` (counts in the file of
+//! `--writes`), `elicit`, `sample`, `log`, `touch` (a resource changed) and `whoami`.
 
 #![expect(
     clippy::unwrap_used,
@@ -30,6 +33,8 @@ struct Server {
     cancelled: Arc<Mutex<Vec<Value>>>,
     asked: Arc<Mutex<Vec<Asked>>>,
     grown: Arc<Mutex<Vec<String>>>,
+    /// The ids of `subscriptions/listen` that are open.
+    listening: Arc<Mutex<Vec<Value>>>,
 }
 
 /// A request of ours that the client has not answered yet.
@@ -42,6 +47,7 @@ fn main() {
         cancelled: Arc::default(),
         asked: Arc::default(),
         grown: Arc::default(),
+        listening: Arc::default(),
     };
     if server.has("--ignore-term") {
         // Default handling is what a test needs to be without; the flag is never read.
@@ -69,6 +75,12 @@ fn main() {
 impl Server {
     fn has(&self, option: &str) -> bool {
         self.options.iter().any(|o| o == option)
+    }
+
+    /// What follows an option.
+    fn value(&self, option: &str) -> Option<&str> {
+        let at = self.options.iter().position(|o| o == option)?;
+        self.options.get(at + 1).map(String::as_str)
     }
 
     /// The values of `--extra-tool`, and what has grown since.
@@ -125,12 +137,12 @@ impl Server {
         let mut result = match method {
             "server/discover" => json!({
                 "supportedVersions": ["2026-07-28"],
-                "capabilities": {"tools": {"listChanged": true}, "resources": {}},
+                "capabilities": self.capabilities(),
             }),
             "initialize" if self.has("--hang-initialize") => return,
             "initialize" => json!({
                 "protocolVersion": params["protocolVersion"],
-                "capabilities": {"tools": {"listChanged": true}, "resources": {}},
+                "capabilities": self.capabilities(),
                 "serverInfo": {"name": "fixture", "version": "1"},
                 "xVendor": {"kept": 1e3},
             }),
@@ -139,6 +151,8 @@ impl Server {
                 Some(result) => result,
                 None => return,
             },
+            _ if let Some(result) = self.full(method, params) => result,
+            "subscriptions/listen" if is_modern => return self.listen(id, params),
             "resources/read" => {
                 let size =
                     params["uri"].as_str().and_then(|uri| uri.rsplit('/').next()?.parse().ok());
@@ -166,9 +180,7 @@ impl Server {
     }
 
     fn list(&self, params: &Value) -> Value {
-        let page = self.options.iter().position(|o| o == "--page-size");
-        let size: usize =
-            page.and_then(|at| self.options.get(at + 1)?.parse().ok()).unwrap_or(1000);
+        let size: usize = self.value("--page-size").and_then(|n| n.parse().ok()).unwrap_or(1000);
         let mut all = tools();
         all.extend(self.extra_tools().iter().map(|name| extra_tool(name)));
         let from: usize = params["cursor"].as_str().and_then(|c| c.parse().ok()).unwrap_or(0);
@@ -232,7 +244,7 @@ impl Server {
                 }
                 text("done".to_owned())
             }
-            "ask" => self.ask(),
+            "ask" => self.ask("sampling/createMessage", &json!({"xVendor": 1})),
             "cancelled" => text(json!(*self.cancelled.lock().unwrap()).to_string()),
             "wrong_id" => {
                 self.send(&json!({"jsonrpc": "2.0", "id": 987_654, "result": {}}));
@@ -256,9 +268,10 @@ impl Server {
                         "requestedSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}}}}),
             ),
             "changed" => {
-                self.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+                self.announce("notifications/tools/list_changed", json!({}));
                 text("changed".to_owned())
             }
+            name if self.has("--full") && FULL.contains(&name) => self.full_call(name, params),
             "answer" if self.has("--answering") => Some(arguments["result"].clone()),
             name if self.extra_tools().iter().any(|extra| extra == name) => text(line.to_owned()),
             _ => {
@@ -272,18 +285,129 @@ impl Server {
     fn hang(&self, id: &Value) -> Option<Value> {
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/message",
             "params": {"level": "info", "data": {"hanging": id}}}));
+        eprintln!("hanging");
         loop {
             std::thread::park();
         }
     }
 
-    fn ask(&self) -> Option<Value> {
+    fn ask(&self, method: &str, params: &Value) -> Option<Value> {
         let (sender, receiver) = std::sync::mpsc::channel();
-        let id = json!("server-1");
-        self.asked.lock().unwrap().push((id.clone(), sender));
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": {"xVendor": 1}}));
+        let id = {
+            let mut asked = self.asked.lock().unwrap();
+            let id = json!(format!("server-{}", asked.len() + 1));
+            asked.push((id.clone(), sender));
+            id
+        };
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         let answer = receiver.recv().ok()?;
         Some(json!({"content": [{"type": "text", "text": answer.to_string()}]}))
+    }
+}
+
+/// The tools of `--full`.
+const FULL: [&str; 6] = ["write", "elicit", "sample", "log", "touch", "whoami"];
+
+/// What only `--full` has.
+impl Server {
+    fn capabilities(&self) -> Value {
+        if !self.has("--full") {
+            return json!({"tools": {"listChanged": true}, "resources": {}});
+        }
+        json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}, "logging": {}, "completions": {},
+            "resources": {"listChanged": true, "subscribe": true}})
+    }
+
+    /// The answer to a method that the small server does not know.
+    fn full(&self, method: &str, params: &Value) -> Option<Value> {
+        let name = self.value("--full")?;
+        Some(match method {
+            "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => {
+                json!({})
+            }
+            "prompts/list" => {
+                json!({"prompts": [{"name": "greet", "arguments": [{"name": "who"}]}]})
+            }
+            "prompts/get" => {
+                let text =
+                    format!("{name} greets {}", params["arguments"]["who"].as_str().unwrap_or("?"));
+                json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}]})
+            }
+            "resources/list" => {
+                json!({"resources": [{"uri": format!("{name}://r/0"), "name": "0"}]})
+            }
+            "resources/templates/list" => {
+                json!({"resourceTemplates": [{"uriTemplate": format!("{name}://t/{{id}}"), "name": "t"}]})
+            }
+            "completion/complete" => {
+                let value = params["argument"]["value"].as_str().unwrap_or_default();
+                json!({"completion": {"values": [format!("{name}-{value}")]}})
+            }
+            _ => return None,
+        })
+    }
+
+    fn full_call(&self, tool: &str, params: &Value) -> Option<Value> {
+        let arguments = &params["arguments"];
+        let told = match tool {
+            "write" => {
+                let file = std::fs::File::options().create(true).append(true).open(self.value("--writes")?);
+                let line = format!("{}\n", arguments["key"].as_str().unwrap_or_default());
+                file.unwrap().write_all(line.as_bytes()).unwrap();
+                if arguments["then"] == "crash" {
+                    std::process::exit(9);
+                }
+                "written".to_owned()
+            }
+            "elicit" | "sample" => {
+                let method = if tool == "elicit" { "elicitation/create" } else { "sampling/createMessage" };
+                let asked = json!({"mode": "form", "message": "which?", "maxTokens": 5, "messages": [],
+                    "requestedSchema": {"type": "object", "properties": {"color": {"type": "string"}}}});
+                if params["_meta"].get("io.modelcontextprotocol/protocolVersion").is_none() {
+                    return self.ask(method, &asked);
+                }
+                match params["inputResponses"].get("question") {
+                    Some(answer) => json!({"result": answer}).to_string(),
+                    None => {
+                        return Some(json!({"resultType": "input_required", "requestState": "full.1",
+                            "inputRequests": {"question": {"method": method, "params": asked}}}));
+                    }
+                }
+            }
+            "log" => {
+                self.send(&json!({"jsonrpc": "2.0", "method": "notifications/message", "params":
+                    {"level": arguments["level"], "logger": self.value("--full"), "data": {"said": "log"}}}));
+                "logged".to_owned()
+            }
+            "touch" => {
+                self.announce("notifications/resources/updated", json!({"uri": arguments["uri"]}));
+                "touched".to_owned()
+            }
+            _ => json!({"server": self.value("--full"), "pid": std::process::id(), "meta": params["_meta"]}).to_string(),
+        };
+        Some(json!({"content": [{"type": "text", "text": told}]}))
+    }
+
+    fn listen(&self, id: &Value, params: &Value) {
+        self.listening.lock().unwrap().push(id.clone());
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+            "_meta": {"io.modelcontextprotocol/subscriptionId": id}, "notifications": params["notifications"]}}));
+    }
+
+    /// Says something by itself: to everybody, or to whoever listens.
+    fn announce(&self, method: &str, mut params: Value) {
+        let listening = self.listening.lock().unwrap().clone();
+        if !self.has("--modern-only") {
+            let mut message = json!({"jsonrpc": "2.0", "method": method});
+            if params != json!({}) {
+                message["params"] = params.clone();
+            }
+            self.send(&message);
+        }
+        for id in listening {
+            params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
+            self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        }
     }
 }
 
@@ -320,6 +444,10 @@ fn tools() -> Vec<Value> {
     reject["inputSchema"] = json!({"type": "object", "additionalProperties": false,
         "properties": {"code": {"type": "integer"}, "message": {"type": "string"}}});
     tools.push(reject);
+    if std::env::args().any(|option| option == "--full") {
+        tools.push(tool("changed", json!({"readOnlyHint": true})));
+        tools.extend(FULL.map(|name| tool(name, json!({"readOnlyHint": name == "whoami"}))));
+    }
     if std::env::args().any(|option| option == "--answering") {
         let mut answer = tool("answer", json!({"readOnlyHint": true}));
         answer["outputSchema"] = json!({"type": "object", "required": ["n"], "properties": {

@@ -7,12 +7,18 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::needless_pass_by_value,
+    clippy::print_stderr,
     reason = "a test that cannot go on should say where, and `json!` reads best as a value"
 )]
 
+pub mod bytes;
+pub mod clients;
+pub mod gateway;
 pub mod governed;
+pub mod http;
 pub mod peers;
 pub mod tmux;
+pub mod upstream;
 
 use std::{
     collections::HashMap,
