@@ -58,12 +58,13 @@ impl Control {
         Some((control, if rest.is_empty() { None } else { Some(rest.finish()) }))
     }
 
-    /// Turns names that a client sees into the servers' own, once, at the door; a name that means no tool any
-    /// more allows none.
-    pub fn translate(&mut self, own_name: impl Fn(&str) -> Option<String>) {
+    /// Turns names that a client sees into the tools that they mean, once, at the door; a name that means no tool
+    /// any more allows none, and one that means a tool allows no other server's of the same name.
+    pub fn translate(&mut self, meant: impl Fn(&str) -> Option<ToolId>) {
         for list in &mut self.allowed {
-            let names = list.names.iter().filter_map(|name| own_name(name)).collect();
-            *list = Arc::new(AllowedTools { selectors: list.selectors.clone(), names });
+            let tools = list.names.iter().filter_map(|name| meant(name)).collect();
+            let selectors = list.selectors.clone();
+            *list = Arc::new(AllowedTools { selectors, names: Vec::new(), tools });
         }
     }
 
@@ -87,11 +88,13 @@ pub struct AllowedTools {
     selectors: Vec<Selector>,
     /// Names without a server and without wildcards: what a client sees.
     names: Vec<String>,
+    /// What they mean, once a door has said so.
+    tools: Vec<ToolId>,
 }
 
 impl AllowedTools {
     fn read(json: &Json) -> Self {
-        let mut allowed = Self { selectors: Vec::new(), names: Vec::new() };
+        let mut allowed = Self { selectors: Vec::new(), names: Vec::new(), tools: Vec::new() };
         for entry in json.array().unwrap_or_default() {
             let Some(text) = entry.text() else { continue };
             if !text.contains(['/', '*', '?']) {
@@ -106,7 +109,8 @@ impl AllowedTools {
     /// Whether the list has this tool.
     #[must_use]
     pub fn covers(&self, tool: &ToolId) -> bool {
-        self.names.iter().any(|name| name == tool.name())
+        self.tools.contains(tool)
+            || self.names.iter().any(|name| name == tool.name())
             || self.selectors.iter().any(|selector| selector.covers(tool))
     }
 }
@@ -140,9 +144,11 @@ mod tests {
     #[test]
     fn names_that_clients_see_mean_the_tools_behind_them() {
         let (mut control, _) = lift(r#"{"allowedTools":["seen","gone","s/z"]}"#).unwrap();
-        control.translate(|name| (name == "seen").then(|| "own".to_owned()));
-        let covers = |name: &str| control.allowed[0].covers(&ToolId::new("s", name));
+        control.translate(|name| (name == "seen").then(|| ToolId::new("s", "own")));
+        let of = |server: &str, name: &str| control.allowed[0].covers(&ToolId::new(server, name));
+        let covers = |name: &str| of("s", name);
         assert!(covers("own") && covers("z") && !covers("seen") && !covers("gone"));
+        assert!(!of("t", "own"), "another server's");
     }
 
     #[test]

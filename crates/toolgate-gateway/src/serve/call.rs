@@ -116,8 +116,8 @@ pub(super) fn lift(
 ) -> (Context, Changes) {
     let lifted = message.member("_meta").as_ref().and_then(Control::lift);
     let Some((mut control, rest)) = lifted else { return (cx, Changes::default()) };
-    // Names that a client sees mean the servers' own.
-    control.translate(|name| Some(snapshot.tool(name)?.tool.id().name().to_owned()));
+    // Names that a client sees mean tools of one server.
+    control.translate(|name| Some(snapshot.tool(name)?.tool.id().clone()));
     let meta = rest.map_or(Meta::Removed, Meta::Replaced);
     (namespace.inherit(cx, control), Changes { meta, ..Changes::default() })
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 use toolgate::{
-    Call, Code, Context, Control, Failure, Listing, Outcome, Reply, Request, Round, Tool,
+    Call, Code, Context, Control, Failure, Listing, Outcome, Reply, Request, Round, Tool, ToolId,
     middleware::{audit::intent::RefusedAtDoor, overrides::Resolved},
 };
 use toolgate_wire::{Json, Message};
@@ -105,7 +105,8 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
 
 /// The context with what narrows the request: its own control data, and what it inherits.
 fn narrowed(hub: &Hub, governance: &Governance, cx: Context, mut control: Control) -> Context {
-    control.translate(|name| own_name(governance, name));
+    let server = governance.tools.server();
+    control.translate(|name| Some(ToolId::new(server, own_name(governance, name)?)));
     hub.inherit(cx, control)
 }
 
