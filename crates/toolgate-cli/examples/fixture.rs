@@ -3,7 +3,7 @@
 //! Written by hand, without an SDK: an SDK would not let it misbehave. `--page-size N` splits the
 //! listing, `--extra-tool NAME` adds a tool, with a title and a schema, that answers with the line that
 //! it got; `--answering` adds the tool `answer`, which answers with its argument `result` and promises structured
-//! content; `--die-at-start`, `--hang-initialize`, `--modern-only`, `--noise`, `--ignore-eof` and `--ignore-term` do what
+//! content; `--die-at-start`, `--hang-initialize`, `--modern-only`, `--legacy-only`, `--noise`, `--ignore-eof` and `--ignore-term` do what
 //! they say. The request `vendor/grow` adds such a tool while it runs. Requests of 2026-07-28 are answered in their own form.
 //!
 //! `--full NAME` is for tests of the gateway: prompts and resources, and the tools `write` (counts in the file of
@@ -133,6 +133,9 @@ impl Server {
         let is_modern = params["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28";
         if self.has("--modern-only") && !is_modern {
             return self.error(id, -32602, "no protocol version in _meta");
+        }
+        if self.has("--legacy-only") && method == "server/discover" {
+            return self.error(id, -32601, "no such method");
         }
         let mut result = match method {
             "server/discover" => json!({
@@ -367,6 +370,10 @@ impl Server {
                     return self.ask(method, &asked);
                 }
                 match params["inputResponses"].get("question") {
+                    Some(_) if params["requestState"] != "full.1" => {
+                        return Some(json!({"content": [{"type": "text", "text": "error: not the state that was given"}],
+                            "isError": true}));
+                    }
                     Some(answer) => json!({"result": answer}).to_string(),
                     None => {
                         return Some(json!({"resultType": "input_required", "requestState": "full.1",

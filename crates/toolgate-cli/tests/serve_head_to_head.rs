@@ -111,7 +111,7 @@ fn test_3_twenty_servers_and_a_hundred_sessions_are_twenty_processes() {
 
 #[test]
 fn test_4_a_modern_client_and_a_legacy_server_over_pipes() {
-    let gateway = Gateway::start(&stdio("old", &["--full", "old"], ""));
+    let gateway = Gateway::start(&stdio("old", &["--full", "old", "--legacy-only"], ""));
     gateway.settled(21);
     let client = gateway.modern();
     let discovered = client.request("server/discover", json!({}));
@@ -136,7 +136,7 @@ fn test_4_a_modern_client_and_a_legacy_server_over_pipes() {
 
 #[test]
 fn test_5_progress_of_a_server_over_pipes_needs_no_stream() {
-    let gateway = Gateway::start(&stdio("old", &[], ""));
+    let gateway = Gateway::start(&stdio("old", &["--legacy-only"], ""));
     gateway.settled(14);
     for client in gateway.both() {
         let answer = client.call_with("progress", json!({}), json!({"progressToken": "tok"}));
@@ -256,9 +256,8 @@ fn test_8_two_users_never_get_what_is_the_others() {
     let server = Upstream::legacy("alpha");
     let gateway = Gateway::start(&format!(
         "{}[serve]\ntokens = {{ anna = \"token-of-anna-0001\", ben = \"token-of-ben-000022\" }}\n\
-         [namespaces.default]\npolicy = \"none\"\n\
          [namespaces.default.principals]\n\"key:anna\" = \"anna\"\n\"key:ben\" = \"ben\"\n\
-         [policies.none]\n[policies.anna]\nallow = [\"alpha/echo\", \"alpha/whoami\"]\n\
+         [policies.anna]\nallow = [\"alpha/echo\", \"alpha/whoami\"]\n\
          [policies.ben]\nallow = [\"alpha/write\", \"alpha/whoami\"]\n",
         server.table("sharing = \"session\"")
     ));

@@ -35,18 +35,17 @@ fn the_door_answers_with_the_statuses_that_are_agreed_on() {
     let gateway =
         Gateway::start(&format!("[limits]\nmessage_bytes = 20_000\n{}", server.table("")));
     let health = &mut gateway.exchange("GET", "/health", &[], "");
-    assert_eq!((health.status, health.text().as_str()), (200, "ok"));
+    assert_eq!((health.status, health.text().trim()), (200, "ok"));
     let hello = initialize(LEGACY);
     let status = |path: &str, headers: &[(&str, &str)], body: &str| {
         post(&gateway, path, headers, body).status
     };
     assert_eq!(status("/mcp", &[], &hello), 200);
     assert_eq!(status("/mcp/default", &[], &hello), 200);
-    for path in
-        ["/", "/mcpx", "/mcp/nobody", "/mcp/default/more", "/..%2fmcp", "/sse/nobody", "/messages"]
-    {
+    for path in ["/", "/mcpx", "/mcp/nobody", "/mcp/default/more", "/..%2fmcp", "/messages"] {
         assert_eq!(status(path, &[], &hello), 404, "{path}");
     }
+    assert_eq!(gateway.exchange("GET", "/sse/nobody", &[("Accept", BOTH)], "").status, 404);
     for kind in ["text/plain", "", "application/json-seq", "multipart/form-data"] {
         assert_eq!(status("/mcp", &[("Content-Type", kind)], &hello), 415, "{kind:?}");
     }
@@ -424,4 +423,31 @@ fn cursors_are_whole_and_cannot_be_made_up() {
             assert_eq!(answer.unwrap()["error"]["code"], -32602);
         }
     }
+}
+
+#[test]
+fn a_batch_of_a_client_of_2025_03_26_is_answered_as_one() {
+    let server = Upstream::legacy("alpha");
+    let gateway = Gateway::start(&server.table(""));
+    gateway.settled(14);
+    let client = Legacy::new(gateway.address, "/mcp").of_version("2025-03-26").connected();
+    let call = |id: u32, tool: &str| {
+        let params = json!({"name": tool, "arguments": {"text": id.to_string()}});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/vendor"});
+    let batch = json!([call(1, "echo"), notice, call(2, "echo"), call(3, "nobody")]);
+    let mut answer = client.exchange("POST", &[], &batch.to_string());
+    assert_eq!(answer.status, 200);
+    assert!(!answer.is_events(), "{:?}", answer.headers);
+    let answers = answer.json();
+    let of = |id: u32| {
+        let found = answers.as_array().unwrap().iter().find(|answer| answer["id"] == id);
+        found.unwrap_or_else(|| panic!("no {id} in {answers}")).clone()
+    };
+    assert_eq!(answers.as_array().unwrap().len(), 3, "{answers}");
+    assert_eq!((text(&of(1)), text(&of(2))), ("1", "2"));
+    assert_eq!(code(&of(3)), "UNKNOWN_TOOL");
+    let only = json!([notice, notice]).to_string();
+    assert_eq!(client.exchange("POST", &[], &only).status, 202);
 }

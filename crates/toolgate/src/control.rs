@@ -58,11 +58,12 @@ impl Control {
         Some((control, if rest.is_empty() { None } else { Some(rest.finish()) }))
     }
 
-    /// Turns names that a client sees into the tools that they mean, once, at the door; a name that means no tool
-    /// any more allows none, and one that means a tool allows no other server's of the same name.
+    /// Turns names that a client sees into the tools that they mean, once, at the door; a name that means no tool any
+    /// more allows none, and one that several servers have allows only the one that the client sees under it.
     pub fn translate(&mut self, meant: impl Fn(&str) -> Option<ToolId>) {
         for list in &mut self.allowed {
-            let tools = list.names.iter().filter_map(|name| meant(name)).collect();
+            let tools = list.names.iter().filter_map(|name| meant(name));
+            let tools = list.tools.iter().cloned().chain(tools).collect();
             let selectors = list.selectors.clone();
             *list = Arc::new(AllowedTools { selectors, names: Vec::new(), tools });
         }
@@ -88,7 +89,7 @@ pub struct AllowedTools {
     selectors: Vec<Selector>,
     /// Names without a server and without wildcards: what a client sees.
     names: Vec<String>,
-    /// What they mean, once a door has said so.
+    /// The tools that such names turned out to mean.
     tools: Vec<ToolId>,
 }
 
@@ -145,10 +146,10 @@ mod tests {
     fn names_that_clients_see_mean_the_tools_behind_them() {
         let (mut control, _) = lift(r#"{"allowedTools":["seen","gone","s/z"]}"#).unwrap();
         control.translate(|name| (name == "seen").then(|| ToolId::new("s", "own")));
-        let of = |server: &str, name: &str| control.allowed[0].covers(&ToolId::new(server, name));
-        let covers = |name: &str| of("s", name);
-        assert!(covers("own") && covers("z") && !covers("seen") && !covers("gone"));
-        assert!(!of("t", "own"), "another server's");
+        let covers = |server: &str, name: &str| control.allowed[0].covers(&ToolId::new(server, name));
+        assert!(covers("s", "own") && covers("s", "z"));
+        assert!(!covers("s", "seen") && !covers("s", "gone"));
+        assert!(!covers("other", "own"), "the name of another server's tool");
     }
 
     #[test]

@@ -43,6 +43,10 @@ pub(crate) struct TmuxCommand {
     /// Print the chain that every call passes, outermost first, and end
     #[arg(long, help_heading = "The chain around it")]
     print_chain: bool,
+
+    /// Behind a gateway of ours: of the config only the table [tmux] is this server's
+    #[arg(long, hide = true)]
+    behind: bool,
 }
 
 const HELP: &str = "\
@@ -172,11 +176,15 @@ enum GuardAction {
 }
 
 impl TmuxCommand {
-    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
         if self.overlay.server.is_some() {
             bail!("`--server` names a server to wrap; toolgate tmux is one itself");
         }
-        let config = self.overlay.read()?;
+        let mut config = self.overlay.read()?;
+        if self.behind {
+            config = config.only_tmux();
+            self.overlay.config = None;
+        }
         if self.print_chain {
             return super::chain::print(&inspection(&self.overlay, &config, Some(&self.own))?);
         }

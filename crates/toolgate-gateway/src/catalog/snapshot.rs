@@ -23,7 +23,7 @@ use crate::{
     config::{HttpTransport, Start},
     outbound::{
         connection::Era,
-        server::{Server, State},
+        server::Server,
     },
 };
 
@@ -247,10 +247,7 @@ impl Snapshot {
 
     /// Whether some server may still turn out to offer something.
     pub(crate) fn is_incomplete(&self) -> bool {
-        self.offered.iter().any(|offered| {
-            let may_come = || !matches!(offered.server.state(), State::Failed(_));
-            offered.manifest.is_none() && may_come()
-        })
+        self.offered.iter().any(|offered| offered.manifest.is_none() && offered.server.may_come())
     }
 
     /// Servers that failed before anybody knew what they offer, and that nobody starts again unless they are needed.

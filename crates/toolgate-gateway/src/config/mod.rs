@@ -18,7 +18,7 @@ use file::{File, Namespace};
 pub use presets::presets;
 pub use reference::reference;
 pub use serve::ServeConfig;
-pub use servers::{HttpTransport, ServerConfig, Sharing, Start};
+pub use servers::{Builtin, HttpTransport, ServerConfig, Sharing, Start};
 pub use text::Text;
 use toolgate::{
     Selector, Tier,
@@ -137,6 +137,41 @@ impl Config {
             tmux.anchor(folder);
         }
         Some(tmux)
+    }
+
+    /// The table `[tmux]` and nothing else: for the server itself, where a gateway governs it.
+    #[must_use]
+    pub fn only_tmux(&self) -> Self {
+        let mut file = File::default();
+        file.tmux.clone_from(&self.file.tmux);
+        Self { path: self.path.clone(), file }
+    }
+
+    /// The highest tier that a namespace with this server allows, where one says so.
+    fn highest_tier(&self, server: &str) -> Option<Tier> {
+        let has = |namespace: &&Namespace| {
+            namespace.servers.as_ref().is_none_or(|servers| servers.iter().any(|name| name == server))
+        };
+        self.file.namespaces.values().filter(has).filter_map(|namespace| namespace.safety).max()
+    }
+
+    /// A server as it is started: one that is built in is ourselves. What it does is recorded by whoever starts it, and
+    /// its own tier is the highest that somebody allows.
+    pub(crate) fn built(&self, name: &str, server: &ServerConfig) -> std::io::Result<ServerConfig> {
+        let mut server = server.clone();
+        if server.builtin.is_none() {
+            return Ok(server);
+        }
+        let mut words = vec!["tmux".to_owned(), "--behind".to_owned(), "--audit=off".to_owned()];
+        if let Some(tier) = self.highest_tier(name) {
+            words.push(format!("--safety={tier}"));
+        }
+        if self.file.tmux.is_some() {
+            words.push(format!("--config={}", self.path.display()));
+        }
+        server.command = Some(std::env::current_exe()?.display().to_string().into());
+        server.args = words.into_iter().map(Text::from).collect();
+        Ok(server)
     }
 
     /// `[serve]`, if the file has it.

@@ -29,6 +29,8 @@ pub struct ServerConfig {
     pub url: Option<Text>,
     /// Headers sent to that address.
     pub headers: BTreeMap<String, Text>,
+    /// A server that toolgate brings along: `tmux`, set by the table `[tmux]`. For `toolgate serve`.
+    pub builtin: Option<Builtin>,
     /// When `toolgate serve` starts or reaches it: at once, or when it is first needed.
     pub start: Start,
     /// Whether all clients share it, or each session has one of its own.
@@ -57,6 +59,7 @@ impl Default for ServerConfig {
             cwd: None,
             url: None,
             headers: BTreeMap::new(),
+            builtin: None,
             start: Start::default(),
             sharing: Sharing::default(),
             idle_stop: Switch::Off,
@@ -66,6 +69,14 @@ impl Default for ServerConfig {
             prefix: None,
         }
     }
+}
+
+/// `builtin = "tmux"`
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Builtin {
+    /// The governed terminal of `toolgate tmux`.
+    Tmux,
 }
 
 /// `start = "at-once" | "on-demand"`
@@ -106,7 +117,11 @@ pub enum HttpTransport {
 impl ServerConfig {
     /// What is wrong with it, if something is.
     pub(super) fn fault(&self) -> Option<&'static str> {
+        if self.builtin.is_some() && (self.command.is_some() || self.url.is_some()) {
+            return Some("is built in, so it has neither a command nor an url: remove them");
+        }
         match (&self.command, &self.url) {
+            (None, None) if self.builtin.is_some() => None,
             (Some(_), Some(_)) => Some("has a command and an url: write one of them"),
             (None, None) => Some("has neither a command nor an url: write one of them"),
             (None, Some(_)) if !self.args.is_empty() || !self.env.is_empty() => {

@@ -1,6 +1,9 @@
 //! A connection to a server that has said hello: which era it speaks, what it offers, and the way to it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -91,11 +94,13 @@ pub(crate) struct Connection {
     stop: CancellationToken,
     closed: CancellationToken,
     why: OnceLock<Arc<str>>,
+    is_forgotten: AtomicBool,
 }
 
 impl Connection {
     pub(crate) fn new(offer: Offer, wire: Wire, stop: CancellationToken) -> Self {
-        Self { offer, wire, stop, closed: CancellationToken::new(), why: OnceLock::new() }
+        let (closed, why) = (CancellationToken::new(), OnceLock::new());
+        Self { offer, wire, stop, closed, why, is_forgotten: AtomicBool::new(false) }
     }
 
     pub(crate) fn era(&self) -> Era {
@@ -152,6 +157,16 @@ impl Connection {
         }
         self.closed.cancel();
         self.stop.cancel();
+    }
+
+    /// The server has forgotten the session: there is nothing to take leave of.
+    pub(crate) fn forget(&self) {
+        self.is_forgotten.store(true, Ordering::Relaxed);
+        self.close("it has forgotten the session");
+    }
+
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -4,14 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hyper::header::HeaderValue;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use toolgate::{Boxed, Failure, Ran};
 use toolgate_wire::{Id, Json, Message, Shape, error_response, response};
 
 use super::{
     events::Event,
     flight::{Hears, NotStarted, Step, lost, nonsense, unavailable},
-    flights::{cancelled, id_of, with_token},
+    flights::{Arrival, cancelled, id_of, with_token},
     http::EventStream,
     streamable::{Received, Streamable},
 };
@@ -29,6 +29,8 @@ pub(crate) struct EventFlight {
     pub(super) link: Arc<Streamable>,
     pub(super) expected: Id,
     pub(super) number: Option<u64>,
+    /// The answer, should it come on another stream.
+    pub(super) answer: Option<oneshot::Receiver<Arrival>>,
     pub(super) steps: Option<mpsc::Receiver<Step>>,
     pub(super) is_known: bool,
     pub(super) hears: Hears,
@@ -43,7 +45,9 @@ pub(super) enum Phase {
     Sending(Boxed<'static, Result<Received, NotStarted>>),
     Reading(Box<EventStream>),
     /// The stream broke off and is asked for again.
-    Resuming(Boxed<'static, Result<Option<EventStream>, Failure>>),
+    Resuming(Boxed<'static, Result<Option<EventStream>, NotStarted>>),
+    /// The answer comes on another stream.
+    Elsewhere,
     Over,
 }
 
@@ -58,7 +62,7 @@ enum Seen {
     Event(toolgate_wire::sse::Event),
     Ended(String),
     Began(Result<Received, NotStarted>),
-    Resumed(Result<Option<EventStream>, Failure>),
+    Resumed(Result<Option<EventStream>, NotStarted>),
 }
 
 impl EventFlight {
@@ -66,12 +70,16 @@ impl EventFlight {
         loop {
             let seen = {
                 let phase = look(&mut self.phase);
-                match &mut self.steps {
-                    None => phase.await,
-                    Some(steps) => tokio::select! {
+                match (&mut self.steps, &mut self.answer) {
+                    (None, None) => phase.await,
+                    (steps, answer) => tokio::select! {
                         biased;
-                        Some(step) = steps.recv() => return Ok(step),
+                        Some(step) = next_of(steps) => return Ok(step),
                         seen = phase => seen,
+                        message = answer_of(answer) => {
+                            self.land();
+                            return Ok(Step::Answer(message));
+                        }
                     },
                 }
             };
@@ -89,6 +97,7 @@ impl EventFlight {
                 return Ok(Some(Step::Answer(*message)));
             }
             Seen::Began(Ok(Received::Stream(stream))) => self.phase = Phase::Reading(stream),
+            Seen::Began(Ok(Received::Accepted)) => self.phase = Phase::Elsewhere,
             Seen::Began(Err(NotStarted::Failed(failure))) => {
                 self.land();
                 return Err(failure);
@@ -106,7 +115,11 @@ impl EventFlight {
                 self.land();
                 return Err(lost(&self.link.server, "its stream broke off", Ran::Maybe));
             }
-            Seen::Resumed(Err(failure)) => self.resume(&failure.to_string())?,
+            Seen::Resumed(Err(NotStarted::Failed(failure))) => self.resume(&failure.to_string())?,
+            Seen::Resumed(Err(_)) => {
+                self.land();
+                return Err(lost(&self.link.server, "it has forgotten the session", Ran::Maybe));
+            }
             Seen::Ended(why) => self.resume(&why)?,
         }
         Ok(None)
@@ -197,6 +210,7 @@ impl EventFlight {
     /// It is over: nothing is to be given up any more.
     pub(super) fn land(&mut self) {
         self.phase = Phase::Over;
+        self.answer = None;
         if let Some(number) = self.number.take() {
             self.link.flights.leave(number);
         }
@@ -222,8 +236,26 @@ async fn look(phase: &mut Phase) -> Seen {
             *phase = Phase::Over;
             Seen::Resumed(resumed)
         }
+        Phase::Elsewhere => std::future::pending().await,
         Phase::Over => Seen::Ended("its stream is over".to_owned()),
     }
+}
+
+async fn next_of(steps: &mut Option<mpsc::Receiver<Step>>) -> Option<Step> {
+    match steps {
+        Some(steps) => steps.recv().await,
+        None => None,
+    }
+}
+
+/// The answer, if it comes on another stream. Cancel safe.
+async fn answer_of(answer: &mut Option<oneshot::Receiver<Arrival>>) -> Message {
+    if let Some(waiting) = answer
+        && let Ok(Arrival::Answer(message)) = waiting.await
+    {
+        return message;
+    }
+    std::future::pending().await
 }
 
 impl Drop for EventFlight {

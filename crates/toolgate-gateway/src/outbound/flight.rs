@@ -29,6 +29,8 @@ pub(crate) struct Hears {
     pub(crate) abilities: Abilities,
     /// Whether log messages are of interest.
     pub(crate) logs: bool,
+    /// A request of our own: nothing that a server asks or tells belongs to it.
+    pub(crate) is_ours: bool,
 }
 
 impl Hears {
@@ -54,7 +56,8 @@ pub(crate) struct Ask<'a> {
 impl<'a> Ask<'a> {
     /// A request of our own.
     pub(crate) fn own(method: &'a str) -> Self {
-        Self { method, name: None, mirrored: &[], hears: Hears::default() }
+        let hears = Hears { is_ours: true, ..Hears::default() };
+        Self { method, name: None, mirrored: &[], hears }
     }
 }
 

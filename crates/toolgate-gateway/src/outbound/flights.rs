@@ -86,9 +86,9 @@ impl Flights {
         self.lock().remove(&number).is_some()
     }
 
-    /// How many wait.
+    /// How many clients wait.
     pub(super) fn len(&self) -> usize {
-        self.lock().len()
+        self.lock().values().filter(|waiting| !waiting.hears.is_ours).count()
     }
 
     /// Hands over what came for an id.
@@ -128,20 +128,21 @@ impl Flights {
         true
     }
 
-    /// Hands a message over that says nothing of the request it belongs to: there must be only one that it can
-    /// belong to. Gives it back otherwise.
+    /// Hands a message over that says nothing of the request it belongs to: there must be only one call that it can
+    /// belong to, whoever made it, and that one must want it. Gives it back otherwise, with how many there are.
     pub(super) fn only_one(
         &self,
         step: Step,
         fits: impl Fn(&Hears) -> bool,
     ) -> Result<(), (Step, usize)> {
         let waiting = self.lock();
-        let mut fitting = waiting.values().filter(|w| w.steps.is_some() && fits(&w.hears));
-        match (fitting.next(), fitting.next()) {
-            (Some(Waiting { steps: Some(steps), .. }), None) => {
+        let mut calls = waiting.values().filter(|waiting| !waiting.hears.is_ours);
+        match (calls.next(), calls.next()) {
+            (Some(Waiting { steps: Some(steps), hears, .. }), None) if fits(hears) => {
                 steps.try_send(step).map_err(|error| (error.into_inner(), 1))
             }
             (None, _) => Err((step, 0)),
+            (Some(_), None) => Err((step, 1)),
             _ => Err((step, 2)),
         }
     }

@@ -13,7 +13,7 @@ use toolgate_wire::{Json, Message, Object};
 use super::{
     connection::{Connection, Era, Wire},
     events::Kind,
-    flight::{Ask, Hop, Step},
+    flight::{Ask, Flight, Hop, NotStarted, Step},
     learn,
     server::{Server, State},
     streamable::Streamable,
@@ -24,11 +24,16 @@ use super::{
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// So long the stream before is read beside a new one.
+const OVERLAP: Duration = Duration::from_millis(500);
+
 /// Which lists have to be asked for again.
 #[derive(Debug, Default)]
 pub(super) struct Learning {
     outdated: AtomicU8,
     is_running: AtomicBool,
+    /// One at a time asks, so that nobody writes over what another has learnt since.
+    turn: tokio::sync::Mutex<()>,
 }
 
 const fn bit(kind: Kind) -> u8 {
@@ -63,6 +68,7 @@ pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_own
 }
 
 async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
+    let _turn = server.learning.turn.lock().await;
     let old = server.manifest();
     if old.is_some() {
         // Whoever calls need not wait for what is most likely the same.
@@ -116,13 +122,9 @@ pub(super) fn changed(server: &Arc<Server>, kind: Kind) {
     });
 }
 
-/// A list may have changed while nobody could say so.
-pub(super) fn outdated(server: &Arc<Server>, _: &Arc<Connection>, kind: Kind) {
-    changed(server, kind);
-}
-
 async fn learn_again(server: &Arc<Server>, kind: Kind) {
     let Ok(connection) = server.connection(None).await else { return };
+    let _turn = server.learning.turn.lock().await;
     let Some(old) = server.manifest() else { return };
     match learn::again(&connection, &server.name, &old, kind).await {
         // Told also where nothing is new: the server wants its clients to know.
@@ -135,7 +137,7 @@ async fn learn_again(server: &Arc<Server>, kind: Kind) {
 async fn follow(server: &Arc<Server>, connection: &Arc<Connection>) {
     let following = async {
         match (connection.wire(), connection.era()) {
-            (Wire::Http(http), Era::Legacy) => follow_stream(server, http).await,
+            (Wire::Http(http), Era::Legacy) => follow_stream(server, connection, http).await,
             (_, Era::Modern) => follow_listen(server, connection).await,
             (Wire::Pipe(_), Era::Legacy) => connection.closed().await,
         }
@@ -145,12 +147,14 @@ async fn follow(server: &Arc<Server>, connection: &Arc<Connection>) {
         () = connection.closed() => {}
         () = server.stop.cancelled() => {}
     }
-    if let Wire::Http(http) = connection.wire() {
+    if let Wire::Http(http) = connection.wire()
+        && !connection.is_forgotten()
+    {
         let _ = tokio::time::timeout(Duration::from_secs(2), http.leave()).await;
     }
 }
 
-async fn follow_stream(server: &Arc<Server>, http: &Arc<Streamable>) {
+async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc<Streamable>) {
     let mut last = None;
     let mut pause = PAUSE;
     let mut has_missed = false;
@@ -171,8 +175,10 @@ async fn follow_stream(server: &Arc<Server>, http: &Arc<Streamable>) {
                 }
                 has_missed = last.is_none();
             }
-            Err(failure) => {
-                tracing::debug!("the stream of `{}` is not there: {failure}", server.name);
+            // Whoever needs it opens a new one, and learns what is new.
+            Err(NotStarted::SessionLost) => return connection.forget(),
+            Err(not) => {
+                tracing::debug!("the stream of `{}` is not there: {not:?}", server.name);
                 has_missed = true;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
@@ -184,39 +190,28 @@ async fn follow_stream(server: &Arc<Server>, http: &Arc<Streamable>) {
 async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
     let mut pause = PAUSE;
     let mut has_missed = false;
-    let mut older = None;
+    let mut changes = server.subscriptions.changes();
+    let mut older: Option<Flight> = None;
     loop {
-        let uris = server.subscriptions.all();
-        let Some(params) = filter(connection, &uris) else {
-            server.subscriptions.changed.notified().await;
+        let version = *changes.borrow_and_update();
+        let Some(params) = filter(connection, &server.subscriptions.all()) else {
+            let _ = changes.changed().await;
             continue;
         };
-        let params = connection.own_params(params).finish();
-        let compose = |hop: Hop| {
-            let id = hop.id.unwrap_or_else(|| toolgate_wire::Id::number(0));
-            toolgate_wire::request(&id, "subscriptions/listen", Some(&params))
-        };
-        let begun = connection.start(Ask::own("subscriptions/listen"), None, compose).await;
-        match begun {
-            Ok(mut flight) => {
-                // Only now: between the two nothing may be missed.
-                drop(older.take());
+        match listen(connection, params).await {
+            Ok(flight) => {
+                server.subscriptions.listened_to(version);
+                older.take().into_iter().for_each(let_go);
                 if std::mem::take(&mut has_missed) {
                     Kind::ALL.into_iter().for_each(|kind| changed(server, kind));
                 }
-                let is_renewed = loop {
-                    tokio::select! {
-                        step = flight.next() => match step {
-                            Ok(Step::Answer(answer)) if answer.shape() == toolgate_wire::Shape::Error => return,
-                            Ok(Step::Answer(_) | Step::SessionLost) | Err(_) => break false,
-                            Ok(_) => pause = PAUSE,
-                        },
-                        () = server.subscriptions.changed.notified() => break true,
+                match read(flight, &mut changes, &mut pause).await {
+                    Heard::Enough(flight) => {
+                        older = Some(flight);
+                        continue;
                     }
-                };
-                if is_renewed {
-                    older = Some(flight);
-                    continue;
+                    Heard::Refused => return,
+                    Heard::Broken => {}
                 }
             }
             Err(not) => tracing::debug!("nothing is heard of `{}`: {not:?}", server.name),
@@ -224,6 +219,49 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
         has_missed = true;
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The stream before is read for a moment longer: what was said on it while the new one began is not missed.
+fn let_go(mut older: Flight) {
+    tokio::spawn(tokio::time::timeout(OVERLAP, async move {
+        while let Ok(Step::Notice(_) | Step::Question(_)) = older.next().await {}
+    }));
+}
+
+async fn listen(connection: &Connection, params: Object) -> Result<Flight, NotStarted> {
+    let params = connection.own_params(params).finish();
+    let compose = |hop: Hop| {
+        let id = hop.id.unwrap_or_else(|| toolgate_wire::Id::number(0));
+        toolgate_wire::request(&id, "subscriptions/listen", Some(&params))
+    };
+    connection.start(Ask::own("subscriptions/listen"), None, compose).await
+}
+
+/// Why a stream is read no more.
+enum Heard {
+    /// Something else is to be listened to.
+    Enough(Flight),
+    /// The server does not offer it.
+    Refused,
+    Broken,
+}
+
+async fn read(
+    mut flight: Flight,
+    changes: &mut tokio::sync::watch::Receiver<u64>,
+    pause: &mut Duration,
+) -> Heard {
+    loop {
+        tokio::select! {
+            biased;
+            step = flight.next() => match step {
+                Ok(Step::Answer(answer)) if answer.shape() == toolgate_wire::Shape::Error => return Heard::Refused,
+                Ok(Step::Answer(_) | Step::SessionLost) | Err(_) => return Heard::Broken,
+                Ok(Step::Notice(_) | Step::Question(_)) => *pause = PAUSE,
+            },
+            _ = changes.changed() => return Heard::Enough(flight),
+        }
     }
 }
 

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use toolgate::Failure;
-use toolgate_wire::Message;
+use toolgate_wire::{Id, Limits, Message, Shape};
 
 use super::{
     connection::{Connection, Wire},
@@ -46,6 +46,7 @@ pub(super) async fn open(
             let event = tokio::select! {
                 event = stream.next() => event,
                 () = stop.cancelled() => break,
+                () = ended.cancelled() => break,
             };
             let Ok(Some(event)) = event else { break };
             match Message::parse(event.data, &limits) {
@@ -56,7 +57,7 @@ pub(super) async fn open(
         pipe.close(&"its stream broke off".into());
         ended.cancel();
     });
-    tokio::spawn(post(Arc::clone(client), Arc::clone(&outbox), path, Arc::clone(&name), ended.clone()));
+    tokio::spawn(post(Arc::clone(client), Arc::clone(&outbox), path, Arc::clone(&pipe), ended.clone()));
     let wire = Wire::Pipe(pipe);
     let hello = Greeting {
         protocol: Protocol::Legacy,
@@ -109,33 +110,51 @@ fn path_of(address: &str, origin: &str) -> Option<String> {
     (!address.contains("://") && !address.is_empty()).then(|| format!("/{address}"))
 }
 
-async fn post(
-    client: Arc<Client>,
-    outbox: Arc<Outbox>,
-    path: String,
-    name: Arc<str>,
-    ended: CancellationToken,
-) {
+/// Sends messages as they come: requests beside each other, everything else in its order.
+async fn post(client: Arc<Client>, outbox: Arc<Outbox>, path: String, pipe: Arc<Pipe>, ended: CancellationToken) {
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     while let Some(line) = outbox.next().await {
+        let message = Message::parse(line.clone(), &Limits::default()).ok();
+        let request = message.filter(|message| message.shape() == Shape::Request);
+        let id = request.and_then(|message| message.id().cloned());
         let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
-        let (client, path, name, ended) =
-            (Arc::clone(&client), path.clone(), Arc::clone(&name), ended.clone());
-        tokio::spawn(async move {
-            let sent = client.send(Method::POST, Some(&path), &[], line).await;
-            match sent {
-                Ok(answer) if answer.status.is_success() => drop(answer.whole(64 * 1024).await),
-                Ok(answer) => {
-                    tracing::warn!("the server `{name}` answered a message with {}", answer.status);
-                    ended.cancel();
-                }
-                Err(SendError::NotSent(why) | SendError::Lost(why)) => {
-                    tracing::warn!("a message to the server `{name}` was lost: {why}");
-                    ended.cancel();
-                }
+        let sending = send(Arc::clone(&client), path.clone(), line, id.clone(), Arc::clone(&pipe), ended.clone());
+        if id.is_some() {
+            tokio::spawn(async move {
+                sending.await;
+                drop(turn);
+            });
+        } else {
+            sending.await;
+        }
+    }
+}
+
+/// Sends one message. What is refused fails alone; a server that is not there fails for all.
+async fn send(
+    client: Arc<Client>,
+    path: String,
+    line: Bytes,
+    id: Option<Id>,
+    pipe: Arc<Pipe>,
+    ended: CancellationToken,
+) {
+    match client.send(Method::POST, Some(&path), &[], line).await {
+        Ok(answer) if answer.status.is_success() => drop(answer.whole(64 * 1024).await),
+        Ok(answer) => {
+            let status = answer.status;
+            tracing::warn!("a message is refused with {status}");
+            if let Some(id) = &id {
+                pipe.fail(id, &format!("it refused the message with {status}"));
             }
-            drop(turn);
-        });
+            if status == StatusCode::NOT_FOUND {
+                ended.cancel();
+            }
+        }
+        Err(SendError::NotSent(why) | SendError::Lost(why)) => {
+            tracing::warn!("a message was lost: {why}");
+            ended.cancel();
+        }
     }
 }
 

@@ -40,6 +40,8 @@ impl Listener for Ear {
         let Some(server) = self.server.upgrade() else { return };
         match event {
             Event::Changed(kind) => match &self.owner {
+                // What was there to be asked once is not asked again.
+                None if server.is_private() => {}
                 None => super::learning::changed(&server, kind),
                 // What one session's server lists is of no concern to others.
                 Some(owner) => {
@@ -49,7 +51,9 @@ impl Listener for Ear {
                     }
                 }
             },
-            Event::Updated(message) => server.tell(|watch| watch.updated(&server, &message)),
+            Event::Updated(message) => {
+                server.tell(|watch| watch.updated(&server, self.owner.as_deref(), &message));
+            }
             Event::Log(message) | Event::Other(message) => {
                 server.tell(|watch| watch.told(&server, self.owner.as_deref(), &message));
             }
@@ -185,13 +189,13 @@ impl Guarded {
         let (is_ours, ending) = loop {
             tokio::select! {
                 ending = self.process.ended() => break (false, ending),
-                () = self.life.stop.cancelled() => break (true, self.end().await),
+                () = self.life.stop.cancelled() => break (true, self.end("toolgate has ended it").await),
                 () = tokio::time::sleep(idle.map_or(Duration::MAX, |idle| idle / 4)), if idle.is_some() => {
                     let is_idle = idle.is_some_and(|idle| server.idle_for() >= idle);
                     if is_idle && self.pipe.in_flight() == 0 {
                         tracing::info!("the server `{name}` is stopped: nobody used it");
                         server.is(State::Stopped);
-                        break (true, self.end().await);
+                        break (true, self.end("nobody used it").await);
                     }
                 }
             }
@@ -211,7 +215,10 @@ impl Guarded {
         self.life.ended.cancel();
     }
 
-    async fn end(&mut self) -> child::Ending {
+    async fn end(&mut self, why: &str) -> child::Ending {
+        // First: whoever comes from here on starts another one.
+        let _ = self.life.why.set(why.into());
+        self.life.ended.cancel();
         self.outbox.close();
         self.process.end(FAREWELL).await
     }

@@ -15,7 +15,7 @@ use tokio::{
 };
 use toolgate::{Failure, Ran};
 use toolgate_wire::{
-    Json, Limits, Message, Shape, error_response,
+    Id, Json, Limits, Message, Shape, error_response,
     lines::{Line, Lines},
     response, salvage_id, split_batch,
 };
@@ -67,7 +67,12 @@ impl Pipe {
             written: None,
         };
         let line = compose(Hop { id: Some(id_of(number)), token });
-        flight.written = Some(self.outbox.push(line).await);
+        let place = self.outbox.push(line).await;
+        if place == u64::MAX {
+            // It was closed meanwhile: nobody will ever write it.
+            return Err(NotStarted::Closed("it has ended".to_owned()));
+        }
+        flight.written = Some(place);
         Ok(Flight::Pipe(flight))
     }
 
@@ -182,12 +187,23 @@ impl Pipe {
                     events.happened(Event::Log(message));
                 }
             }
-            _ => {
-                if let Some(event) = Event::of(message) {
-                    events.happened(event);
+            _ => match Event::of(message) {
+                // What nobody knows may belong to the one call that there is.
+                Some(Event::Other(message)) => {
+                    let handed = self.flights.only_one(Step::Notice(message), |_| true);
+                    if let Err((Step::Notice(message), _)) = handed {
+                        events.happened(Event::Other(message));
+                    }
                 }
-            }
+                Some(event) => events.happened(event),
+                None => {}
+            },
         }
+    }
+
+    /// A request could not be handed over: whoever waits for it is told.
+    pub(crate) fn fail(&self, id: &Id, why: &str) {
+        self.flights.arrive(id, Arrival::Unreadable(why.to_owned()));
     }
 
     fn question(&self, message: Message, events: &Events) {

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, Weak,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -57,11 +57,13 @@ pub(crate) trait Watch: Send + Sync {
     /// A list of a server is another one now.
     fn changed(&self, server: &Arc<Server>, kind: Kind);
     /// A resource changed.
-    fn updated(&self, server: &Arc<Server>, message: &Message);
+    fn updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
     /// A server says something that belongs to no call.
     fn told(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
     /// A server asks something that belongs to no call; `false`: nobody can answer.
     fn asked(&self, server: &Arc<Server>, owner: Option<&str>, message: Message) -> bool;
+    /// It is known that a server cannot be called for now.
+    fn failed(&self, server: &Server);
 }
 
 /// Whose connection it is, where each session has its own.
@@ -71,6 +73,8 @@ pub(crate) struct Owner {
     pub(crate) capabilities: Json,
     pub(crate) info: Json,
     pub(crate) version: Arc<str>,
+    /// Cancelled when whoever it is is gone: nothing is started for it from then on.
+    pub(crate) over: CancellationToken,
 }
 
 /// How a server is, for people.
@@ -104,12 +108,14 @@ pub(crate) struct Server {
     used_ms: AtomicU64,
     /// The lowest level of log messages that somebody asked for.
     loudness: AtomicU8,
+    late: AtomicBool,
     pub(super) stop: CancellationToken,
 }
 
 /// The place of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
+    used_ms: AtomicU64,
     current: ArcSwapOption<Connection>,
     opening: tokio::sync::Mutex<Opening>,
 }
@@ -125,6 +131,9 @@ impl Slot {
         self.current.load_full().filter(|connection| !connection.is_closed())
     }
 }
+
+/// What the keys of callers without a session begin with.
+pub(crate) const SESSIONLESS: &str = "sessionless ";
 
 /// An address that failed is tried again by calls after this long; commands wait for their turn.
 const ADDRESS_AGAIN: Duration = Duration::from_millis(250);
@@ -149,6 +158,7 @@ impl Server {
             started: Instant::now(),
             used_ms: AtomicU64::new(0),
             loudness: AtomicU8::new(u8::MAX),
+            late: AtomicBool::new(false),
             stop: CancellationToken::new(),
         })
     }
@@ -202,13 +212,28 @@ impl Server {
         }
     }
 
+    /// It takes long to come up, and nobody waits for it any more.
+    pub(crate) fn is_late(&self) {
+        if self.manifest().is_none() {
+            self.late.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it is worth waiting for it to find out what it offers.
+    pub(crate) fn may_come(&self) -> bool {
+        let has_failed = matches!(*self.state.borrow(), State::Failed(_));
+        !has_failed && !self.late.load(Ordering::Relaxed)
+    }
+
     /// A connection to it: the one that there is, or a new one.
     pub(crate) async fn connection(
         self: &Arc<Self>,
         owner: Option<&Owner>,
     ) -> Result<Arc<Connection>, Failure> {
         self.use_now();
-        let slot = self.slot(owner);
+        let Some(slot) = self.slot(owner) else {
+            return Err(unavailable(&self.name, "its client is gone"));
+        };
         if let Some(connection) = slot.ready() {
             return Ok(connection);
         }
@@ -228,14 +253,40 @@ impl Server {
         }
     }
 
-    fn slot(&self, owner: Option<&Owner>) -> Arc<Slot> {
-        match owner.filter(|_| self.is_private()) {
-            None => Arc::clone(&self.shared),
-            Some(owner) => {
-                let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-                Arc::clone(own.entry(Arc::clone(&owner.key)).or_default())
-            }
+    fn slot(&self, owner: Option<&Owner>) -> Option<Arc<Slot>> {
+        let Some(owner) = owner.filter(|_| self.is_private()) else {
+            return Some(Arc::clone(&self.shared));
+        };
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: whoever is gone from here on finds the place, and ends what is in it.
+        if owner.over.is_cancelled() {
+            return None;
         }
+        let slot = own.entry(Arc::clone(&owner.key)).or_default();
+        slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
+        Some(Arc::clone(slot))
+    }
+
+    /// Whether the place of a connection is still somebody's.
+    fn is_wanted(&self, slot: &Arc<Slot>, owner: Option<&Owner>) -> bool {
+        let Some(owner) = owner.filter(|_| self.is_private()) else { return true };
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        own.get(&owner.key).is_some_and(|own| Arc::ptr_eq(own, slot))
+    }
+
+    /// Ends connections of callers without a session that were not used for so long.
+    pub(crate) fn sweep(&self, idle: Duration) {
+        let now = self.now_ms();
+        let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        own.retain(|key, slot| {
+            let is_idle = now.saturating_sub(slot.used_ms.load(Ordering::Relaxed)) >= idle;
+            let is_swept = is_idle && key.starts_with(SESSIONLESS);
+            if let Some(connection) = slot.current.load_full().filter(|_| is_swept) {
+                connection.close("nobody used it");
+            }
+            !is_swept
+        });
     }
 
     /// A session is over: so is its connection.
@@ -264,12 +315,20 @@ impl Server {
             return Err(failure.clone());
         }
         let _turn = self.surroundings.starts.acquire().await;
-        self.is(State::Starting);
+        // What failed before is not waited for again.
+        if !matches!(*self.state.borrow(), State::Failed(_)) {
+            self.is(State::Starting);
+        }
         opening.backoff.started();
         match super::opening::open(&self, owner.as_ref()).await {
             Ok(connection) => {
                 opening.failed = None;
                 slot.current.store(Some(Arc::clone(&connection)));
+                if self.stop.is_cancelled() || !self.is_wanted(&slot, owner.as_ref()) {
+                    slot.current.store(None);
+                    connection.close("its client is gone");
+                    return Err(unavailable(&self.name, "its client is gone"));
+                }
                 drop(opening);
                 super::learning::came_up(&self, &connection, owner.is_some());
                 Ok(connection)
@@ -303,7 +362,8 @@ impl Server {
                         () = connection.closed() => {}
                         () = self.stop.cancelled() => return,
                     }
-                    if self.is_private() || self.state() == State::Stopped {
+                    let is_known = self.manifest().is_some();
+                    if self.is_private() && is_known || self.state() == State::Stopped {
                         return;
                     }
                 }
@@ -339,8 +399,11 @@ impl Server {
 
     /// Notes that somebody uses it.
     pub(crate) fn use_now(&self) {
-        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.used_ms.store(now, Ordering::Relaxed);
+        self.used_ms.store(self.now_ms(), Ordering::Relaxed);
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// For how long nobody has used it.
@@ -350,11 +413,15 @@ impl Server {
     }
 
     pub(super) fn is(&self, state: State) {
-        self.state.send_if_modified(|now| {
+        let has_failed = matches!(state, State::Failed(_));
+        let is_new = self.state.send_if_modified(|now| {
             let is_new = *now != state;
             *now = state;
             is_new
         });
+        if is_new && has_failed {
+            self.tell(|watch| watch.failed(self));
+        }
     }
 
     /// It offers this now: kept, and told to whoever wants to know.
@@ -387,18 +454,19 @@ impl Server {
     }
 
     /// It answered: if it was thought to be away, it is back, and may offer something else.
-    pub(crate) fn answered(self: &Arc<Self>, connection: &Arc<Connection>) {
+    pub(crate) fn answered(self: &Arc<Self>) {
         if matches!(*self.state.borrow(), State::Failed(_)) {
             self.is(State::Ready);
-            for kind in Kind::ALL {
-                super::learning::outdated(self, connection, kind);
+            if !self.is_private() {
+                Kind::ALL.into_iter().for_each(|kind| super::learning::changed(self, kind));
             }
         }
     }
 
     /// The connection has lost its session: it is of no use any more.
     pub(crate) fn forget(&self, connection: &Connection) {
-        connection.close("it has forgotten the session");
+        tracing::info!("the server `{}` has forgotten its session: a new one is opened", self.name);
+        connection.forget();
     }
 
     /// Stops it for good.

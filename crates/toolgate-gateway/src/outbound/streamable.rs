@@ -108,11 +108,17 @@ impl Streamable {
         });
         let expected = hop.id.clone().or_else(|| own_id.cloned()).unwrap_or_else(|| id_of(0));
         let is_known = seat.is_some();
+        // A server of old may answer on whichever stream is open.
+        let (number, answer, steps) = match seat {
+            Some(seat) => (Some(seat.number), Some(seat.answer), seat.steps),
+            None => (None, None, None),
+        };
         let mut flight = EventFlight {
             link: Arc::clone(self),
             expected,
-            number: seat.as_ref().map(|seat| seat.number),
-            steps: seat.and_then(|seat| seat.steps),
+            number,
+            answer: answer.filter(|_| self.has_session()),
+            steps,
             is_known,
             hears: ask.hears.clone(),
             phase: Phase::Over,
@@ -144,6 +150,10 @@ impl Streamable {
                 flight.phase = Phase::Reading(stream);
                 Ok(Flight::Events(Box::new(flight)))
             }
+            Ok(Received::Accepted) => {
+                flight.phase = Phase::Elsewhere;
+                Ok(Flight::Events(Box::new(flight)))
+            }
             Err(failure) => {
                 flight.land();
                 Err(failure)
@@ -162,6 +172,7 @@ impl Streamable {
         let session = answer.headers.get(&SESSION).cloned();
         match self.received(Ok(answer), id).await? {
             Received::Answer(message) => Ok((*message, session)),
+            Received::Accepted => Err(nonsense(&self.server, "did not answer initialize").into()),
             Received::Stream(mut stream) => loop {
                 let event = stream.next().await;
                 let event = event.map_err(|error| nonsense(&self.server, &error.to_string()))?;
@@ -187,6 +198,7 @@ impl Streamable {
         let sent = self.client.send(Method::POST, None, &headers, line).await;
         match self.received(sent, id).await? {
             Received::Answer(message) => Ok(*message),
+            Received::Accepted => Err(nonsense(&self.server, "did not answer").into()),
             Received::Stream(mut stream) => {
                 while let Ok(Some(event)) = stream.next().await {
                     if let Ok(message) = Message::parse(event.data, &self.limits)
@@ -225,7 +237,7 @@ impl Streamable {
     pub(crate) async fn listen(
         &self,
         last_event: Option<&HeaderValue>,
-    ) -> Result<Option<EventStream>, Failure> {
+    ) -> Result<Option<EventStream>, NotStarted> {
         let mut headers = self.headers().to_vec();
         headers.extend(last_event.map(|id| (LAST_EVENT, id.clone())));
         let sent = self.client.send(Method::GET, None, &headers, Bytes::new()).await;
@@ -236,7 +248,8 @@ impl Streamable {
             }
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE | StatusCode::OK => Ok(None),
             StatusCode::NOT_FOUND if !self.has_session() => Ok(None),
-            status => Err(unavailable(&self.server, &format!("it answered GET with {status}"))),
+            StatusCode::NOT_FOUND => Err(NotStarted::SessionLost),
+            status => Err(unavailable(&self.server, &format!("it answered GET with {status}")).into()),
         }
     }
 
@@ -309,6 +322,9 @@ impl Streamable {
             let stream = EventStream::new(answer, self.limits.max_bytes);
             return Ok(Received::Stream(Box::new(stream)));
         }
+        if status == StatusCode::ACCEPTED && self.has_session() {
+            return Ok(Received::Accepted);
+        }
         let has_text = is(&answer, "application/json");
         let body = answer.whole(self.limits.max_bytes).await;
         let body = body.map_err(|error| lost(&self.server, &error.to_string(), Ran::Maybe))?;
@@ -324,9 +340,8 @@ impl Streamable {
         }
         let message = message.and_then(Result::ok).filter(|m| m.shape() == Shape::Error);
         let code = message.as_ref().and_then(|m| m.member("code")).and_then(|code| code.i64());
-        // Servers of the official SDK that were started anew say 400 and this code.
-        let is_forgotten = status == StatusCode::NOT_FOUND
-            || status == StatusCode::BAD_REQUEST && code == Some(-32000);
+        let is_forgotten = status == StatusCode::NOT_FOUND && code != Some(-32601)
+            || status == StatusCode::BAD_REQUEST && message.as_ref().is_some_and(says_no_session);
         match message {
             _ if self.has_session() && is_forgotten => Err(NotStarted::SessionLost),
             // Whatever id it has: it answers this request and no other.
@@ -342,6 +357,21 @@ impl Streamable {
         }
         Err(nonsense(&self.server, "answered with the id of another request").into())
     }
+}
+
+/// Servers of the official SDKs that were started anew say 400, and one of these. Nothing else that is refused so is
+/// taken for a lost session: it may have run.
+fn says_no_session(error: &Message) -> bool {
+    let text = error.member("message");
+    let text = text.as_ref().and_then(Json::text).unwrap_or_default().to_ascii_lowercase();
+    let rest = text.strip_prefix("bad request: ");
+    rest.is_some_and(|rest| {
+        rest.starts_with("server not initialized")
+            || rest.starts_with("no valid session")
+            || rest.starts_with("mcp-session-id")
+            || rest.starts_with("missing session")
+            || rest.starts_with("session not found")
+    })
 }
 
 fn is(answer: &Answer, kind: &str) -> bool {
@@ -373,4 +403,6 @@ fn refused(server: &str, status: StatusCode) -> Failure {
 pub(super) enum Received {
     Answer(Box<Message>),
     Stream(Box<EventStream>),
+    /// The answer comes on another stream.
+    Accepted,
 }

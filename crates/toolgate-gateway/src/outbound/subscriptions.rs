@@ -3,9 +3,10 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use toolgate::Failure;
 use toolgate_wire::{Json, Object};
 
@@ -16,15 +17,52 @@ use super::{
 };
 use crate::sessions::caller::Caller;
 
+/// So long whoever subscribes waits until the server is listened to.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// How many listen to each resource.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Subscriptions {
     counts: Mutex<BTreeMap<Arc<str>, usize>>,
-    /// Woken when the set is another one.
-    pub(super) changed: Notify,
+    /// How often the set has changed, for those who follow it.
+    changes: watch::Sender<u64>,
+    /// Which of them the server is listened to by.
+    heard: watch::Sender<u64>,
+}
+
+impl Default for Subscriptions {
+    fn default() -> Self {
+        Self {
+            counts: Mutex::default(),
+            changes: watch::Sender::new(0),
+            heard: watch::Sender::new(0),
+        }
+    }
 }
 
 impl Subscriptions {
+    /// Tells when the set is another one.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The set is another one; gives its number.
+    fn changed(&self) -> u64 {
+        self.changes.send_modify(|count| *count += 1);
+        *self.changes.borrow()
+    }
+
+    /// The server is listened to by the set of this number.
+    pub(super) fn listened_to(&self, number: u64) {
+        self.heard.send_modify(|heard| *heard = number.max(*heard));
+    }
+
+    /// Waits until the server is listened to by a set that is not older.
+    async fn heard(&self, number: u64) {
+        let mut heard = self.heard.subscribe();
+        let _ = tokio::time::timeout(PATIENCE, heard.wait_for(|heard| *heard >= number)).await;
+    }
+
     /// All of them.
     pub(super) fn all(&self) -> Vec<Arc<str>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
@@ -70,7 +108,14 @@ impl Subscribed {
         let owner = server.is_private().then(|| caller.owner());
         if owner.is_some() {
             let connection = server.connection(owner.as_ref()).await?;
-            tell(&connection, &server.name, "resources/subscribe", &uri).await?;
+            match connection.era() {
+                Era::Legacy => tell(&connection, &server.name, "resources/subscribe", &uri).await?,
+                Era::Modern => {
+                    server.subscriptions.add(&uri);
+                    let number = server.subscriptions.changed();
+                    server.subscriptions.heard(number).await;
+                }
+            }
             return Ok(Self { server: Arc::clone(server), uri, owner });
         }
         let is_first = server.subscriptions.add(&uri);
@@ -79,7 +124,10 @@ impl Subscribed {
             let connection = server.connection(None).await?;
             match connection.era() {
                 Era::Legacy => tell(&connection, &server.name, "resources/subscribe", &subscribed.uri).await?,
-                Era::Modern => server.subscriptions.changed.notify_one(),
+                Era::Modern => {
+                    let number = server.subscriptions.changed();
+                    server.subscriptions.heard(number).await;
+                }
             }
         }
         Ok(subscribed)
@@ -94,19 +142,21 @@ impl Subscribed {
     }
 
     /// Whether a change of this resource is of interest: of this one, or of a part of it.
-    pub(crate) fn covers(&self, server: &Server, uri: &str) -> bool {
-        self.server.name == server.name && uri.starts_with(&*self.uri)
+    pub(crate) fn covers(&self, server: &Server, owner: Option<&str>, uri: &str) -> bool {
+        let own = self.owner.as_ref().map(|owner| &*owner.key);
+        self.server.name == server.name && own == owner && uri.starts_with(&*self.uri)
     }
 }
 
 impl Drop for Subscribed {
     fn drop(&mut self) {
-        if self.owner.is_none() && !self.server.subscriptions.take(&self.uri) {
+        let was_last = self.server.subscriptions.take(&self.uri);
+        if self.owner.is_none() && !was_last {
             return;
         }
         let (server, uri) = (Arc::clone(&self.server), Arc::clone(&self.uri));
         let owner = self.owner.take();
-        self.server.subscriptions.changed.notify_one();
+        self.server.subscriptions.changed();
         self.server.surroundings.control.spawn(async move {
             // Only where there is one: it is not started to be told that nobody listens.
             if let Some(connection) = server.connected(owner.as_ref())

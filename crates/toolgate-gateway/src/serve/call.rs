@@ -116,7 +116,7 @@ pub(super) fn lift(
 ) -> (Context, Changes) {
     let lifted = message.member("_meta").as_ref().and_then(Control::lift);
     let Some((mut control, rest)) = lifted else { return (cx, Changes::default()) };
-    // Names that a client sees mean tools of one server.
+    // Names that a client sees mean the servers' own.
     control.translate(|name| Some(snapshot.tool(name)?.tool.id().clone()));
     let meta = rest.map_or(Meta::Removed, Meta::Replaced);
     (namespace.inherit(cx, control), Changes { meta, ..Changes::default() })
@@ -194,9 +194,14 @@ impl Conversation<'_> {
             let rpc = rpc_error(answer);
             let code = rpc.code;
             let rpc = eras::translate_error(rpc, method, self.to(), self.name);
-            let is_same = rpc.code == code && is_verbatim;
-            let origin = is_same.then(|| answer.line().clone());
-            return Answer { body: Err(rpc.to_json()), origin };
+            return match answer.error().filter(|_| rpc.code == code) {
+                // What nobody had to change stays what it is, unknown members included.
+                Some(error) => {
+                    let origin = is_verbatim.then(|| answer.line().clone());
+                    Answer { body: Err(error), origin }
+                }
+                None => Answer { body: Err(rpc.to_json()), origin: None },
+            };
         }
         let json = answer.result().unwrap_or_else(Json::null);
         match eras::translate_result(&json, method, from, self.to()) {

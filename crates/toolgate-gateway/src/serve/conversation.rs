@@ -18,7 +18,7 @@ use crate::{
         server::Server,
     },
     sessions::{
-        abilities::Abilities,
+        abilities::{Abilities, is_question},
         caller::{Caller, Speaks},
         level::Level,
         side::Side,
@@ -96,11 +96,14 @@ impl Conversation<'_> {
                     (_, Driven::Asked(result)) => return Ok(Heard::Asked(result)),
                     (_, Driven::SessionLost) => return Err(self.forgotten()),
                 };
-                self.server.answered(&connection);
+                self.server.answered();
                 let from = connection.era();
                 if from == Era::Modern && !self.caller.is_modern() && is_asking(&answer) {
                     round = Some(self.ask_all(cx, &answer).await?);
                     continue;
+                }
+                if from == Era::Modern && is_asking(&answer) {
+                    self.check_questions(&answer)?;
                 }
                 let is_verbatim = turn == 0 && answer.id() == self.message.id();
                 return Ok(Heard::Answer { answer, from, is_verbatim });
@@ -195,7 +198,7 @@ impl Conversation<'_> {
             Era::Modern => Abilities::default(),
         };
         let logs = self.caller.hears_logs() && connection.offer.has("logging");
-        Hears { token, abilities, logs }
+        Hears { token, abilities, logs, is_ours: false }
     }
 
     fn mirrored(
@@ -347,6 +350,22 @@ impl Conversation<'_> {
         }
         let responses = (!responses.is_empty()).then(|| responses.finish());
         Ok(Round { state: answer.member("requestState"), responses })
+    }
+
+    /// A client is asked only what it said that it can answer.
+    fn check_questions(&self, answer: &Message) -> Result<(), Failure> {
+        let requests = answer.member("inputRequests").and_then(|json| json.object());
+        let abilities = self.caller.abilities();
+        for (_, request) in requests.iter().flat_map(Object::iter) {
+            let method = request.get("method");
+            let method = method.as_ref().and_then(Json::text).unwrap_or_default();
+            // What we know nothing of is between the two.
+            if is_question(&method) && !abilities.can_answer(&method, request.get("params").as_ref()) {
+                let what = format!("asks for `{method}`, which the client cannot do");
+                return Err(nonsense(&self.server.name, &what));
+            }
+        }
+        Ok(())
     }
 
     /// The state that the client came back with, if it is one of a call that waits here.

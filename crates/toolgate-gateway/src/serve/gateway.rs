@@ -261,6 +261,9 @@ impl Serve {
                     gateway.end_session(&session);
                 }
                 gateway.parking.sweep();
+                if let Some(idle) = gateway.sessions.idle() {
+                    gateway.servers.iter().for_each(|server| server.sweep(idle));
+                }
             }
         });
     }
@@ -385,10 +388,12 @@ fn servers(
         needed.extend(names.map_err(|error| ServeError::Settings(error.to_string()))?);
     }
     let configured = options.config.servers().iter().filter(|(name, _)| needed.contains(*name));
-    Ok(configured
-        .map(|(name, config)| {
-            let name: Arc<str> = name.as_str().into();
-            (Arc::clone(&name), Server::new(name, config.clone(), Arc::clone(surroundings)))
-        })
-        .collect())
+    let mut servers = HashMap::new();
+    for (name, config) in configured {
+        let name: Arc<str> = name.as_str().into();
+        let config = options.config.built(&name, config);
+        let config = config.map_err(|error| ServeError::Settings(format!("`{name}` cannot be started: {error}")))?;
+        servers.insert(Arc::clone(&name), Server::new(name, config, Arc::clone(surroundings)));
+    }
+    Ok(servers)
 }

@@ -125,6 +125,6 @@ pub(super) fn said(incoming: &Incoming, answer: Answer) -> Said {
     match (answer.origin, answer.body) {
         (Some(line), body) => Said::verbatim(line, body.err().map(|error| read_error(&error).code)),
         (None, Ok(result)) => Said::result(incoming.id(), result),
-        (None, Err(error)) => Said::error(Some(incoming.id()), &read_error(&error)),
+        (None, Err(error)) => Said::error_object(incoming.id(), &error, read_error(&error).code),
     }
 }

@@ -151,8 +151,18 @@ impl Namespace {
                 let _ = one.await;
             }
         };
-        let _ = tokio::time::timeout(PATIENCE, all).await;
+        if tokio::time::timeout(PATIENCE, all).await.is_err() {
+            // They are waited for once: whoever comes up later is told of.
+            self.servers.iter().for_each(|server| server.is_late());
+            self.meet(&self.charter());
+        }
         self.snapshot()
+    }
+
+    /// What is offered now, if that is enough; else once everything is known.
+    pub(crate) async fn knowing(&self, is_enough: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+        let snapshot = self.snapshot();
+        if is_enough(&snapshot) { snapshot } else { self.settled().await }
     }
 
     /// From here on calls are governed by this.
@@ -166,15 +176,14 @@ impl Namespace {
 
     /// Puts together anew what is offered.
     pub(crate) fn rebuild(&self) {
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let making_now = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let charter = self.charter();
         let offered: Vec<Offered> = self
             .servers
             .iter()
             .map(|server| Offered { server: Arc::clone(server), manifest: server.manifest() })
             .collect();
-        let listed = listed(&offered);
-        for collision in charter.stack.overrides.learn(&listed) {
+        for collision in charter.stack.overrides.learn(&listed(&offered)) {
             tracing::error!("{collision}");
         }
         let making = Making {
@@ -189,24 +198,36 @@ impl Namespace {
             tracing::error!("in namespace `{}`: {collision}", self.name);
         }
         self.snapshot.store(Arc::new(snapshot));
-        drop(_making);
-        self.meet(&charter, listed);
+        drop(making_now);
+        self.meet(&charter);
     }
 
     /// New tools are kept away until somebody has looked at them.
-    fn meet(&self, charter: &Arc<Charter>, listed: Vec<ToolId>) {
+    fn meet(&self, charter: &Arc<Charter>) {
         let Some(acquaintances) = self.acquaintances.clone().filter(|_| charter.quarantines()) else {
             return;
         };
-        // As long as some server is not known, what it lists first would look new.
-        if self.snapshot().is_incomplete() {
-            return;
-        }
+        let snapshot = self.snapshot();
+        // The first time all are trusted: as long as some server is not known, that is not now.
+        let is_whole = !snapshot.is_incomplete();
+        let listed = listed(&snapshot.offered);
         let (charter, name) = (Arc::clone(charter), Arc::clone(&self.name));
+        let outlets: Vec<Weak<Outlet>> =
+            self.outlets.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(server) = self.servers.first() else { return };
         server.surroundings.control.spawn(async move {
-            acquaintances.meet(&name, charter.stack.parts(), listed).await;
+            if acquaintances.meet_when(&name, charter.stack.parts(), listed, is_whole).await {
+                let listening = outlets.iter().filter_map(Weak::upgrade);
+                listening.for_each(|outlet| outlet.changed(Kind::Tools));
+            }
         });
+    }
+
+    /// A server is known to be away: what waited for it need not wait any more.
+    pub(crate) fn without(&self, server: &Server) {
+        if self.has(server) && server.manifest().is_none() {
+            self.meet(&self.charter());
+        }
     }
 
     /// Somebody wants to hear what happens here.
@@ -220,6 +241,16 @@ impl Namespace {
     pub(crate) fn tell(&self, tell: impl Fn(&Outlet)) {
         let outlets = self.outlets.lock().unwrap_or_else(PoisonError::into_inner);
         outlets.iter().filter_map(Weak::upgrade).for_each(|outlet| tell(&outlet));
+    }
+
+    /// Whether callers are told apart.
+    pub(crate) fn has_principals(&self) -> bool {
+        self.has_principals
+    }
+
+    /// Whether names of tasks say whose they are, and at which server.
+    pub(crate) fn tells_tasks_apart(&self) -> bool {
+        self.has_principals || self.servers.len() > 1
     }
 
     /// Whether a server is one of this namespace.

@@ -21,7 +21,7 @@ pub(super) async fn prompt(gateway: &Gateway, incoming: &Incoming) -> Said {
     let Some(name) = incoming.text("name") else {
         return Said::refused(Some(incoming.id()), -32602, "`name` of prompts/get must be a string");
     };
-    let snapshot = incoming.namespace.settled().await;
+    let snapshot = incoming.namespace.knowing(|snapshot| snapshot.prompt(&name).is_some()).await;
     let Some(owned) = snapshot.prompt(&name) else {
         if snapshot.servers_with("prompts").next().is_none() {
             return unknown(incoming);
@@ -37,7 +37,7 @@ pub(super) async fn read(gateway: &Gateway, incoming: &Incoming) -> Said {
     let Some(uri) = incoming.text("uri") else {
         return Said::refused(Some(incoming.id()), -32602, "`uri` of resources/read must be a string");
     };
-    let snapshot = incoming.namespace.settled().await;
+    let snapshot = incoming.namespace.knowing(|snapshot| snapshot.resource(&uri).is_some()).await;
     if let Some(server) = snapshot.resource(&uri) {
         return through(gateway, incoming, server, Some(&uri), None).await;
     }
@@ -80,13 +80,13 @@ pub(super) async fn complete(gateway: &Gateway, incoming: &Incoming) -> Said {
 
 /// `tasks/…`: whichever server has the task.
 pub(super) async fn task(gateway: &Gateway, incoming: &Incoming) -> Said {
-    let snapshot = incoming.namespace.settled().await;
-    let Some(id) = incoming.text("taskId") else { return anything(gateway, incoming).await };
+    let Some(id) = incoming.text("taskId") else {
+        // A list would have everybody's.
+        let is_shared = incoming.namespace.has_principals();
+        return if is_shared { unknown(incoming) } else { anything(gateway, incoming).await };
+    };
     let Some((server, own)) = tasks::inward(gateway, incoming, &id) else {
-        if snapshot.only_server().is_none() {
-            return Said::refused(Some(incoming.id()), -32602, format!("Unknown task: `{id}`"));
-        }
-        return unknown(incoming);
+        return Said::refused(Some(incoming.id()), -32602, format!("Unknown task: `{id}`"));
     };
     let member = (own != id).then(|| ("taskId", Json::string(&own)));
     through(gateway, incoming, &server, Some(&own), member).await
@@ -94,7 +94,7 @@ pub(super) async fn task(gateway: &Gateway, incoming: &Incoming) -> Said {
 
 /// What we know nothing of: the only server may.
 pub(super) async fn anything(gateway: &Gateway, incoming: &Incoming) -> Said {
-    let snapshot = incoming.namespace.settled().await;
+    let snapshot = incoming.namespace.knowing(|snapshot| snapshot.only_server().is_some()).await;
     match snapshot.only_server() {
         Some(server) => through(gateway, incoming, server, None, None).await,
         None => unknown(incoming),
@@ -142,7 +142,7 @@ async fn through(
     };
     match answered {
         Some(mut answer) => {
-            if namespace.servers.len() > 1
+            if namespace.tells_tasks_apart()
                 && let Ok(result) = &answer.body
                 && let Some(renamed) = tasks::renamed(gateway, incoming, server, result)
             {

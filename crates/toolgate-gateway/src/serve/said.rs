@@ -56,6 +56,15 @@ impl Said {
         Self { text: Text::Whole(line), code: Some(rpc.code) }
     }
 
+    /// An error object as it is.
+    pub(crate) fn error_object(id: &Id, error: &Json, code: i64) -> Self {
+        let mut message = toolgate_wire::Object::new();
+        message.set("jsonrpc", Json::string("2.0"));
+        message.set("id", id.as_json().clone());
+        message.set("error", error.clone());
+        Self { text: Text::Whole(message.finish().into_bytes()), code: Some(code) }
+    }
+
     /// A failure as an error.
     pub(crate) fn failed(id: Option<&Id>, failure: &Failure) -> Self {
         Self::error(id, &failure.to_rpc())

@@ -19,7 +19,7 @@ pub(super) fn outward(
     server: &Arc<Server>,
     mut outcome: Outcome,
 ) -> Outcome {
-    if incoming.namespace.servers.len() < 2 {
+    if !incoming.namespace.tells_tasks_apart() {
         return outcome;
     }
     let renamed = outcome.result().and_then(|result| renamed(gateway, incoming, server, result.json()));
@@ -70,7 +70,9 @@ pub(super) fn inward(
     name: &str,
 ) -> Option<(Arc<Server>, String)> {
     let servers = &incoming.namespace.servers;
-    if let [only] = &**servers {
+    if let [only] = &**servers
+        && !incoming.namespace.tells_tasks_apart()
+    {
         return Some((Arc::clone(only), name.to_owned()));
     }
     let (length, rest) = name.strip_prefix(MARK)?.split_once('.')?;

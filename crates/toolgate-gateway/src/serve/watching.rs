@@ -29,12 +29,12 @@ impl Watch for Gateway {
         }
     }
 
-    fn updated(&self, server: &Arc<Server>, message: &Message) {
+    fn updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
         let uri = message.member("uri");
         let Some(uri) = uri.as_ref().and_then(Json::text) else { return };
         let uri: Arc<str> = uri.as_ref().into();
         for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
-            namespace.tell(|outlet| outlet.updated_at(server, &uri));
+            namespace.tell(|outlet| outlet.updated_at(server, owner, &uri));
         }
     }
 
@@ -51,7 +51,9 @@ impl Watch for Gateway {
             tracing::debug!("a log message of `{}` belongs to no call that is known", server.name);
             return;
         }
-        for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
+        // Where callers are told apart, what one of them caused is not for the others.
+        let open = self.namespaces().filter(|namespace| !namespace.has_principals());
+        for namespace in open.filter(|namespace| namespace.has(server)) {
             namespace.tell(|outlet| {
                 if outlet.is_session() {
                     outlet.push(line.clone());
@@ -78,10 +80,15 @@ impl Watch for Gateway {
                 Some(Ok(result)) => response(&id, &result),
                 _ => error_response(Some(&id), -32603, "the client did not answer", None),
             };
-            if let Ok(connection) = server.connection(Some(&session.owner())).await {
+            // On the connection that asked: nothing is started to be answered.
+            if let Some(connection) = server.connected(Some(&session.owner())) {
                 let _ = connection.wire().tell(line).await;
             }
         });
         true
+    }
+
+    fn failed(&self, server: &Server) {
+        self.namespaces().for_each(|namespace| namespace.without(server));
     }
 }

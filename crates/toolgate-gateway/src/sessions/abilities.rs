@@ -1,6 +1,6 @@
 //! What a client can be asked while a call of it is under way.
 
-use toolgate_wire::Json;
+use toolgate_wire::{Json, Object};
 
 /// A set of the questions that a client answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,6 +37,31 @@ impl Abilities {
             abilities = abilities.and(Self::ROOTS);
         }
         abilities
+    }
+
+    /// The capabilities of a client that can be asked this.
+    pub(crate) fn capabilities(self) -> Json {
+        let mut capabilities = Object::new();
+        let mut modes = Object::new();
+        for (ability, mode) in [(Self::FORMS, "form"), (Self::URLS, "url")] {
+            if self.has(ability) {
+                modes.set(mode, Json::empty_object());
+            }
+        }
+        if !modes.is_empty() {
+            capabilities.set("elicitation", modes.finish());
+        }
+        for (ability, name) in [(Self::SAMPLING, "sampling"), (Self::ROOTS, "roots")] {
+            if self.has(ability) {
+                capabilities.set(name, Json::empty_object());
+            }
+        }
+        capabilities.finish()
+    }
+
+    /// The set as a number.
+    pub(crate) const fn number(self) -> u8 {
+        self.0
     }
 
     /// Both.

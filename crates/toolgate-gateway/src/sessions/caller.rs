@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
 use toolgate::{Asking, ClientInfo, Session, Transport};
 use toolgate_wire::{Json, era};
 
 use super::{
     abilities::Abilities, legacy::LegacySession, level::Level, questions::Asker, side::Side,
 };
-use crate::outbound::{connection::{Era, MODERN}, server::Owner};
+use crate::outbound::{
+    connection::{Era, MODERN, ourselves},
+    handshake::own_version,
+    server::{Owner, SESSIONLESS},
+};
 
 /// Who makes a request, and how it speaks.
 #[derive(Clone, Debug)]
@@ -129,13 +134,17 @@ impl Caller {
     pub(crate) fn owner(&self) -> Owner {
         match &self.speaks {
             Speaks::Legacy(session) => session.owner(),
-            Speaks::Modern(said) => {
-                let key = format!("{} {}", self.session.principal, said.capabilities.as_str());
+            // As many as there are ways to be asked, however capabilities are spelt.
+            Speaks::Modern(_) => {
+                let (session, abilities) = (&self.session, self.abilities());
+                let number = abilities.number();
+                let key = format!("{SESSIONLESS}{} {} {number}", session.namespace, session.principal);
                 Owner {
                     key: key.into(),
-                    capabilities: said.capabilities.owned(),
-                    info: said.info.clone().unwrap_or_else(crate::outbound::connection::ourselves),
-                    version: crate::outbound::handshake::own_version(),
+                    capabilities: abilities.capabilities(),
+                    info: ourselves(),
+                    version: own_version(),
+                    over: CancellationToken::new(),
                 }
             }
         }

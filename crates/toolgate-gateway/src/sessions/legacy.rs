@@ -83,6 +83,7 @@ impl LegacySession {
             capabilities: self.capabilities.clone(),
             info: self.info_text.clone(),
             version: Arc::clone(&self.version),
+            over: self.over.clone(),
         }
     }
 

@@ -85,10 +85,10 @@ impl Outlet {
     }
 
     /// A resource of a server changed: told if somebody here wants to know of it, or of what it is a part of.
-    pub(crate) fn updated_at(&self, server: &Server, uri: &Arc<str>) {
+    pub(crate) fn updated_at(&self, server: &Server, owner: Option<&str>, uri: &Arc<str>) {
         let wants = {
             let all = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
-            all.iter().any(|known| known.covers(server, uri))
+            all.iter().any(|known| known.covers(server, owner, uri))
         };
         if wants {
             self.updated(uri);

@@ -77,6 +77,11 @@ impl Table {
         taken
     }
 
+    /// For how long they may be idle.
+    pub(crate) fn idle(&self) -> Option<Duration> {
+        self.idle
+    }
+
     /// How often to look for those.
     pub(crate) fn look_every(&self) -> Duration {
         self.idle.map_or(Duration::from_mins(1), |idle| (idle / 4).max(Duration::from_millis(50)))

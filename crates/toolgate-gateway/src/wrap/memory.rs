@@ -138,7 +138,19 @@ impl Acquaintances {
     /// later ones are new until somebody has looked at them. `false`: it could not be told, and has to be
     /// asked again.
     pub(crate) async fn meet(&self, namespace: &str, parts: &Parts, listed: Vec<ToolId>) -> bool {
+        self.meet_when(namespace, parts, listed, true).await
+    }
+
+    /// The same; as long as not all tools are there, a namespace that is seen for the first time trusts none.
+    pub(crate) async fn meet_when(
+        &self,
+        namespace: &str,
+        parts: &Parts,
+        listed: Vec<ToolId>,
+        is_whole: bool,
+    ) -> bool {
         let known = match self.0.known_tools(namespace).await {
+            Ok(known) if known.is_empty() && !is_whole => return false,
             Ok(known) if known.is_empty() => {
                 self.0.remember_tools(namespace, &listed).await.map(|()| listed)
             }

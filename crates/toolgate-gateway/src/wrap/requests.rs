@@ -105,8 +105,10 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
 
 /// The context with what narrows the request: its own control data, and what it inherits.
 fn narrowed(hub: &Hub, governance: &Governance, cx: Context, mut control: Control) -> Context {
-    let server = governance.tools.server();
-    control.translate(|name| Some(ToolId::new(server, own_name(governance, name)?)));
+    control.translate(|name| {
+        let own = own_name(governance, name)?;
+        Some(ToolId::new(governance.tools.server(), own))
+    });
     hub.inherit(cx, control)
 }
 

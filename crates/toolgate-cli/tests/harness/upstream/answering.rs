@@ -62,7 +62,11 @@ pub(super) fn answer(
     Some(match reply {
         Reply::Nothing => return None,
         Reply::Error(code, why) => {
-            let status = if shared.era == Era::Modern && code == -32601 { 404 } else { 200 };
+            let status = match (shared.era, code) {
+                (Era::Modern, -32601) => 404,
+                (Era::Modern, -32021) => 400,
+                _ => 200,
+            };
             (status, error(&id, code, why))
         }
         Reply::Value(value) => (200, result(&id, &request.finished(method, value).to_string())),
@@ -72,7 +76,12 @@ pub(super) fn answer(
 }
 
 fn error(id: &Value, code: i64, why: &str) -> String {
-    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": why, "data": {"xVendor": 1}}}).to_string()
+    let mut data = json!({"xVendor": 1});
+    if code == -32021 {
+        data["requiredCapabilities"] = json!({"elicitation": {}});
+    }
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": why, "data": data}})
+        .to_string()
 }
 
 fn result(id: &Value, raw: &str) -> String {
@@ -357,7 +366,9 @@ impl Request<'_> {
         let uri = self.params["uri"].as_str().unwrap_or_default();
         if !uri.starts_with(&format!("{}://", self.shared.name)) || uri.contains("missing") {
             let code = if self.is_modern() { -32602 } else { -32002 };
-            return Reply::Error(code, "Resource not found");
+            let error =
+                json!({"code": code, "message": "Resource not found", "data": {"uri": uri}});
+            return Reply::RawError(error.to_string());
         }
         let text = format!("{} read {uri}", self.shared.name);
         Reply::Value(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}))
@@ -481,6 +492,20 @@ impl Request<'_> {
 
     /// Asks the client something, in the way of the era, and tells what it said.
     fn ask(&self, out: &mut Out, method: &str, params: Value) -> Reply {
+        let able = method.split('/').next().unwrap_or_default();
+        let session = self.session.as_ref().and_then(|id| {
+            Some(self.shared.state().sessions.get(id)?.capabilities[able].is_object())
+        });
+        let meta = &self.params["_meta"][format!("{META}/clientCapabilities")];
+        if !session.unwrap_or(meta[able].is_object()) && self.params["arguments"]["rude"] != true {
+            return if self.is_modern() {
+                Reply::Error(-32021, "Missing required client capability")
+            } else {
+                Reply::Value(
+                    json!({"content": [{"type": "text", "text": "error: nobody can be asked"}], "isError": true}),
+                )
+            };
+        }
         if self.is_modern() {
             return match self.params["inputResponses"].get("question") {
                 Some(answer) if self.params["requestState"] == "state \"of\" the \u{e4}sker" => {

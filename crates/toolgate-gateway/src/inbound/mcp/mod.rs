@@ -186,7 +186,10 @@ impl Visit<'_> {
             None => Message::parse(body, limits),
             Some(Ok(messages)) => return self.batch(messages).await,
             Some(Err(error)) => {
-                return answer::json(StatusCode::BAD_REQUEST, Said::refused(None, -32700, error.to_string()));
+                // An empty batch is JSON, and says nothing.
+                let is_json = !matches!(error.kind(), WireErrorKind::Syntax | WireErrorKind::Utf8);
+                let code = if is_json { -32600 } else { -32700 };
+                return answer::json(StatusCode::BAD_REQUEST, Said::refused(None, code, error.to_string()));
             }
         };
         match message {
