@@ -292,7 +292,18 @@ fn a_server_that_lists_something_twice_keeps_nobody_from_starting() {
         );
         let gateway = Gateway::start(&config);
         gateway.settled(16);
-        let gateway = gateway.into_place().start();
+        let place = gateway.into_place();
+        let mut is_doubled = false;
+        for file in std::fs::read_dir(place.path("state/toolgate/manifests")).unwrap() {
+            let path = file.unwrap().path();
+            let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            let prompts = manifest["prompts"]["entries"].as_array_mut().unwrap();
+            is_doubled |= !prompts.is_empty();
+            prompts.extend(prompts.clone());
+            std::fs::write(&path, manifest.to_string()).unwrap();
+        }
+        assert!(is_doubled);
+        let gateway = place.start();
         gateway.settled(16);
         let tools = gateway.modern().list("tools/list", "tools");
         assert_eq!(tools[0]["description"], "the first", "{prefix}");
