@@ -223,8 +223,8 @@ impl Serve {
     /// What is known to collide refuses to start.
     fn refuse_collisions(&self) -> Result<(), ServeError> {
         for namespace in self.gateway.namespaces() {
-            if let Some(collision) = namespace.snapshot().collisions.first() {
-                let (namespace, collision) = (namespace.name.to_string(), collision.to_string());
+            if let Some(collision) = namespace.collision() {
+                let namespace = namespace.name.to_string();
                 return Err(ServeError::Collision { namespace, collision });
             }
         }
