@@ -80,8 +80,12 @@ fn names_that_several_have_get_a_prefix_and_no_others() {
         assert_eq!(greeting(&client, "al__greet"), "alpha greets you");
         let (_, unknown) = client.try_request("prompts/get", json!({"name": "greet"}));
         assert_eq!(unknown.unwrap()["error"]["code"], -32602);
-        let of_prompt = |name: &str| completion(&client, json!({"type": "ref/prompt", "name": name}));
-        assert_eq!((of_prompt("al__greet"), of_prompt("beta__greet")), (json!("alpha-x"), json!("beta-x")));
+        let of_prompt =
+            |name: &str| completion(&client, json!({"type": "ref/prompt", "name": name}));
+        assert_eq!(
+            (of_prompt("al__greet"), of_prompt("beta__greet")),
+            (json!("alpha-x"), json!("beta-x"))
+        );
         let template = json!({"type": "ref/resource", "uri": "alpha://t/{id}"});
         assert_eq!(completion(&client, template), "alpha-x");
     }
@@ -100,7 +104,9 @@ fn all_names_or_none_get_a_prefix_where_it_is_set_so() {
         ["alpha__alpha_0", "alpha__alpha_1", "alpha__alpha_write"].map(str::to_owned).into();
     // What some clients do not take in a name is not in a prefix.
     let listed = gateway.modern().tools();
-    expected.extend(listed[3..].iter().map(|name| format!("f.x_y__{}", name.rsplit("__").next().unwrap())));
+    expected.extend(
+        listed[3..].iter().map(|name| format!("f.x_y__{}", name.rsplit("__").next().unwrap())),
+    );
     for client in gateway.both() {
         assert_eq!(client.tools(), expected);
         assert_eq!(prompts(&client), ["alpha__greet"]);
@@ -144,7 +150,10 @@ fn long_names_are_cut_with_a_mark_that_stays_the_same() {
             let answer = client.call(&names[n], json!({"text": "x"}));
             assert_eq!(text(&answer), format!("alpha:{}:x", long(end)));
         }
-        assert_eq!(text(&client.call(&names[4], json!({"text": "y"}))), format!("alpha:{}:y", "ü".repeat(40)));
+        assert_eq!(
+            text(&client.call(&names[4], json!({"text": "y"}))),
+            format!("alpha:{}:y", "ü".repeat(40))
+        );
     }
     // Neither a new start nor a forgotten manifest changes them.
     let place = gateway.into_place();
@@ -173,9 +182,15 @@ fn names_of_the_operator_are_used_as_they_are() {
         gateway.settled(18);
         for client in gateway.both() {
             let tools = client.list("tools/list", "tools");
-            assert_eq!((&tools[0]["name"], &tools[0]["description"]), (&json!("say"), &json!("Says it")));
+            assert_eq!(
+                (&tools[0]["name"], &tools[0]["description"]),
+                (&json!("say"), &json!("Says it"))
+            );
             let names = client.tools();
-            assert!(names.contains(&"large".to_owned()) && names.contains(&echo_of_beta.to_owned()), "{names:?}");
+            assert!(
+                names.contains(&"large".to_owned()) && names.contains(&echo_of_beta.to_owned()),
+                "{names:?}"
+            );
             let before = alpha.executions("echo", "hello");
             assert_eq!(text(&client.call("say", json!({"text": "hello"}))), "hello");
             assert_eq!(alpha.executions("echo", "hello"), before + 1);
@@ -219,9 +234,8 @@ fn names_that_collide_without_a_prefix_refuse_to_start() {
     place.configure(&never);
     told_both(&place);
     // A name for one of them is what it takes.
-    place.configure(&format!(
-        "{never}[namespaces.default.tools.\"beta/echo\"]\nname = \"echo2\"\n"
-    ));
+    place
+        .configure(&format!("{never}[namespaces.default.tools.\"beta/echo\"]\nname = \"echo2\"\n"));
     let (_, told) = place.refused();
     assert!(told.contains("`greet`") && !told.contains("`echo`"), "{told}");
 }
@@ -242,7 +256,10 @@ fn a_collision_that_comes_later_hides_the_later_one_and_is_logged() {
     alpha.add_tool("alpha_2");
     alpha.announce("tools");
     let line = gateway.wait_for_stderr("would be the name of");
-    assert!(line.contains("`fix/echo`") && line.contains("`alpha/echo`") && line.contains("left out"), "{line}");
+    assert!(
+        line.contains("`fix/echo`") && line.contains("`alpha/echo`") && line.contains("left out"),
+        "{line}"
+    );
     let expected: Vec<String> = before.into_iter().chain(["alpha_2".to_owned()]).collect();
     for (stream, client) in &mut streams {
         stream.method("notifications/tools/list_changed");
@@ -257,12 +274,18 @@ fn a_collision_that_comes_later_hides_the_later_one_and_is_logged() {
     let gateway = place.start();
     gateway.settled(19);
     let tools = gateway.modern().tools();
-    assert!(["fix__echo", "alpha__echo", "alpha_2", "pid"].iter().all(|t| tools.contains(&(*t).to_owned())), "{tools:?}");
+    assert!(
+        ["fix__echo", "alpha__echo", "alpha_2", "pid"]
+            .iter()
+            .all(|t| tools.contains(&(*t).to_owned())),
+        "{tools:?}"
+    );
 }
 
 #[test]
 fn a_name_that_becomes_shared_gets_its_prefix_while_it_runs() {
-    let (alpha, beta) = (Upstream::numbered("alpha", Era::Modern, 1), Upstream::numbered("beta", Era::Legacy, 1));
+    let (alpha, beta) =
+        (Upstream::numbered("alpha", Era::Modern, 1), Upstream::numbered("beta", Era::Legacy, 1));
     let gateway = Gateway::start(&format!("{}{}", alpha.table(""), beta.table("")));
     gateway.settled(4);
     for server in [&alpha, &beta] {
@@ -288,7 +311,9 @@ fn a_server_that_lists_something_twice_keeps_nobody_from_starting() {
     alpha.add_raw_tool(twice);
     for prefix in ["always", "on-collision", "never"] {
         let config = format!(
-            "{}{}[namespaces.default]\nprefix = {prefix:?}\n", alpha.table(""), stdio("fix", &[], "")
+            "{}{}[namespaces.default]\nprefix = {prefix:?}\n",
+            alpha.table(""),
+            stdio("fix", &[], "")
         );
         let gateway = Gateway::start(&config);
         gateway.settled(16);
@@ -296,7 +321,8 @@ fn a_server_that_lists_something_twice_keeps_nobody_from_starting() {
         let mut is_doubled = false;
         for file in std::fs::read_dir(place.path("state/toolgate/manifests")).unwrap() {
             let path = file.unwrap().path();
-            let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            let mut manifest: Value =
+                serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
             let prompts = manifest["prompts"]["entries"].as_array_mut().unwrap();
             is_doubled |= !prompts.is_empty();
             prompts.extend(prompts.clone());
@@ -321,7 +347,9 @@ fn a_request_narrows_itself_to_tools_by_the_names_that_it_sees() {
     gateway.settled(18);
     let only = json!({"allowedTools": ["beta__echo", "store", "slow"]});
     for client in gateway.both() {
-        let allowed = |tool: &str| code(&client.call_with(tool, json!({"text": "n"}), only.clone())).to_owned();
+        let allowed = |tool: &str| {
+            code(&client.call_with(tool, json!({"text": "n"}), only.clone())).to_owned()
+        };
         assert_eq!((allowed("beta__echo"), allowed("store")), (String::new(), String::new()));
         // Another server's tool of the same own name is another tool.
         for other in ["alpha__echo", "beta_0", "big"] {
@@ -333,19 +361,27 @@ fn a_request_narrows_itself_to_tools_by_the_names_that_it_sees() {
         assert_eq!(names, ["slow", "store", "beta__echo"], "{}", client.era());
         let own = json!({"allowedTools": ["alpha/echo", "beta_write"]});
         assert_eq!(code(&client.call_with("alpha__echo", json!({}), own.clone())), "");
-        assert_eq!(code(&client.call_with("store", json!({}), own)), "TOOL_NOT_ALLOWED", "nobody sees that name");
+        assert_eq!(
+            code(&client.call_with("store", json!({}), own)),
+            "TOOL_NOT_ALLOWED",
+            "nobody sees that name"
+        );
     }
     assert_eq!(alpha.executions("echo", "n"), 0);
     let seen = beta.seen().into_iter().filter(|seen| seen.method == "tools/call");
-    assert!(seen.clone().count() > 0 && seen.into_iter().all(|seen| !seen.raw.contains("allowedTools")));
+    assert!(
+        seen.clone().count() > 0 && seen.into_iter().all(|seen| !seen.raw.contains("allowedTools"))
+    );
 }
 
 #[test]
 fn new_tools_of_any_server_are_quarantined_under_the_names_that_clients_see() {
-    let (alpha, beta) = (Upstream::numbered("alpha", Era::Legacy, 1), Upstream::numbered("beta", Era::Modern, 1));
+    let (alpha, beta) =
+        (Upstream::numbered("alpha", Era::Legacy, 1), Upstream::numbered("beta", Era::Modern, 1));
     let config = format!(
         "store = \"sqlite:x.db\"\n{}{}[namespaces.default]\nprefix = \"always\"\nnew_tools = \"quarantine\"\n",
-        table("one", &alpha, ""), table("two", &beta, "")
+        table("one", &alpha, ""),
+        table("two", &beta, "")
     );
     let gateway = Gateway::start(&config);
     let met = ["one__alpha_0", "one__alpha_write", "two__beta_0", "two__beta_write"];
@@ -365,7 +401,11 @@ fn new_tools_of_any_server_are_quarantined_under_the_names_that_clients_see() {
             for fresh in ["one__fresh", "two__fresh"] {
                 until("it is met", || code(&client.call(fresh, json!({}))) == "TOOL_QUARANTINED");
                 let answer = client.call(fresh, json!({}));
-                assert!(text(&answer).contains("/fresh\"] status = \"active\""), "{}", text(&answer));
+                assert!(
+                    text(&answer).contains("/fresh\"] status = \"active\""),
+                    "{}",
+                    text(&answer)
+                );
             }
             assert_eq!(client.tools(), met, "{}", client.era());
         }
@@ -376,9 +416,14 @@ fn new_tools_of_any_server_are_quarantined_under_the_names_that_clients_see() {
     gateway.settled(4);
     quarantined(&gateway);
     let place = gateway.into_place();
-    place.configure(&format!("{config}[namespaces.default.tools.\"two/fresh\"]\nstatus = \"active\"\n"));
+    place.configure(&format!(
+        "{config}[namespaces.default.tools.\"two/fresh\"]\nstatus = \"active\"\n"
+    ));
     let gateway = place.start();
     gateway.settled(5);
-    assert_eq!(text(&gateway.legacy().call("two__fresh", json!({"text": "now"}))), "beta:fresh:now");
+    assert_eq!(
+        text(&gateway.legacy().call("two__fresh", json!({"text": "now"}))),
+        "beta:fresh:now"
+    );
     assert_eq!((alpha.calls("fresh"), beta.calls("fresh")), (0, 1));
 }

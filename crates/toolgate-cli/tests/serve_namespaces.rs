@@ -34,7 +34,10 @@ fn at(gateway: &Gateway, path: &str) -> [Either; 2] {
 /// The cursor after the first page.
 fn next(client: &Either, method: &str) -> String {
     let page = client.request(method, json!({}));
-    page["result"]["nextCursor"].as_str().unwrap_or_else(|| panic!("no cursor: {}", page.raw)).to_owned()
+    page["result"]["nextCursor"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no cursor: {}", page.raw))
+        .to_owned()
 }
 
 fn refusal(client: &Either, method: &str, cursor: &str) -> String {
@@ -46,9 +49,12 @@ fn refusal(client: &Either, method: &str, cursor: &str) -> String {
 
 #[test]
 fn every_list_has_pages_of_the_size_that_was_set() {
-    let (alpha, beta) = (Upstream::numbered("alpha", Era::Legacy, 10), Upstream::numbered("beta", Era::Modern, 6));
+    let (alpha, beta) =
+        (Upstream::numbered("alpha", Era::Legacy, 10), Upstream::numbered("beta", Era::Modern, 6));
     let gateway = Gateway::start(&format!(
-        "{}{}[namespaces.default]\npage_size = 4\n[namespaces.whole]\n", alpha.table(""), beta.table("")
+        "{}{}[namespaces.default]\npage_size = 4\n[namespaces.whole]\n",
+        alpha.table(""),
+        beta.table("")
     ));
     gateway.settled(18);
     for (client, whole) in gateway.both().into_iter().zip(at(&gateway, "/mcp/whole")) {
@@ -68,12 +74,16 @@ fn every_list_has_pages_of_the_size_that_was_set() {
                     None => break,
                 }
             }
-            assert!(sizes.len() == pages && sizes[..pages - 1].iter().all(|size| *size == 4), "{method} {sizes:?}");
+            assert!(
+                sizes.len() == pages && sizes[..pages - 1].iter().all(|size| *size == 4),
+                "{method} {sizes:?}"
+            );
             assert_eq!(client.list(method, key), whole.list(method, key), "{method}");
             assert!(whole.request(method, json!({}))["result"].get("nextCursor").is_none());
         }
     }
-    let (status, told) = Place::new(&format!("{}[namespaces.default]\npage_size = 0\n", alpha.table(""))).refused();
+    let (status, told) =
+        Place::new(&format!("{}[namespaces.default]\npage_size = 0\n", alpha.table(""))).refused();
     assert!(!status.success() && told.contains("`0`") && told.contains("page"), "{told}");
 }
 
@@ -144,19 +154,35 @@ fn resources_are_read_from_the_server_that_has_them() {
     gateway.settled(28);
     for client in gateway.both() {
         let listed = client.list("resources/list", "resources");
-        let uris: Vec<&str> = listed.iter().map(|resource| resource["uri"].as_str().unwrap()).collect();
-        assert_eq!(uris, ["alpha://r/0", "alpha://r/1", "alpha://r/2", "beta://r/0", "beta://r/1", "beta://r/2"]);
+        let uris: Vec<&str> =
+            listed.iter().map(|resource| resource["uri"].as_str().unwrap()).collect();
+        assert_eq!(
+            uris,
+            ["alpha://r/0", "alpha://r/1", "alpha://r/2", "beta://r/0", "beta://r/1", "beta://r/2"]
+        );
         let templates = client.list("resources/templates/list", "resourceTemplates");
-        assert_eq!((templates[0]["uriTemplate"].as_str(), templates.len()), (Some("alpha://t/{id}"), 2));
+        assert_eq!(
+            (templates[0]["uriTemplate"].as_str(), templates.len()),
+            (Some("alpha://t/{id}"), 2)
+        );
         let asked = alpha.count("resources/read");
-        assert_eq!(read(&client, "beta://r/1"), Ok(json!("beta read beta://r/1")), "as it is listed");
-        assert_eq!(read(&client, "beta://t/any%20thing"), Ok(json!("beta read beta://t/any%20thing")), "by a template");
+        assert_eq!(
+            read(&client, "beta://r/1"),
+            Ok(json!("beta read beta://r/1")),
+            "as it is listed"
+        );
+        assert_eq!(
+            read(&client, "beta://t/any%20thing"),
+            Ok(json!("beta read beta://t/any%20thing")),
+            "by a template"
+        );
         assert_eq!(alpha.count("resources/read"), asked, "nobody else was asked");
         // No list has it: tools hand out such addresses.
         assert_eq!(read(&client, "beta://linked/x"), Ok(json!("beta read beta://linked/x")));
         assert_eq!(read(&client, "alpha://linked/x"), Ok(json!("alpha read alpha://linked/x")));
         let missing = if client.is_modern() { -32602 } else { -32002 };
-        for unknown in ["gamma://r/0", "alpha://missing", "beta://r/0/missing", "no address at all"] {
+        for unknown in ["gamma://r/0", "alpha://missing", "beta://r/0/missing", "no address at all"]
+        {
             assert_eq!(read(&client, unknown), Err(missing), "{unknown}, {}", client.era());
         }
     }
@@ -167,7 +193,9 @@ fn resources_are_read_from_the_server_that_has_them() {
 fn of_two_resources_with_one_address_the_first_is_read() {
     let (first, second) = (Upstream::legacy("same"), Upstream::legacy("same"));
     let gateway = Gateway::start(&format!(
-        "{}{}[namespaces.default]\nservers = [\"zulu\", \"alpha\"]\n", table("alpha", &second), table("zulu", &first)
+        "{}{}[namespaces.default]\nservers = [\"zulu\", \"alpha\"]\n",
+        table("alpha", &second),
+        table("zulu", &first)
     ));
     gateway.settled(28);
     for client in gateway.both() {
@@ -190,16 +218,23 @@ fn instructions_and_capabilities_are_those_of_all_servers() {
     let gateway = Gateway::start(&format!(
         "{}{}{}[namespaces.default]\nservers = [\"beta\", \"plain\", \"alpha\"]\n[namespaces.one]\nservers = [\"alpha\"]\n\
          [namespaces.silent]\nservers = [\"plain\"]\n",
-        alpha.table(""), beta.table(""), stdio("plain", &[], "")
+        alpha.table(""),
+        beta.table(""),
+        stdio("plain", &[], "")
     ));
     gateway.settled(42);
     for hello in hello(&gateway, "/mcp") {
         assert_eq!(hello["instructions"], "# beta\nThis is beta.\n\n# alpha\nThis is alpha.");
         let capabilities = &hello["capabilities"];
-        for (capability, feature) in [("tools", "listChanged"), ("prompts", "listChanged"), ("resources", "subscribe")] {
+        for (capability, feature) in
+            [("tools", "listChanged"), ("prompts", "listChanged"), ("resources", "subscribe")]
+        {
             assert_eq!(capabilities[capability][feature], true, "{capabilities}");
         }
-        assert!(capabilities["logging"].is_object() && capabilities["completions"].is_object(), "{capabilities}");
+        assert!(
+            capabilities["logging"].is_object() && capabilities["completions"].is_object(),
+            "{capabilities}"
+        );
     }
     for hello in hello(&gateway, "/mcp/one") {
         assert_eq!(hello["instructions"], "This is alpha.", "of one server as it said it");
@@ -207,7 +242,10 @@ fn instructions_and_capabilities_are_those_of_all_servers() {
     for hello in hello(&gateway, "/mcp/silent") {
         assert!(hello.get("instructions").is_none(), "{hello}");
         let capabilities = &hello["capabilities"];
-        assert!(capabilities["tools"].is_object() && capabilities["resources"]["subscribe"] == false, "{capabilities}");
+        assert!(
+            capabilities["tools"].is_object() && capabilities["resources"]["subscribe"] == false,
+            "{capabilities}"
+        );
         for missing in ["prompts", "logging", "completions"] {
             assert!(capabilities.get(missing).is_none(), "{capabilities}");
         }
@@ -225,11 +263,13 @@ fn each_namespace_is_governed_by_its_own_chain() {
         "{}{}[namespaces.default]\nservers = [\"alpha\"]\n[namespaces.review]\nservers = [\"alpha\", \"beta\"]\n\
          safety = \"readonly\"\nprefix = \"always\"\n[namespaces.narrow]\nservers = [\"beta\"]\npolicy = \"few\"\n\
          [namespaces.narrow.tools.\"beta/see\"]\nname = \"look\"\n[policies.few]\nallow = [\"beta/e*\", \"beta/see\"]\n",
-        alpha.table(""), beta.table("")
+        alpha.table(""),
+        beta.table("")
     ));
     until("all are known", || Modern::new(gateway.address, "/mcp/review").tools().len() == 18);
     for [default, review, narrow] in [0, 1].map(|era| {
-        ["/mcp", "/mcp/review", "/mcp/narrow"].map(|path| at(&gateway, path).into_iter().nth(era).unwrap())
+        ["/mcp", "/mcp/review", "/mcp/narrow"]
+            .map(|path| at(&gateway, path).into_iter().nth(era).unwrap())
     }) {
         assert_eq!(default.tools().len(), 14);
         assert!(!review.tools().contains(&"alpha__write".to_owned()));
@@ -248,15 +288,30 @@ fn each_namespace_is_governed_by_its_own_chain() {
     let mut told: Vec<_> = gateway
         .audit()
         .iter()
-        .map(|record| (record["namespace"].as_str().unwrap().to_owned(), record["tool"].as_str().unwrap().to_owned()))
+        .map(|record| {
+            (
+                record["namespace"].as_str().unwrap().to_owned(),
+                record["tool"].as_str().unwrap().to_owned(),
+            )
+        })
         .collect();
     told.sort();
     told.dedup();
     let count = |namespace: &str| told.iter().filter(|(known, _)| known == namespace).count();
     assert_eq!((count("default"), count("review"), count("narrow")), (1, 2, 2), "{told:?}");
-    for unknown in ["/mcp/nope", "/mcp/review/x", "/sse/nope", "/messages/nope", "/mcp/Review", "/mcp/%64efault"] {
+    for unknown in [
+        "/mcp/nope",
+        "/mcp/review/x",
+        "/sse/nope",
+        "/messages/nope",
+        "/mcp/Review",
+        "/mcp/%64efault",
+    ] {
         let method = if unknown.starts_with("/sse") { "GET" } else { "POST" };
-        let headers = [("Accept", "application/json, text/event-stream"), ("Content-Type", "application/json")];
+        let headers = [
+            ("Accept", "application/json, text/event-stream"),
+            ("Content-Type", "application/json"),
+        ];
         assert_eq!(gateway.exchange(method, unknown, &headers, "{}").status, 404, "{unknown}");
     }
 }
