@@ -22,7 +22,7 @@ use super::{
     backoff::Backoff,
     connection::{Connection, Era},
     events::Kind,
-    flight::{lost, unavailable},
+    flight::{lost, never_up, unavailable},
     learning::Learning,
     subscriptions::Subscriptions,
 };
@@ -320,7 +320,7 @@ impl Server {
             self.is(State::Starting);
         }
         opening.backoff.started();
-        match super::opening::open(&self, owner.as_ref()).await {
+        match super::opening::open(&self, owner.as_ref()).await.map_err(never_up) {
             Ok(connection) => {
                 opening.failed = None;
                 slot.current.store(Some(Arc::clone(&connection)));
