@@ -44,10 +44,10 @@ const NEEDED: [&str; 10] =
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// There is no such program.
-    #[error("cannot start `{0}`: no such program on PATH; check the command after `--`")]
+    #[error("cannot start `{0}`: no such program on PATH; check the command")]
     NotFound(String),
     /// There is, but it cannot be run.
-    #[error("cannot start `{0}`: the file is not executable; check the command after `--`")]
+    #[error("cannot start `{0}`: the file is not executable; check the command")]
     NotExecutable(String),
     /// The system refused.
     #[error("cannot start `{program}`: {source}")]

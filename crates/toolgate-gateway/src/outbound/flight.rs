@@ -134,6 +134,20 @@ pub(crate) fn unavailable(server: &str, why: &str) -> Failure {
     Failure::new(Code::ServerUnavailable, message).suggest("Try again in a moment.").ran(Ran::No)
 }
 
+/// How what is told of a server that went away ends where a call may have run.
+const UNDER_WAY: &str = " while the call was under way: it may have run";
+
+/// A server that went away while it was said hello to: whoever waited for that has not run anything.
+pub(crate) fn never_up(failure: Failure) -> Failure {
+    match failure.message().strip_suffix(UNDER_WAY) {
+        Some(ended) if failure.code() == Code::ServerCrashed => {
+            let failure = Failure::new(Code::ServerUnavailable, format!("{ended} at its start"));
+            failure.suggest("Try again in a moment.").ran(Ran::No)
+        }
+        _ => failure,
+    }
+}
+
 /// A server that went away while a request was under way.
 pub(crate) fn lost(server: &str, why: &str, ran: Ran) -> Failure {
     let (message, next) = match ran {
@@ -142,7 +156,7 @@ pub(crate) fn lost(server: &str, why: &str, ran: Ran) -> Failure {
             "Call again once the server is back.",
         ),
         _ => (
-            format!("The server `{server}` ended ({why}) while the call was under way: it may have run"),
+            format!("The server `{server}` ended ({why}){UNDER_WAY}"),
             "Check what the call did before you repeat it.",
         ),
     };

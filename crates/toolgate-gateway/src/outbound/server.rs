@@ -22,7 +22,7 @@ use super::{
     backoff::Backoff,
     connection::{Connection, Era},
     events::{Kind, ReplyTo},
-    flight::{lost, unavailable},
+    flight::{lost, never_up, unavailable},
     learning::Learning,
     subscriptions::Subscriptions,
 };
@@ -329,7 +329,7 @@ impl Server {
         if !matches!(*self.state.borrow(), State::Failed(_)) {
             self.is(State::Starting);
         }
-        match super::opening::open(&self, owner.as_ref()).await {
+        match super::opening::open(&self, owner.as_ref()).await.map_err(never_up) {
             Ok(connection) => {
                 opening.failed = None;
                 opening.backoff.started();

@@ -230,11 +230,8 @@ impl Serve {
     /// What is known to collide refuses to start.
     fn refuse_collisions(&self) -> Result<(), ServeError> {
         for namespace in self.gateway.namespaces() {
-            let snapshot = namespace.snapshot();
-            // What a server lists twice is its own affair.
-            let mut collisions = snapshot.collisions.iter().filter(|found| found.first != found.second);
-            if let Some(collision) = collisions.next() {
-                let (namespace, collision) = (namespace.name.to_string(), collision.to_string());
+            if let Some(collision) = namespace.collision() {
+                let namespace = namespace.name.to_string();
                 return Err(ServeError::Collision { namespace, collision });
             }
         }

@@ -70,7 +70,8 @@ fn page(
     entries: &[Json],
 ) -> Said {
     let size = incoming.namespace.style.page_size;
-    let principal = incoming.caller.session.principal.to_string();
+    // The same page of another namespace is the page of another list.
+    let principal = format!("{}\0{}", incoming.namespace.name, incoming.caller.session.principal);
     let generation = snapshot.generation;
     let offset = match incoming.message.member("cursor") {
         None => 0,

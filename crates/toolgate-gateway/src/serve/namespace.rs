@@ -127,6 +127,14 @@ impl Namespace {
         self.snapshot.load_full()
     }
 
+    /// Names that collide where no prefix may tell them apart. Elsewhere the later one is left out, as it is while
+    /// running: what a server lists must not keep the others from starting.
+    pub(crate) fn collision(&self) -> Option<String> {
+        let snapshot = self.snapshot();
+        let found = snapshot.collisions.iter().find(|one| one.first != one.second);
+        found.filter(|_| self.style.prefix == Prefix::Never).map(ToString::to_string)
+    }
+
     /// The same, once it is known what servers offer that nobody knows yet: they are started for that, and given
     /// some time.
     pub(crate) async fn settled(&self) -> Arc<Snapshot> {
