@@ -16,7 +16,7 @@ use toolgate_wire::{Json, Limits};
 use crate::outbound::connection::{Era, Offer};
 
 /// The form in which manifests are kept. Others are not read.
-const FORM: u64 = 1;
+const FORM: u64 = 2;
 
 /// A list of a server, and how long it may be kept by whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +113,7 @@ fn text(manifest: &Manifest) -> Vec<u8> {
     let mut object = toolgate_wire::Object::new();
     object.set("toolgate", Json::value(&json!(FORM)));
     object.set("modern", Json::value(&json!(offer.era == Era::Modern)));
+    object.set("legacy", Json::value(&json!(offer.speaks_legacy)));
     object.set("version", Json::string(&offer.version));
     object.set("capabilities", offer.capabilities.clone());
     if let Some(info) = &offer.info {
@@ -156,6 +157,7 @@ fn read(json: &Json) -> Option<Manifest> {
             capabilities: json.get("capabilities")?.owned(),
             info: json.get("info").map(|json| json.owned()),
             instructions: json.get("instructions").and_then(|j| Some(j.text()?.as_ref().into())),
+            speaks_legacy: json.get("legacy")?.bool()?,
         },
         tools: listed("tools")?,
         prompts: listed("prompts")?,
@@ -182,6 +184,7 @@ mod tests {
                 capabilities: json(r#"{"tools":{}}"#),
                 info: None,
                 instructions: Some("say \"please\"".into()),
+                speaks_legacy: true,
             },
             tools,
             prompts: Listed::default(),

@@ -77,6 +77,8 @@ pub(crate) struct Offer {
     pub(crate) capabilities: Json,
     pub(crate) info: Option<Json>,
     pub(crate) instructions: Option<Arc<str>>,
+    /// It speaks versions before 2026-07-28, too.
+    pub(crate) speaks_legacy: bool,
 }
 
 impl Offer {

@@ -54,8 +54,8 @@ const fn bit(kind: Kind) -> u8 {
 /// A connection came up: what it offers is learnt, and from then on followed.
 pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_owned: bool) {
     let (server, connection) = (Arc::clone(server), Arc::clone(connection));
-    let control = server.surroundings.control.clone();
-    control.spawn(async move {
+    let (control, partings) = (server.surroundings.control.clone(), server.surroundings.partings.clone());
+    let following = async move {
         if is_owned {
             // What it lists is known already; what it says is heard of all the same.
             server.is(State::Ready);
@@ -75,7 +75,8 @@ pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_own
             subscriptions::renew(&server, &connection).await;
         }
         follow(&server, &connection).await;
-    });
+    };
+    partings.spawn_on(following, &control);
 }
 
 /// A new connection is as loud as the one before.

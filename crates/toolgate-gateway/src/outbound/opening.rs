@@ -19,7 +19,7 @@ use super::{
     http::{Bounds, Client, Target},
     legacy_sse, noise,
     pipe::Pipe,
-    server::{Owner, Server, State},
+    server::{Owner, Server, State, Whose},
     streamable::Streamable,
 };
 use crate::{config::HttpTransport, outbox::Outbox};
@@ -73,8 +73,9 @@ impl Listener for Ear {
 /// Opens a connection, for everybody or for one session.
 pub(super) async fn open(
     server: &Arc<Server>,
-    owner: Option<&Owner>,
+    whose: &Whose,
 ) -> Result<Arc<Connection>, Failure> {
+    let owner = whose.owner();
     let ear: Events = Arc::new(Ear {
         server: Arc::downgrade(server),
         owner: owner.map(|owner| Arc::clone(&owner.key)),
@@ -95,7 +96,13 @@ pub(super) async fn open(
                 started => started,
             }
         }
-        None => reach(server, owner, &ear, known).await,
+        None => {
+            let protocol = match whose {
+                Whose::Olds => Protocol::Legacy,
+                Whose::Everybodys | Whose::Owned(_) => server.config.protocol,
+            };
+            reach(server, owner, &ear, protocol, known).await
+        }
     }
 }
 
@@ -244,6 +251,7 @@ async fn reach(
     server: &Arc<Server>,
     owner: Option<&Owner>,
     ear: &Events,
+    protocol: Protocol,
     known: Option<Era>,
 ) -> Result<Arc<Connection>, Failure> {
     let config = &server.config;
@@ -252,7 +260,7 @@ async fn reach(
     let target = Target::new(url, headers, Bounds::default());
     let target = target.map_err(|error| unavailable(&server.name, &error.to_string()))?;
     let client = Arc::new(Client::new(Arc::new(target)));
-    let hello = greeting(server, owner, config.protocol, known);
+    let hello = greeting(server, owner, protocol, known);
     if config.transport == HttpTransport::Sse {
         return legacy_sse::open(server, &client, ear, &hello).await;
     }
@@ -265,7 +273,7 @@ async fn reach(
         Err(failure)
             if config.transport == HttpTransport::Auto
                 && failure.code() == Code::ServerRejected
-                && config.protocol != Protocol::Modern =>
+                && protocol != Protocol::Modern =>
         {
             let older = legacy_sse::open(server, &client, ear, &hello).await;
             older.map_err(|_| failure)

@@ -23,6 +23,7 @@ use super::{
     connection::{Connection, Era},
     events::{Kind, ReplyTo},
     flight::{lost, never_up, unavailable},
+    handshake::Protocol,
     learning::Learning,
     subscriptions::Subscriptions,
 };
@@ -42,6 +43,8 @@ pub(crate) struct Surroundings {
     pub(crate) starts: Semaphore,
     /// Processes that have not ended yet.
     pub(crate) tasks: TaskTracker,
+    /// Those who take leave of servers.
+    pub(crate) partings: TaskTracker,
     /// Who is told of what happens.
     pub(crate) watch: OnceLock<Weak<dyn Watch>>,
 }
@@ -83,6 +86,26 @@ pub(crate) struct Owner {
     pub(crate) over: CancellationToken,
 }
 
+/// Whose a connection is.
+#[derive(Clone, Debug)]
+pub(super) enum Whose {
+    /// All clients'.
+    Everybodys,
+    /// All clients' of old.
+    Olds,
+    /// One session's.
+    Owned(Owner),
+}
+
+impl Whose {
+    pub(super) fn owner(&self) -> Option<&Owner> {
+        match self {
+            Self::Owned(owner) => Some(owner),
+            Self::Everybodys | Self::Olds => None,
+        }
+    }
+}
+
 /// How a server is, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
@@ -109,6 +132,8 @@ pub(crate) struct Server {
     manifest: ArcSwapOption<Manifest>,
     state: watch::Sender<State>,
     shared: Arc<Slot>,
+    /// In the other era, for clients of old, where the server speaks both.
+    mirror: Arc<Slot>,
     own: Mutex<HashMap<Arc<str>, Arc<Slot>>>,
     started: Instant,
     used_ms: AtomicU64,
@@ -160,6 +185,7 @@ impl Server {
             manifest: ArcSwapOption::from(manifest.map(Arc::new)),
             state: watch::Sender::new(State::Waiting),
             shared: Arc::default(),
+            mirror: Arc::default(),
             own: Mutex::default(),
             started: Instant::now(),
             used_ms: AtomicU64::new(0),
@@ -245,8 +271,42 @@ impl Server {
         if let Some(connection) = slot.ready() {
             return Ok(connection);
         }
-        let (server, owner) = (Arc::clone(self), owner.cloned());
-        let opening = self.surroundings.control.spawn(async move { server.open(slot, owner).await });
+        let whose = owner.cloned().map_or(Whose::Everybodys, Whose::Owned);
+        self.opened(slot, whose).await
+    }
+
+    /// The same for a client of this era: a server behind an address that speaks both is spoken to in the client's, so
+    /// that nothing has to be translated.
+    pub(crate) async fn connection_for(
+        self: &Arc<Self>,
+        owner: Option<&Owner>,
+        era: Era,
+    ) -> Result<Arc<Connection>, Failure> {
+        if era == Era::Modern || !self.speaks_both() {
+            return self.connection(owner).await;
+        }
+        self.use_now();
+        if let Some(connection) = self.mirror.ready() {
+            return Ok(connection);
+        }
+        match self.opened(Arc::clone(&self.mirror), Whose::Olds).await {
+            Ok(connection) => Ok(connection),
+            Err(_) => self.connection(owner).await,
+        }
+    }
+
+    /// Whether it is worth speaking to it in two eras: a second connection costs no process.
+    fn speaks_both(&self) -> bool {
+        let is_found_out = self.config.url.is_some() && self.config.protocol == Protocol::Auto;
+        let speaks = |manifest: Arc<Manifest>| {
+            manifest.offer.era == Era::Modern && manifest.offer.speaks_legacy
+        };
+        is_found_out && !self.is_private() && self.manifest().is_some_and(speaks)
+    }
+
+    async fn opened(self: &Arc<Self>, slot: Arc<Slot>, whose: Whose) -> Result<Arc<Connection>, Failure> {
+        let server = Arc::clone(self);
+        let opening = self.surroundings.control.spawn(async move { server.open(slot, whose).await });
         opening.await.unwrap_or_else(|_| Err(Failure::internal("the start of a server failed")))
     }
 
@@ -310,7 +370,7 @@ impl Server {
     async fn open(
         self: Arc<Self>,
         slot: Arc<Slot>,
-        owner: Option<Owner>,
+        whose: Whose,
     ) -> Result<Arc<Connection>, Failure> {
         let mut opening = slot.opening.lock().await;
         if let Some(connection) = slot.ready() {
@@ -329,18 +389,18 @@ impl Server {
         if !matches!(*self.state.borrow(), State::Failed(_)) {
             self.is(State::Starting);
         }
-        match super::opening::open(&self, owner.as_ref()).await.map_err(never_up) {
+        match super::opening::open(&self, &whose).await.map_err(never_up) {
             Ok(connection) => {
                 opening.failed = None;
                 opening.backoff.started();
                 slot.current.store(Some(Arc::clone(&connection)));
-                if self.stop.is_cancelled() || !self.is_wanted(&slot, owner.as_ref()) {
+                if self.stop.is_cancelled() || !self.is_wanted(&slot, whose.owner()) {
                     slot.current.store(None);
                     connection.close("its client is gone");
                     return Err(unavailable(&self.name, "its client is gone"));
                 }
                 drop(opening);
-                super::learning::came_up(&self, &connection, owner.is_some());
+                super::learning::came_up(&self, &connection, !matches!(whose, Whose::Everybodys));
                 Ok(connection)
             }
             Err(failure) => {
@@ -390,7 +450,8 @@ impl Server {
     /// wants it. Nobody waits for it.
     pub(crate) fn speak_up(self: &Arc<Self>, level: Level, caller: &Caller) {
         let has_logs = self.manifest().is_some_and(|manifest| {
-            manifest.offer.has("logging") && manifest.offer.era == Era::Legacy
+            let is_old = manifest.offer.era == Era::Legacy || self.speaks_both();
+            manifest.offer.has("logging") && is_old
         });
         let is_louder = self.loudness.fetch_min(level.number(), Ordering::Relaxed) > level.number();
         if !has_logs || !(is_louder || self.is_private()) {
@@ -398,7 +459,8 @@ impl Server {
         }
         let (server, owner) = (Arc::clone(self), self.is_private().then(|| caller.owner()));
         self.surroundings.control.spawn(async move {
-            let Ok(connection) = server.connection(owner.as_ref()).await else { return };
+            let opened = server.connection_for(owner.as_ref(), Era::Legacy).await;
+            let Ok(connection) = opened else { return };
             let mut params = Object::new();
             params.set("level", Json::string(level.name()));
             if let Err(not) = connection.ask("logging/setLevel", params).await {
@@ -495,7 +557,8 @@ impl Server {
     pub(crate) fn stop(&self) {
         self.stop.cancel();
         let own = std::mem::take(&mut *self.own.lock().unwrap_or_else(PoisonError::into_inner));
-        let slots = own.into_values().chain([Arc::clone(&self.shared)]);
+        let both = [Arc::clone(&self.shared), Arc::clone(&self.mirror)];
+        let slots = own.into_values().chain(both);
         for connection in slots.filter_map(|slot| slot.current.swap(None)) {
             connection.close("toolgate is ending");
         }

@@ -161,7 +161,7 @@ impl Conversation<'_> {
             let connection = tokio::select! {
                 biased;
                 () = cx.cancel().cancelled() => return Err(cancelled(Ran::No)),
-                opened = self.server.connection(owner.as_ref()) => opened?,
+                opened = self.server.connection_for(owner.as_ref(), self.caller.era()) => opened?,
             };
             let era = connection.era();
             let mirrored = self.mirrored(arguments, era);

@@ -35,6 +35,8 @@ use crate::{
 const STARTS: usize = 16;
 /// How long requests under way may take when the gateway ends.
 const LAST_CALLS: Duration = Duration::from_secs(5);
+/// How long it may take to take leave of servers behind addresses.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long servers may take to end.
 const LAST_SERVERS: Duration = Duration::from_secs(10);
 
@@ -189,6 +191,7 @@ impl Serve {
             shelf: Shelf::new(options.manifests.clone()),
             starts: Semaphore::new(STARTS),
             tasks: TaskTracker::new(),
+            partings: TaskTracker::new(),
             watch: OnceLock::new(),
         });
         let servers = servers(&options, &names, &surroundings)?;
@@ -339,6 +342,8 @@ impl Serve {
         for server in &self.gateway.servers {
             server.stop();
         }
+        self.surroundings.partings.close();
+        let _ = tokio::time::timeout(LAST_WORDS, self.surroundings.partings.wait()).await;
         self.surroundings.tasks.close();
         if tokio::time::timeout(LAST_SERVERS, self.surroundings.tasks.wait()).await.is_err() {
             tracing::warn!("some servers did not end in time");

@@ -77,14 +77,24 @@ impl Bound {
     pub(crate) fn bind(addresses: &[SocketAddr]) -> Result<Self, BindError> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(BindError::Runtime)?;
-        let (listeners, addresses) = {
+        let bound = {
             let _within = runtime.enter();
             let bound = addresses
                 .iter()
                 .map(|address| take(*address).map_err(|error| BindError::new(*address, error)));
-            bound.collect::<Result<Vec<_>, _>>()?.into_iter().unzip()
+            bound.collect::<Result<Vec<_>, _>>()
         };
-        Ok(Self { runtime, listeners, addresses })
+        match bound {
+            Ok(bound) => {
+                let (listeners, addresses) = bound.into_iter().unzip();
+                Ok(Self { runtime, listeners, addresses })
+            }
+            Err(error) => {
+                // Not a drop: that may block, and whoever asks may not.
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
     }
 
     /// The addresses, with the ports that were picked.
