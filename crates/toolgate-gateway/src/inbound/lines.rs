@@ -182,23 +182,23 @@ impl LineClient {
             Ok(speaks) => speaks,
             Err(said) => return self.say(*said).await,
         };
-        let (token, begun) = match &speaks {
-            Speaks::Legacy(session) => match session.begin(&id) {
-                Ok(begun) => (begun.token.clone(), Some(begun)),
+        let token = CancellationToken::new();
+        let begun = match &speaks {
+            Speaks::Legacy(session) => match session.begin(&id, &token) {
+                Ok(begun) => Some(begun),
                 Err(_) => {
                     tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
                     return;
                 }
             },
             Speaks::Modern(_) => {
-                let token = CancellationToken::new();
                 let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
                 if in_flight.contains_key(&id) {
                     tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
                     return;
                 }
                 in_flight.insert(id.clone(), token.clone());
-                (token, None)
+                None
             }
         };
         let session = match &speaks {

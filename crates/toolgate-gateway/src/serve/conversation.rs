@@ -209,7 +209,7 @@ impl Conversation<'_> {
             Era::Legacy => self.caller.abilities(),
             Era::Modern => Abilities::default(),
         };
-        let logs = self.caller.hears_logs() && connection.offer.has("logging");
+        let logs = self.caller.hears_logs() && connection.has_logs();
         if let Speaks::Modern(Said { level: Some(level), .. }) = &self.caller.speaks
             && logs
             && connection.era() == Era::Legacy

@@ -92,15 +92,15 @@ impl LegacySession {
     }
 
     /// Starts to follow a request. A second one of the same id is refused: whose answer would be whose?
-    pub(crate) fn begin(self: &Arc<Self>, id: &Id) -> Result<Begun, SameId> {
+    /// `token` is cancelled when the client gives it up.
+    pub(crate) fn begin(self: &Arc<Self>, id: &Id, token: &CancellationToken) -> Result<Begun, SameId> {
         self.use_now();
-        let token = CancellationToken::new();
         match self.in_flight().entry(id.clone()) {
             std::collections::hash_map::Entry::Occupied(_) => return Err(SameId),
             std::collections::hash_map::Entry::Vacant(slot) => drop(slot.insert(token.clone())),
         }
         self.busy.fetch_add(1, Ordering::Relaxed);
-        Ok(Begun { session: Arc::clone(self), id: id.clone(), token })
+        Ok(Begun { session: Arc::clone(self), id: id.clone() })
     }
 
     /// The client gives a request up.
@@ -194,7 +194,6 @@ impl Drop for Busy {
 pub(crate) struct Begun {
     session: Arc<LegacySession>,
     id: Id,
-    pub(crate) token: CancellationToken,
 }
 
 impl Drop for Begun {

@@ -44,16 +44,14 @@ pub(super) async fn answer(
     accepts: Accepts,
     session: Option<Arc<LegacySession>>,
 ) -> Response<AnswerBody> {
-    let begun = match session.as_ref().map(|session| session.begin(incoming.id())).transpose() {
+    let begin = |session: &Arc<LegacySession>| session.begin(incoming.id(), &incoming.cancel);
+    let begun = match session.as_ref().map(begin).transpose() {
         Ok(begun) => begun,
         Err(_) => {
             let why = "the id is in use by a request that is not answered yet";
             return json(StatusCode::BAD_REQUEST, Said::refused(Some(incoming.id()), -32600, why));
         }
     };
-    if let Some(begun) = &begun {
-        incoming.cancel = begun.token.clone();
-    }
     let mut heard = None;
     if accepts.events {
         let (sender, receiver) = mpsc::channel(ROOM);

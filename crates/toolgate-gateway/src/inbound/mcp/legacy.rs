@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::{Response, StatusCode, header::HeaderValue};
 use tokio_util::sync::CancellationToken;
 use toolgate::{Session, Transport};
-use toolgate_wire::{Id, Message, Shape, era};
+use toolgate_wire::{Message, Shape, era};
 
 use super::{SESSION, VERSION, Visit, answer, bytes, empty, only};
 use crate::{
@@ -119,9 +119,13 @@ impl Visit<'_> {
         for line in messages {
             match Message::parse(line, &gateway.limits) {
                 Ok(message) if message.shape() == Shape::Request => {
-                    let mut incoming = self.incoming(&session, message);
-                    let Ok(begun) = begin(&session, incoming.id()) else { continue };
-                    incoming.cancel = begun.token.clone();
+                    let incoming = self.incoming(&session, message);
+                    let begun = session.begin(incoming.id(), &incoming.cancel);
+                    let Ok(_begun) = begun else {
+                        let id = incoming.id();
+                        tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
+                        continue;
+                    };
                     answers.extend(dispatch(gateway, &incoming).await.into_line());
                 }
                 Ok(message) => gateway.hear(&session, &self.namespace, &message),
@@ -135,8 +139,4 @@ impl Visit<'_> {
         let array = [b"[".as_slice(), &texts.join(&b','), b"]"].concat();
         bytes(StatusCode::OK, AnswerBody::Whole(array.into()))
     }
-}
-
-fn begin(session: &Arc<LegacySession>, id: &Id) -> Result<crate::sessions::legacy::Begun, ()> {
-    session.begin(id).map_err(|_| tracing::warn!(%id, "a request uses the id of one in flight; it is dropped"))
 }
