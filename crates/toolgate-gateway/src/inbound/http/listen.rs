@@ -67,9 +67,22 @@ impl BindError {
 /// Addresses that are ours, where nobody is let in yet.
 #[derive(Debug)]
 pub(crate) struct Bound {
-    runtime: Runtime,
+    runtime: Spare,
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
+}
+
+/// A runtime that may turn out not to be needed, inside of another one.
+#[derive(Debug)]
+struct Spare(Option<Runtime>);
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        // A plain drop waits for what blocks, and panics where nobody may wait.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Bound {
@@ -82,19 +95,11 @@ impl Bound {
             let bound = addresses
                 .iter()
                 .map(|address| take(*address).map_err(|error| BindError::new(*address, error)));
-            bound.collect::<Result<Vec<_>, _>>()
+            bound.collect::<Result<Vec<_>, _>>().map(|bound| bound.into_iter().unzip())
         };
-        match bound {
-            Ok(bound) => {
-                let (listeners, addresses) = bound.into_iter().unzip();
-                Ok(Self { runtime, listeners, addresses })
-            }
-            Err(error) => {
-                // Not a drop: that may block, and whoever asks may not.
-                runtime.shutdown_background();
-                Err(error)
-            }
-        }
+        let runtime = Spare(Some(runtime));
+        let (listeners, addresses) = bound?;
+        Ok(Self { runtime, listeners, addresses })
     }
 
     /// The addresses, with the ports that were picked.
@@ -104,7 +109,7 @@ impl Bound {
 
     /// Lets clients in.
     pub(crate) fn serve<H: Handler>(
-        self,
+        mut self,
         handler: &Arc<H>,
         settings: Settings,
     ) -> io::Result<Listening> {
@@ -130,7 +135,9 @@ impl Bound {
             shared: Arc::clone(&shared),
         };
         let accept = gate.run(stop.clone());
-        threads.push(Thread::start("http-accept".to_owned(), self.runtime, accept)?);
+        let runtime = self.runtime.0.take();
+        let runtime = runtime.ok_or_else(|| io::Error::other("the addresses were given up"))?;
+        threads.push(Thread::start("http-accept".to_owned(), runtime, accept)?);
         Ok(Listening { stop, shared, threads })
     }
 }
