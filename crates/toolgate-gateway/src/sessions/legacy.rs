@@ -1,6 +1,7 @@
 //! A session of a client of the time before 2026-07-28.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -53,8 +54,13 @@ pub(crate) struct LegacySession {
 pub(crate) struct SameId;
 
 impl LegacySession {
-    pub(crate) fn new(session: Arc<Session>, version: Arc<str>, capabilities: Json, info_text: Json) -> Self {
-        let text = |key| info_text.get(key).and_then(|json| json.text().map(|t| t.into_owned()));
+    pub(crate) fn new(
+        session: Arc<Session>,
+        version: Arc<str>,
+        capabilities: Json,
+        info_text: Json,
+    ) -> Self {
+        let text = |key| info_text.get(key).and_then(|json| json.text().map(Cow::into_owned));
         let info = text("name").map(|name| Arc::new(ClientInfo { name, version: text("version") }));
         Self {
             abilities: abilities(&version, &capabilities),
@@ -93,7 +99,11 @@ impl LegacySession {
 
     /// Starts to follow a request. A second one of the same id is refused: whose answer would be whose?
     /// `token` is cancelled when the client gives it up.
-    pub(crate) fn begin(self: &Arc<Self>, id: &Id, token: &CancellationToken) -> Result<Begun, SameId> {
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        id: &Id,
+        token: &CancellationToken,
+    ) -> Result<Begun, SameId> {
         self.use_now();
         match self.in_flight().entry(id.clone()) {
             std::collections::hash_map::Entry::Occupied(_) => return Err(SameId),
