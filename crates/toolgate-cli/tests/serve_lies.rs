@@ -1,10 +1,5 @@
 //! Servers that lie: about what they have, about who asked, about where an answer ends. Nobody but themselves may suffer.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test fails by panicking, also in the functions that its tests share"
-)]
-
 mod harness;
 
 use std::time::{Duration, Instant};
@@ -33,7 +28,9 @@ fn a_tool_that_is_no_tool_costs_its_server_nothing_else() {
     ];
     for era in [Era::Legacy, Era::Modern] {
         let server = Upstream::start("alpha", era);
-        broken.iter().for_each(|tool| server.add_raw_tool(tool));
+        for tool in broken {
+            server.add_raw_tool(tool);
+        }
         server.add_raw_tool(
             r#"{"name":"twin","description":"first","inputSchema":{"type":"object"}}"#,
         );
