@@ -9,6 +9,9 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Before anything else: a keeper is a small process that must start fast.
     if let Some(code) = commands::keep_server::run_if_asked() {

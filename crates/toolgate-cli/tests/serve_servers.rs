@@ -1,5 +1,4 @@
-//! The lives of servers behind the gateway: started at once or when they are needed, stopped when nobody needs them, one for
-//! each session, started again with pauses, and what is told of those that never come up.
+//! The servers behind the gateway: when they start and stop, for whom, under which names, and what they get to see.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,320 +8,316 @@
 
 mod harness;
 
-use std::{
-    collections::HashSet,
-    time::{Duration, Instant},
-};
+use std::process::{Command, Stdio};
 
 use harness::{
-    assert_gone,
+    Session,
     clients::{Legacy, Modern},
     fixture,
-    gateway::{Gateway, Place, kill, stdio, until, until_or},
+    gateway::{Gateway, Place, stdio, until, until_or},
     governed::code,
-    is_alive, text,
-    upstream::{Fault, Upstream},
+    text, toolgate,
+    upstream::{Era, Upstream},
 };
 use serde_json::{Value, json};
 
-/// The table of a server that a script becomes; the script is a file beside the config.
-fn scripted(name: &str, more: &str) -> String {
-    format!("[servers.{name}]\ncommand = \"sh\"\nargs = [\"{name}.sh\"]\n{more}\n")
-}
-
-/// A script that becomes the fixture.
-fn good(options: &str) -> String {
-    format!("exec '{}' {options}\n", fixture().display())
-}
-
-fn pid(answer: &Value) -> u32 {
-    text(answer).parse().unwrap_or_else(|_| panic!("no process: {answer}"))
-}
-
 #[test]
-fn a_server_on_demand_is_no_process_before_somebody_needs_it() {
-    let config =
-        format!("{}{}", stdio("eager", &[], ""), stdio("later", &[], "start = \"on-demand\""));
-    let gateway = Gateway::start(&config);
-    gateway.wait_for_stderr("starts when it is first needed");
-    assert_eq!(gateway.fixtures().len(), 1, "only the one that starts at once");
-    // What nobody knows has to be asked.
-    assert_eq!(gateway.modern().tools().len(), 28);
-    gateway.wait_for_fixtures(|count| count == 2, "both are there");
-    let gateway = gateway.into_place().start();
-    gateway.wait_for_stderr("[eager] fixture is up");
-    gateway.wait_for_stderr("starts when it is first needed");
-    for client in gateway.both() {
-        assert_eq!(client.tools().len(), 28, "listed from what is remembered");
-        client.call("eager__echo", json!({}));
-    }
-    assert!(
-        !gateway.stderr().iter().any(|line| line.contains("[later]")),
-        "{:#?}",
-        gateway.stderr()
-    );
-    assert_eq!(gateway.fixtures().len(), 1);
-    let first = pid(&gateway.modern().call("later__pid", json!({})));
-    assert_eq!(pid(&gateway.legacy().call("later__pid", json!({}))), first, "and then it stays");
-    // One that was killed is started again by the next call that needs it.
-    kill(first);
-    assert_gone(first);
-    until("it is back", || code(&gateway.modern().call("later__pid", json!({}))).is_empty());
-}
-
-#[test]
-fn a_server_that_nobody_uses_is_stopped_and_comes_back() {
-    for protocol in ["legacy", "modern"] {
-        let more = format!("idle_stop = \"400ms\"\nprotocol = {protocol:?}");
-        let gateway =
-            Gateway::start(&format!("{}{}", stdio("idle", &[], &more), stdio("busy", &[], &more)));
-        gateway.settled(28);
-        let client = gateway.legacy();
-        let before = pid(&client.call("idle__pid", json!({})));
-        let hanging = client.open_call("busy__hang", json!({}));
-        gateway.wait_for_stderr("[busy] hanging");
-        // Both were used last at about the same time.
-        for times in 1..=2 {
-            gateway.wait_for_stderr_times("the server `idle` is stopped: nobody used it", times);
-            gateway.wait_for_fixtures(|count| count == 1, "only the busy one is left");
-            assert_eq!(client.tools().len(), 28, "what it offers is still listed");
-            assert_eq!(gateway.fixtures().len(), 1, "for a list nobody is started");
-            let again = pid(&client.call("idle__pid", json!({})));
-            assert_ne!(again, before);
-        }
-        let busy = |line: &String| line.contains("`busy` is stopped");
-        assert!(!gateway.stderr().iter().any(busy), "a call is under way");
-        drop(hanging);
+fn a_server_on_demand_starts_with_its_first_call_and_an_idle_one_stops() {
+    for era in ["--legacy-only", "--modern-only"] {
+        starts_and_stops(era);
     }
 }
 
-#[test]
-fn each_session_has_its_own_process_and_it_ends_with_it() {
-    let config = format!(
-        "[serve]\ntokens = {{ anna = \"token-of-anna-0001\", ben = \"token-of-ben-000022\" }}\n{}",
-        stdio("own", &["--full", "own"], "sharing = \"session\"")
-    );
-    let gateway = Gateway::start(&config);
-    let legacy = |token: &str| Legacy::new(gateway.address, "/mcp").with_token(token).connected();
-    let modern = |token: &str| Modern::new(gateway.address, "/mcp").with_token(token);
-    let (anna, ben) = ("token-of-anna-0001", "token-of-ben-000022");
-    until_or(|| modern(anna).tools().len() == 21, || format!("{:?}", modern(anna).tools()));
-    gateway.wait_for_fixtures(|count| count == 0, "the one that was asked for the list is gone");
-    let sessions = [legacy(anna), legacy(anna), legacy(ben)];
-    let pids: Vec<u32> =
-        sessions.iter().map(|client| pid(&client.call("pid", json!({})))).collect();
-    assert_eq!(pids.iter().collect::<HashSet<_>>().len(), 3, "{pids:?}");
-    for (client, known) in sessions.iter().zip(&pids) {
-        assert_eq!(pid(&client.call("pid", json!({}))), *known, "the same one each time");
+fn starts_and_stops(era: &str) {
+    let table = |more: &str| stdio("alpha", &["--full", "alpha", era], more);
+    // Once, so that it is known what it offers.
+    let gateway = Gateway::start(&table(""));
+    gateway.settled(21);
+    let place = gateway.into_place();
+    place.configure(&table("start = \"on-demand\"\nidle_stop = \"1s\""));
+    let gateway = place.start();
+    let client = gateway.modern();
+    assert_eq!(client.tools().len(), 21, "a list needs no server");
+    assert_eq!(gateway.fixtures().len(), 0);
+    for _ in 0..2 {
+        assert_eq!(text(&client.call("echo", json!({"text": "x"}))), "x");
+        assert_eq!(gateway.fixtures().len(), 1);
+        gateway
+            .wait_for_fixtures(|count| count == 0, &format!("{era}: it stops when nobody uses it"));
+        assert_eq!(client.tools().len(), 21);
     }
-    // Requests without a session: those of one principal that can be asked the same.
-    let asked = |token: &str| modern(token).able(json!({"elicitation": {}}));
-    let theirs: Vec<u32> = [modern(anna), modern(anna), asked(anna), modern(ben)]
-        .iter()
-        .map(|c| pid(&c.call("pid", json!({}))))
-        .collect();
-    assert_eq!(theirs[0], theirs[1]);
-    let all: HashSet<u32> = pids.iter().chain(&theirs).copied().collect();
-    assert_eq!(all.len(), 6, "{pids:?} {theirs:?}");
-    gateway.wait_for_fixtures(|count| count == 6, "no more than that");
-    assert_eq!(sessions[0].delete(), 204);
-    assert_gone(pids[0]);
-    assert!(pids[1..].iter().chain(&theirs).all(|pid| is_alive(*pid)), "nobody else's");
-    // One that crashes takes nobody with it.
-    assert_eq!(code(&sessions[1].call("crash", json!({}))), "SERVER_CRASHED");
-    assert_eq!(pid(&sessions[2].call("pid", json!({}))), pids[2]);
-    until("its owner has another one", || {
-        let answer = sessions[1].call("pid", json!({}));
-        code(&answer).is_empty() && pid(&answer) != pids[1]
-    });
+    // Its keeper is gone, too.
+    until_or(|| gateway.descendants().is_empty(), || format!("{:?}", gateway.descendants()));
 }
 
 #[test]
-fn a_session_that_is_idle_takes_its_process_with_it() {
-    let config = format!(
-        "[serve]\nsession_idle = \"500ms\"\n{}",
-        stdio("own", &[], "sharing = \"session\"")
-    );
-    let gateway = Gateway::start(&config);
+fn an_idle_server_does_not_stop_under_a_call() {
+    let gateway = Gateway::start(&format!(
+        "[limits]\ntimeout = \"4s\"\n{}",
+        stdio("alpha", &[], "idle_stop = \"1s\"")
+    ));
     gateway.settled(14);
-    let own = pid(&gateway.legacy().call("pid", json!({})));
-    assert_gone(own);
+    let client = gateway.modern();
+    let answer = client.call("hang", json!({}));
+    assert_eq!(code(&answer), "TIMED_OUT", "not SERVER_CRASHED: {}", answer.raw);
 }
 
 #[test]
-fn a_server_that_ends_is_started_again_with_growing_pauses() {
-    let place =
-        Place::new(&format!("{}{}", scripted("shaky", ""), stdio("firm", &["--full", "firm"], "")));
-    place.write("shaky.sh", &good(""));
-    let gateway = place.start();
-    gateway.settled(35);
-    let client = gateway.legacy();
-    let firm = pid(&client.call("firm__pid", json!({})));
-    let before = pid(&client.call("shaky__pid", json!({})));
-    assert_eq!(code(&client.call("shaky__crash", json!({}))), "SERVER_CRASHED");
-    until("it is back", || code(&client.call("shaky__pid", json!({}))).is_empty());
-    assert_ne!(pid(&client.call("shaky__pid", json!({}))), before);
-    // From here on it dies at its start.
-    let starts = gateway.path("starts");
-    let script = format!("date +%s%N >> '{}'\necho 'out of luck' >&2\nexit 4\n", starts.display());
-    gateway.place().write("shaky.sh", &script);
-    assert_eq!(code(&client.call("shaky__crash", json!({}))), "SERVER_CRASHED");
-    let began = || -> Vec<u128> {
-        let told = std::fs::read_to_string(&starts).unwrap_or_default();
-        told.lines().filter_map(|line| line.parse().ok()).collect()
+fn a_server_for_each_session_is_for_that_session_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let writes = folder.path().join("writes");
+    let options = ["--full", "own", "--writes", writes.to_str().unwrap()];
+    let gateway = Gateway::start(&stdio("own", &options, "sharing = \"session\""));
+    let pid = |client: &Legacy| {
+        let answer = client.call("whoami", json!({}));
+        serde_json::from_str::<Value>(text(&answer)).unwrap()["pid"].as_u64().unwrap()
     };
-    until("a few starts", || began().len() >= 5);
-    let pauses: Vec<u128> =
-        began().windows(2).map(|pair| (pair[1] - pair[0]) / 1_000_000).collect();
-    // Whatever the first one was, it doubles: 100 ms, 200 ms, ...
-    assert!(pauses[3] >= 600 && pauses[3] > pauses[1], "{pauses:?}");
-    let started = Instant::now();
-    let answer = client.call("shaky__echo", json!({"text": "x"}));
-    assert_eq!(code(&answer), "SERVER_UNAVAILABLE", "{}", answer.raw);
-    let told = text(&answer);
-    assert!(told.contains("`shaky`") && told.contains('4'), "why: {told}");
-    assert!(started.elapsed() < Duration::from_secs(2), "it fails at once");
-    gateway.wait_for_stderr("[shaky] out of luck");
-    assert_eq!(pid(&client.call("firm__pid", json!({}))), firm, "nobody else notices");
-    assert_eq!(client.tools().len(), 35, "what it offers is still listed");
-    // And back again.
-    gateway.place().write("shaky.sh", &good(""));
-    until("it is well", || code(&client.call("shaky__echo", json!({}))).is_empty());
+    let clients: Vec<Legacy> = (0..5).map(|_| gateway.legacy()).collect();
+    let mut pids: Vec<u64> = clients.iter().map(pid).collect();
+    assert_eq!(clients.iter().map(pid).collect::<Vec<_>>(), pids, "each keeps its own");
+    pids.sort_unstable();
+    pids.dedup();
+    assert_eq!(pids.len(), 5);
+    let before = gateway.fixtures().len();
+    clients[0].delete();
+    gateway.wait_for_fixtures(|count| count == before - 1, "the server ends with its session");
+    assert_eq!(pid(&clients[1]), pid(&clients[1]));
 }
 
 #[test]
-fn servers_that_never_come_up_are_told_of_and_delay_nobody() {
-    let gateway = Gateway::start(&format!(
-        "{}{}{}[servers.nothing]\ncommand = \"no-such-program-anywhere\"\n[servers.refusing]\nurl = \"http://127.0.0.1:1/mcp\"\n",
-        stdio("good", &[], ""),
-        stdio("dying", &["--die-at-start"], ""),
-        stdio("silent", &["--hang-initialize"], "protocol = \"legacy\"\nstart_timeout = \"700ms\""),
-    ));
-    let started = Instant::now();
-    assert_eq!(gateway.modern().tools().len(), 14);
-    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
-    for (server, why) in [
-        ("nothing", "cannot start `no-such-program-anywhere`: no such program"),
-        ("refusing", "127.0.0.1:1"),
-        ("silent", "did not answer within 700ms"),
-        ("dying", "code 3"),
-    ] {
-        gateway.wait_for_stderr(&format!("`{server}`"));
-        let row = gateway.wait_for_stderr(&format!("  {server} "));
-        assert!(row.contains("failed"), "{row}");
-        let told = gateway.stderr();
-        let found =
-            told.iter().find(|line| line.contains(&format!("`{server}`")) && line.contains(why));
-        assert!(found.is_some(), "{server}: {told:#?}");
-    }
-    let told = gateway.stderr().join("\n");
-    assert!(!told.contains("after `--`"), "there is no `--` here: {told}");
+fn names_that_collide_get_prefixes_and_lead_back() {
+    let (alpha, beta) = (Upstream::legacy("alpha"), Upstream::modern("beta"));
+    beta.add_tool("only_here");
+    let tables = format!("{}{}", alpha.table(""), beta.table("prefix = \"b\""));
+    let gateway =
+        Gateway::start(&format!("{tables}[namespaces.default]\nservers = [\"beta\", \"alpha\"]\n"));
+    gateway.settled(29);
     for client in gateway.both() {
-        assert_eq!(text(&client.call("echo", json!({"text": "well"}))), "well");
-    }
-    assert_eq!(
-        gateway.fixtures().len() - gateway.fixtures().iter().filter(|pid| !is_alive(**pid)).count(),
-        1
-    );
-}
-
-#[test]
-fn a_server_that_hangs_at_its_start_holds_up_neither_lists_nor_others() {
-    let slow = Upstream::legacy("slow");
-    let config = format!(
-        "{}{}",
-        slow.table("start_timeout = \"20s\""),
-        stdio("good", &["--full", "good"], "")
-    );
-    let place = Place::new(&config).start();
-    place.settled(35);
-    let place = place.into_place();
-    for method in ["initialize", "server/discover"] {
-        slow.fail(method, Fault::Hang, 1000);
-    }
-    let gateway = place.start();
-    for client in gateway.both() {
-        let started = Instant::now();
-        assert_eq!(client.tools().len(), 35);
-        assert_eq!(text(&client.call("good__echo", json!({"text": "x"}))), "x");
-        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
-    }
-    // Once it is well, a call that waits for it is answered.
-    let pending = gateway.legacy();
-    let mut pending = pending.open_call("slow__echo", json!({"text": "at last"}));
-    slow.heal();
-    slow.restart();
-    let answer = pending.answer();
-    assert!(text(&answer) == "at last" || code(&answer) == "SERVER_UNAVAILABLE", "{}", answer.raw);
-    until("it is back", || text(&gateway.modern().call("slow__echo", json!({"text": "y"}))) == "y");
-}
-
-#[test]
-fn what_is_remembered_is_of_this_command_and_can_be_lost() {
-    let config = |tool: &str| stdio("fix", &["--extra-tool", tool], "start = \"on-demand\"");
-    let gateway = Gateway::start(&config("one"));
-    assert!(gateway.modern().tools().contains(&"one".to_owned()));
-    let place = gateway.into_place();
-    let manifests = || -> Vec<_> {
-        let files = std::fs::read_dir(place.path("state/toolgate/manifests")).unwrap();
-        files.map(|file| file.unwrap().path()).collect()
-    };
-    until("it is remembered", || manifests().len() == 1);
-    // Another command is another server.
-    place.configure(&config("two"));
-    let gateway = place.start();
-    let tools = gateway.modern().tools();
-    assert!(tools.contains(&"two".to_owned()) && !tools.contains(&"one".to_owned()), "{tools:?}");
-    let place = gateway.into_place();
-    // Files that nobody can read are asked for again.
-    for (n, garbage) in ["", "{", "[]", "{\"toolgate\":99}", "\0\0\0"].into_iter().enumerate() {
-        for file in std::fs::read_dir(place.path("state/toolgate/manifests")).unwrap() {
-            std::fs::write(file.unwrap().path(), garbage).unwrap();
+        let tools = client.tools();
+        assert_eq!((tools[0].as_str(), tools[14].as_str()), ("b__echo", "only_here"), "{tools:?}");
+        assert_eq!(tools[15], "alpha__echo");
+        for (name, server) in [("b__whoami", "beta"), ("alpha__whoami", "alpha")] {
+            let told: Value = serde_json::from_str(text(&client.call(name, json!({})))).unwrap();
+            assert_eq!(told["server"], server);
         }
-        let gateway = Gateway::start(&config("three"));
-        assert_eq!(gateway.modern().tools().len(), 15, "{n}");
+        assert_eq!(text(&client.call("only_here", json!({"key": "k"}))), "beta:only_here:k");
+        assert_eq!(code(&client.call("whoami", json!({}))), "UNKNOWN_TOOL", "it could be either");
+        let prompts = client.list("prompts/list", "prompts");
+        let names: Vec<&str> =
+            prompts.iter().map(|prompt| prompt["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["b__greet", "alpha__greet"]);
+        for (name, server) in [("b__greet", "beta"), ("alpha__greet", "alpha")] {
+            let params = json!({"name": name, "arguments": {"who": "you"}});
+            let prompt = client.request("prompts/get", params);
+            let told = &prompt["result"]["messages"][0]["content"]["text"];
+            assert_eq!(told, &format!("{server} greets you"), "{}", prompt.raw);
+            let params = json!({"ref": {"type": "ref/prompt", "name": name}, "argument": {"name": "who", "value": "v"}});
+            let complete = client.request("completion/complete", params);
+            assert_eq!(
+                complete["result"]["completion"]["values"][0],
+                format!("{server}-v"),
+                "{}",
+                complete.raw
+            );
+        }
+        let resources = client.list("resources/list", "resources");
+        assert_eq!(resources.len(), 6);
+        for server in ["alpha", "beta"] {
+            // Listed, from a template, and one that only a tool told of.
+            for uri in [
+                format!("{server}://r/1"),
+                format!("{server}://t/x"),
+                format!("{server}://linked/l"),
+            ] {
+                let read = client.request("resources/read", json!({"uri": uri}));
+                let told = &read["result"]["contents"][0]["text"];
+                assert_eq!(told, &format!("{server} read {uri}"), "{}", read.raw);
+            }
+        }
     }
-    let gateway = place.start();
-    gateway.wait_for_stderr("what is remembered of `fix` cannot be read");
-    assert_eq!(gateway.modern().tools().len(), 15);
-    let place = gateway.into_place();
-    // A folder that nothing can be written to is told of, and nothing else.
-    std::fs::remove_dir_all(place.path("state")).unwrap();
-    std::fs::create_dir_all(place.path("state/toolgate")).unwrap();
-    std::fs::write(place.path("state/toolgate/manifests"), "a file").unwrap();
-    let gateway = place.start();
-    assert_eq!(gateway.modern().tools().len(), 15);
-    let line = gateway.wait_for_stderr("cannot remember what `fix` offers");
-    assert!(line.contains("warning") && line.contains("manifests"), "{line}");
-    assert_eq!(
-        text(&gateway.legacy().call("echo", json!({"text": "all the same"}))),
-        "all the same"
-    );
+    assert_eq!((alpha.complaints(), beta.complaints()), (vec![], vec![]));
 }
 
 #[test]
-fn a_server_that_keeps_failing_is_left_alone_by_the_breaker() {
-    let (good, bad) = (Upstream::legacy("good"), Upstream::modern("bad"));
-    let gateway = Gateway::start(&format!(
-        "{}{}[breaker]\nfailures = 3\nwait = \"300ms\"\n",
-        good.table(""),
-        bad.table("")
-    ));
-    gateway.settled(28);
-    bad.fail("tools/call", Fault::CloseBefore, 1000);
-    let client = gateway.legacy();
-    let call = |server: &str| {
-        code(&client.call(&format!("{server}__write"), json!({"key": "k"}))).to_owned()
-    };
-    for _ in 0..3 {
-        assert!(["SERVER_CRASHED", "SERVER_UNAVAILABLE"].contains(&call("bad").as_str()));
+fn a_collision_without_prefixes_is_not_decided_by_chance() {
+    let (alpha, beta) = (Upstream::legacy("alpha"), Upstream::legacy("beta"));
+    let tables = format!("{}{}", alpha.table(""), beta.table(""));
+    let place = Place::new(&format!("{tables}[namespaces.default]\nprefix = \"never\"\n"));
+    // It is only known once both have told what they have; then it is refused, or never wrong.
+    let (status, told) = place.refused();
+    assert!(!status.success(), "{told}");
+    assert!(told.contains("alpha") && told.contains("beta") && told.contains("echo"), "{told}");
+}
+
+#[test]
+fn long_names_are_cut_the_same_way_each_time() {
+    let server = Upstream::numbered("alpha", Era::Legacy, 0);
+    let long = |n: usize| format!("{}_{n}", "a_very_long_name_of_a_tool".repeat(4));
+    (0..3).for_each(|n| server.add_tool(&long(n)));
+    let config = format!("{}[namespaces.default]\nprefix = \"always\"\n", server.table(""));
+    let gateway = Gateway::start(&config);
+    gateway.settled(4);
+    let names = gateway.modern().tools();
+    for (n, name) in names.iter().skip(1).enumerate() {
+        assert!(name.len() <= 64 && name.starts_with("alpha__a_very_long"), "{name}");
+        assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'), "{name}");
+        let answer = gateway.modern().call(name, json!({"key": "k"}));
+        assert_eq!(text(&answer), format!("alpha:{}:k", long(n)));
     }
-    let asked = bad.calls("write");
-    let answer = client.call("bad__write", json!({"key": "k"}));
-    assert_eq!(code(&answer), "CIRCUIT_OPEN", "{}", answer.raw);
-    assert_eq!(bad.calls("write"), asked, "it was not asked");
-    assert_eq!(call("good"), "", "each server has its own");
-    bad.heal();
-    until("it is tried again", || call("bad").is_empty());
-    assert_eq!(bad.complaints(), Vec::<String>::new());
+    let mut unique = names.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), 4);
+    let again = gateway.into_place().start();
+    assert_eq!(again.modern().tools(), names, "after a new start, too");
+}
+
+#[test]
+fn names_of_any_letters_reach_a_modern_server_and_bring_no_headers_along() {
+    let server = Upstream::modern("alpha");
+    let names =
+        ["sp\u{e4}ce tool", " edges ", "=?base64?eA==?=", "evil\r\nX-Injected: 1", "\u{1f600}"];
+    names.iter().for_each(|name| server.add_tool(name));
+    let gateway = Gateway::start(&server.table(""));
+    gateway.settled(14 + names.len());
+    let client = gateway.legacy();
+    for name in names {
+        let answer = client.call(name, json!({"key": "k"}));
+        assert_eq!(text(&answer), format!("alpha:{name}:k"), "{}", answer.raw);
+    }
+    let injected = server.seen().iter().any(|seen| seen.headers.get("x-injected").is_some());
+    assert!(!injected);
+    assert_eq!(server.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn a_server_gets_the_operators_headers_and_none_of_the_clients() {
+    for era in [Era::Legacy, Era::Modern] {
+        let server = Upstream::start("alpha", era);
+        let more = "headers = { Authorization = \"Bearer ${UPSTREAM_TOKEN}\", X-Team = \"blue\" }";
+        let place = Place::new(&format!(
+            "{}[serve.tokens]\nme = \"my-own-token-0001\"\n",
+            server.table(more)
+        ));
+        let mut command = place.command();
+        command.env("UPSTREAM_TOKEN", "upstream-secret");
+        let gateway = place.start_as(command);
+        let client = Legacy::new(gateway.address, "/mcp")
+            .with_token("my-own-token-0001")
+            .with_header("Cookie", "session=client-secret")
+            .with_header("X-Forwarded-For", "10.0.0.1")
+            .with_header("Proxy-Authorization", "Basic client-secret")
+            .connected();
+        let answer = client.call("whoami", json!({}));
+        let told: Value = serde_json::from_str(text(&answer)).unwrap();
+        assert_eq!(told["headers"]["authorization"], "Bearer upstream-secret");
+        assert_eq!(told["headers"]["x-team"], "blue");
+        let all = told.to_string();
+        for secret in ["client-secret", "my-own-token", "10.0.0.1"] {
+            assert!(!all.contains(secret), "{secret} in {all}");
+        }
+        assert!(!gateway.stderr().join("\n").contains("upstream-secret"));
+    }
+}
+
+#[test]
+fn a_manifest_that_is_broken_is_learnt_again() {
+    let server = Upstream::numbered("alpha", Era::Legacy, 3);
+    let gateway = Gateway::start(&server.table(""));
+    gateway.settled(4);
+    for broken in ["", "{", "null", "{\"tools\":[{}]}", "\u{0}\u{1}"] {
+        let manifests = gateway_state_files(&gateway);
+        assert!(!manifests.is_empty());
+        let place = Place::new(&server.table(""));
+        for file in &manifests {
+            let target = place.path("state/toolgate/manifests");
+            std::fs::create_dir_all(&target).unwrap();
+            std::fs::write(target.join(file.file_name().unwrap()), broken).unwrap();
+        }
+        let another = place.start();
+        another.settled(4);
+        assert_eq!(text(&another.modern().call("alpha_0", json!({"key": "k"}))), "alpha:alpha_0:k");
+    }
+}
+
+fn gateway_state_files(gateway: &Gateway) -> Vec<std::path::PathBuf> {
+    let folder = gateway.state().join("toolgate/manifests");
+    until("a manifest", || {
+        std::fs::read_dir(&folder).is_ok_and(|mut files| files.next().is_some())
+    });
+    std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect()
+}
+
+#[test]
+fn what_a_client_has_in_its_mcp_json_is_served_as_it_is() {
+    let server = Upstream::numbered("alpha", Era::Legacy, 3);
+    let place = Place::new("");
+    let json = json!({"mcpServers": {
+        "alpha": {"type": "http", "url": server.url()},
+        "pipes": {"command": fixture(), "args": ["--page-size", "3"]}}});
+    place.write("mcp.json", &json.to_string());
+    let mut command = Command::new(toolgate());
+    command.arg("serve").arg(place.path("mcp.json")).args(["--listen", "127.0.0.1:0"]);
+    command.env("XDG_STATE_HOME", place.path("state"));
+    let gateway = place.start_as(command);
+    gateway.settled(18);
+    assert_eq!(text(&gateway.legacy().call("alpha_2", json!({"key": "k"}))), "alpha:alpha_2:k");
+    assert_eq!(text(&gateway.legacy().call("echo", json!({"text": "k"}))), "k");
+}
+
+#[test]
+fn an_address_that_is_taken_is_said_to_be() {
+    let gateway = Gateway::start(&stdio("alpha", &[], ""));
+    let place = Place::new(&stdio("alpha", &[], ""));
+    let mut command = Command::new(toolgate());
+    command
+        .arg("serve")
+        .arg(place.path("toolgate.toml"))
+        .args(["--listen", &gateway.address.to_string()]);
+    command.env("XDG_STATE_HOME", place.path("state")).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains(&gateway.address.to_string()), "{told}");
+}
+
+/// A client over stdio in front of whatever these options say.
+fn over_stdio(place: &Place, options: &[&str]) -> Session {
+    let mut command = Command::new(toolgate());
+    command
+        .arg("stdio")
+        .args(options)
+        .env("XDG_STATE_HOME", place.path("state"))
+        .env("TOOLGATE_LOG", "info");
+    Session::spawn(command, tempfile::tempdir().unwrap())
+}
+
+#[test]
+fn the_whole_gateway_or_a_thin_client_of_it_over_stdio() {
+    let (alpha, beta) =
+        (Upstream::numbered("alpha", Era::Legacy, 3), Upstream::numbered("beta", Era::Modern, 3));
+    let config = format!("{}{}", alpha.table(""), beta.table(""));
+    let place = Place::new(&config);
+    let path = place.path("toolgate.toml").display().to_string();
+    let gateway = Gateway::start(&config);
+    gateway.settled(8);
+    let to = format!("http://{}/mcp/default", gateway.address);
+    for options in [&["--config", path.as_str()][..], &["--to", &to]] {
+        let mut session = over_stdio(&place, options);
+        let hello = session.initialize();
+        assert_eq!(hello["result"]["protocolVersion"], "2025-11-25", "{options:?}: {hello}");
+        let list = session.request("tools/list", json!({}));
+        assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 8, "{options:?}: {list}");
+        assert_eq!(text(&session.call("alpha_1", json!({"key": "k"}))), "alpha:alpha_1:k");
+        assert_eq!(text(&session.call("beta_1", json!({"key": "k"}))), "beta:beta_1:k");
+        let (status, _) = session.finish();
+        assert!(status.success(), "{options:?}: {status}");
+        // A client of the newer era says no hello.
+        let mut session = over_stdio(&place, options);
+        let meta = harness::governed::modern(json!({}));
+        let params = json!({"name": "beta_2", "arguments": {"key": "m"}, "_meta": meta});
+        let answer = session.request("tools/call", params);
+        assert_eq!(text(&answer), "beta:beta_2:m", "{options:?}");
+        assert_eq!(answer["result"]["resultType"], "complete", "{options:?}: {answer}");
+    }
+    drop(Modern::new(gateway.address, "/mcp"));
 }

@@ -93,6 +93,22 @@ impl Outbox {
         self.wake.notify_one();
     }
 
+    /// Takes no more messages, and throws away those that nobody has begun to write: whoever waits for an answer to one
+    /// of them can be told that it was not sent, and it never will be.
+    pub(crate) fn abandon(&self) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.closed = true;
+        queue.lines.clear();
+        drop(queue);
+        self.room.close();
+        self.wake.notify_one();
+    }
+
+    /// Whether senders need not wait.
+    pub(crate) fn has_room(&self) -> bool {
+        self.room.available_permits() > 0
+    }
+
     /// The next message, for a way that takes them one by one; `None` once the outbox is closed and empty.
     pub(crate) async fn next(&self) -> Option<Bytes> {
         loop {
@@ -121,8 +137,10 @@ impl Outbox {
             let closed = {
                 let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
                 std::mem::swap(&mut queue.lines, &mut batch);
-                // From here on the other side may see them.
-                self.written.store(queue.queued, Ordering::Release);
+                if !batch.is_empty() {
+                    // From here on the other side may see them.
+                    self.written.store(queue.queued, Ordering::Release);
+                }
                 queue.closed
             };
             if batch.is_empty() {
@@ -197,6 +215,17 @@ mod tests {
         let expected = [b"a\n", large.as_ref(), b"\nb\n"].concat();
         assert_eq!(out, expected);
         assert!(outbox.was_written(3) && !outbox.was_written(u64::MAX));
+    }
+
+    #[tokio::test]
+    async fn what_is_abandoned_is_never_written() {
+        let outbox = Outbox::new();
+        let number = outbox.push(Bytes::from_static(b"a")).await;
+        outbox.abandon();
+        let mut out = Vec::new();
+        outbox.drain(&mut out).await.unwrap();
+        assert!(out.is_empty() && !outbox.was_written(number));
+        assert_eq!(outbox.next().await, None);
     }
 
     #[tokio::test]

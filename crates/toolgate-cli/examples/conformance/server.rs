@@ -187,7 +187,8 @@ impl Conformance {
         if let (Some(session), Some(sessions)) = (session, &self.shared.sessions) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             sessions.close_stream(session, &context.id).await;
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            // Longer than clients are told to wait before they come back: what is said to nobody is lost.
+            tokio::time::sleep(Duration::from_millis(600)).await;
         }
         catalog::text("Reconnection test completed successfully")
     }

@@ -118,9 +118,16 @@ async fn serve(options: Options) -> anyhow::Result<ExitCode> {
     let mut hangup = signal(SignalKind::hangup())?;
     let settles_first = options.settles_first()?;
     let serve = Serve::new(options).await?;
-    if settles_first && let Err(error) = serve.settle().await {
-        serve.end(None).await;
-        return Err(error.into());
+    if settles_first {
+        let settled = tokio::select! {
+            settled = serve.settle() => settled.map(|()| true),
+            _ = terminate.recv() => Ok(false),
+            _ = interrupt.recv() => Ok(false),
+        };
+        if !matches!(settled, Ok(true)) {
+            serve.end(None).await;
+            return Ok(settled.map(|_| ExitCode::SUCCESS)?);
+        }
     }
     let entrance = match serve.bind() {
         Ok(entrance) => entrance,

@@ -286,7 +286,11 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+        let ended = self.child.try_wait();
+        if let (Ok(Some(status)), true) = (&ended, std::thread::panicking()) {
+            eprintln!("the gateway had ended: {status}");
+        }
+        if ended.is_ok_and(|ended| ended.is_none()) {
             let family = self.descendants();
             let _ = self.child.kill();
             let _ = self.child.wait();
@@ -302,9 +306,9 @@ impl Drop for Gateway {
     }
 }
 
-/// Ends a process without asking.
+/// Ends a process without asking, if it is still there.
 pub fn kill(pid: u32) {
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+    let _ = kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL);
 }
 
 fn stat(pid: u32) -> Option<(char, u32)> {

@@ -3,7 +3,10 @@
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use serde_json::{Value, json};
@@ -13,7 +16,7 @@ use toolgate_wire::{Json, Limits};
 use crate::outbound::connection::{Era, Offer};
 
 /// The form in which manifests are kept. Others are not read.
-const FORM: u64 = 1;
+const FORM: u64 = 2;
 
 /// A list of a server, and how long it may be kept by whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,10 +45,10 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Whether the lists are the same.
+    /// Whether it offers the same.
     pub(crate) fn lists_the_same(&self, other: &Self) -> bool {
-        (&self.tools, &self.prompts, &self.resources, &self.templates)
-            == (&other.tools, &other.prompts, &other.resources, &other.templates)
+        (&self.offer, &self.tools, &self.prompts, &self.resources, &self.templates)
+            == (&other.offer, &other.tools, &other.prompts, &other.resources, &other.templates)
     }
 }
 
@@ -94,7 +97,10 @@ fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    let new = path.with_extension(format!("{}.new", std::process::id()));
+    // Two of one server may be written at once.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let new = path.with_extension(format!("{}-{count}.new", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     file.write_all(text)?;
@@ -107,6 +113,7 @@ fn text(manifest: &Manifest) -> Vec<u8> {
     let mut object = toolgate_wire::Object::new();
     object.set("toolgate", Json::value(&json!(FORM)));
     object.set("modern", Json::value(&json!(offer.era == Era::Modern)));
+    object.set("legacy", Json::value(&json!(offer.speaks_legacy)));
     object.set("version", Json::string(&offer.version));
     object.set("capabilities", offer.capabilities.clone());
     if let Some(info) = &offer.info {
@@ -150,6 +157,7 @@ fn read(json: &Json) -> Option<Manifest> {
             capabilities: json.get("capabilities")?.owned(),
             info: json.get("info").map(|json| json.owned()),
             instructions: json.get("instructions").and_then(|j| Some(j.text()?.as_ref().into())),
+            speaks_legacy: json.get("legacy")?.bool()?,
         },
         tools: listed("tools")?,
         prompts: listed("prompts")?,
@@ -176,6 +184,7 @@ mod tests {
                 capabilities: json(r#"{"tools":{}}"#),
                 info: None,
                 instructions: Some("say \"please\"".into()),
+                speaks_legacy: true,
             },
             tools,
             prompts: Listed::default(),

@@ -152,7 +152,9 @@ impl Snapshot {
             .iter()
             .map(|offered| {
                 let entries = offered.manifest.iter().flat_map(|m| m.prompts.entries.iter());
-                entries.filter_map(|entry| Some((text(entry, "name")?, entry.clone()))).collect()
+                let mut seen = std::collections::HashSet::new();
+                let named = entries.filter_map(|entry| Some((text(entry, "name")?, entry.clone())));
+                named.filter(|(name, _)| seen.insert(name.clone())).collect()
             })
             .collect();
         let names: Vec<Names> = offered
@@ -221,6 +223,24 @@ impl Snapshot {
             let fitting = self.templates.iter().find(|(_, template, _)| template.matches(uri));
             fitting.map(|(.., server)| server)
         })
+    }
+
+    /// The one server that has addresses of the same scheme, or resources at all.
+    pub(crate) fn likely_owner(&self, uri: &str) -> Option<Arc<Server>> {
+        let scheme = uri.split_once(':').map(|(scheme, _)| format!("{scheme}:"))?;
+        let listed = self.resources.iter().map(|(uri, server)| (&**uri, server));
+        let templates = self.templates.iter().map(|(uri, _, server)| (&**uri, server));
+        let similar = listed.chain(templates).filter(|(known, _)| known.starts_with(&scheme));
+        let mut similar: Vec<&Arc<Server>> = similar.map(|(_, server)| server).collect();
+        if similar.is_empty() {
+            similar = self.servers_with("resources").collect();
+        }
+        similar.sort_by(|one, two| one.name.cmp(&two.name));
+        similar.dedup_by(|one, two| one.name == two.name);
+        match &*similar {
+            [only] => Some(Arc::clone(only)),
+            _ => None,
+        }
     }
 
     /// The server of a template, as it is written in the list.

@@ -8,7 +8,7 @@ use toolgate::settings::Switch;
 use super::Text;
 
 /// Where `toolgate serve` listens, whom it answers, and how much it takes on.
-#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServeConfig {
     /// The address, or a list of them: `127.0.0.1:8642`. Others than this machine's own need `tokens`.

@@ -2,11 +2,15 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolgate::{Principal, Session, Transport};
 use toolgate_wire::{Id, Json, Message, Shape, era, split_batch};
@@ -24,6 +28,9 @@ use crate::{
 /// After the client has closed its end, calls in flight may take this long.
 const LAST_CALLS: Duration = Duration::from_secs(10);
 
+/// So many requests of one client may be under way.
+const MOST: usize = 1024;
+
 /// One such client.
 #[derive(Debug)]
 pub(crate) struct LineClient {
@@ -37,6 +44,10 @@ pub(crate) struct LineClient {
     /// Requests of 2026-07-28, which belong to no session.
     in_flight: Mutex<HashMap<Id, CancellationToken>>,
     tasks: TaskTracker,
+    /// Whether it has said hello.
+    begun: AtomicBool,
+    gone: CancellationToken,
+    room: Arc<Semaphore>,
 }
 
 impl LineClient {
@@ -58,6 +69,9 @@ impl LineClient {
             session: Mutex::default(),
             in_flight: Mutex::default(),
             tasks: TaskTracker::new(),
+            begun: AtomicBool::new(false),
+            gone: CancellationToken::new(),
+            room: Arc::new(Semaphore::new(MOST)),
         }
     }
 
@@ -94,7 +108,13 @@ impl LineClient {
             }
         };
         match (message.shape(), message.method()) {
-            (Shape::Request, "initialize") if !says_version(&message) => self.initialize(message),
+            (Shape::Request, "initialize") if !says_version(&message) => {
+                if self.begun.swap(true, Ordering::AcqRel) {
+                    let why = "there is a session already: a client says `initialize` once";
+                    return self.refuse(message.id(), -32600, why).await;
+                }
+                self.initialize(message);
+            }
             (Shape::Request, _) => self.request(message).await,
             (Shape::Notification, "notifications/cancelled") => self.cancel(&message),
             _ => {
@@ -116,9 +136,20 @@ impl LineClient {
             };
             let (result, session) = hello::initialize(&client.namespace, &message, session).await;
             let session = Arc::new(session);
+            {
+                let mut own = client.session.lock().unwrap_or_else(PoisonError::into_inner);
+                // It may have left while it was told what there is.
+                if client.gone.is_cancelled() {
+                    return;
+                }
+                if client.gateway.sessions.enter(&session).is_ok() {
+                    *own = Some(Arc::clone(&session));
+                }
+            }
+            if client.session().is_none() {
+                return client.refuse(Some(id), -32603, "there are as many sessions as there may be").await;
+            }
             client.namespace.listen(&session.outlet);
-            client.gateway.sessions.enter(&session).ok();
-            *client.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&session));
             client.say(Said::result(id, result)).await;
             client.follow(session);
         });
@@ -144,9 +175,12 @@ impl LineClient {
 
     async fn request(self: &Arc<Self>, message: Message) {
         let Some(id) = message.id().cloned() else { return };
+        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
+            return self.refuse(Some(&id), -32603, "too many requests of this client are under way").await;
+        };
         let speaks = match self.speaks(&message) {
             Ok(speaks) => speaks,
-            Err(why) => return self.refuse(Some(&id), -32602, &why).await,
+            Err(said) => return self.say(*said).await,
         };
         let (token, begun) = match &speaks {
             Speaks::Legacy(session) => match session.begin(&id) {
@@ -159,6 +193,10 @@ impl LineClient {
             Speaks::Modern(_) => {
                 let token = CancellationToken::new();
                 let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+                if in_flight.contains_key(&id) {
+                    tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
+                    return;
+                }
                 in_flight.insert(id.clone(), token.clone());
                 (token, None)
             }
@@ -181,19 +219,26 @@ impl LineClient {
             drop(begun);
             client.in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
             client.say(said).await;
+            drop(room);
         });
     }
 
-    fn speaks(&self, message: &Message) -> Result<Speaks, String> {
+    fn speaks(&self, message: &Message) -> Result<Speaks, Box<Said>> {
+        let refused = |why: String| Box::new(Said::refused(message.id(), -32602, why));
         if !says_version(message) {
             if let Some(session) = self.session() {
                 return Ok(Speaks::Legacy(session));
             }
-            return Err("say `initialize` first, or say in `_meta` which version you speak".to_owned());
+            let why = "say `initialize` first, or say in `_meta` which version you speak";
+            return Err(refused(why.to_owned()));
         }
         let meta = message.member("_meta");
         let said = caller::Said::of(meta.as_ref());
-        said.map(Speaks::Modern).map_err(|missing| format!("`_meta` must have `{missing}`"))
+        let said = said.map_err(|missing| refused(format!("`_meta` must have `{missing}`")))?;
+        match hello::unsupported(message.id(), &said.version) {
+            Some(unsupported) => Err(Box::new(unsupported)),
+            None => Ok(Speaks::Modern(said)),
+        }
     }
 
     fn cancel(&self, message: &Message) {
@@ -225,7 +270,12 @@ impl LineClient {
 
     /// The client is gone: everything of it is given up.
     pub(crate) async fn end(&self) {
-        if let Some(session) = self.session() {
+        let session = {
+            let own = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+            self.gone.cancel();
+            own.clone()
+        };
+        if let Some(session) = session {
             self.gateway.end_session(&session);
         }
         let tokens = std::mem::take(&mut *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner));

@@ -13,22 +13,23 @@ const HEALTHY: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
-    started: Instant,
+    /// Since when it is up, if it came up at all.
+    started: Option<Instant>,
 }
 
 impl Backoff {
     pub(crate) fn new() -> Self {
-        Self { next: FIRST, started: Instant::now() }
+        Self { next: FIRST, started: None }
     }
 
-    /// The server is started now.
+    /// The server is up now.
     pub(crate) fn started(&mut self) {
-        self.started = Instant::now();
+        self.started = Some(Instant::now());
     }
 
     /// The server ended: how long to wait.
     pub(crate) fn wait(&mut self) -> Duration {
-        if self.started.elapsed() > HEALTHY {
+        if self.started.take().is_some_and(|started| started.elapsed() > HEALTHY) {
             self.next = FIRST;
         }
         let wait = self.next;

@@ -1,8 +1,11 @@
 //! A connection to a server that has said hello: which era it speaks, what it offers, and the way to it.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -20,6 +23,9 @@ use super::{
 pub(crate) const MODERN: &str = "2026-07-28";
 /// The version that is asked for where a session is opened.
 pub(crate) const LEGACY: &str = "2025-11-25";
+
+/// How long a server may take to answer what we ask on our own account.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How a peer speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,13 +70,15 @@ impl Wire {
 }
 
 /// What a server said of itself.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) era: Era,
     pub(crate) version: Arc<str>,
     pub(crate) capabilities: Json,
     pub(crate) info: Option<Json>,
     pub(crate) instructions: Option<Arc<str>>,
+    /// It speaks versions before 2026-07-28, too.
+    pub(crate) speaks_legacy: bool,
 }
 
 impl Offer {
@@ -131,14 +139,18 @@ impl Connection {
         let name = params.get("uri").or_else(|| params.get("name"));
         let name = name.as_ref().and_then(Json::text);
         let ask = Ask { name: name.as_deref(), ..Ask::own(method) };
-        let mut flight = self.start(ask, None, compose).await?;
-        loop {
-            match flight.next().await? {
-                Step::Answer(message) => return Ok(message),
-                Step::SessionLost => return Err(NotStarted::SessionLost),
-                Step::Notice(_) | Step::Question(_) => {}
+        let asking = async {
+            let mut flight = self.start(ask, None, compose).await?;
+            loop {
+                match flight.next().await? {
+                    Step::Answer(message) => return Ok(message),
+                    Step::SessionLost => return Err(NotStarted::SessionLost),
+                    Step::Notice(_) | Step::Question(_) => {}
+                }
             }
-        }
+        };
+        let late = || Failure::new(toolgate::Code::TimedOut, format!("{method} took too long"));
+        tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| Err(late().into()))
     }
 
     /// Params of a request of our own: from 2026-07-28 on each one says who asks and how.
@@ -167,6 +179,14 @@ impl Connection {
 
     pub(crate) fn is_forgotten(&self) -> bool {
         self.is_forgotten.load(Ordering::Relaxed)
+    }
+
+    /// How many requests of clients are in flight, as far as that is known.
+    pub(crate) fn in_flight(&self) -> usize {
+        match &self.wire {
+            Wire::Pipe(pipe) => pipe.in_flight(),
+            Wire::Http(http) => http.flights.len(),
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -250,10 +250,12 @@ async fn next_of(steps: &mut Option<mpsc::Receiver<Step>>) -> Option<Step> {
 
 /// The answer, if it comes on another stream. Cancel safe.
 async fn answer_of(answer: &mut Option<oneshot::Receiver<Arrival>>) -> Message {
-    if let Some(waiting) = answer
-        && let Ok(Arrival::Answer(message)) = waiting.await
-    {
-        return message;
+    if let Some(waiting) = answer {
+        let arrived = waiting.await;
+        *answer = None;
+        if let Ok(Arrival::Answer(message)) = arrived {
+            return message;
+        }
     }
     std::future::pending().await
 }

@@ -1,8 +1,12 @@
 //! What a server says that belongs to no request: handed to whoever listens to the server.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use bytes::Bytes;
 use toolgate_wire::Message;
+
+use super::streamable::Streamable;
+use crate::outbox::Outbox;
 
 /// A list that a server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,13 +60,34 @@ impl Event {
     }
 }
 
+/// Where the answer to a question goes: to the very connection that asked, as long as it is there.
+#[derive(Debug)]
+pub(crate) enum ReplyTo {
+    Pipe(Arc<Outbox>),
+    Http(Weak<Streamable>),
+}
+
+impl ReplyTo {
+    /// Sends the answer.
+    pub(crate) async fn send(self, line: Bytes) {
+        match self {
+            Self::Pipe(outbox) => drop(outbox.push(line).await),
+            Self::Http(link) => {
+                if let Some(link) = link.upgrade() {
+                    let _ = link.tell(line).await;
+                }
+            }
+        }
+    }
+}
+
 /// Who listens to a server.
 pub(crate) trait Listener: Send + Sync {
     /// Something happened. Must not wait.
     fn happened(&self, event: Event);
 
     /// The server asks something that belongs to no call; `false` if nobody can answer.
-    fn asks(&self, question: Message) -> bool;
+    fn asks(&self, question: Message, reply: ReplyTo) -> bool;
 }
 
 /// The ear of whoever listens to a server.

@@ -157,6 +157,9 @@ fn offer_of(answer: &Message) -> Option<Offer> {
         capabilities: answer.member("capabilities").unwrap_or_else(Json::empty_object),
         info: answer.member("_meta").and_then(|meta| meta.get(era::META_SERVER_INFO)),
         instructions: answer.member("instructions").and_then(text).map(Into::into),
+        speaks_legacy: versions.iter().any(|version| {
+            version.text().is_some_and(|v| era::VERSIONS.contains(&&*v) && !era::is_modern(&v))
+        }),
     })
 }
 
@@ -203,6 +206,7 @@ async fn legacy(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Fa
         info: answer.member("serverInfo"),
         instructions: text("instructions").map(Into::into),
         version: version.as_str().into(),
+        speaks_legacy: true,
     };
     if let Wire::Http(http) = wire {
         http.agree(false, &version, session);

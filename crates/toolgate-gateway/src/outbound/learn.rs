@@ -1,6 +1,6 @@
 //! Asking a server for everything that it lists, all pages of it.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
 use toolgate::{Code, Failure};
 use toolgate_wire::{Json, Object, Shape};
@@ -16,8 +16,6 @@ use crate::catalog::manifest::{Listed, Manifest};
 const MOST_PAGES: usize = 1000;
 /// A server that lists more than this is not believed.
 const MOST_ENTRIES: usize = 100_000;
-/// How long one page may take.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Everything that the server lists.
 pub(crate) async fn everything(
@@ -108,9 +106,7 @@ async fn list(
         if let Some(cursor) = &cursor {
             params.set("cursor", cursor.clone());
         }
-        let asked = tokio::time::timeout(PATIENCE, connection.ask(method, params)).await;
-        let late = || Failure::new(Code::TimedOut, format!("{method} took too long"));
-        let page = asked.map_err(|_| late())?.map_err(|not| match not {
+        let page = connection.ask(method, params).await.map_err(|not| match not {
             NotStarted::Failed(failure) => failure,
             NotStarted::Closed(why) => unavailable(server, &why),
             NotStarted::SessionLost => unavailable(server, "it has forgotten the session"),

@@ -27,6 +27,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// So long the stream before is read beside a new one.
 const OVERLAP: Duration = Duration::from_millis(500);
 
+/// A server that says that its lists changed is asked for them after this long again, and at most so long.
+const BREATH: Duration = Duration::from_millis(100);
+const LONGEST_BREATH: Duration = Duration::from_secs(5);
+
+/// Bits of lists that may have changed stand so far behind those that did.
+const SUSPECTED: u8 = 4;
+
 /// Which lists have to be asked for again.
 #[derive(Debug, Default)]
 pub(super) struct Learning {
@@ -47,8 +54,8 @@ const fn bit(kind: Kind) -> u8 {
 /// A connection came up: what it offers is learnt, and from then on followed.
 pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_owned: bool) {
     let (server, connection) = (Arc::clone(server), Arc::clone(connection));
-    let control = server.surroundings.control.clone();
-    control.spawn(async move {
+    let (control, partings) = (server.surroundings.control.clone(), server.surroundings.partings.clone());
+    let following = async move {
         if is_owned {
             // What it lists is known already; what it says is heard of all the same.
             server.is(State::Ready);
@@ -57,23 +64,35 @@ pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_own
         learn_all(&server, &connection).await;
         if server.is_private() && server.manifest().is_some() {
             // It was there to be asked. Each session gets its own.
+            if let Wire::Http(http) = connection.wire() {
+                http.leave().await;
+            }
             connection.close("what it offers is known");
             return;
         }
         if connection.era() == Era::Legacy {
+            renew_level(&server, &connection).await;
             subscriptions::renew(&server, &connection).await;
         }
         follow(&server, &connection).await;
-    });
+    };
+    partings.spawn_on(following, &control);
+}
+
+/// A new connection is as loud as the one before.
+async fn renew_level(server: &Server, connection: &Connection) {
+    if let Some(level) = server.loudness().filter(|_| connection.offer.has("logging")) {
+        let mut params = Object::new();
+        params.set("level", Json::string(level.name()));
+        if let Err(not) = connection.ask("logging/setLevel", params).await {
+            tracing::debug!("the level of `{}` is not set: {not:?}", server.name);
+        }
+    }
 }
 
 async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
     let _turn = server.learning.turn.lock().await;
     let old = server.manifest();
-    if old.is_some() {
-        // Whoever calls need not wait for what is most likely the same.
-        server.is(State::Ready);
-    }
     match learn::everything(connection, &server.name).await {
         Ok(new) => {
             let changed: Vec<Kind> = match &old {
@@ -95,7 +114,16 @@ async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
 
 /// The server says that a list changed.
 pub(super) fn changed(server: &Arc<Server>, kind: Kind) {
-    server.learning.outdated.fetch_or(bit(kind), Ordering::AcqRel);
+    note(server, bit(kind));
+}
+
+/// A list may have changed while nobody could say so.
+pub(super) fn suspect(server: &Arc<Server>, kind: Kind) {
+    note(server, bit(kind) << SUSPECTED);
+}
+
+fn note(server: &Arc<Server>, bits: u8) {
+    server.learning.outdated.fetch_or(bits, Ordering::AcqRel);
     if server.learning.is_running.swap(true, Ordering::AcqRel) {
         // Whoever asks sees it.
         return;
@@ -103,6 +131,7 @@ pub(super) fn changed(server: &Arc<Server>, kind: Kind) {
     let server = Arc::clone(server);
     let control = server.surroundings.control.clone();
     control.spawn(async move {
+        let mut pause = BREATH;
         loop {
             let outdated = server.learning.outdated.swap(0, Ordering::AcqRel);
             if outdated == 0 {
@@ -115,20 +144,27 @@ pub(super) fn changed(server: &Arc<Server>, kind: Kind) {
                 }
                 continue;
             }
-            for kind in Kind::ALL.into_iter().filter(|kind| outdated & bit(*kind) != 0) {
-                learn_again(&server, kind).await;
+            for kind in Kind::ALL {
+                let is_announced = outdated & bit(kind) != 0;
+                if is_announced || outdated & bit(kind) << SUSPECTED != 0 {
+                    learn_again(&server, kind, is_announced).await;
+                }
             }
+            // One that says so again and again is asked less and less often.
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_BREATH);
         }
     });
 }
 
-async fn learn_again(server: &Arc<Server>, kind: Kind) {
+async fn learn_again(server: &Arc<Server>, kind: Kind, is_announced: bool) {
     let Ok(connection) = server.connection(None).await else { return };
     let _turn = server.learning.turn.lock().await;
     let Some(old) = server.manifest() else { return };
     match learn::again(&connection, &server.name, &old, kind).await {
-        // Told also where nothing is new: the server wants its clients to know.
-        Ok(new) => server.offers(new, &[kind]),
+        // What was announced is told also where nothing is new: the server wants its clients to know.
+        Ok(new) if is_announced || !old.lists_the_same(&new) => server.offers(new, &[kind]),
+        Ok(_) => {}
         Err(failure) => tracing::warn!("cannot learn what `{}` offers: {failure}", server.name),
     }
 }
@@ -163,7 +199,7 @@ async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc
             Ok(None) => return,
             Ok(Some(mut stream)) => {
                 if std::mem::take(&mut has_missed) {
-                    Kind::ALL.into_iter().for_each(|kind| changed(server, kind));
+                    Kind::ALL.into_iter().for_each(|kind| suspect(server, kind));
                 }
                 while let Ok(Some(event)) = stream.next().await {
                     pause = event.retry.map_or(PAUSE, Duration::from_millis).min(LONGEST_PAUSE);
@@ -203,7 +239,7 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
                 server.subscriptions.listened_to(version);
                 older.take().into_iter().for_each(let_go);
                 if std::mem::take(&mut has_missed) {
-                    Kind::ALL.into_iter().for_each(|kind| changed(server, kind));
+                    Kind::ALL.into_iter().for_each(|kind| suspect(server, kind));
                 }
                 match read(flight, &mut changes, &mut pause).await {
                     Heard::Enough(flight) => {
@@ -247,16 +283,26 @@ enum Heard {
     Broken,
 }
 
+/// Whether an answer says that the server knows nothing of it.
+fn is_unknown(answer: &Message) -> bool {
+    answer.shape() == toolgate_wire::Shape::Error
+        && answer.member("code").and_then(|code| code.i64()) == Some(-32601)
+}
+
 async fn read(
     mut flight: Flight,
     changes: &mut tokio::sync::watch::Receiver<u64>,
     pause: &mut Duration,
 ) -> Heard {
+    let began = tokio::time::Instant::now();
     loop {
+        if began.elapsed() > LONGEST_PAUSE {
+            *pause = PAUSE;
+        }
         tokio::select! {
             biased;
             step = flight.next() => match step {
-                Ok(Step::Answer(answer)) if answer.shape() == toolgate_wire::Shape::Error => return Heard::Refused,
+                Ok(Step::Answer(answer)) if is_unknown(&answer) => return Heard::Refused,
                 Ok(Step::Answer(_) | Step::SessionLost) | Err(_) => return Heard::Broken,
                 Ok(Step::Notice(_) | Step::Question(_)) => *pause = PAUSE,
             },

@@ -1,7 +1,7 @@
 //! HTTP with server-sent events, of 2024-11-05: one stream that everything comes on, and POSTs to the address that
 //! it names.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
@@ -23,6 +23,9 @@ use crate::outbox::Outbox;
 
 /// So many messages are on their way at once.
 const AT_ONCE: usize = 64;
+
+/// How long one message may take to be accepted.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Opens a connection.
 pub(super) async fn open(
@@ -57,7 +60,8 @@ pub(super) async fn open(
         pipe.close(&"its stream broke off".into());
         ended.cancel();
     });
-    tokio::spawn(post(Arc::clone(client), Arc::clone(&outbox), path, Arc::clone(&pipe), ended.clone()));
+    let posting = post(Arc::clone(client), Arc::clone(&outbox), (path, limits), Arc::clone(&pipe), ended.clone());
+    tokio::spawn(posting);
     let wire = Wire::Pipe(pipe);
     let hello = Greeting {
         protocol: Protocol::Legacy,
@@ -111,10 +115,16 @@ fn path_of(address: &str, origin: &str) -> Option<String> {
 }
 
 /// Sends messages as they come: requests beside each other, everything else in its order.
-async fn post(client: Arc<Client>, outbox: Arc<Outbox>, path: String, pipe: Arc<Pipe>, ended: CancellationToken) {
+async fn post(
+    client: Arc<Client>,
+    outbox: Arc<Outbox>,
+    (path, limits): (String, Limits),
+    pipe: Arc<Pipe>,
+    ended: CancellationToken,
+) {
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     while let Some(line) = outbox.next().await {
-        let message = Message::parse(line.clone(), &Limits::default()).ok();
+        let message = Message::parse(line.clone(), &limits).ok();
         let request = message.filter(|message| message.shape() == Shape::Request);
         let id = request.and_then(|message| message.id().cloned());
         let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
@@ -139,7 +149,8 @@ async fn send(
     pipe: Arc<Pipe>,
     ended: CancellationToken,
 ) {
-    match client.send(Method::POST, Some(&path), &[], line).await {
+    let sent = tokio::time::timeout(PATIENCE, client.send(Method::POST, Some(&path), &[], line)).await;
+    match sent.unwrap_or_else(|_| Err(SendError::Lost("it does not answer".to_owned()))) {
         Ok(answer) if answer.status.is_success() => drop(answer.whole(64 * 1024).await),
         Ok(answer) => {
             let status = answer.status;

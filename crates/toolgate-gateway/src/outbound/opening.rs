@@ -13,13 +13,13 @@ use toolgate_wire::{Json, Message, notification};
 use super::{
     child::{self, ServerCommand},
     connection::{Connection, Era, Wire, ourselves},
-    events::{Event, Events, Listener},
+    events::{Event, Events, Listener, ReplyTo},
     flight::unavailable,
     handshake::{Greeting, Protocol, greet, own_version},
     http::{Bounds, Client, Target},
     legacy_sse, noise,
     pipe::Pipe,
-    server::{Owner, Server, State},
+    server::{Owner, Server, State, Whose},
     streamable::Streamable,
 };
 use crate::{config::HttpTransport, outbox::Outbox};
@@ -60,11 +60,11 @@ impl Listener for Ear {
         }
     }
 
-    fn asks(&self, question: Message) -> bool {
+    fn asks(&self, question: Message, reply: ReplyTo) -> bool {
         let Some(server) = self.server.upgrade() else { return false };
         let mut answered = false;
         server.tell(|watch| {
-            answered = watch.asked(&server, self.owner.as_deref(), question);
+            answered = watch.asked(&server, self.owner.as_deref(), question, reply);
         });
         answered
     }
@@ -73,8 +73,9 @@ impl Listener for Ear {
 /// Opens a connection, for everybody or for one session.
 pub(super) async fn open(
     server: &Arc<Server>,
-    owner: Option<&Owner>,
+    whose: &Whose,
 ) -> Result<Arc<Connection>, Failure> {
+    let owner = whose.owner();
     let ear: Events = Arc::new(Ear {
         server: Arc::downgrade(server),
         owner: owner.map(|owner| Arc::clone(&owner.key)),
@@ -95,7 +96,13 @@ pub(super) async fn open(
                 started => started,
             }
         }
-        None => reach(server, owner, &ear, known).await,
+        None => {
+            let protocol = match whose {
+                Whose::Olds => Protocol::Legacy,
+                Whose::Everybodys | Whose::Owned(_) => server.config.protocol,
+            };
+            reach(server, owner, &ear, protocol, known).await
+        }
     }
 }
 
@@ -130,16 +137,21 @@ async fn start(
         started.map_err(|error| unavailable(&server.name, &error.to_string()))?;
     let outbox = Arc::new(Outbox::new());
     let pipe = Arc::new(Pipe::new(Arc::clone(&server.name), Arc::clone(&outbox)));
-    let writing = Arc::clone(&outbox);
-    tokio::spawn(async move { drop(writing.drain(stdin).await) });
+    let life = Life::default();
+    let (writing, broken) = (Arc::clone(&outbox), life.stop.clone());
+    tokio::spawn(async move {
+        if writing.drain(stdin).await.is_err() {
+            // It reads no more: nothing that is asked of it would ever be answered.
+            broken.cancel();
+        }
+    });
     let name = Arc::clone(&server.name);
     tokio::spawn(async move { noise::forward_stderr(&name, stderr).await });
     let reader = tokio::spawn({
         let (pipe, ear, limits) = (Arc::clone(&pipe), Arc::clone(ear), server.surroundings.limits);
         async move { pipe.read(stdout, &limits, &ear).await }
     });
-    let life = Life::default();
-    let guarded = Guarded { process, reader, pipe: Arc::clone(&pipe), outbox, life: life.clone() };
+    let guarded = Guarded { process, reader, pipe: Arc::clone(&pipe), outbox, life: life.clone(), has_read: false };
     server.surroundings.tasks.spawn_on(guarded.guard(Arc::clone(server)), &server.surroundings.control);
     let wire = Wire::Pipe(pipe);
     let hello = greeting(server, owner, protocol, known);
@@ -179,6 +191,7 @@ struct Guarded {
     pipe: Arc<Pipe>,
     outbox: Arc<Outbox>,
     life: Life,
+    has_read: bool,
 }
 
 impl Guarded {
@@ -189,6 +202,14 @@ impl Guarded {
         let (is_ours, ending) = loop {
             tokio::select! {
                 ending = self.process.ended() => break (false, ending),
+                // It says no more, and may live on: of no use to anybody.
+                _ = &mut self.reader, if !self.has_read => {
+                    self.has_read = true;
+                    match timeout(LAST_WORDS, self.process.ended()).await {
+                        Ok(ending) => break (false, ending),
+                        Err(_) => break (false, self.end("it closed its output").await),
+                    }
+                }
                 () = self.life.stop.cancelled() => break (true, self.end("toolgate has ended it").await),
                 () = tokio::time::sleep(idle.map_or(Duration::MAX, |idle| idle / 4)), if idle.is_some() => {
                     let is_idle = idle.is_some_and(|idle| server.idle_for() >= idle);
@@ -202,8 +223,10 @@ impl Guarded {
         };
         drop(server);
         // A grandchild may hold the pipe open; the server's own last words are there at once.
-        let _ = timeout(LAST_WORDS, &mut self.reader).await;
-        self.reader.abort();
+        if !self.has_read {
+            let _ = timeout(LAST_WORDS, &mut self.reader).await;
+            self.reader.abort();
+        }
         let why: Arc<str> = ending.to_string().into();
         if is_ours || ending.is_success() {
             tracing::debug!("the server `{name}` ended: {ending}");
@@ -219,7 +242,7 @@ impl Guarded {
         // First: whoever comes from here on starts another one.
         let _ = self.life.why.set(why.into());
         self.life.ended.cancel();
-        self.outbox.close();
+        self.outbox.abandon();
         self.process.end(FAREWELL).await
     }
 }
@@ -228,6 +251,7 @@ async fn reach(
     server: &Arc<Server>,
     owner: Option<&Owner>,
     ear: &Events,
+    protocol: Protocol,
     known: Option<Era>,
 ) -> Result<Arc<Connection>, Failure> {
     let config = &server.config;
@@ -236,7 +260,7 @@ async fn reach(
     let target = Target::new(url, headers, Bounds::default());
     let target = target.map_err(|error| unavailable(&server.name, &error.to_string()))?;
     let client = Arc::new(Client::new(Arc::new(target)));
-    let hello = greeting(server, owner, config.protocol, known);
+    let hello = greeting(server, owner, protocol, known);
     if config.transport == HttpTransport::Sse {
         return legacy_sse::open(server, &client, ear, &hello).await;
     }
@@ -249,7 +273,7 @@ async fn reach(
         Err(failure)
             if config.transport == HttpTransport::Auto
                 && failure.code() == Code::ServerRejected
-                && config.protocol != Protocol::Modern =>
+                && protocol != Protocol::Modern =>
         {
             let older = legacy_sse::open(server, &client, ear, &hello).await;
             older.map_err(|_| failure)

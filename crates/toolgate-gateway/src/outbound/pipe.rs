@@ -21,7 +21,7 @@ use toolgate_wire::{
 };
 
 use super::{
-    events::{Event, Events},
+    events::{Event, Events, ReplyTo},
     flight::{Ask, Flight, Hop, NotStarted, Step, lost, nonsense},
     flights::{Arrival, Flights, Found, cancelled, id_of},
     noise::StrayLines,
@@ -89,7 +89,8 @@ impl Pipe {
     /// The other side is gone: everybody who waits is told.
     pub(crate) fn close(&self, why: &Arc<str>) {
         self.closed.store(true, Ordering::Release);
-        self.outbox.close();
+        // First: what a caller is told was not sent must not be sent afterwards.
+        self.outbox.abandon();
         self.flights.all_gone(why);
     }
 
@@ -189,7 +190,7 @@ impl Pipe {
             }
             _ => match Event::of(message) {
                 // What nobody knows may belong to the one call that there is.
-                Some(Event::Other(message)) => {
+                Some(Event::Other(message)) if !is_of_earlier_call(message.method()) => {
                     let handed = self.flights.only_one(Step::Notice(message), |_| true);
                     if let Err((Step::Notice(message), _)) = handed {
                         events.happened(Event::Other(message));
@@ -209,7 +210,10 @@ impl Pipe {
     fn question(&self, message: Message, events: &Events) {
         let Some(id) = message.id().cloned() else { return };
         if message.method() == "ping" {
-            self.outbox.push_now(response(&id, &Json::empty_object()));
+            // One that asks faster than it reads gets no more than it reads.
+            if self.outbox.has_room() {
+                self.outbox.push_now(response(&id, &Json::empty_object()));
+            }
             return;
         }
         if !is_question(message.method()) {
@@ -224,7 +228,7 @@ impl Pipe {
         let Err((step, fitting)) = asked else { return };
         if fitting == 0 && let Step::Question(message) = step {
             // Not about a call: a client of its own may be there to answer.
-            if events.asks(message) {
+            if events.asks(message, ReplyTo::Pipe(Arc::clone(&self.outbox))) {
                 return;
             }
         }
@@ -237,6 +241,11 @@ impl Pipe {
         };
         self.outbox.push_now(error_response(Some(&id), -32601, &text, None));
     }
+}
+
+/// Notifications about what began with a call that is over.
+fn is_of_earlier_call(method: &str) -> bool {
+    method.starts_with("notifications/tasks") || method.starts_with("notifications/elicitation")
 }
 
 /// One request on such a connection.

@@ -21,8 +21,9 @@ use toolgate_wire::{Json, Limits, Message, Object};
 use super::{
     backoff::Backoff,
     connection::{Connection, Era},
-    events::Kind,
+    events::{Kind, ReplyTo},
     flight::{lost, never_up, unavailable},
+    handshake::Protocol,
     learning::Learning,
     subscriptions::Subscriptions,
 };
@@ -42,6 +43,8 @@ pub(crate) struct Surroundings {
     pub(crate) starts: Semaphore,
     /// Processes that have not ended yet.
     pub(crate) tasks: TaskTracker,
+    /// Those who take leave of servers.
+    pub(crate) partings: TaskTracker,
     /// Who is told of what happens.
     pub(crate) watch: OnceLock<Weak<dyn Watch>>,
 }
@@ -55,13 +58,19 @@ impl std::fmt::Debug for Surroundings {
 /// Who is told of what happens at servers. Nothing of it may wait.
 pub(crate) trait Watch: Send + Sync {
     /// A list of a server is another one now.
-    fn changed(&self, server: &Arc<Server>, kind: Kind);
+    fn changed(&self, server: &Arc<Server>, kinds: &[Kind]);
     /// A resource changed.
     fn updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
     /// A server says something that belongs to no call.
     fn told(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
     /// A server asks something that belongs to no call; `false`: nobody can answer.
-    fn asked(&self, server: &Arc<Server>, owner: Option<&str>, message: Message) -> bool;
+    fn asked(
+        &self,
+        server: &Arc<Server>,
+        owner: Option<&str>,
+        message: Message,
+        reply: ReplyTo,
+    ) -> bool;
     /// It is known that a server cannot be called for now.
     fn failed(&self, server: &Server);
 }
@@ -75,6 +84,26 @@ pub(crate) struct Owner {
     pub(crate) version: Arc<str>,
     /// Cancelled when whoever it is is gone: nothing is started for it from then on.
     pub(crate) over: CancellationToken,
+}
+
+/// Whose a connection is.
+#[derive(Clone, Debug)]
+pub(super) enum Whose {
+    /// All clients'.
+    Everybodys,
+    /// All clients' of old.
+    Olds,
+    /// One session's.
+    Owned(Owner),
+}
+
+impl Whose {
+    pub(super) fn owner(&self) -> Option<&Owner> {
+        match self {
+            Self::Owned(owner) => Some(owner),
+            Self::Everybodys | Self::Olds => None,
+        }
+    }
 }
 
 /// How a server is, for people.
@@ -103,6 +132,8 @@ pub(crate) struct Server {
     manifest: ArcSwapOption<Manifest>,
     state: watch::Sender<State>,
     shared: Arc<Slot>,
+    /// In the other era, for clients of old, where the server speaks both.
+    mirror: Arc<Slot>,
     own: Mutex<HashMap<Arc<str>, Arc<Slot>>>,
     started: Instant,
     used_ms: AtomicU64,
@@ -154,6 +185,7 @@ impl Server {
             manifest: ArcSwapOption::from(manifest.map(Arc::new)),
             state: watch::Sender::new(State::Waiting),
             shared: Arc::default(),
+            mirror: Arc::default(),
             own: Mutex::default(),
             started: Instant::now(),
             used_ms: AtomicU64::new(0),
@@ -206,7 +238,9 @@ impl Server {
 
     /// Starts it again, if it failed, without anybody waiting for it. Its own pauses are heeded.
     pub(crate) fn try_again(self: &Arc<Self>) {
-        if matches!(*self.state.borrow(), State::Failed(_)) {
+        let has_failed = matches!(*self.state.borrow(), State::Failed(_));
+        // One that is being started needs no second start.
+        if has_failed && self.shared.opening.try_lock().is_ok() {
             let server = Arc::clone(self);
             self.surroundings.control.spawn(async move { drop(server.connection(None).await) });
         }
@@ -237,8 +271,42 @@ impl Server {
         if let Some(connection) = slot.ready() {
             return Ok(connection);
         }
-        let (server, owner) = (Arc::clone(self), owner.cloned());
-        let opening = self.surroundings.control.spawn(async move { server.open(slot, owner).await });
+        let whose = owner.cloned().map_or(Whose::Everybodys, Whose::Owned);
+        self.opened(slot, whose).await
+    }
+
+    /// The same for a client of this era: a server behind an address that speaks both is spoken to in the client's, so
+    /// that nothing has to be translated.
+    pub(crate) async fn connection_for(
+        self: &Arc<Self>,
+        owner: Option<&Owner>,
+        era: Era,
+    ) -> Result<Arc<Connection>, Failure> {
+        if era == Era::Modern || !self.speaks_both() {
+            return self.connection(owner).await;
+        }
+        self.use_now();
+        if let Some(connection) = self.mirror.ready() {
+            return Ok(connection);
+        }
+        match self.opened(Arc::clone(&self.mirror), Whose::Olds).await {
+            Ok(connection) => Ok(connection),
+            Err(_) => self.connection(owner).await,
+        }
+    }
+
+    /// Whether it is worth speaking to it in two eras: a second connection costs no process.
+    fn speaks_both(&self) -> bool {
+        let is_found_out = self.config.url.is_some() && self.config.protocol == Protocol::Auto;
+        let speaks = |manifest: Arc<Manifest>| {
+            manifest.offer.era == Era::Modern && manifest.offer.speaks_legacy
+        };
+        is_found_out && !self.is_private() && self.manifest().is_some_and(speaks)
+    }
+
+    async fn opened(self: &Arc<Self>, slot: Arc<Slot>, whose: Whose) -> Result<Arc<Connection>, Failure> {
+        let server = Arc::clone(self);
+        let opening = self.surroundings.control.spawn(async move { server.open(slot, whose).await });
         opening.await.unwrap_or_else(|_| Err(Failure::internal("the start of a server failed")))
     }
 
@@ -281,8 +349,10 @@ impl Server {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         own.retain(|key, slot| {
             let is_idle = now.saturating_sub(slot.used_ms.load(Ordering::Relaxed)) >= idle;
-            let is_swept = is_idle && key.starts_with(SESSIONLESS);
-            if let Some(connection) = slot.current.load_full().filter(|_| is_swept) {
+            let connection = slot.current.load_full();
+            let is_busy = connection.as_ref().is_some_and(|connection| connection.in_flight() > 0);
+            let is_swept = is_idle && !is_busy && key.starts_with(SESSIONLESS);
+            if let Some(connection) = connection.filter(|_| is_swept) {
                 connection.close("nobody used it");
             }
             !is_swept
@@ -300,7 +370,7 @@ impl Server {
     async fn open(
         self: Arc<Self>,
         slot: Arc<Slot>,
-        owner: Option<Owner>,
+        whose: Whose,
     ) -> Result<Arc<Connection>, Failure> {
         let mut opening = slot.opening.lock().await;
         if let Some(connection) = slot.ready() {
@@ -319,18 +389,18 @@ impl Server {
         if !matches!(*self.state.borrow(), State::Failed(_)) {
             self.is(State::Starting);
         }
-        opening.backoff.started();
-        match super::opening::open(&self, owner.as_ref()).await.map_err(never_up) {
+        match super::opening::open(&self, &whose).await.map_err(never_up) {
             Ok(connection) => {
                 opening.failed = None;
+                opening.backoff.started();
                 slot.current.store(Some(Arc::clone(&connection)));
-                if self.stop.is_cancelled() || !self.is_wanted(&slot, owner.as_ref()) {
+                if self.stop.is_cancelled() || !self.is_wanted(&slot, whose.owner()) {
                     slot.current.store(None);
                     connection.close("its client is gone");
                     return Err(unavailable(&self.name, "its client is gone"));
                 }
                 drop(opening);
-                super::learning::came_up(&self, &connection, owner.is_some());
+                super::learning::came_up(&self, &connection, !matches!(whose, Whose::Everybodys));
                 Ok(connection)
             }
             Err(failure) => {
@@ -380,7 +450,8 @@ impl Server {
     /// wants it. Nobody waits for it.
     pub(crate) fn speak_up(self: &Arc<Self>, level: Level, caller: &Caller) {
         let has_logs = self.manifest().is_some_and(|manifest| {
-            manifest.offer.has("logging") && manifest.offer.era == Era::Legacy
+            let is_old = manifest.offer.era == Era::Legacy || self.speaks_both();
+            manifest.offer.has("logging") && is_old
         });
         let is_louder = self.loudness.fetch_min(level.number(), Ordering::Relaxed) > level.number();
         if !has_logs || !(is_louder || self.is_private()) {
@@ -388,13 +459,26 @@ impl Server {
         }
         let (server, owner) = (Arc::clone(self), self.is_private().then(|| caller.owner()));
         self.surroundings.control.spawn(async move {
-            let Ok(connection) = server.connection(owner.as_ref()).await else { return };
+            let opened = server.connection_for(owner.as_ref(), Era::Legacy).await;
+            let Ok(connection) = opened else { return };
             let mut params = Object::new();
             params.set("level", Json::string(level.name()));
             if let Err(not) = connection.ask("logging/setLevel", params).await {
                 tracing::debug!("the level of `{}` is not set: {not:?}", server.name);
             }
         });
+    }
+
+    /// The level of log messages that somebody asked for, for a connection that is new.
+    pub(super) fn loudness(&self) -> Option<Level> {
+        Level::by_number(self.loudness.load(Ordering::Relaxed))
+    }
+
+    /// Waits until it is known how it is now, whatever was known of it before.
+    pub(crate) async fn fresh(&self) {
+        let mut states = self.state.subscribe();
+        let is_known = |state: &State| !matches!(state, State::Waiting | State::Starting);
+        let _ = states.wait_for(is_known).await;
     }
 
     /// Notes that somebody uses it.
@@ -433,8 +517,8 @@ impl Server {
         self.surroundings.control.spawn_blocking(move || {
             server.surroundings.shelf.keep(&server.name, &source, &manifest);
         });
-        for kind in changed {
-            self.tell(|watch| watch.changed(self, *kind));
+        if !changed.is_empty() {
+            self.tell(|watch| watch.changed(self, changed));
         }
     }
 
@@ -458,7 +542,7 @@ impl Server {
         if matches!(*self.state.borrow(), State::Failed(_)) {
             self.is(State::Ready);
             if !self.is_private() {
-                Kind::ALL.into_iter().for_each(|kind| super::learning::changed(self, kind));
+                Kind::ALL.into_iter().for_each(|kind| super::learning::suspect(self, kind));
             }
         }
     }
@@ -473,7 +557,8 @@ impl Server {
     pub(crate) fn stop(&self) {
         self.stop.cancel();
         let own = std::mem::take(&mut *self.own.lock().unwrap_or_else(PoisonError::into_inner));
-        let slots = own.into_values().chain([Arc::clone(&self.shared)]);
+        let both = [Arc::clone(&self.shared), Arc::clone(&self.mirror)];
+        let slots = own.into_values().chain(both);
         for connection in slots.filter_map(|slot| slot.current.swap(None)) {
             connection.close("toolgate is ending");
         }

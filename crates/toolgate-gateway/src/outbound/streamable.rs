@@ -1,6 +1,9 @@
 //! Streamable HTTP: each request is a POST of its own, answered with JSON or with a stream of messages.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use hyper::{
@@ -12,7 +15,7 @@ use toolgate_wire::{Id, Json, Limits, Message, Shape, error_response, headers, r
 
 use super::{
     event_flight::{EventFlight, Phase},
-    events::Events,
+    events::{Events, ReplyTo},
     flight::{Ask, Flight, Hop, NotStarted, Step, lost, nonsense, unavailable},
     flights::{Arrival, Flights, id_of},
     http::{Answer, Client, EventStream, SendError},
@@ -23,6 +26,9 @@ const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// How long a notification may take to be accepted.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that is reached by POSTs.
 #[derive(Debug)]
@@ -215,6 +221,11 @@ impl Streamable {
 
     /// Sends a notification, or an answer to a question.
     pub(crate) async fn tell(&self, line: Bytes) -> Result<(), Failure> {
+        let late = || unavailable(&self.server, "it does not answer");
+        tokio::time::timeout(PATIENCE, self.told(line)).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn told(&self, line: Bytes) -> Result<(), Failure> {
         let sent = if self.is_modern() {
             let method = Message::parse(line.clone(), &self.limits);
             let method = method.map(|message| message.method().to_owned()).unwrap_or_default();
@@ -261,14 +272,21 @@ impl Streamable {
     }
 
     /// A message of the stream that belongs to no request: what it asks may still be about one in flight.
-    pub(crate) async fn take(&self, message: Message) {
-        match message.shape() {
-            Shape::Notification if message.method() == "notifications/progress" => {
+    pub(crate) async fn take(self: &Arc<Self>, message: Message) {
+        match (message.shape(), message.method()) {
+            (Shape::Notification, "notifications/progress") => {
                 self.flights.progress(&message);
             }
-            Shape::Notification => self.events.happened_of(message),
-            Shape::Request => self.question(message).await,
-            Shape::Response | Shape::Error => {
+            (Shape::Notification, "notifications/message") => {
+                // Whose call it is about is not said: with several in flight it might be told to the wrong one.
+                let handed = self.flights.only_one(Step::Notice(message), |hears| hears.logs);
+                if let Err((Step::Notice(message), _)) = handed {
+                    self.events.happened_of(message);
+                }
+            }
+            (Shape::Notification, _) => self.events.happened_of(message),
+            (Shape::Request, _) => self.question(message).await,
+            (Shape::Response | Shape::Error, _) => {
                 // Some servers answer on whichever stream is open.
                 if let Some(id) = message.id().cloned() {
                     self.flights.arrive(&id, Arrival::Answer(message));
@@ -277,7 +295,7 @@ impl Streamable {
         }
     }
 
-    async fn question(&self, message: Message) {
+    async fn question(self: &Arc<Self>, message: Message) {
         let Some(id) = message.id().cloned() else { return };
         let (method, params) = (message.method().to_owned(), message.params());
         let line = if method == "ping" {
@@ -288,7 +306,11 @@ impl Streamable {
             });
             match asked {
                 Ok(()) => return,
-                Err((Step::Question(message), 0)) if self.events.asks(message.clone()) => return,
+                Err((Step::Question(message), 0))
+                    if self.events.asks(message.clone(), ReplyTo::Http(Arc::downgrade(self))) =>
+                {
+                    return;
+                }
                 Err(_) => {
                     let text = format!("no client that is here can be asked `{method}`");
                     error_response(Some(&id), -32601, &text, None)
@@ -389,8 +411,10 @@ fn refused(server: &str, status: StatusCode) -> Failure {
                 .suggest("Ask the operator to check the `headers` of this server in the config.")
                 .ran(Ran::No)
         }
+        // It is there, and busy.
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-            unavailable(server, &format!("it answered {status}"))
+            let message = format!("The server `{server}` has too much to do: it answered {status}");
+            Failure::new(Code::Overloaded, message).ran(Ran::No)
         }
         status if status.is_client_error() => {
             let message = format!("The server `{server}` refuses the request: {status}");

@@ -106,22 +106,11 @@ impl Subscribed {
         caller: &Caller,
     ) -> Result<Self, Failure> {
         let owner = server.is_private().then(|| caller.owner());
-        if owner.is_some() {
-            let connection = server.connection(owner.as_ref()).await?;
-            match connection.era() {
-                Era::Legacy => tell(&connection, &server.name, "resources/subscribe", &uri).await?,
-                Era::Modern => {
-                    server.subscriptions.add(&uri);
-                    let number = server.subscriptions.changed();
-                    server.subscriptions.heard(number).await;
-                }
-            }
-            return Ok(Self { server: Arc::clone(server), uri, owner });
-        }
-        let is_first = server.subscriptions.add(&uri);
+        let is_first = server.subscriptions.add(&uri) || owner.is_some();
+        // From here on: dropped while it waits, it is taken back.
         let subscribed = Self { server: Arc::clone(server), uri, owner };
         if is_first {
-            let connection = server.connection(None).await?;
+            let connection = server.connection(subscribed.owner.as_ref()).await?;
             match connection.era() {
                 Era::Legacy => tell(&connection, &server.name, "resources/subscribe", &subscribed.uri).await?,
                 Era::Modern => {
@@ -144,7 +133,7 @@ impl Subscribed {
     /// Whether a change of this resource is of interest: of this one, or of a part of it.
     pub(crate) fn covers(&self, server: &Server, owner: Option<&str>, uri: &str) -> bool {
         let own = self.owner.as_ref().map(|owner| &*owner.key);
-        self.server.name == server.name && own == owner && uri.starts_with(&*self.uri)
+        self.server.name == server.name && own == owner && is_part_of(uri, &self.uri)
     }
 }
 
@@ -168,6 +157,15 @@ impl Drop for Subscribed {
     }
 }
 
+/// Whether an address is another one, or a part of what is there.
+fn is_part_of(uri: &str, whole: &str) -> bool {
+    match uri.strip_prefix(whole) {
+        Some("") => true,
+        Some(rest) => whole.ends_with('/') || rest.starts_with(['/', '#', '?']),
+        None => false,
+    }
+}
+
 /// Subscribes again to everything, on a new connection.
 pub(super) async fn renew(server: &Server, connection: &Connection) {
     for uri in server.subscriptions.all() {
@@ -186,4 +184,17 @@ async fn tell(connection: &Connection, server: &str, method: &str, uri: &str) ->
         NotStarted::SessionLost => unavailable(server, "it has forgotten the session"),
     })?;
     result_of(&answer).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_part_of;
+
+    #[test]
+    fn a_change_is_of_interest_where_it_is_or_below() {
+        assert!(is_part_of("file:///a", "file:///a") && is_part_of("file:///a/b", "file:///a"));
+        assert!(is_part_of("file:///a/b", "file:///a/") && is_part_of("x:1#f", "x:1"));
+        assert!(!is_part_of("file:///abc", "file:///a") && !is_part_of("file:///a", ""));
+        assert!(!is_part_of("other:", "file:"));
+    }
 }

@@ -19,7 +19,7 @@ use crate::{
     },
     sessions::{
         abilities::{Abilities, is_question},
-        caller::{Caller, Speaks},
+        caller::{Caller, Said, Speaks},
         level::Level,
         side::Side,
     },
@@ -102,6 +102,16 @@ impl Conversation<'_> {
                     round = Some(self.ask_all(cx, &answer).await?);
                     continue;
                 }
+                if from == Era::Legacy && self.caller.is_modern()
+                    && let Some(asking) = eras::pages_first(&answer)
+                {
+                    // It did not run: the client opens the pages and calls again.
+                    return if self.caller.abilities().has(Abilities::URLS) {
+                        Ok(Heard::Asked(asking))
+                    } else {
+                        Err(nonsense(&self.server.name, "wants a page opened, which the client cannot do"))
+                    };
+                }
                 if from == Era::Modern && is_asking(&answer) {
                     self.check_questions(&answer)?;
                 }
@@ -144,13 +154,15 @@ impl Conversation<'_> {
         arguments: Option<&Json>,
         round: Option<&Round>,
     ) -> Result<(Arc<Connection>, Flight), Failure> {
-        if cx.cancel().is_cancelled() {
-            return Err(cancelled(Ran::No));
-        }
         let owner = self.server.is_private().then(|| self.caller.owner());
         let mut why = String::new();
         for _ in 0..2 {
-            let connection = self.server.connection(owner.as_ref()).await?;
+            // A start may take long: what is given up meanwhile is not sent.
+            let connection = tokio::select! {
+                biased;
+                () = cx.cancel().cancelled() => return Err(cancelled(Ran::No)),
+                opened = self.server.connection_for(owner.as_ref(), self.caller.era()) => opened?,
+            };
             let era = connection.era();
             let mirrored = self.mirrored(arguments, era);
             let ask = Ask {
@@ -164,8 +176,8 @@ impl Conversation<'_> {
             let compose = |hop: Hop| self.line(cx, &hop, era, arguments, round);
             let started = tokio::select! {
                 biased;
-                started = connection.start(ask, own_id, compose) => started,
                 () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),
+                started = connection.start(ask, own_id, compose) => started,
             };
             match started {
                 Ok(flight) => return Ok((connection, flight)),
@@ -198,6 +210,12 @@ impl Conversation<'_> {
             Era::Modern => Abilities::default(),
         };
         let logs = self.caller.hears_logs() && connection.offer.has("logging");
+        if let Speaks::Modern(Said { level: Some(level), .. }) = &self.caller.speaks
+            && logs
+            && connection.era() == Era::Legacy
+        {
+            self.server.speak_up(*level, self.caller);
+        }
         Hears { token, abilities, logs, is_ours: false }
     }
 
@@ -291,7 +309,8 @@ impl Conversation<'_> {
                         flight.reply(line).await?;
                     }
                     Speaks::Modern(_) => {
-                        let parked = self.parking.park(flight, question, self.binding());
+                        let who = self.caller.session.principal.to_string();
+                        let parked = self.parking.park(flight, question, self.binding(), who);
                         return parked.map(Driven::Asked).map_err(|why| {
                             Failure::new(Code::Overloaded, why).ran(Ran::Maybe)
                         });

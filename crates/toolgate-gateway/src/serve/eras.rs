@@ -1,7 +1,7 @@
 //! Crossing the border between the eras: what a request and a result have to say on the other side.
 
 use toolgate::RpcError;
-use toolgate_wire::{Json, Kind, Object, era};
+use toolgate_wire::{Json, Kind, Message, Object, Shape, era};
 
 use crate::{
     outbound::connection::{Era, MODERN},
@@ -128,6 +128,28 @@ pub(super) fn translate_result(result: &Json, method: &str, from: Era, to: Era) 
 
 fn is_complete(result: &Object) -> bool {
     result.get("resultType").is_some_and(|json| json.as_str() == "\"complete\"")
+}
+
+/// A server of old wants pages opened before it does anything (`-32042`): as a result that asks for that.
+pub(super) fn pages_first(answer: &Message) -> Option<Json> {
+    if answer.shape() != Shape::Error || answer.member("code")?.i64()? != -32042 {
+        return None;
+    }
+    let pages = answer.member("data")?.get("elicitations")?.array()?;
+    let mut requests = Object::new();
+    for (number, page) in pages.iter().enumerate() {
+        let mut params = page.object()?;
+        params.remove("elicitationId");
+        params.set("mode", Json::string("url"));
+        let mut request = Object::new();
+        request.set("method", Json::string("elicitation/create"));
+        request.set("params", params.finish());
+        requests.set(&format!("toolgate_page_{number}"), request.finish());
+    }
+    let mut result = Object::new();
+    result.set("resultType", Json::string("input_required"));
+    result.set("inputRequests", requests.finish());
+    Some(result.finish())
 }
 
 /// The error of a server of one era for a client of another.

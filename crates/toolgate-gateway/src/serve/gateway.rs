@@ -23,7 +23,11 @@ use crate::{
         http::{Settings as HttpSettings, guard::Guard, listen::{Bound, Listening, raise_open_files}, tokens::Tokens},
         mcp::Door,
     },
-    outbound::server::{Server, State, Surroundings, Watch},
+    config::Start,
+    outbound::{
+        connection::Era,
+        server::{Server, State, Surroundings, Watch},
+    },
     sessions::{legacy::LegacySession, table::Table},
 };
 
@@ -31,6 +35,8 @@ use crate::{
 const STARTS: usize = 16;
 /// How long requests under way may take when the gateway ends.
 const LAST_CALLS: Duration = Duration::from_secs(5);
+/// How long it may take to take leave of servers behind addresses.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long servers may take to end.
 const LAST_SERVERS: Duration = Duration::from_secs(10);
 
@@ -111,7 +117,11 @@ impl Gateway {
     /// A notification that is for servers: the session's own, or the only one.
     fn pass_on(&self, session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
         let is_only = namespace.servers.len() == 1;
-        for server in namespace.servers.iter().filter(|server| server.is_private() || is_only) {
+        let is_old = |server: &&Arc<Server>| {
+            server.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy)
+        };
+        let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
+        for server in concerned.filter(is_old) {
             let (server, owner) = (Arc::clone(server), session.owner());
             let line = message.line().clone();
             server.surroundings.control.clone().spawn(async move {
@@ -181,6 +191,7 @@ impl Serve {
             shelf: Shelf::new(options.manifests.clone()),
             starts: Semaphore::new(STARTS),
             tasks: TaskTracker::new(),
+            partings: TaskTracker::new(),
             watch: OnceLock::new(),
         });
         let servers = servers(&options, &names, &surroundings)?;
@@ -212,7 +223,6 @@ impl Serve {
             surroundings,
             opened: Some(Box::new(OpenedOnce(opened))),
         };
-        serve.refuse_collisions()?;
         serve.tidy();
         for server in &serve.gateway.servers {
             server.begin();
@@ -233,14 +243,15 @@ impl Serve {
 
     /// Waits until servers that nobody knows are known, and refuses names that collide.
     pub async fn settle(&self) -> Result<(), ServeError> {
-        for namespace in self.gateway.namespaces() {
-            let is_needed = |server: &&Arc<Server>| {
-                server.config.start == crate::config::Start::AtOnce && server.manifest().is_none()
-            };
-            for server in namespace.servers.iter().filter(is_needed) {
-                let _ = tokio::time::timeout(server.config.start_timeout, server.settled()).await;
-            }
+        let mut waiting = tokio::task::JoinSet::new();
+        for server in self.gateway.servers.iter().filter(|s| s.config.start == Start::AtOnce) {
+            let server = Arc::clone(server);
+            // What is remembered may be of another time: what it lists now counts.
+            waiting.spawn(async move {
+                let _ = tokio::time::timeout(server.config.start_timeout, server.fresh()).await;
+            });
         }
+        waiting.join_all().await;
         self.refuse_collisions()
     }
 
@@ -261,6 +272,7 @@ impl Serve {
                     gateway.end_session(&session);
                 }
                 gateway.parking.sweep();
+                gateway.sessions.all().iter().for_each(|session| session.replay.sweep());
                 if let Some(idle) = gateway.sessions.idle() {
                     gateway.servers.iter().for_each(|server| server.sweep(idle));
                 }
@@ -330,6 +342,8 @@ impl Serve {
         for server in &self.gateway.servers {
             server.stop();
         }
+        self.surroundings.partings.close();
+        let _ = tokio::time::timeout(LAST_WORDS, self.surroundings.partings.wait()).await;
         self.surroundings.tasks.close();
         if tokio::time::timeout(LAST_SERVERS, self.surroundings.tasks.wait()).await.is_err() {
             tracing::warn!("some servers did not end in time");

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use toolgate::Session;
-use toolgate_wire::{Json, Kind, Message, Object, era};
+use toolgate::{RpcError, Session};
+use toolgate_wire::{Id, Json, Kind, Message, Object, era};
 
 use super::{dispatch::Incoming, namespace::Namespace, said::Said};
 use crate::{
@@ -32,7 +32,7 @@ pub(crate) async fn initialize(
     };
     let mut result = Object::new();
     result.set("protocolVersion", Json::string(&version));
-    result.set("capabilities", capabilities(&snapshot, Era::Legacy));
+    result.set("capabilities", capabilities(&snapshot, Era::Legacy, namespace));
     result.set("serverInfo", ourselves());
     if let Some(instructions) = instructions(&snapshot) {
         result.set("instructions", Json::string(&instructions));
@@ -48,7 +48,7 @@ pub(super) async fn discover(incoming: &Incoming) -> Said {
     let mut result = Object::new();
     result.set("resultType", Json::string("complete"));
     result.set("supportedVersions", supported());
-    result.set("capabilities", capabilities(&snapshot, Era::Modern));
+    result.set("capabilities", capabilities(&snapshot, Era::Modern, &incoming.namespace));
     if let Some(instructions) = instructions(&snapshot) {
         result.set("instructions", Json::string(&instructions));
     }
@@ -58,13 +58,28 @@ pub(super) async fn discover(incoming: &Incoming) -> Said {
     Said::result(incoming.id(), result.finish())
 }
 
+/// The refusal of a request that speaks a version for itself that we do not; `None` for one that we do.
+pub(crate) fn unsupported(id: Option<&Id>, version: &str) -> Option<Said> {
+    if version == MODERN {
+        return None;
+    }
+    let mut data = Object::new();
+    data.set("supported", supported());
+    data.set("requested", Json::string(version));
+    Some(Said::error(id, &RpcError {
+        code: -32022,
+        message: "Unsupported protocol version".to_owned(),
+        data: Some(data.finish()),
+    }))
+}
+
 /// The versions that requests may speak for themselves.
-pub(crate) fn supported() -> Json {
+fn supported() -> Json {
     Json::list(&[Json::string(MODERN)])
 }
 
 /// What the servers can do together.
-fn capabilities(snapshot: &Snapshot, to: Era) -> Json {
+fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
     let changes = || Json::value(&serde_json::json!({"listChanged": true}));
     let has = |capability: &str| snapshot.servers_with(capability).next().is_some();
     let mut all = Object::new();
@@ -93,7 +108,7 @@ fn capabilities(snapshot: &Snapshot, to: Era) -> Json {
         }
     }
     // Tasks of 2025-11-25 are told apart by nothing but their server.
-    let only = snapshot.offered.first().filter(|_| snapshot.offered.len() == 1);
+    let only = snapshot.offered.first().filter(|_| !namespace.tells_tasks_apart());
     let offer = only.and_then(|offered| offered.manifest.as_ref()).map(|manifest| &manifest.offer);
     if let Some(offer) = offer.filter(|offer| offer.era == to && to == Era::Legacy)
         && let Some(tasks) = offer.capabilities.get("tasks")

@@ -45,15 +45,21 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
     let outlet = Outlet::new(wanted);
     let uris = filter.get("resourceSubscriptions").and_then(|json| json.array()).unwrap_or_default();
     let mut heard = Vec::new();
-    for uri in uris.iter().take(MOST) {
-        let Some(text) = uri.text() else { continue };
-        let Some(server) = snapshot.resource(&text) else { continue };
-        match Subscribed::to(server, text.as_ref().into(), &incoming.caller).await {
-            Ok(subscribed) => {
+    let mut beginning = tokio::task::JoinSet::new();
+    for uri in uris.into_iter().take(MOST) {
+        let Some(text) = uri.text().filter(|text| !text.is_empty()) else { continue };
+        let Some(server) = snapshot.resource(&text).cloned() else { continue };
+        let (address, caller) = (Arc::<str>::from(text.as_ref()), incoming.caller.clone());
+        beginning.spawn(async move { (Subscribed::to(&server, address, &caller).await, uri) });
+    }
+    while let Some(begun) = beginning.join_next().await {
+        match begun {
+            Ok((Ok(subscribed), uri)) => {
                 outlet.subscribe(subscribed);
-                heard.push(uri.clone());
+                heard.push(uri);
             }
-            Err(failure) => tracing::debug!("`{text}` cannot be listened to: {failure}"),
+            Ok((Err(failure), _)) => tracing::debug!("a resource cannot be listened to: {failure}"),
+            Err(_) => {}
         }
     }
     if !heard.is_empty() {
@@ -91,7 +97,8 @@ fn subscription(incoming: &Incoming) -> Json {
 
 /// `resources/subscribe`
 pub(super) async fn subscribe(incoming: &Incoming) -> Said {
-    let (Some(uri), Speaks::Legacy(session)) = (incoming.text("uri"), &incoming.caller.speaks) else {
+    let uri = incoming.text("uri").filter(|uri| !uri.is_empty());
+    let (Some(uri), Speaks::Legacy(session)) = (uri, &incoming.caller.speaks) else {
         return Said::refused(Some(incoming.id()), -32602, "`uri` of resources/subscribe must be a string");
     };
     let snapshot = incoming.namespace.settled().await;

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     catalog::{
         cursor::Kind as ListKind,
-        lists::definition_for,
+        lists::{Hints, definition_for},
         snapshot::Snapshot,
     },
     outbound::connection::Era,
@@ -36,13 +36,14 @@ pub(super) async fn tools(gateway: &Gateway, incoming: &Incoming) -> Said {
         Ok(list) => list,
         Err(failure) => return Said::failed(Some(incoming.id()), &failure),
     };
+    let is_narrowed = cx.control().narrows();
     let is_whole = list.tools().len() <= namespace.style.page_size;
-    if is_whole && list.origin().is_some() && incoming.message.member("cursor").is_none() {
+    if is_whole && !is_narrowed && list.origin().is_some() && incoming.message.member("cursor").is_none() {
         return Said::result(incoming.id(), snapshot.finished(era).0.clone());
     }
     let definitions = list.tools().iter().filter_map(|tool| tool.definition());
     let definitions: Vec<Json> = definitions.map(|tool| definition_for(tool, era)).collect();
-    page(gateway, incoming, &snapshot, ListKind::Tools, "tools", &definitions)
+    page(gateway, incoming, &snapshot, ListKind::Tools, ("tools", is_narrowed), &definitions)
 }
 
 /// Lists prompts, resources or templates.
@@ -57,7 +58,7 @@ pub(super) async fn others(gateway: &Gateway, incoming: &Incoming) -> Said {
     if snapshot.servers_with(capability).next().is_none() {
         return unknown(incoming);
     }
-    page(gateway, incoming, &snapshot, kind, member, entries)
+    page(gateway, incoming, &snapshot, kind, (member, false), entries)
 }
 
 fn page(
@@ -65,7 +66,7 @@ fn page(
     incoming: &Incoming,
     snapshot: &Snapshot,
     kind: ListKind,
-    member: &str,
+    (member, is_narrowed): (&str, bool),
     entries: &[Json],
 ) -> Said {
     let size = incoming.namespace.style.page_size;
@@ -89,7 +90,10 @@ fn page(
         gateway.cursors.seal(kind, generation, offset, &principal)
     });
     let era = incoming.caller.era();
-    let page = snapshot.lists.hints.page(member, list, era, next.as_deref());
+    // What a request narrowed for itself is for nobody else.
+    let hints = snapshot.lists.hints;
+    let hints = Hints { is_public: hints.is_public && !is_narrowed, ..hints };
+    let page = hints.page(member, list, era, next.as_deref());
     Said::result(incoming.id(), page.0)
 }
 

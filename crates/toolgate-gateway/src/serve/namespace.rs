@@ -56,7 +56,7 @@ impl Charter {
 }
 
 /// How a namespace names and pages what it offers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Style {
     pub(crate) prefix: Prefix,
     pub(crate) page_size: usize,

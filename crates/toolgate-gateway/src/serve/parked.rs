@@ -17,6 +17,8 @@ const MARK: &str = "tgp1.";
 const QUESTION: &str = "toolgate_question";
 /// So many calls wait at once.
 const MOST: usize = 1000;
+/// … and so many of one principal: whoever does not come back keeps nobody else from being asked.
+const MOST_OF_ONE: usize = 100;
 /// So long a client may take to come back.
 const PATIENCE: Duration = Duration::from_mins(10);
 
@@ -30,6 +32,7 @@ pub(crate) struct Parked {
     pub(crate) flight: Flight,
     question: Message,
     binding: [u8; 32],
+    who: String,
     until: Instant,
 }
 
@@ -61,16 +64,23 @@ impl Parking {
     }
 
     /// Lets a call wait; gives the result that asks the client.
-    pub(crate) fn park(&self, flight: Flight, question: Message, binding: [u8; 32]) -> Result<Json, String> {
+    pub(crate) fn park(
+        &self,
+        flight: Flight,
+        question: Message,
+        binding: [u8; 32],
+        who: String,
+    ) -> Result<Json, String> {
         let id = random_id()?;
         let result = asking(&question, &id);
         let until = Instant::now() + PATIENCE;
         let mut waiting = self.lock();
         waiting.retain(|_, parked| parked.until > Instant::now());
-        if waiting.len() >= MOST {
-            return Err(format!("{MOST} calls wait for their clients, and no more can"));
+        let theirs = waiting.values().filter(|parked| parked.who == who).count();
+        if waiting.len() >= MOST || theirs >= MOST_OF_ONE {
+            return Err("too many calls wait for their clients, and no more can".to_owned());
         }
-        waiting.insert(id, Parked { flight, question, binding, until });
+        waiting.insert(id, Parked { flight, question, binding, who, until });
         Ok(result)
     }
 
@@ -81,6 +91,10 @@ impl Parking {
         let mut waiting = self.lock();
         match waiting.get(id) {
             None => Err(NotParked("the state is none that was given out, was used before, or came too late")),
+            Some(parked) if parked.until <= Instant::now() => {
+                waiting.remove(id);
+                Err(NotParked("the state came too late"))
+            }
             Some(parked) if parked.binding != *binding => Err(NotParked("the state is for another call")),
             Some(_) => waiting.remove(id).ok_or(NotParked("the state was used before")),
         }
@@ -106,7 +120,7 @@ impl Parked {
 
     /// Parks it again: the client came back without an answer.
     pub(crate) fn ask_again(self, parking: &Parking) -> Result<Json, String> {
-        parking.park(self.flight, self.question, self.binding)
+        parking.park(self.flight, self.question, self.binding, self.who)
     }
 }
 
@@ -149,7 +163,7 @@ mod tests {
     fn a_call_is_taken_up_once_and_by_nobody_else() {
         let parking = Parking::default();
         let mine = binding("me", "tools/call", "t", Some(&json(r#"{"a":1,"b":2}"#)));
-        let result = parking.park(Flight::Landed(None), question(), mine).unwrap();
+        let result = parking.park(Flight::Landed(None), question(), mine, "me".to_owned()).unwrap();
         assert_eq!(result.get("resultType").unwrap().as_str(), "\"input_required\"");
         let state = result.get("requestState").unwrap();
         assert!(is_ours(&state) && !is_ours(&json(r#""rs1.x""#)));

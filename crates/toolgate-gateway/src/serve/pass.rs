@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use toolgate::{Code, Failure, Request};
+use toolgate::{Code, Failure, Request, RpcError};
 use toolgate_wire::Json;
 
 use super::{
@@ -41,16 +41,20 @@ pub(super) async fn read(gateway: &Gateway, incoming: &Incoming) -> Said {
     if let Some(server) = snapshot.resource(&uri) {
         return through(gateway, incoming, server, Some(&uri), None).await;
     }
-    // Tools hand out resources that no list has: whoever has it answers. Reading changes nothing.
-    let candidates: Vec<Arc<Server>> = snapshot.servers_with("resources").cloned().collect();
-    let Some((last, others)) = candidates.split_last() else { return unknown(incoming) };
-    for server in others {
-        let said = through(gateway, incoming, server, Some(&uri), None).await;
-        if said.code.is_none() {
-            return said;
+    // Tools hand out resources that no list has. Only a server that has such addresses is asked, and only if no other
+    // one has: nobody may answer in another's place.
+    if snapshot.servers_with("resources").next().is_none() {
+        return unknown(incoming);
+    }
+    match snapshot.likely_owner(&uri) {
+        Some(server) => through(gateway, incoming, &server, Some(&uri), None).await,
+        None => {
+            let code = if incoming.caller.is_modern() { -32602 } else { -32002 };
+            let data = Json::value(&serde_json::json!({"uri": uri}));
+            let message = format!("Unknown resource: `{uri}`");
+            Said::error(Some(incoming.id()), &RpcError { code, message, data: Some(data) })
         }
     }
-    through(gateway, incoming, last, Some(&uri), None).await
 }
 
 /// `completion/complete`

@@ -76,7 +76,8 @@ impl std::fmt::Debug for Options {
 #[derive(Default)]
 pub(super) struct Opened {
     sets: Vec<(Namespaced, Outlets, Parts)>,
-    stacks: Vec<(Settings, Stack)>,
+    /// Each with the set that it tells to.
+    stacks: Vec<(usize, Settings, Stack)>,
 }
 
 impl Opened {
@@ -95,9 +96,13 @@ impl Opened {
             Some((_, outlets, parts)) => (outlets.acquaintances(), parts.clone()),
             None => (None, Parts::default()),
         };
-        // Which tools are known is each namespace's own.
-        let parts = Parts { known: toolgate::middleware::filter::KnownTools::default(), ..parts };
-        let stack = self.stack(&said.settings, parts)?;
+        // Which tools are known, and what was used up of rates, is each namespace's own.
+        let parts = Parts {
+            known: toolgate::middleware::filter::KnownTools::default(),
+            counters: toolgate::middleware::rate_limit::Counters::default(),
+            ..parts
+        };
+        let stack = self.stack(at, &said.settings, parts)?;
         let names = options.config.servers_of(name).map_err(config)?;
         let servers = names.iter().filter_map(|name| servers.get(name.as_str()).cloned());
         let style = options.config.style(name).map_err(config)?;
@@ -134,29 +139,26 @@ impl Opened {
         Ok(self.sets.len() - 1)
     }
 
-    fn stack(&mut self, settings: &Settings, parts: Parts) -> Result<Stack, ServeError> {
-        let same = |known: &&(Settings, Stack)| {
-            (&known.0.audit, &known.0.redact) == (&settings.audit, &settings.redact)
+    fn stack(&mut self, set: usize, settings: &Settings, parts: Parts) -> Result<Stack, ServeError> {
+        let same = |known: &&(usize, Settings, Stack)| {
+            (&known.1.audit, &known.1.redact) == (&settings.audit, &settings.redact)
         };
         let stack = match self.stacks.iter().find(same) {
-            Some((own, stack)) => stack.beside(own, settings, parts)?,
+            Some((_, own, stack)) => stack.beside(own, settings, parts)?,
             None => stack::build_with(settings, parts)?,
         };
-        self.stacks.push((settings.clone(), stack.clone()));
+        self.stacks.push((set, settings.clone(), stack.clone()));
         Ok(stack)
     }
 
     /// Writes and sends what is left.
     pub(super) async fn close(self) {
-        let mut stacks = self.stacks.into_iter().map(|(_, stack)| stack);
-        let last = stacks.next();
-        for stack in stacks {
-            if let Some(audit) = &stack.audit {
-                audit.close(std::time::Duration::from_secs(5));
-            }
+        // Before the sets, which some of their records go to.
+        for audit in self.stacks.iter().filter_map(|(.., stack)| stack.audit.as_ref()) {
+            audit.close(std::time::Duration::from_secs(5));
         }
-        for (_, outlets, _) in self.sets {
-            if let Some(stack) = &last {
+        for (at, (_, outlets, _)) in self.sets.into_iter().enumerate() {
+            if let Some((.., stack)) = self.stacks.iter().find(|(set, ..)| *set == at) {
                 outlets.close(stack).await;
             }
         }

@@ -83,15 +83,18 @@ impl Serve {
         if new.servers() != old.servers() {
             return Some("what has changed in `[servers]`");
         }
+        if new.serve() != old.serve() {
+            return Some("what has changed in `[serve]`, tokens included,");
+        }
         let names = |config: &Config| config.namespaces().iter().map(ToString::to_string).collect::<Vec<_>>();
         if names(&new) != names(old) {
             return Some("a namespace that was added or removed");
         }
-        let servers = |config: &Config, name: &str| config.servers_of(name).ok();
+        let said = |config: &Config, name: &str| (config.servers_of(name).ok(), config.style(name).ok());
         names(old)
             .iter()
-            .any(|name| servers(&new, name) != servers(old, name))
-            .then_some("another list of servers in a namespace")
+            .any(|name| said(&new, name) != said(old, name))
+            .then_some("another list of servers, `prefix` or `page_size` of a namespace")
     }
 }
 

@@ -8,7 +8,7 @@ use toolgate_wire::{Json, Message, error_response, response};
 use super::Gateway;
 use crate::{
     outbound::{
-        events::Kind,
+        events::{Kind, ReplyTo},
         server::{Server, Watch},
     },
     sessions::{legacy::LegacySession, level::Level, side::Side},
@@ -22,10 +22,10 @@ impl Gateway {
 }
 
 impl Watch for Gateway {
-    fn changed(&self, server: &Arc<Server>, kind: Kind) {
+    fn changed(&self, server: &Arc<Server>, kinds: &[Kind]) {
         for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
             namespace.rebuild();
-            namespace.tell(|outlet| outlet.changed(kind));
+            namespace.tell(|outlet| kinds.iter().for_each(|kind| outlet.changed(*kind)));
         }
     }
 
@@ -46,6 +46,10 @@ impl Watch for Gateway {
             }
             return;
         }
+        if owner.is_some() {
+            // Somebody's own, who cannot be told.
+            return;
+        }
         if message.method() == "notifications/message" {
             // Nobody can say whose call it is about: told to all, it might be told to the wrong one.
             tracing::debug!("a log message of `{}` belongs to no call that is known", server.name);
@@ -62,15 +66,20 @@ impl Watch for Gateway {
         }
     }
 
-    fn asked(&self, server: &Arc<Server>, owner: Option<&str>, message: Message) -> bool {
+    fn asked(
+        &self,
+        server: &Arc<Server>,
+        owner: Option<&str>,
+        message: Message,
+        reply: ReplyTo,
+    ) -> bool {
         let Some(session) = self.owner(owner) else { return false };
         let params = message.params();
         if !session.abilities.can_answer(message.method(), params.as_ref()) {
             return false;
         }
         let Some(id) = message.id().cloned() else { return false };
-        let server = Arc::clone(server);
-        server.surroundings.control.clone().spawn(async move {
+        server.surroundings.control.spawn(async move {
             let side = Side::Outlet(Arc::clone(&session.outlet));
             let asked = tokio::select! {
                 asked = session.questions.ask(&side, message.method(), params.as_ref()) => asked,
@@ -80,10 +89,7 @@ impl Watch for Gateway {
                 Some(Ok(result)) => response(&id, &result),
                 _ => error_response(Some(&id), -32603, "the client did not answer", None),
             };
-            // On the connection that asked: nothing is started to be answered.
-            if let Some(connection) = server.connected(Some(&session.owner())) {
-                let _ = connection.wire().tell(line).await;
-            }
+            reply.send(line).await;
         });
         true
     }

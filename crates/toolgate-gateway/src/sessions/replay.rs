@@ -3,11 +3,14 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+/// So long a stream is remembered after its end.
+const REMEMBERED: Duration = Duration::from_secs(60);
 /// So many streams of one session are remembered.
 const MOST_STREAMS: usize = 32;
 /// So many bytes of one stream.
@@ -28,12 +31,18 @@ impl Replay {
         streams.0 += 1;
         let stream = Arc::new(Stream { number: streams.0, log: Mutex::default(), wake: Notify::new() });
         streams.1.push_back(Arc::clone(&stream));
+        forget_old(&mut streams.1);
         if streams.1.len() > MOST_STREAMS {
             // One that is done first: it was most likely read to its end.
-            let done = streams.1.iter().position(|stream| stream.lock().is_done);
+            let done = streams.1.iter().position(|stream| stream.lock().done_at.is_some());
             drop(streams.1.remove(done.unwrap_or(0)));
         }
         stream
+    }
+
+    /// Forgets streams that ended a while ago.
+    pub(crate) fn sweep(&self) {
+        forget_old(&mut self.lock().1);
     }
 
     /// The stream of an event, and the number of that event.
@@ -44,6 +53,10 @@ impl Replay {
         let found = streams.1.iter().find(|found| found.number == stream)?;
         Some((Arc::clone(found), number))
     }
+}
+
+fn forget_old(streams: &mut VecDeque<Arc<Stream>>) {
+    streams.retain(|stream| stream.lock().done_at.is_none_or(|at| at.elapsed() < REMEMBERED));
 }
 
 /// One stream: the events that were sent on it.
@@ -59,7 +72,7 @@ struct Log {
     events: VecDeque<(u64, Bytes)>,
     next: u64,
     bytes: usize,
-    is_done: bool,
+    done_at: Option<Instant>,
 }
 
 impl Stream {
@@ -100,7 +113,7 @@ impl Stream {
 
     /// Nothing follows.
     pub(crate) fn done(&self) {
-        self.lock().is_done = true;
+        self.lock().done_at = Some(Instant::now());
         self.wake.notify_waiters();
     }
 
@@ -116,7 +129,7 @@ impl Stream {
                 if let Some((at, line)) = log.events.iter().find(|(at, _)| *at > number) {
                     return Some((*at, line.clone()));
                 }
-                if log.is_done {
+                if log.done_at.is_some() {
                     return None;
                 }
             }

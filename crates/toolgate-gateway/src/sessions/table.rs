@@ -84,7 +84,8 @@ impl Table {
 
     /// How often to look for those.
     pub(crate) fn look_every(&self) -> Duration {
-        self.idle.map_or(Duration::from_mins(1), |idle| (idle / 4).max(Duration::from_millis(50)))
+        let often = Duration::from_secs(30);
+        self.idle.map_or(often, |idle| (idle / 4).clamp(Duration::from_millis(50), often))
     }
 }
 

@@ -177,8 +177,8 @@ fn modern_entry(
         ("mcp-name", name),
     ];
     for (header, value) in expected {
-        let found = asked.headers.get(header);
-        if found != value || asked.headers.count(header) > 1 {
+        let found = asked.headers.get(header).map(decoded);
+        if found.as_deref() != value || asked.headers.count(header) > 1 {
             shared.complain(format!("{header} is {found:?} where the body says {value:?}"));
             return Err((400, -32020, "Header mismatch"));
         }
@@ -194,6 +194,23 @@ fn modern_entry(
         return Err((400, -32602, "Missing _meta"));
     }
     Ok(())
+}
+
+/// What a header says: text outside of ASCII comes in base64.
+pub(super) fn decoded(value: &str) -> String {
+    const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    let Some(inner) = inner else { return value.to_owned() };
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for digit in inner.chars().filter_map(|c| ALPHABET.find(c)) {
+        bits = (bits << 6) | u32::try_from(digit).unwrap();
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push(u8::try_from((bits >> count) & 0xff).unwrap());
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// A notification, or the answer to a question.

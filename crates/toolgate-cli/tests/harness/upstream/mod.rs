@@ -51,6 +51,10 @@ pub enum Fault {
     Duplicate,
     /// The answer, a few bytes at a time.
     Drip,
+    /// A stream that ends in order without the answer.
+    NoAnswer,
+    /// The same, but the answer can be fetched: by a GET that names the last event.
+    Poll,
 }
 
 /// When something goes wrong.
@@ -103,6 +107,8 @@ struct State {
     released: HashSet<String>,
     waiting: Vec<String>,
     answers: HashMap<String, Value>,
+    /// Answers that wait to be fetched, by the last event that their client saw.
+    polled: HashMap<String, String>,
     cancelled: Vec<Value>,
     hung_up: Vec<String>,
     rules: VecDeque<Rule>,

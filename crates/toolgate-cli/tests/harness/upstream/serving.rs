@@ -118,6 +118,15 @@ impl Out {
         }
     }
 
+    /// An event without data that says where to go on, and the end.
+    pub(super) fn end_early(&mut self, id: Option<&str>) -> bool {
+        let Self::Post { socket, begun, headers, .. } = self else { return false };
+        let head = if *begun { String::new() } else { stream_head(headers) };
+        let event =
+            id.map_or(String::new(), |id| chunk(&format!("id: {id}\nretry: 20\ndata: \n\n")));
+        write(socket, &format!("{head}{event}0\r\n\r\n"))
+    }
+
     /// Half an answer.
     pub(super) fn break_off(&mut self, raw: &str) {
         if let Self::Post { socket, begun, headers, .. } = self {
@@ -147,8 +156,11 @@ impl Out {
 }
 
 fn event(data: &str) -> String {
-    let event = format!("event: message\ndata: {data}\n\n");
-    format!("{:x}\r\n{event}\r\n", event.len())
+    chunk(&format!("event: message\ndata: {data}\n\n"))
+}
+
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
 }
 
 fn stream_head(headers: &str) -> String {
@@ -193,7 +205,16 @@ fn serve(shared: &Arc<Shared>, asked: Asked, mut socket: TcpStream) -> bool {
     match (asked.verb.as_str(), path.as_str(), shared.era) {
         ("POST", "/mcp", Era::Legacy | Era::Modern) => post(shared, &asked, Out::new(socket)),
         ("GET", "/mcp", Era::Legacy) => match shared.session_of(&asked.headers) {
-            Some(id) => stream(shared, &id, socket, None),
+            Some(id) => {
+                let last = asked.headers.get("last-event-id").unwrap_or_default();
+                let missed = shared.state().polled.remove(last);
+                match missed {
+                    Some(raw) => {
+                        write(&mut socket, &format!("{}{}0\r\n\r\n", stream_head(""), event(&raw)))
+                    }
+                    None => stream(shared, &id, socket, None),
+                }
+            }
             None => write(&mut socket, &plain(404, "text/plain", "", "no such session")),
         },
         ("DELETE", "/mcp", Era::Legacy) => {
@@ -231,7 +252,7 @@ fn stream(shared: &Arc<Shared>, id: &str, mut socket: TcpStream, first: Option<S
         session.streams.push(sender);
     }
     let head = stream_head("");
-    let first = first.map_or(String::new(), |first| format!("{:x}\r\n{first}\r\n", first.len()));
+    let first = first.map_or(String::new(), |first| chunk(&first));
     if write(&mut socket, &format!("{head}{first}")) {
         follow(&receiver, &mut socket);
     }
@@ -315,12 +336,23 @@ fn post(shared: &Arc<Shared>, asked: &Asked, mut out: Out) -> bool {
     let Some((status, raw)) = super::answering::answer(shared, asked, &message, &mut out) else {
         return true;
     };
-    finish(&mut out, fault, status, &raw)
+    finish(shared, &mut out, fault, status, &raw)
 }
 
 /// The answer, or what becomes of it.
-fn finish(out: &mut Out, fault: Option<Fault>, status: u16, raw: &str) -> bool {
+fn finish(shared: &Shared, out: &mut Out, fault: Option<Fault>, status: u16, raw: &str) -> bool {
     match fault {
+        Some(Fault::NoAnswer) => out.end_early(None),
+        Some(Fault::Poll) => {
+            let id = {
+                let mut state = shared.state();
+                state.next += 1;
+                let id = format!("poll-{}", state.next);
+                state.polled.insert(id.clone(), raw.to_owned());
+                id
+            };
+            out.end_early(Some(&id))
+        }
         Some(Fault::CloseAfter) => false,
         Some(Fault::CloseMid) => {
             out.break_off(raw);

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use hyper::{Response, StatusCode, header::HeaderName};
 use tokio_util::sync::CancellationToken;
-use toolgate::{RpcError, Transport};
-use toolgate_wire::{Json, Message, Shape, headers};
+use toolgate::Transport;
+use toolgate_wire::{Message, Shape, headers};
 
 use super::{VERSION, Visit, answer, empty, only, said_version};
 use crate::{
     inbound::http::{accept::Accepts, body::AnswerBody},
-    outbound::connection::MODERN,
-    serve::{dispatch::Incoming, said::Said},
+    serve::{dispatch::Incoming, hello, said::Said},
     sessions::{caller::{self, Caller, Speaks}, side::Side},
 };
 
@@ -20,8 +19,6 @@ const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 
 /// Headers and body say different things.
 const MISMATCH: i64 = -32020;
-/// The version is none that we speak.
-const UNSUPPORTED: i64 = -32022;
 
 impl Visit<'_> {
     pub(super) async fn modern(self, message: Message, accepts: Accepts) -> Response<AnswerBody> {
@@ -73,16 +70,8 @@ impl Visit<'_> {
         if version.is_none() {
             return Err(mismatch("the header `MCP-Protocol-Version` is missing".to_owned()));
         }
-        if *said.version != *MODERN {
-            let requested = Json::string(&said.version);
-            let mut data = toolgate_wire::Object::new();
-            data.set("supported", crate::serve::hello::supported());
-            data.set("requested", requested);
-            return Err(Said::error(id, &RpcError {
-                code: UNSUPPORTED,
-                message: "Unsupported protocol version".to_owned(),
-                data: Some(data.finish()),
-            }));
+        if let Some(unsupported) = hello::unsupported(id, &said.version) {
+            return Err(unsupported);
         }
         self.mirrored(message).map_err(mismatch)?;
         Ok(said)

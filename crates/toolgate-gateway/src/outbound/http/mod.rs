@@ -130,9 +130,9 @@ impl Client {
             self.target.origin(),
             answer.status.as_u16()
         );
-        // `See Other` comes after it was done.
         Err(match answer.status.as_u16() {
-            303 => SendError::Lost(told),
+            // These come after it may have been done.
+            301..=303 => SendError::Lost(told),
             _ => SendError::NotSent(told),
         })
     }
