@@ -47,6 +47,8 @@ pub(crate) struct LineClient {
     /// Whether it has said hello.
     begun: AtomicBool,
     gone: CancellationToken,
+    /// Cancelled when the client says no more.
+    silent: CancellationToken,
     room: Arc<Semaphore>,
 }
 
@@ -71,6 +73,7 @@ impl LineClient {
             tasks: TaskTracker::new(),
             begun: AtomicBool::new(false),
             gone: CancellationToken::new(),
+            silent: CancellationToken::new(),
             room: Arc::new(Semaphore::new(MOST)),
         }
     }
@@ -191,7 +194,9 @@ impl LineClient {
                 }
             },
             Speaks::Modern(_) => {
-                let token = CancellationToken::new();
+                // Whoever only listens has nothing left to wait for when the client says no more.
+                let is_listening = message.method() == "subscriptions/listen";
+                let token = if is_listening { self.silent.child_token() } else { CancellationToken::new() };
                 let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
                 if in_flight.contains_key(&id) {
                     tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
@@ -263,6 +268,7 @@ impl LineClient {
 
     /// The client is done: what is in flight may end, then its session does.
     pub(crate) async fn finish(&self) {
+        self.silent.cancel();
         self.tasks.close();
         let _ = tokio::time::timeout(LAST_CALLS, self.tasks.wait()).await;
         self.end().await;
