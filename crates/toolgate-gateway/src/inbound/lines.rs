@@ -53,6 +53,8 @@ pub(crate) struct LineClient {
     /// Whether it has said hello.
     begun: AtomicBool,
     gone: CancellationToken,
+    /// Cancelled when the client says no more.
+    silent: CancellationToken,
     room: Arc<Semaphore>,
 }
 
@@ -77,6 +79,7 @@ impl LineClient {
             tasks: TaskTracker::new(),
             begun: AtomicBool::new(false),
             gone: CancellationToken::new(),
+            silent: CancellationToken::new(),
             room: Arc::new(Semaphore::new(MOST)),
         }
     }
@@ -192,7 +195,9 @@ impl LineClient {
             Ok(speaks) => speaks,
             Err(said) => return self.say(*said).await,
         };
-        let token = CancellationToken::new();
+        // Whoever only listens has nothing left to wait for when the client says no more.
+        let is_listening = message.method() == "subscriptions/listen";
+        let token = if is_listening { self.silent.child_token() } else { CancellationToken::new() };
         let begun = match &speaks {
             Speaks::Legacy(session) => {
                 let Ok(begun) = session.begin(&id, &token) else {
@@ -274,6 +279,7 @@ impl LineClient {
 
     /// The client is done: what is in flight may end, then its session does.
     pub(crate) async fn finish(&self) {
+        self.silent.cancel();
         self.tasks.close();
         let _ = tokio::time::timeout(LAST_CALLS, self.tasks.wait()).await;
         self.end();

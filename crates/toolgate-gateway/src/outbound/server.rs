@@ -1,125 +1,41 @@
 //! A server of the config: reached when it is needed, started again when it fails, and what it offers.
 
+mod places;
+mod surroundings;
+
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, Weak,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwapOption;
-use tokio::{
-    runtime::Handle,
-    sync::{Semaphore, watch},
-};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use places::Slot;
+pub use surroundings::State;
+pub(super) use surroundings::Whose;
+pub(crate) use surroundings::{Owner, Surroundings, Watch};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure};
-use toolgate_wire::{Json, Limits, Message, Object};
+use toolgate_wire::{Json, Object};
 
 use super::{
     backoff::Backoff,
     connection::{Connection, Era},
-    events::{Kind, ReplyTo},
+    events::Kind,
     flight::{lost, never_up, unavailable},
     handshake::Protocol,
     learning::Learning,
     subscriptions::Subscriptions,
 };
 use crate::{
-    catalog::manifest::{Manifest, Shelf},
+    catalog::manifest::Manifest,
     config::{ServerConfig, Sharing, Start},
     sessions::{caller::Caller, level::Level},
 };
-
-/// What servers share.
-pub(crate) struct Surroundings {
-    /// Where servers live: what they read and write does not hold up those who serve clients.
-    pub(crate) control: Handle,
-    pub(crate) limits: Limits,
-    pub(crate) shelf: Shelf,
-    /// So many servers start at once.
-    pub(crate) starts: Semaphore,
-    /// Processes that have not ended yet.
-    pub(crate) tasks: TaskTracker,
-    /// Those who take leave of servers.
-    pub(crate) partings: TaskTracker,
-    /// Who is told of what happens.
-    pub(crate) watch: OnceLock<Weak<dyn Watch>>,
-}
-
-impl std::fmt::Debug for Surroundings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Surroundings")
-    }
-}
-
-/// Who is told of what happens at servers. Nothing of it may wait.
-pub(crate) trait Watch: Send + Sync {
-    /// A list of a server is another one now.
-    fn changed(&self, server: &Arc<Server>, kinds: &[Kind]);
-    /// A resource changed.
-    fn updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
-    /// A server says something that belongs to no call.
-    fn told(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
-    /// A server asks something that belongs to no call; `false`: nobody can answer.
-    fn asked(
-        &self,
-        server: &Arc<Server>,
-        owner: Option<&str>,
-        message: Message,
-        reply: ReplyTo,
-    ) -> bool;
-    /// It is known that a server cannot be called for now.
-    fn failed(&self, server: &Server);
-}
-
-/// Whose connection it is, where each session has its own.
-#[derive(Clone, Debug)]
-pub(crate) struct Owner {
-    pub(crate) key: Arc<str>,
-    pub(crate) capabilities: Json,
-    pub(crate) info: Json,
-    pub(crate) version: Arc<str>,
-    /// Cancelled when whoever it is is gone: nothing is started for it from then on.
-    pub(crate) over: CancellationToken,
-}
-
-/// Whose a connection is.
-#[derive(Clone, Debug)]
-pub(super) enum Whose {
-    /// All clients'.
-    Everybodys,
-    /// All clients' of old.
-    Olds,
-    /// One session's.
-    Owned(Owner),
-}
-
-impl Whose {
-    pub(super) fn owner(&self) -> Option<&Owner> {
-        match self {
-            Self::Owned(owner) => Some(owner),
-            Self::Everybodys | Self::Olds => None,
-        }
-    }
-}
-
-/// How a server is, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Nobody needed it yet.
-    Waiting,
-    /// It is being started or reached.
-    Starting,
-    /// It can be called.
-    Ready,
-    /// It was stopped because nobody used it.
-    Stopped,
-    /// It cannot be called, and why.
-    Failed(Arc<str>),
-}
 
 /// One server of the config.
 #[derive(Debug)]
@@ -141,26 +57,6 @@ pub(crate) struct Server {
     loudness: AtomicU8,
     late: AtomicBool,
     pub(super) stop: CancellationToken,
-}
-
-/// The place of one connection.
-#[derive(Debug, Default)]
-pub(super) struct Slot {
-    used_ms: AtomicU64,
-    current: ArcSwapOption<Connection>,
-    opening: tokio::sync::Mutex<Opening>,
-}
-
-#[derive(Debug, Default)]
-struct Opening {
-    backoff: Backoff,
-    failed: Option<(Instant, Failure)>,
-}
-
-impl Slot {
-    fn ready(&self) -> Option<Arc<Connection>> {
-        self.current.load_full().filter(|connection| !connection.is_closed())
-    }
 }
 
 /// What the keys of callers without a session begin with.
@@ -312,63 +208,6 @@ impl Server {
         let opening =
             self.surroundings.control.spawn(async move { server.open(slot, whose).await });
         opening.await.unwrap_or_else(|_| Err(Failure::internal("the start of a server failed")))
-    }
-
-    /// The connection to it, if there is one.
-    pub(crate) fn connected(&self, owner: Option<&Owner>) -> Option<Arc<Connection>> {
-        match owner.filter(|_| self.is_private()) {
-            None => self.shared.ready(),
-            Some(owner) => {
-                let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-                own.get(&owner.key).and_then(|slot| slot.ready())
-            }
-        }
-    }
-
-    fn slot(&self, owner: Option<&Owner>) -> Option<Arc<Slot>> {
-        let Some(owner) = owner.filter(|_| self.is_private()) else {
-            return Some(Arc::clone(&self.shared));
-        };
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: whoever is gone from here on finds the place, and ends what is in it.
-        if owner.over.is_cancelled() {
-            return None;
-        }
-        let slot = own.entry(Arc::clone(&owner.key)).or_default();
-        slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
-        Some(Arc::clone(slot))
-    }
-
-    /// Whether the place of a connection is still somebody's.
-    fn is_wanted(&self, slot: &Arc<Slot>, owner: Option<&Owner>) -> bool {
-        let Some(owner) = owner.filter(|_| self.is_private()) else { return true };
-        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        own.get(&owner.key).is_some_and(|own| Arc::ptr_eq(own, slot))
-    }
-
-    /// Ends connections of callers without a session that were not used for so long.
-    pub(crate) fn sweep(&self, idle: Duration) {
-        let now = self.now_ms();
-        let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        own.retain(|key, slot| {
-            let is_idle = now.saturating_sub(slot.used_ms.load(Ordering::Relaxed)) >= idle;
-            let connection = slot.current.load_full();
-            let is_busy = connection.as_ref().is_some_and(|connection| connection.in_flight() > 0);
-            let is_swept = is_idle && !is_busy && key.starts_with(SESSIONLESS);
-            if let Some(connection) = connection.filter(|_| is_swept) {
-                connection.close("nobody used it");
-            }
-            !is_swept
-        });
-    }
-
-    /// A session is over: so is its connection.
-    pub(crate) fn leave(&self, key: &str) {
-        let slot = self.own.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-        if let Some(connection) = slot.and_then(|slot| slot.current.swap(None)) {
-            connection.close("its client is gone");
-        }
     }
 
     async fn open(

@@ -1,5 +1,8 @@
 //! Streamable HTTP: each request is a POST of its own, answered with JSON or with a stream of messages.
 
+mod hello;
+mod taking;
+
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
@@ -11,13 +14,13 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use toolgate::{Code, Failure, Ran};
-use toolgate_wire::{Id, Json, Limits, Message, Shape, error_response, headers, response};
+use toolgate_wire::{Id, Json, Limits, Message, Shape, headers};
 
 use super::{
     event_flight::{EventFlight, Phase},
-    events::{Events, ReplyTo},
-    flight::{Ask, Flight, Hop, NotStarted, Step, lost, nonsense, unavailable},
-    flights::{Arrival, Flights, id_of},
+    events::Events,
+    flight::{Ask, Flight, Hop, NotStarted, lost, nonsense, unavailable},
+    flights::{Flights, id_of},
     http::{Answer, Client, EventStream, SendError},
 };
 
@@ -167,60 +170,6 @@ impl Streamable {
         }
     }
 
-    /// Says `initialize`: gives the answer and the session that the server opened.
-    pub(crate) async fn initialize(
-        &self,
-        line: Bytes,
-        id: &Id,
-    ) -> Result<(Message, Option<HeaderValue>), NotStarted> {
-        let answer = self.client.send(Method::POST, None, &[], line).await;
-        let answer = answer.map_err(|error| self.not_sent(error))?;
-        let session = answer.headers.get(&SESSION).cloned();
-        match self.received(Ok(answer), id).await? {
-            Received::Answer(message) => Ok((*message, session)),
-            Received::Accepted => Err(nonsense(&self.server, "did not answer initialize").into()),
-            Received::Stream(mut stream) => loop {
-                let event = stream.next().await;
-                let event = event.map_err(|error| nonsense(&self.server, &error.to_string()))?;
-                let Some(event) = event else {
-                    return Err(
-                        nonsense(&self.server, "ended its stream before it answered").into()
-                    );
-                };
-                if let Ok(message) = Message::parse(event.data, &self.limits)
-                    && matches!(message.shape(), Shape::Response | Shape::Error)
-                    && message.id() == Some(id)
-                {
-                    return Ok((message, session));
-                }
-            },
-        }
-    }
-
-    /// Asks whether the server speaks 2026-07-28.
-    pub(crate) async fn discover(&self, line: Bytes, id: &Id) -> Result<Message, NotStarted> {
-        let headers = [
-            (VERSION, HeaderValue::from_static("2026-07-28")),
-            (METHOD, HeaderValue::from_static("server/discover")),
-        ];
-        let sent = self.client.send(Method::POST, None, &headers, line).await;
-        match self.received(sent, id).await? {
-            Received::Answer(message) => Ok(*message),
-            Received::Accepted => Err(nonsense(&self.server, "did not answer").into()),
-            Received::Stream(mut stream) => {
-                while let Ok(Some(event)) = stream.next().await {
-                    if let Ok(message) = Message::parse(event.data, &self.limits)
-                        && message.id() == Some(id)
-                        && message.method().is_empty()
-                    {
-                        return Ok(message);
-                    }
-                }
-                Err(nonsense(&self.server, "ended its stream before it answered").into())
-            }
-        }
-    }
-
     /// Sends a notification, or an answer to a question.
     pub(crate) async fn tell(&self, line: Bytes) -> Result<(), Failure> {
         let late = || unavailable(&self.server, "it does not answer");
@@ -274,57 +223,6 @@ impl Streamable {
     pub(crate) async fn leave(&self) {
         if self.has_session() {
             let _ = self.client.send(Method::DELETE, None, self.headers(), Bytes::new()).await;
-        }
-    }
-
-    /// A message of the stream that belongs to no request: what it asks may still be about one in flight.
-    pub(crate) async fn take(self: &Arc<Self>, message: Message) {
-        match (message.shape(), message.method()) {
-            (Shape::Notification, "notifications/progress") => {
-                self.flights.progress(&message);
-            }
-            (Shape::Notification, "notifications/message") => {
-                // Whose call it is about is not said: with several in flight it might be told to the wrong one.
-                let handed = self.flights.only_one(Step::Notice(message), |hears| hears.logs);
-                if let Err((Step::Notice(message), _)) = handed.map_err(|back| *back) {
-                    self.events.happened_of(message);
-                }
-            }
-            (Shape::Notification, _) => self.events.happened_of(message),
-            (Shape::Request, _) => self.question(message).await,
-            (Shape::Response | Shape::Error, _) => {
-                // Some servers answer on whichever stream is open.
-                if let Some(id) = message.id().cloned() {
-                    self.flights.arrive(&id, Arrival::Answer(message));
-                }
-            }
-        }
-    }
-
-    async fn question(self: &Arc<Self>, message: Message) {
-        let Some(id) = message.id().cloned() else { return };
-        let (method, params) = (message.method().to_owned(), message.params());
-        let line = if method == "ping" {
-            response(&id, &Json::empty_object())
-        } else {
-            let asked = self.flights.only_one(Step::Question(message), |hears| {
-                hears.abilities.can_answer(&method, params.as_ref())
-            });
-            match asked.map_err(|back| *back) {
-                Ok(()) => return,
-                Err((Step::Question(message), 0))
-                    if self.events.asks(message.clone(), ReplyTo::Http(Arc::downgrade(self))) =>
-                {
-                    return;
-                }
-                Err(_) => {
-                    let text = format!("no client that is here can be asked `{method}`");
-                    error_response(Some(&id), -32601, &text, None)
-                }
-            }
-        };
-        if let Err(failure) = self.tell(line).await {
-            tracing::debug!("a question of the server stays without an answer: {failure}");
         }
     }
 

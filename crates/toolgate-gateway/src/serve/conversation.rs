@@ -1,15 +1,15 @@
 //! One request of a client on its way to one server and back, across whatever border lies between them.
 
+mod asking;
+mod line;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
-use toolgate::{Boxed, Code, Context, Failure, Ran, Round, Trace};
-use toolgate_wire::{Id, Json, Message, Object, Shape, error_response, response};
+use toolgate::{Boxed, Code, Context, Failure, Ran, Round};
+use toolgate_wire::{Id, Json, Message, Shape, error_response, response};
 
-use super::{
-    eras,
-    parked::{self, Parking},
-};
+use super::{eras, parked::Parking};
 use crate::{
     catalog::mirrors::Mirror,
     outbound::{
@@ -18,7 +18,7 @@ use crate::{
         server::Server,
     },
     sessions::{
-        abilities::{Abilities, is_question},
+        abilities::Abilities,
         caller::{Caller, Said, Speaks},
         level::Level,
         side::Side,
@@ -239,56 +239,6 @@ impl Conversation<'_> {
         self.mirrors.iter().filter_map(|mirror| mirror.header(sent.as_ref())).collect()
     }
 
-    /// The line to send: the client's own bytes unless something has to change.
-    fn line(
-        &self,
-        cx: &Context,
-        hop: &Hop,
-        era: Era,
-        arguments: Option<&Json>,
-        round: Option<&Round>,
-    ) -> Bytes {
-        let is_translated = self.caller.era() != era;
-        let changes = &self.changes;
-        let is_same = arguments.is_none()
-            && round.is_none()
-            && changes.members.is_empty()
-            && changes.meta == Meta::AsItCame
-            && !changes.has_our_round
-            && cx.span().is_none()
-            && hop.token.is_none()
-            && !is_translated;
-        if is_same {
-            return match &hop.id {
-                None => self.message.line().clone(),
-                Some(id) => self.message.with_id(id),
-            };
-        }
-        let mut params = self.message.body().unwrap_or_default();
-        if let Some(arguments) = arguments {
-            params.set("arguments", arguments.clone());
-        }
-        for (key, value) in &changes.members {
-            params.set(key, value.clone());
-        }
-        match &changes.meta {
-            Meta::Replaced(meta) => params.set("_meta", meta.clone()),
-            Meta::Removed => drop(params.remove("_meta")),
-            Meta::AsItCame => {}
-        }
-        if changes.has_our_round {
-            put_round(&mut params, cx.resumed());
-        }
-        if is_translated {
-            eras::translate_meta(&mut params, self.caller, era);
-        }
-        if round.is_some() {
-            put_round(&mut params, round);
-        }
-        follow(&mut params, cx.span(), hop.token.as_ref());
-        self.message.with(hop.id.as_ref(), Some(params.finish()))
-    }
-
     /// Follows a flight to its end, and hands on what comes before.
     async fn drive(&self, cx: &Context, mut flight: Flight) -> Result<Driven, Failure> {
         loop {
@@ -334,115 +284,6 @@ impl Conversation<'_> {
             _ => true,
         }
     }
-
-    /// Asks a client of old something, and waits for what it answers.
-    async fn ask(
-        &self,
-        cx: &Context,
-        method: &str,
-        params: Option<&Json>,
-    ) -> Result<Result<Json, Json>, Failure> {
-        let Speaks::Legacy(session) = &self.caller.speaks else {
-            return Err(Failure::internal("a client of 2026-07-28 is asked by results"));
-        };
-        let asked = tokio::select! {
-            biased;
-            asked = session.questions.ask(self.side, method, params) => asked,
-            () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),
-        };
-        asked.ok_or_else(|| cancelled(Ran::Maybe))
-    }
-
-    /// Asks a client of old everything that a result of 2026-07-28 asks for.
-    async fn ask_all(&self, cx: &Context, answer: &Message) -> Result<Round, Failure> {
-        let requests = answer.member("inputRequests").and_then(|json| json.object());
-        let mut responses = Object::new();
-        for (key, request) in requests.iter().flat_map(Object::iter) {
-            let method = request.get("method");
-            let method = method.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
-            let params = request.get("params").map(|params| for_session(&method, &params));
-            if !self.caller.abilities().can_answer(&method, params.as_ref()) {
-                let what = format!("asks for `{method}`, which the client cannot do");
-                return Err(nonsense(&self.server.name, &what));
-            }
-            match self.ask(cx, &method, params.as_ref()).await? {
-                Ok(result) => responses.set(&key, result),
-                Err(error) => {
-                    let text = error.get("message");
-                    let text = text.as_ref().and_then(Json::text).unwrap_or_default();
-                    let message = format!("The client did not answer `{method}`: {text}");
-                    return Err(Failure::new(Code::ServerRejected, message).ran(Ran::Maybe));
-                }
-            }
-        }
-        let responses = (!responses.is_empty()).then(|| responses.finish());
-        Ok(Round { state: answer.member("requestState"), responses })
-    }
-
-    /// A client is asked only what it said that it can answer.
-    fn check_questions(&self, answer: &Message) -> Result<(), Failure> {
-        let requests = answer.member("inputRequests").and_then(|json| json.object());
-        let abilities = self.caller.abilities();
-        for (_, request) in requests.iter().flat_map(Object::iter) {
-            let method = request.get("method");
-            let method = method.as_ref().and_then(Json::text).unwrap_or_default();
-            // What we know nothing of is between the two.
-            if is_question(&method)
-                && !abilities.can_answer(&method, request.get("params").as_ref())
-            {
-                let what = format!("asks for `{method}`, which the client cannot do");
-                return Err(nonsense(&self.server.name, &what));
-            }
-        }
-        Ok(())
-    }
-
-    /// The state that the client came back with, if it is one of a call that waits here.
-    fn parked_round(&self, cx: &Context) -> Option<(Json, Option<Json>)> {
-        let (state, responses) = match cx.resumed() {
-            Some(round) => (round.state.clone(), round.responses.clone()),
-            None if self.changes.has_our_round => (None, None),
-            None => (self.message.member("requestState"), self.message.member("inputResponses")),
-        };
-        state.filter(parked::is_ours).map(|state| (state, responses))
-    }
-
-    /// Goes on with a call that waited for its client.
-    async fn take_up(
-        &self,
-        cx: &Context,
-        state: &Json,
-        responses: Option<&Json>,
-    ) -> Result<Heard, Failure> {
-        let taken = self.parking.take(state, &self.binding());
-        let mut parked = taken.map_err(|why| {
-            let message = format!("`requestState` cannot be used: {}", why.0);
-            Failure::new(Code::InvalidRequest, message).ran(Ran::No).with_rpc(toolgate::RpcError {
-                code: -32602,
-                message: format!("`requestState` cannot be used: {}; call again without it", why.0),
-                data: None,
-            })
-        })?;
-        let Some((id, answer)) = parked.answer(responses) else {
-            let asked = parked.ask_again(self.parking);
-            return asked.map(Heard::Asked).map_err(|why| Failure::new(Code::Overloaded, why));
-        };
-        parked.flight.reply(response(&id, &answer)).await?;
-        match self.drive(cx, parked.flight).await? {
-            Driven::Answer(answer) => {
-                Ok(Heard::Answer { answer, from: Era::Legacy, is_verbatim: false })
-            }
-            Driven::Asked(result) => Ok(Heard::Asked(result)),
-            Driven::SessionLost => Err(self.forgotten()),
-        }
-    }
-
-    fn binding(&self) -> [u8; 32] {
-        let caller = format!("{} {}", self.caller.session.namespace, self.caller.session.principal);
-        let name = format!("{}/{}", self.server.name, self.name.unwrap_or_default());
-        let arguments = self.message.member("arguments");
-        parked::binding(&caller, self.message.method(), &name, arguments.as_ref())
-    }
 }
 
 fn cancelled(ran: Ran) -> Failure {
@@ -453,53 +294,6 @@ fn cancelled(ran: Ran) -> Failure {
 fn is_asking(answer: &Message) -> bool {
     answer.shape() == Shape::Response
         && answer.member("resultType").is_some_and(|kind| kind.as_str() == "\"input_required\"")
-}
-
-/// The params of a question for a session: addresses to open have an id there.
-fn for_session(method: &str, params: &Json) -> Json {
-    let mode = params.get("mode");
-    let is_url = mode.as_ref().and_then(Json::text).is_some_and(|mode| mode == "url");
-    match params.object() {
-        Some(mut object) if method == "elicitation/create" && is_url => {
-            if !object.contains("elicitationId")
-                && let Ok(id) = crate::sessions::table::random_id()
-            {
-                object.set("elicitationId", Json::string(&id));
-            }
-            object.finish()
-        }
-        _ => params.clone(),
-    }
-}
-
-fn put_round(params: &mut Object, round: Option<&Round>) {
-    for (key, value) in [
-        ("requestState", round.and_then(|round| round.state.as_ref())),
-        ("inputResponses", round.and_then(|round| round.responses.as_ref())),
-    ] {
-        match value {
-            Some(value) => params.set(key, value.clone()),
-            None => drop(params.remove(key)),
-        }
-    }
-}
-
-/// Names our span as the server's parent, and the token under which it tells of progress. A `_meta` that is no object
-/// stays.
-fn follow(params: &mut Object, span: Option<&Trace>, token: Option<&Json>) {
-    if span.is_none() && token.is_none() {
-        return;
-    }
-    let meta = params.get("_meta").map_or_else(|| Some(Object::new()), |meta| meta.object());
-    if let Some(mut meta) = meta {
-        if let Some(span) = span {
-            span.put(&mut meta);
-        }
-        if let Some(token) = token {
-            meta.set("progressToken", token.clone());
-        }
-        params.set("_meta", meta.finish());
-    }
 }
 
 /// An error of the client, passed on to the server.

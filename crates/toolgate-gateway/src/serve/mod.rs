@@ -7,6 +7,7 @@
 pub(crate) mod call;
 pub(crate) mod conversation;
 pub(crate) mod dispatch;
+mod entrance;
 mod eras;
 mod gateway;
 pub(crate) mod hello;
@@ -22,8 +23,9 @@ pub(crate) mod said;
 mod tasks;
 mod watching;
 
+pub use entrance::{Doorkeeper, Entrance};
 pub(crate) use gateway::Gateway;
-pub use gateway::{Doorkeeper, Entrance, Serve, ServeError, Served};
+pub use gateway::{Serve, ServeError, Served};
 pub use plan::{NamespaceSource, Namespaced, Options};
 pub use reload::Changes;
 

@@ -90,12 +90,13 @@ async fn take_one(hub: &Arc<Hub>, line: Bytes) {
         (Shape::Request, "initialize") => hub.initialize(message).await,
         (Shape::Request, _) => request(hub, message).await,
         (Shape::Notification, "notifications/cancelled") => {
+            // First: the gateway ends the request without an answer as soon as it knows, which is no failure then.
+            if let Some(id) = message.member("requestId").and_then(Id::from_json) {
+                hub.cancel(&id);
+            }
             // The gateway is told within a session only: without one, the closed connection tells it.
             if hub.session().is_open() {
                 deliver(hub, &message).await;
-            }
-            if let Some(id) = message.member("requestId").and_then(Id::from_json) {
-                hub.cancel(&id);
             }
         }
         (Shape::Notification, "notifications/initialized") => {
@@ -143,7 +144,14 @@ async fn request(hub: &Arc<Hub>, message: Message) {
     let Some(flight) = hub.take_off(id) else {
         return tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
     };
-    hub.spawn(fly(Arc::clone(hub), flight, message, version));
+    let is_listening = message.method() == "subscriptions/listen";
+    let flying = fly(Arc::clone(hub), flight, message, version);
+    if is_listening {
+        // It has no end of its own: nobody waits for it when the client is gone.
+        drop(hub.spawn_aside(flying));
+    } else {
+        hub.spawn(flying);
+    }
 }
 
 /// One request from its first byte to its answer.

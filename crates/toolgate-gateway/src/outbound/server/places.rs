@@ -1,0 +1,94 @@
+//! The places of connections: one for everybody, or one for each session, and who may be in them.
+
+use std::{
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwapOption;
+use toolgate::Failure;
+
+use super::{Owner, SESSIONLESS, Server};
+use crate::outbound::{backoff::Backoff, connection::Connection};
+
+/// The place of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) used_ms: AtomicU64,
+    pub(super) current: ArcSwapOption<Connection>,
+    pub(super) opening: tokio::sync::Mutex<Opening>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Opening {
+    pub(super) backoff: Backoff,
+    pub(super) failed: Option<(Instant, Failure)>,
+}
+
+impl Slot {
+    pub(super) fn ready(&self) -> Option<Arc<Connection>> {
+        self.current.load_full().filter(|connection| !connection.is_closed())
+    }
+}
+
+impl Server {
+    /// The connection to it, if there is one.
+    pub(crate) fn connected(&self, owner: Option<&Owner>) -> Option<Arc<Connection>> {
+        match owner.filter(|_| self.is_private()) {
+            None => self.shared.ready(),
+            Some(owner) => {
+                let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+                own.get(&owner.key).and_then(|slot| slot.ready())
+            }
+        }
+    }
+
+    pub(super) fn slot(&self, owner: Option<&Owner>) -> Option<Arc<Slot>> {
+        let Some(owner) = owner.filter(|_| self.is_private()) else {
+            return Some(Arc::clone(&self.shared));
+        };
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: whoever is gone from here on finds the place, and ends what is in it.
+        if owner.over.is_cancelled() {
+            return None;
+        }
+        let slot = own.entry(Arc::clone(&owner.key)).or_default();
+        slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
+        Some(Arc::clone(slot))
+    }
+
+    /// Whether the place of a connection is still somebody's.
+    pub(super) fn is_wanted(&self, slot: &Arc<Slot>, owner: Option<&Owner>) -> bool {
+        let Some(owner) = owner.filter(|_| self.is_private()) else { return true };
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        own.get(&owner.key).is_some_and(|own| Arc::ptr_eq(own, slot))
+    }
+
+    /// Ends connections of callers without a session that were not used for so long.
+    pub(crate) fn sweep(&self, idle: Duration) {
+        let now = self.now_ms();
+        let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        own.retain(|key, slot| {
+            let is_idle = now.saturating_sub(slot.used_ms.load(Ordering::Relaxed)) >= idle;
+            let connection = slot.current.load_full();
+            let is_busy = connection.as_ref().is_some_and(|connection| connection.in_flight() > 0);
+            let is_swept = is_idle && !is_busy && key.starts_with(SESSIONLESS);
+            if let Some(connection) = connection.filter(|_| is_swept) {
+                connection.close("nobody used it");
+            }
+            !is_swept
+        });
+    }
+
+    /// A session is over: so is its connection.
+    pub(crate) fn leave(&self, key: &str) {
+        let slot = self.own.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        if let Some(connection) = slot.and_then(|slot| slot.current.swap(None)) {
+            connection.close("its client is gone");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What servers share, whom they tell, and whose their connections are.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use tokio::{runtime::Handle, sync::Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use toolgate_wire::{Json, Limits, Message};
+
+use super::Server;
+use crate::{
+    catalog::manifest::Shelf,
+    outbound::events::{Kind, ReplyTo},
+};
+
+/// What servers share.
+pub(crate) struct Surroundings {
+    /// Where servers live: what they read and write does not hold up those who serve clients.
+    pub(crate) control: Handle,
+    pub(crate) limits: Limits,
+    pub(crate) shelf: Shelf,
+    /// So many servers start at once.
+    pub(crate) starts: Semaphore,
+    /// Processes that have not ended yet.
+    pub(crate) tasks: TaskTracker,
+    /// Those who take leave of servers.
+    pub(crate) partings: TaskTracker,
+    /// Who is told of what happens.
+    pub(crate) watch: OnceLock<Weak<dyn Watch>>,
+}
+
+impl std::fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Surroundings")
+    }
+}
+
+/// Who is told of what happens at servers. Nothing of it may wait.
+pub(crate) trait Watch: Send + Sync {
+    /// A list of a server is another one now.
+    fn changed(&self, server: &Arc<Server>, kinds: &[Kind]);
+    /// A resource changed.
+    fn updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
+    /// A server says something that belongs to no call.
+    fn told(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
+    /// A server asks something that belongs to no call; `false`: nobody can answer.
+    fn asked(
+        &self,
+        server: &Arc<Server>,
+        owner: Option<&str>,
+        message: Message,
+        reply: ReplyTo,
+    ) -> bool;
+    /// It is known that a server cannot be called for now.
+    fn failed(&self, server: &Server);
+}
+
+/// Whose connection it is, where each session has its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    pub(crate) key: Arc<str>,
+    pub(crate) capabilities: Json,
+    pub(crate) info: Json,
+    pub(crate) version: Arc<str>,
+    /// Cancelled when whoever it is is gone: nothing is started for it from then on.
+    pub(crate) over: CancellationToken,
+}
+
+/// Whose a connection is.
+#[derive(Clone, Debug)]
+pub(in crate::outbound) enum Whose {
+    /// All clients'.
+    Everybodys,
+    /// All clients' of old.
+    Olds,
+    /// One session's.
+    Owned(Owner),
+}
+
+impl Whose {
+    pub(in crate::outbound) fn owner(&self) -> Option<&Owner> {
+        match self {
+            Self::Owned(owner) => Some(owner),
+            Self::Everybodys | Self::Olds => None,
+        }
+    }
+}
+
+/// How a server is, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nobody needed it yet.
+    Waiting,
+    /// It is being started or reached.
+    Starting,
+    /// It can be called.
+    Ready,
+    /// It was stopped because nobody used it.
+    Stopped,
+    /// It cannot be called, and why.
+    Failed(Arc<str>),
+}

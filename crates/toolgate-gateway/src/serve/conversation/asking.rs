@@ -1,0 +1,140 @@
+//! What a server asks in the middle of a call, put to the client in the way of its era, and calls that go on with the
+//! answer.
+
+use toolgate::{Code, Context, Failure, Ran, Round};
+use toolgate_wire::{Json, Message, Object, response};
+
+use super::{Conversation, Driven, Heard, cancelled};
+use crate::{
+    outbound::{connection::Era, flight::nonsense},
+    serve::parked,
+    sessions::{abilities::is_question, caller::Speaks},
+};
+
+impl Conversation<'_> {
+    /// Asks a client of old something, and waits for what it answers.
+    pub(super) async fn ask(
+        &self,
+        cx: &Context,
+        method: &str,
+        params: Option<&Json>,
+    ) -> Result<Result<Json, Json>, Failure> {
+        let Speaks::Legacy(session) = &self.caller.speaks else {
+            return Err(Failure::internal("a client of 2026-07-28 is asked by results"));
+        };
+        let asked = tokio::select! {
+            biased;
+            asked = session.questions.ask(self.side, method, params) => asked,
+            () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),
+        };
+        asked.ok_or_else(|| cancelled(Ran::Maybe))
+    }
+
+    /// Asks a client of old everything that a result of 2026-07-28 asks for.
+    pub(super) async fn ask_all(&self, cx: &Context, answer: &Message) -> Result<Round, Failure> {
+        let requests = answer.member("inputRequests").and_then(|json| json.object());
+        let mut responses = Object::new();
+        for (key, request) in requests.iter().flat_map(Object::iter) {
+            let method = request.get("method");
+            let method = method.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
+            let params = request.get("params").map(|params| for_session(&method, &params));
+            if !self.caller.abilities().can_answer(&method, params.as_ref()) {
+                let what = format!("asks for `{method}`, which the client cannot do");
+                return Err(nonsense(&self.server.name, &what));
+            }
+            match self.ask(cx, &method, params.as_ref()).await? {
+                Ok(result) => responses.set(&key, result),
+                Err(error) => {
+                    let text = error.get("message");
+                    let text = text.as_ref().and_then(Json::text).unwrap_or_default();
+                    let message = format!("The client did not answer `{method}`: {text}");
+                    return Err(Failure::new(Code::ServerRejected, message).ran(Ran::Maybe));
+                }
+            }
+        }
+        let responses = (!responses.is_empty()).then(|| responses.finish());
+        Ok(Round { state: answer.member("requestState"), responses })
+    }
+
+    /// A client is asked only what it said that it can answer.
+    pub(super) fn check_questions(&self, answer: &Message) -> Result<(), Failure> {
+        let requests = answer.member("inputRequests").and_then(|json| json.object());
+        let abilities = self.caller.abilities();
+        for (_, request) in requests.iter().flat_map(Object::iter) {
+            let method = request.get("method");
+            let method = method.as_ref().and_then(Json::text).unwrap_or_default();
+            // What we know nothing of is between the two.
+            if is_question(&method)
+                && !abilities.can_answer(&method, request.get("params").as_ref())
+            {
+                let what = format!("asks for `{method}`, which the client cannot do");
+                return Err(nonsense(&self.server.name, &what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The state that the client came back with, if it is one of a call that waits here.
+    pub(super) fn parked_round(&self, cx: &Context) -> Option<(Json, Option<Json>)> {
+        let (state, responses) = match cx.resumed() {
+            Some(round) => (round.state.clone(), round.responses.clone()),
+            None if self.changes.has_our_round => (None, None),
+            None => (self.message.member("requestState"), self.message.member("inputResponses")),
+        };
+        state.filter(parked::is_ours).map(|state| (state, responses))
+    }
+
+    /// Goes on with a call that waited for its client.
+    pub(super) async fn take_up(
+        &self,
+        cx: &Context,
+        state: &Json,
+        responses: Option<&Json>,
+    ) -> Result<Heard, Failure> {
+        let taken = self.parking.take(state, &self.binding());
+        let mut parked = taken.map_err(|why| {
+            let message = format!("`requestState` cannot be used: {}", why.0);
+            Failure::new(Code::InvalidRequest, message).ran(Ran::No).with_rpc(toolgate::RpcError {
+                code: -32602,
+                message: format!("`requestState` cannot be used: {}; call again without it", why.0),
+                data: None,
+            })
+        })?;
+        let Some((id, answer)) = parked.answer(responses) else {
+            let asked = parked.ask_again(self.parking);
+            return asked.map(Heard::Asked).map_err(|why| Failure::new(Code::Overloaded, why));
+        };
+        parked.flight.reply(response(&id, &answer)).await?;
+        match self.drive(cx, parked.flight).await? {
+            Driven::Answer(answer) => {
+                Ok(Heard::Answer { answer, from: Era::Legacy, is_verbatim: false })
+            }
+            Driven::Asked(result) => Ok(Heard::Asked(result)),
+            Driven::SessionLost => Err(self.forgotten()),
+        }
+    }
+
+    pub(super) fn binding(&self) -> [u8; 32] {
+        let caller = format!("{} {}", self.caller.session.namespace, self.caller.session.principal);
+        let name = format!("{}/{}", self.server.name, self.name.unwrap_or_default());
+        let arguments = self.message.member("arguments");
+        parked::binding(&caller, self.message.method(), &name, arguments.as_ref())
+    }
+}
+
+/// The params of a question for a session: addresses to open have an id there.
+fn for_session(method: &str, params: &Json) -> Json {
+    let mode = params.get("mode");
+    let is_url = mode.as_ref().and_then(Json::text).is_some_and(|mode| mode == "url");
+    match params.object() {
+        Some(mut object) if method == "elicitation/create" && is_url => {
+            if !object.contains("elicitationId")
+                && let Ok(id) = crate::sessions::table::random_id()
+            {
+                object.set("elicitationId", Json::string(&id));
+            }
+            object.finish()
+        }
+        _ => params.clone(),
+    }
+}

@@ -1,0 +1,64 @@
+//! The gateway's own door: addresses that are taken, and clients that are let in.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use super::gateway::{Serve, ServeError};
+use crate::inbound::{
+    http::{
+        Settings as HttpSettings,
+        guard::Guard,
+        listen::{Bound, Listening, raise_open_files},
+        tokens::Tokens,
+    },
+    mcp::Door,
+};
+
+impl Serve {
+    /// Takes the addresses: nobody is let in yet.
+    pub fn bind(&self) -> Result<Entrance, ServeError> {
+        let serve = &self.options.serve;
+        let settings = |why: String| ServeError::Settings(why);
+        if raise_open_files().is_none() {
+            tracing::debug!("the number of open files is not known");
+        }
+        let bound = Bound::bind(&serve.listen).map_err(|error| settings(error.to_string()))?;
+        let guard = Guard::new(bound.addresses(), &serve.hosts, &serve.origins);
+        let guard = guard.map_err(|error| settings(error.to_string()))?;
+        let tokens = serve.tokens.iter().map(|(name, token)| (name.as_str(), token.as_str()));
+        let tokens = Tokens::new(tokens).map_err(|error| settings(error.to_string()))?;
+        let door = Door::new(Arc::clone(&self.gateway), guard, tokens);
+        Ok(Entrance { bound, door: Arc::new(door) })
+    }
+}
+
+/// Addresses that were taken.
+#[derive(Debug)]
+pub struct Entrance {
+    bound: Bound,
+    door: Arc<Door>,
+}
+
+impl Entrance {
+    /// The addresses.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.bound.addresses()
+    }
+
+    /// Lets clients in.
+    pub fn open(self, serve: &Serve) -> Result<Doorkeeper, ServeError> {
+        let config = &serve.options.serve;
+        let mut settings =
+            HttpSettings { connections: config.connections, ..HttpSettings::default() };
+        if let Some(threads) = config.threads {
+            settings.threads = threads;
+        }
+        let listening = self.bound.serve(&self.door, settings);
+        let listening = listening.map_err(|error| ServeError::Settings(error.to_string()))?;
+        Ok(Doorkeeper(listening))
+    }
+}
+
+/// The door while it is open.
+#[derive(Debug)]
+pub struct Doorkeeper(pub(super) Listening);
