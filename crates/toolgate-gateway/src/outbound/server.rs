@@ -1,5 +1,6 @@
 //! A server of the config: reached when it is needed, started again when it fails, and what it offers.
 
+mod levels;
 mod places;
 mod surroundings;
 
@@ -20,7 +21,6 @@ pub(crate) use surroundings::{Owner, Surroundings, Watch};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure};
-use toolgate_wire::{Json, Object};
 
 use super::{
     backoff::Backoff,
@@ -34,7 +34,6 @@ use super::{
 use crate::{
     catalog::manifest::Manifest,
     config::{ServerConfig, Sharing, Start},
-    sessions::{caller::Caller, level::Level},
 };
 
 /// One server of the config.
@@ -287,34 +286,6 @@ impl Server {
                 () = self.stop.cancelled() => return,
             }
         }
-    }
-
-    /// A client of old wants to hear more of what servers do: a server that all share is as loud as the most curious
-    /// wants it. Nobody waits for it.
-    pub(crate) fn speak_up(self: &Arc<Self>, level: Level, caller: &Caller) {
-        let has_logs = self.manifest().is_some_and(|manifest| {
-            let is_old = manifest.offer.era == Era::Legacy || self.speaks_both();
-            manifest.offer.has("logging") && is_old
-        });
-        let is_louder = self.loudness.fetch_min(level.number(), Ordering::Relaxed) > level.number();
-        if !has_logs || !(is_louder || self.is_private()) {
-            return;
-        }
-        let (server, owner) = (Arc::clone(self), self.is_private().then(|| caller.owner()));
-        self.surroundings.control.spawn(async move {
-            let opened = server.connection_for(owner.as_ref(), Era::Legacy).await;
-            let Ok(connection) = opened else { return };
-            let mut params = Object::new();
-            params.set("level", Json::string(level.name()));
-            if let Err(not) = connection.ask("logging/setLevel", params).await {
-                tracing::debug!("the level of `{}` is not set: {not:?}", server.name);
-            }
-        });
-    }
-
-    /// The level of log messages that somebody asked for, for a connection that is new.
-    pub(super) fn loudness(&self) -> Option<Level> {
-        Level::by_number(self.loudness.load(Ordering::Relaxed))
     }
 
     /// Waits until it is known how it is now, whatever was known of it before.
