@@ -326,7 +326,7 @@ fn callable(offered: &Offered) -> Vec<Listed> {
         && server.config.transport != HttpTransport::Sse;
     let mut seen = std::collections::HashSet::new();
     let listed = manifest.tools.entries.iter().filter_map(|definition| {
-        let own = text(definition, "name")?;
+        let own = text(definition, "name").filter(|name| !name.is_empty())?;
         let mirrors = match mirrors::of(definition) {
             Ok(mirrors) => mirrors,
             // Over HTTP a call of it could not be made as the protocol wants it.

@@ -12,7 +12,7 @@ use super::{
     events::Event,
     flight::{Hears, NotStarted, Step, lost, nonsense, unavailable},
     flights::{Arrival, cancelled, id_of, with_token},
-    http::EventStream,
+    http::{BodyError, EventStream},
     streamable::{Received, Streamable},
 };
 use crate::sessions::abilities::is_question;
@@ -61,6 +61,7 @@ impl std::fmt::Debug for EventFlight {
 enum Seen {
     Event(Box<toolgate_wire::sse::Event>),
     Ended(String),
+    Unreadable(BodyError),
     Began(Result<Received, NotStarted>),
     Resumed(Box<Result<Option<EventStream>, NotStarted>>),
 }
@@ -127,6 +128,10 @@ impl EventFlight {
                 }
             },
             Seen::Ended(why) => self.resume(&why)?,
+            Seen::Unreadable(error) => {
+                self.land();
+                return Err(self.link.unread(&error));
+            }
         }
         Ok(None)
     }
@@ -235,7 +240,9 @@ async fn look(phase: &mut Phase) -> Seen {
         Phase::Reading(stream) => match stream.next().await {
             Ok(Some(event)) => Seen::Event(Box::new(event)),
             Ok(None) => Seen::Ended("its stream broke off".to_owned()),
-            Err(error) => Seen::Ended(error.to_string()),
+            // What is too large will be so the next time.
+            Err(error @ BodyError::TooLarge(_)) => Seen::Unreadable(error),
+            Err(BodyError::Broken(why)) => Seen::Ended(why),
         },
         Phase::Resuming(resume) => {
             let resumed = resume.await;

@@ -21,7 +21,7 @@ use super::{
     events::Events,
     flight::{Ask, Flight, Hop, NotStarted, lost, nonsense, unavailable},
     flights::{Flights, id_of},
-    http::{Answer, Client, EventStream, SendError},
+    http::{Answer, BodyError, Client, EventStream, SendError},
 };
 
 const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
@@ -226,6 +226,14 @@ impl Streamable {
         }
     }
 
+    /// An answer that was not read to its end: too large to be, or broken off.
+    pub(super) fn unread(&self, error: &BodyError) -> Failure {
+        match error {
+            BodyError::TooLarge(_) => nonsense(&self.server, &format!("sent {error}")),
+            BodyError::Broken(why) => lost(&self.server, why, Ran::Maybe),
+        }
+    }
+
     fn not_sent(&self, error: SendError) -> NotStarted {
         NotStarted::Failed(self.sent_in_vain(error))
     }
@@ -253,7 +261,7 @@ impl Streamable {
         }
         let has_text = is(&answer, "application/json");
         let body = answer.whole(self.limits.max_bytes).await;
-        let body = body.map_err(|error| lost(&self.server, &error.to_string(), Ran::Maybe))?;
+        let body = body.map_err(|error| self.unread(&error))?;
         let message = (has_text && !body.is_empty()).then(|| Message::parse(body, &self.limits));
         if status == StatusCode::OK {
             let message = message
