@@ -28,6 +28,8 @@ pub enum Era {
     Modern,
     /// 2024-11-05, HTTP+SSE.
     OldSse,
+    /// Both 2025-11-25 and 2026-07-28, as each request says.
+    Dual,
 }
 
 /// What goes wrong with a request.
@@ -446,6 +448,15 @@ impl Drop for Shared {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
+    }
+
+    /// The era of one request: a server of both is of the one that the request is of.
+    fn era_of(&self, headers: &Headers) -> Era {
+        match self.era {
+            Era::Dual if headers.get("mcp-protocol-version") == Some("2026-07-28") => Era::Modern,
+            Era::Dual => Era::Legacy,
+            era => era,
+        }
     }
 
     fn complain(&self, about: impl Into<String>) {
