@@ -307,6 +307,13 @@ impl Upstream {
         state.listening.clear();
     }
 
+    /// Every stream on which it speaks by itself ends; sessions stay.
+    pub fn end_streams(&self) {
+        let mut state = self.state();
+        state.listening.clear();
+        state.sessions.values_mut().for_each(|session| session.streams.clear());
+    }
+
     /// Nobody listens any more, and what was open is closed.
     pub fn stop(&self) {
         {
