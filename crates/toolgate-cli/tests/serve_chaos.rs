@@ -548,3 +548,39 @@ fn a_gateway_started_while_everything_is_down_finds_all_of_it_later() {
     stream.method("notifications/tools/list_changed");
     gateway.settled(12);
 }
+
+#[test]
+fn a_change_whose_list_cannot_be_read_at_first_is_not_forgotten() {
+    for era in [Era::Legacy, Era::Modern] {
+        for fault in [Fault::CloseMid, Fault::CloseBefore, Fault::Status(503), Fault::Garbage] {
+            let server = Upstream::numbered("alpha", era, 2);
+            let gateway = Gateway::start(&server.table(""));
+            gateway.settled(3);
+            server.until("the gateway listens", |server| server.streams() > 0);
+            server.add_tool("alpha_late");
+            server.fail("tools/list", fault, 2);
+            server.announce("tools");
+            until_or(
+                || gateway.modern().tools().len() == 4,
+                || format!("{era:?}, {fault:?}: {:?}", gateway.modern().tools()),
+            );
+        }
+    }
+}
+
+#[test]
+fn what_changed_while_the_gateway_was_away_is_learnt_even_if_the_first_list_fails() {
+    for era in [Era::Legacy, Era::Modern, Era::OldSse] {
+        let server = Upstream::numbered("alpha", era, 2);
+        let gateway = Gateway::start(&server.table(""));
+        gateway.settled(3);
+        let place = gateway.into_place();
+        server.add_tool("alpha_late");
+        server.fail("tools/list", Fault::Garbage, 1);
+        let gateway = place.start();
+        until_or(
+            || gateway.modern().tools().len() == 4,
+            || format!("{era:?}: {:?}", gateway.modern().tools()),
+        );
+    }
+}

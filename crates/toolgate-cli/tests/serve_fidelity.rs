@@ -412,3 +412,24 @@ fn a_large_result_passes_whole() {
         }
     }
 }
+
+#[test]
+fn a_server_of_both_eras_is_spoken_to_in_the_clients() {
+    let (server, gateway) = before(Era::Dual);
+    for client in gateway.both() {
+        for result in results() {
+            let sent = if client.is_modern() {
+                format!(r#"{{"resultType":"complete",{}"#, result.get(1..).unwrap())
+            } else {
+                result.clone()
+            };
+            let answer = call(&client, "answer", &format!(r#"{{"result":{sent}}}"#), "");
+            assert_eq!(member(&answer, &["result"]), Some(sent), "{}", client.era());
+        }
+        let seen = server.seen();
+        let call = seen.iter().rfind(|seen| seen.name == "answer").unwrap();
+        let version = call.headers.get("mcp-protocol-version").unwrap();
+        assert_eq!(version == MODERN, client.is_modern(), "{}: {version}", client.era());
+    }
+    assert_eq!(server.complaints(), Vec::<String>::new());
+}

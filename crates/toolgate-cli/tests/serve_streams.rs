@@ -242,3 +242,48 @@ fn a_client_that_leaves_a_modern_stream_is_forgotten() {
     );
     until("it still hears", || server.streams() >= 1);
 }
+
+#[test]
+fn what_changed_while_a_servers_stream_was_down_is_learnt() {
+    for era in [Era::Legacy, Era::Modern, Era::OldSse] {
+        let server = Upstream::numbered("alpha", era, 2);
+        let gateway = Gateway::start(&server.table(""));
+        gateway.settled(3);
+        server.until("the gateway listens", |server| server.streams() > 0);
+        let client = gateway.legacy();
+        let mut stream = client.listen();
+        server.end_streams();
+        // Nobody hears it: nothing is said of it later, either.
+        server.add_tool("alpha_unheard");
+        stream.method("notifications/tools/list_changed");
+        until_or(
+            || client.tools().contains(&"alpha_unheard".to_owned()),
+            || format!("{era:?}: {:?}", client.tools()),
+        );
+    }
+}
+
+#[test]
+fn subscriptions_outlive_a_restart_of_the_server() {
+    for era in [Era::Legacy, Era::Modern, Era::OldSse] {
+        let server = Upstream::start("alpha", era);
+        let gateway = Gateway::start(&server.table(""));
+        gateway.settled(14);
+        let clients = gateway.both();
+        let mut streams: Vec<Pending> =
+            clients.iter().map(|client| client.listen(&["alpha://r/0"])).collect();
+        for _ in 0..2 {
+            server
+                .until("the subscription", |server| server.subscriptions().contains("alpha://r/0"));
+            server.until("the stream", |server| server.streams() > 0);
+            server.touch("alpha://r/0");
+            for (stream, client) in streams.iter_mut().zip(&clients) {
+                let updated = stream.method("notifications/resources/updated");
+                assert_eq!(updated["params"]["uri"], "alpha://r/0", "{era:?}, {}", client.era());
+            }
+            server.restart();
+        }
+        // Nobody has to call for that.
+        assert_eq!(server.count("tools/call"), 0, "{era:?}");
+    }
+}

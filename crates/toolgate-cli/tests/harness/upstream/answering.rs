@@ -62,7 +62,7 @@ pub(super) fn answer(
     Some(match reply {
         Reply::Nothing => return None,
         Reply::Error(code, why) => {
-            let status = match (shared.era, code) {
+            let status = match (shared.era_of(&asked.headers), code) {
                 (Era::Modern, -32601) => 404,
                 (Era::Modern, -32021) => 400,
                 _ => 200,
@@ -114,17 +114,17 @@ fn entry(
             shared.complain("no Content-Type");
         }
     }
-    match shared.era {
+    match shared.era_of(&asked.headers) {
         Era::Modern => modern_entry(shared, asked, message, method).map(|()| None),
         Era::OldSse => Ok(Some(asked.target.rsplit('=').next().unwrap_or_default().to_owned())),
-        Era::Legacy if method == "initialize" => {
+        Era::Legacy | Era::Dual if method == "initialize" => {
             let id = shared.new_session();
             if let Out::Post { headers, .. } = out {
                 *headers = format!("Mcp-Session-Id: {id}\r\n");
             }
             Ok(Some(id))
         }
-        Era::Legacy => legacy_entry(shared, asked, method).map(Some),
+        Era::Legacy | Era::Dual => legacy_entry(shared, asked, method).map(Some),
     }
 }
 
@@ -246,7 +246,7 @@ struct Request<'a> {
 
 impl Request<'_> {
     fn is_modern(&self) -> bool {
-        self.shared.era == Era::Modern
+        self.shared.era_of(&self.asked.headers) == Era::Modern
     }
 
     /// What the newer era has in each result.
@@ -276,7 +276,9 @@ impl Request<'_> {
         Reply::Value(match method {
             "initialize" => self.initialize(),
             "server/discover" if self.is_modern() => {
-                json!({"supportedVersions": ["2026-07-28"], "capabilities": Self::capabilities(),
+                let old = (self.shared.era == Era::Dual).then_some("2025-11-25");
+                let versions: Vec<&str> = ["2026-07-28"].into_iter().chain(old).collect();
+                json!({"supportedVersions": versions, "capabilities": Self::capabilities(),
                     "instructions": format!("This is {name}.")})
             }
             "ping" if !self.is_modern() => json!({}),

@@ -28,6 +28,8 @@ pub enum Era {
     Modern,
     /// 2024-11-05, HTTP+SSE.
     OldSse,
+    /// Both 2025-11-25 and 2026-07-28, as each request says.
+    Dual,
 }
 
 /// What goes wrong with a request.
@@ -305,6 +307,13 @@ impl Upstream {
         state.listening.clear();
     }
 
+    /// Every stream on which it speaks by itself ends; sessions stay.
+    pub fn end_streams(&self) {
+        let mut state = self.state();
+        state.listening.clear();
+        state.sessions.values_mut().for_each(|session| session.streams.clear());
+    }
+
     /// Nobody listens any more, and what was open is closed.
     pub fn stop(&self) {
         {
@@ -446,6 +455,15 @@ impl Drop for Shared {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
+    }
+
+    /// The era of one request: a server of both is of the one that the request is of.
+    fn era_of(&self, headers: &Headers) -> Era {
+        match self.era {
+            Era::Dual if headers.get("mcp-protocol-version") == Some("2026-07-28") => Era::Modern,
+            Era::Dual => Era::Legacy,
+            era => era,
+        }
     }
 
     fn complain(&self, about: impl Into<String>) {

@@ -228,8 +228,10 @@ fn is_gone(socket: &TcpStream) -> bool {
 fn serve(shared: &Arc<Shared>, asked: Asked, mut socket: TcpStream) -> bool {
     let path = asked.target.split('?').next().unwrap_or_default().to_owned();
     match (asked.verb.as_str(), path.as_str(), shared.era) {
-        ("POST", "/mcp", Era::Legacy | Era::Modern) => post(shared, &asked, Out::new(socket)),
-        ("GET", "/mcp", Era::Legacy) => match shared.session_of(&asked.headers) {
+        ("POST", "/mcp", Era::Legacy | Era::Modern | Era::Dual) => {
+            post(shared, &asked, Out::new(socket))
+        }
+        ("GET", "/mcp", Era::Legacy | Era::Dual) => match shared.session_of(&asked.headers) {
             Some(id) => {
                 let last = asked.headers.get("last-event-id").unwrap_or_default();
                 let missed = shared.state().polled.remove(last);
@@ -242,7 +244,7 @@ fn serve(shared: &Arc<Shared>, asked: Asked, mut socket: TcpStream) -> bool {
             }
             None => write(&mut socket, &plain(404, "text/plain", "", "no such session")),
         },
-        ("DELETE", "/mcp", Era::Legacy) => {
+        ("DELETE", "/mcp", Era::Legacy | Era::Dual) => {
             let ended = shared.session_of(&asked.headers);
             let ended = ended.is_some_and(|id| shared.state().sessions.remove(&id).is_some());
             write(&mut socket, &plain(if ended { 200 } else { 404 }, "text/plain", "", ""))
@@ -359,7 +361,7 @@ fn post(shared: &Arc<Shared>, asked: &Asked, mut out: Out) -> bool {
     if let Out::Post { drip, .. } = &mut out {
         *drip = fault == Some(Fault::Drip);
     }
-    if method == "subscriptions/listen" && shared.era == Era::Modern {
+    if method == "subscriptions/listen" && shared.era_of(&asked.headers) == Era::Modern {
         return listen(shared, &message, out);
     }
     let Some((status, raw)) = super::answering::answer(shared, asked, &message, &mut out) else {
