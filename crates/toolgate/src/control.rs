@@ -146,7 +146,8 @@ mod tests {
     fn names_that_clients_see_mean_the_tools_behind_them() {
         let (mut control, _) = lift(r#"{"allowedTools":["seen","gone","s/z"]}"#).unwrap();
         control.translate(|name| (name == "seen").then(|| ToolId::new("s", "own")));
-        let covers = |server: &str, name: &str| control.allowed[0].covers(&ToolId::new(server, name));
+        let covers =
+            |server: &str, name: &str| control.allowed[0].covers(&ToolId::new(server, name));
         assert!(covers("s", "own") && covers("s", "z"));
         assert!(!covers("s", "seen") && !covers("s", "gone"));
         assert!(!covers("other", "own"), "the name of another server's tool");

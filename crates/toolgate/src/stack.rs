@@ -179,7 +179,12 @@ impl Stack {
 
     /// A stack of its own for other settings, beside this one: the audit of both is one where both say the same of it,
     /// since a file has one writer.
-    pub fn beside(&self, own: &Settings, other: &Settings, parts: Parts) -> Result<Self, StackError> {
+    pub fn beside(
+        &self,
+        own: &Settings,
+        other: &Settings,
+        parts: Parts,
+    ) -> Result<Self, StackError> {
         if (&own.audit, &own.redact) == (&other.audit, &other.redact) {
             return finish(other, parts, self.audit.clone());
         }

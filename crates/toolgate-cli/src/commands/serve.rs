@@ -88,12 +88,16 @@ pub(crate) fn options(
     }
     let settings = {
         let overlay = overlay.clone();
-        Arc::new(move |namespace: &str| said(&overlay, namespace).map_err(|error| format!("{error:#}")))
+        Arc::new(move |namespace: &str| {
+            said(&overlay, namespace).map_err(|error| format!("{error:#}"))
+        })
     };
     Ok(Options {
         store: overlay.store(&config),
         watch: overlay.watch(),
-        manifests: Some(state_folder().context("no place to remember what servers offer")?.join("manifests")),
+        manifests: Some(
+            state_folder().context("no place to remember what servers offer")?.join("manifests"),
+        ),
         only: only.map(str::to_owned),
         settings,
         serve,

@@ -19,19 +19,13 @@ use crate::outbound::connection::{Era, Offer};
 const FORM: u64 = 2;
 
 /// A list of a server, and how long it may be kept by whom.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) entries: Arc<[Json]>,
     /// How long a client may keep it, in milliseconds.
     pub(crate) ttl_ms: u64,
     /// Whether it is the same for everybody.
     pub(crate) is_public: bool,
-}
-
-impl Default for Listed {
-    fn default() -> Self {
-        Self { entries: Arc::default(), ttl_ms: 0, is_public: false }
-    }
 }
 
 /// Everything that a server offers.
@@ -77,7 +71,9 @@ impl Shelf {
         let text = std::fs::read(&path).ok()?;
         let read = Json::parse(text, &Limits::default()).ok().as_ref().and_then(read);
         if read.is_none() {
-            tracing::warn!("what is remembered of `{server}` cannot be read, and is asked for again");
+            tracing::warn!(
+                "what is remembered of `{server}` cannot be read, and is asked for again"
+            );
         }
         read
     }
@@ -91,15 +87,16 @@ impl Shelf {
     }
 }
 
+/// Tells files apart: two of one server may be written at once.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
 /// Written whole beside its place and then moved there: a reader finds the old one or the new one.
 fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     if let Some(folder) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    // Two of one server may be written at once.
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let count = WRITTEN.fetch_add(1, Ordering::Relaxed);
     let new = path.with_extension(format!("{}-{count}.new", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;

@@ -35,7 +35,11 @@ pub(crate) fn of(definition: &Json) -> Result<Vec<Mirror>, BadMirror> {
     Ok(found)
 }
 
-fn collect(schema: &Json, path: &mut Vec<String>, found: &mut Vec<Mirror>) -> Result<(), BadMirror> {
+fn collect(
+    schema: &Json,
+    path: &mut Vec<String>,
+    found: &mut Vec<Mirror>,
+) -> Result<(), BadMirror> {
     if path.len() > DEEPEST {
         return Ok(());
     }
@@ -45,7 +49,10 @@ fn collect(schema: &Json, path: &mut Vec<String>, found: &mut Vec<Mirror>) -> Re
     for (name, property) in properties.iter() {
         path.push(name.into_owned());
         if let Some(annotation) = property.get(ANNOTATION) {
-            found.push(Mirror { path: path.clone(), header: header(&annotation, &property, found)? });
+            found.push(Mirror {
+                path: path.clone(),
+                header: header(&annotation, &property, found)?,
+            });
         }
         collect(&property, path, found)?;
         path.pop();
@@ -94,7 +101,9 @@ impl Mirror {
         match (value, argument) {
             (None, None) => Ok(()),
             (None, Some(_)) => Err(format!("the header `{header}` is missing")),
-            (Some(_), None) => Err(format!("the header `{header}` stands for an argument that is not there")),
+            (Some(_), None) => {
+                Err(format!("the header `{header}` stands for an argument that is not there"))
+            }
             (Some(value), Some(argument)) => {
                 let said = headers::decode(value.as_bytes().trim_ascii())
                     .ok_or_else(|| format!("the header `{header}` cannot be read"))?;
@@ -103,7 +112,8 @@ impl Mirror {
                     Kind::Number => is_same_number(&argument, &said),
                     _ => argument.as_str() == said,
                 };
-                let differs = || format!("the header `{header}` does not say what the argument says");
+                let differs =
+                    || format!("the header `{header}` does not say what the argument says");
                 is_same.then_some(()).ok_or_else(differs)
             }
         }

@@ -21,10 +21,7 @@ use super::{
 };
 use crate::{
     config::{HttpTransport, Start},
-    outbound::{
-        connection::Era,
-        server::Server,
-    },
+    outbound::{connection::Era, server::Server},
 };
 
 /// One server of a namespace with what it offers.
@@ -108,7 +105,10 @@ impl Snapshot {
             .map(|(offered, tools)| Names {
                 server: offered.server.name.to_string(),
                 prefix: prefix(&offered.server),
-                names: tools.iter().map(|tool| tool.fixed(&offered.server, making.overrides)).collect(),
+                names: tools
+                    .iter()
+                    .map(|tool| tool.fixed(&offered.server, making.overrides))
+                    .collect(),
             })
             .collect();
         let (assigned, collisions) = names::assign(making.prefix, &names);
@@ -186,7 +186,11 @@ impl Snapshot {
                 let Some(uri) = text(entry, "uri") else { continue };
                 match self.resources.get(uri.as_str()) {
                     Some(first) if first.name != server.name => {
-                        tracing::warn!("`{}` and `{}` both have the resource `{uri}`: the first one is read", first.name, server.name);
+                        tracing::warn!(
+                            "`{}` and `{}` both have the resource `{uri}`: the first one is read",
+                            first.name,
+                            server.name
+                        );
                     }
                     Some(_) => {}
                     None => {
@@ -202,7 +206,11 @@ impl Snapshot {
                     continue;
                 }
                 self.lists.templates.push(entry.clone());
-                self.templates.push((uri.as_str().into(), Template::parse(&uri), Arc::clone(server)));
+                self.templates.push((
+                    uri.as_str().into(),
+                    Template::parse(&uri),
+                    Arc::clone(server),
+                ));
             }
         }
     }
@@ -273,7 +281,9 @@ impl Snapshot {
     /// Servers that failed before anybody knew what they offer, and that nobody starts again unless they are needed.
     pub(crate) fn forgotten(&self) -> impl Iterator<Item = &Arc<Server>> {
         let unknown = self.offered.iter().filter(|offered| offered.manifest.is_none());
-        unknown.map(|offered| &offered.server).filter(|server| server.config.start == Start::OnDemand)
+        unknown
+            .map(|offered| &offered.server)
+            .filter(|server| server.config.start == Start::OnDemand)
     }
 
     /// The finished list of all tools, for clients of an era.

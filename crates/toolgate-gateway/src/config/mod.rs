@@ -150,7 +150,10 @@ impl Config {
     /// The highest tier that a namespace with this server allows, where one says so.
     fn highest_tier(&self, server: &str) -> Option<Tier> {
         let has = |namespace: &&Namespace| {
-            namespace.servers.as_ref().is_none_or(|servers| servers.iter().any(|name| name == server))
+            namespace
+                .servers
+                .as_ref()
+                .is_none_or(|servers| servers.iter().any(|name| name == server))
         };
         self.file.namespaces.values().filter(has).filter_map(|namespace| namespace.safety).max()
     }

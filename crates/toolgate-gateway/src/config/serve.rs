@@ -52,6 +52,7 @@ impl Default for ServeConfig {
 
 impl ServeConfig {
     /// What is wrong with it, if something is.
+    #[must_use]
     pub fn fault(&self) -> Option<String> {
         let open = self.listen.iter().find(|address| !address.ip().is_loopback());
         if let Some(address) = open.filter(|_| self.tokens.is_empty()) {
@@ -121,7 +122,8 @@ mod tests {
 
     #[test]
     fn other_machines_are_let_in_with_a_token_only() {
-        let mut config = ServeConfig { listen: vec![address("0.0.0.0:1").unwrap()], ..ServeConfig::default() };
+        let mut config =
+            ServeConfig { listen: vec![address("0.0.0.0:1").unwrap()], ..ServeConfig::default() };
         assert!(config.fault().unwrap().contains("serve.tokens"));
         config.tokens.insert("me".to_owned(), "short".to_owned().into());
         assert!(config.fault().unwrap().contains("16"));

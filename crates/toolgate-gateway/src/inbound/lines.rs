@@ -17,7 +17,13 @@ use toolgate_wire::{Id, Json, Message, Shape, era, split_batch};
 
 use crate::{
     outbox::Outbox,
-    serve::{Gateway, dispatch::{Incoming, dispatch}, hello, namespace::Namespace, said::Said},
+    serve::{
+        Gateway,
+        dispatch::{Incoming, dispatch},
+        hello,
+        namespace::Namespace,
+        said::Said,
+    },
     sessions::{
         caller::{self, Caller, Speaks},
         legacy::LegacySession,
@@ -122,7 +128,7 @@ impl LineClient {
             (Shape::Notification, "notifications/cancelled") => self.cancel(&message),
             _ => {
                 if let Some(session) = self.session() {
-                    self.gateway.hear(&session, &self.namespace, &message);
+                    Gateway::hear(&session, &self.namespace, &message);
                 }
             }
         }
@@ -150,7 +156,9 @@ impl LineClient {
                 }
             }
             if client.session().is_none() {
-                return client.refuse(Some(id), -32603, "there are as many sessions as there may be").await;
+                return client
+                    .refuse(Some(id), -32603, "there are as many sessions as there may be")
+                    .await;
             }
             client.namespace.listen(&session.outlet);
             client.say(Said::result(id, result)).await;
@@ -179,31 +187,34 @@ impl LineClient {
     async fn request(self: &Arc<Self>, message: Message) {
         let Some(id) = message.id().cloned() else { return };
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
-            return self.refuse(Some(&id), -32603, "too many requests of this client are under way").await;
+            return self
+                .refuse(Some(&id), -32603, "too many requests of this client are under way")
+                .await;
         };
         let speaks = match self.speaks(&message) {
             Ok(speaks) => speaks,
             Err(said) => return self.say(*said).await,
         };
-        let (token, begun) = match &speaks {
-            Speaks::Legacy(session) => match session.begin(&id) {
-                Ok(begun) => (begun.token.clone(), Some(begun)),
-                Err(_) => {
+        // Whoever only listens has nothing left to wait for when the client says no more.
+        let is_listening = message.method() == "subscriptions/listen";
+        let token =
+            if is_listening { self.silent.child_token() } else { CancellationToken::new() };
+        let begun = match &speaks {
+            Speaks::Legacy(session) => {
+                let Ok(begun) = session.begin(&id, &token) else {
                     tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
                     return;
-                }
-            },
+                };
+                Some(begun)
+            }
             Speaks::Modern(_) => {
-                // Whoever only listens has nothing left to wait for when the client says no more.
-                let is_listening = message.method() == "subscriptions/listen";
-                let token = if is_listening { self.silent.child_token() } else { CancellationToken::new() };
                 let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
                 if in_flight.contains_key(&id) {
                     tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
                     return;
                 }
                 in_flight.insert(id.clone(), token.clone());
-                (token, None)
+                None
             }
         };
         let session = match &speaks {
@@ -251,7 +262,8 @@ impl LineClient {
         if let Some(session) = self.session() {
             session.cancel(&id);
         }
-        if let Some(token) = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
+        if let Some(token) = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).get(&id)
+        {
             token.cancel();
         }
     }
@@ -271,11 +283,11 @@ impl LineClient {
         self.silent.cancel();
         self.tasks.close();
         let _ = tokio::time::timeout(LAST_CALLS, self.tasks.wait()).await;
-        self.end().await;
+        self.end();
     }
 
     /// The client is gone: everything of it is given up.
-    pub(crate) async fn end(&self) {
+    pub(crate) fn end(&self) {
         let session = {
             let own = self.session.lock().unwrap_or_else(PoisonError::into_inner);
             self.gone.cancel();
@@ -284,7 +296,8 @@ impl LineClient {
         if let Some(session) = session {
             self.gateway.end_session(&session);
         }
-        let tokens = std::mem::take(&mut *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner));
+        let tokens =
+            std::mem::take(&mut *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner));
         tokens.values().for_each(CancellationToken::cancel);
         self.out.close();
     }

@@ -103,16 +103,23 @@ pub(crate) struct Connection {
     closed: CancellationToken,
     why: OnceLock<Arc<str>>,
     is_forgotten: AtomicBool,
+    /// Whether it tells of what it does: looked up for every call.
+    has_logs: bool,
 }
 
 impl Connection {
     pub(crate) fn new(offer: Offer, wire: Wire, stop: CancellationToken) -> Self {
         let (closed, why) = (CancellationToken::new(), OnceLock::new());
-        Self { offer, wire, stop, closed, why, is_forgotten: AtomicBool::new(false) }
+        let has_logs = offer.has("logging");
+        Self { offer, wire, stop, closed, why, is_forgotten: AtomicBool::new(false), has_logs }
     }
 
     pub(crate) fn era(&self) -> Era {
         self.offer.era
+    }
+
+    pub(crate) fn has_logs(&self) -> bool {
+        self.has_logs
     }
 
     pub(crate) fn wire(&self) -> &Wire {

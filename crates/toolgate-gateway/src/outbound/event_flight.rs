@@ -59,10 +59,10 @@ impl std::fmt::Debug for EventFlight {
 
 /// What one look at the stream gave.
 enum Seen {
-    Event(toolgate_wire::sse::Event),
+    Event(Box<toolgate_wire::sse::Event>),
     Ended(String),
     Began(Result<Received, NotStarted>),
-    Resumed(Result<Option<EventStream>, NotStarted>),
+    Resumed(Box<Result<Option<EventStream>, NotStarted>>),
 }
 
 impl EventFlight {
@@ -91,7 +91,7 @@ impl EventFlight {
 
     async fn took(&mut self, seen: Seen) -> Result<Option<Step>, Failure> {
         match seen {
-            Seen::Event(event) => return self.event(event).await,
+            Seen::Event(event) => return self.event(*event).await,
             Seen::Began(Ok(Received::Answer(message))) => {
                 self.land();
                 return Ok(Some(Step::Answer(*message)));
@@ -110,16 +110,22 @@ impl EventFlight {
                 self.land();
                 return Err(unavailable(&self.link.server, &why));
             }
-            Seen::Resumed(Ok(Some(stream))) => self.phase = Phase::Reading(Box::new(stream)),
-            Seen::Resumed(Ok(None)) => {
-                self.land();
-                return Err(lost(&self.link.server, "its stream broke off", Ran::Maybe));
-            }
-            Seen::Resumed(Err(NotStarted::Failed(failure))) => self.resume(&failure.to_string())?,
-            Seen::Resumed(Err(_)) => {
-                self.land();
-                return Err(lost(&self.link.server, "it has forgotten the session", Ran::Maybe));
-            }
+            Seen::Resumed(resumed) => match *resumed {
+                Ok(Some(stream)) => self.phase = Phase::Reading(Box::new(stream)),
+                Ok(None) => {
+                    self.land();
+                    return Err(lost(&self.link.server, "its stream broke off", Ran::Maybe));
+                }
+                Err(NotStarted::Failed(failure)) => self.resume(&failure.to_string())?,
+                Err(_) => {
+                    self.land();
+                    return Err(lost(
+                        &self.link.server,
+                        "it has forgotten the session",
+                        Ran::Maybe,
+                    ));
+                }
+            },
             Seen::Ended(why) => self.resume(&why)?,
         }
         Ok(None)
@@ -227,14 +233,14 @@ async fn look(phase: &mut Phase) -> Seen {
             Seen::Began(received)
         }
         Phase::Reading(stream) => match stream.next().await {
-            Ok(Some(event)) => Seen::Event(event),
+            Ok(Some(event)) => Seen::Event(Box::new(event)),
             Ok(None) => Seen::Ended("its stream broke off".to_owned()),
             Err(error) => Seen::Ended(error.to_string()),
         },
         Phase::Resuming(resume) => {
             let resumed = resume.await;
             *phase = Phase::Over;
-            Seen::Resumed(resumed)
+            Seen::Resumed(Box::new(resumed))
         }
         Phase::Elsewhere => std::future::pending().await,
         Phase::Over => Seen::Ended("its stream is over".to_owned()),

@@ -53,8 +53,9 @@ impl Event {
             "notifications/resources/updated" => Self::Updated(message),
             "notifications/message" => Self::Log(message),
             // It takes a question back, which then stays without an answer that anybody reads.
-            "notifications/cancelled" | "notifications/progress" => return None,
-            "notifications/subscriptions/acknowledged" => return None,
+            "notifications/cancelled"
+            | "notifications/progress"
+            | "notifications/subscriptions/acknowledged" => return None,
             _ => Self::Other(message),
         })
     }
@@ -72,9 +73,9 @@ impl ReplyTo {
     pub(crate) async fn send(self, line: Bytes) {
         match self {
             Self::Pipe(outbox) => drop(outbox.push(line).await),
-            Self::Http(link) => {
-                if let Some(link) = link.upgrade() {
-                    let _ = link.tell(line).await;
+            Self::Http(asker) => {
+                if let Some(asker) = asker.upgrade() {
+                    let _ = asker.tell(line).await;
                 }
             }
         }

@@ -152,7 +152,9 @@ pub(crate) fn never_up(failure: Failure) -> Failure {
 pub(crate) fn lost(server: &str, why: &str, ran: Ran) -> Failure {
     let (message, next) = match ran {
         Ran::No => (
-            format!("The server `{server}` ended ({why}) before the call reached it: it did not run"),
+            format!(
+                "The server `{server}` ended ({why}) before the call reached it: it did not run"
+            ),
             "Call again once the server is back.",
         ),
         _ => (

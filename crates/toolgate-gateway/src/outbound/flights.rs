@@ -134,16 +134,16 @@ impl Flights {
         &self,
         step: Step,
         fits: impl Fn(&Hears) -> bool,
-    ) -> Result<(), (Step, usize)> {
+    ) -> Result<(), Box<(Step, usize)>> {
         let waiting = self.lock();
         let mut calls = waiting.values().filter(|waiting| !waiting.hears.is_ours);
         match (calls.next(), calls.next()) {
             (Some(Waiting { steps: Some(steps), hears, .. }), None) if fits(hears) => {
-                steps.try_send(step).map_err(|error| (error.into_inner(), 1))
+                steps.try_send(step).map_err(|error| Box::new((error.into_inner(), 1)))
             }
-            (None, _) => Err((step, 0)),
-            (Some(_), None) => Err((step, 1)),
-            _ => Err((step, 2)),
+            (None, _) => Err(Box::new((step, 0))),
+            (Some(_), None) => Err(Box::new((step, 1))),
+            _ => Err(Box::new((step, 2))),
         }
     }
 }

@@ -42,14 +42,14 @@ pub(crate) struct Greeting {
 
 /// Says hello, within the time that the server has for it.
 pub(crate) async fn greet(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Failure> {
-    match tokio::time::timeout(hello.patience, hello_to(wire, server, hello)).await {
-        Ok(greeted) => greeted,
-        Err(_) => {
-            let after = toolgate::duration::format(hello.patience);
-            let text = format!("The server `{server}` did not answer within {after} of its start");
-            Err(Failure::new(Code::ServerStartTimeout, text).ran(Ran::No))
-        }
-    }
+    // On the heap: it is large, and made once for each start.
+    let greeting = Box::pin(hello_to(wire, server, hello));
+    let Ok(greeted) = tokio::time::timeout(hello.patience, greeting).await else {
+        let after = toolgate::duration::format(hello.patience);
+        let text = format!("The server `{server}` did not answer within {after} of its start");
+        return Err(Failure::new(Code::ServerStartTimeout, text).ran(Ran::No));
+    };
+    greeted
 }
 
 async fn hello_to(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Failure> {
@@ -59,38 +59,37 @@ async fn hello_to(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, 
             let answer = plain(discover(wire).await, server)?;
             match offer_of(&answer) {
                 Some(offer) => Ok(settled(wire, offer)),
-                None => Err(nonsense(server, "does not speak 2026-07-28: set `protocol = \"auto\"`")),
+                None => {
+                    Err(nonsense(server, "does not speak 2026-07-28: set `protocol = \"auto\"`"))
+                }
             }
         }
         (Protocol::Auto, Some(Era::Legacy)) => match legacy(wire, server, hello).await {
             // It may have learnt since.
-            Err(failure) if failure.code() == Code::ServerRejected => probe(wire, server, hello).await,
+            Err(failure) if failure.code() == Code::ServerRejected => {
+                Box::pin(probe(wire, server, hello)).await
+            }
             greeted => greeted,
         },
-        (Protocol::Auto, _) => probe(wire, server, hello).await,
+        (Protocol::Auto, _) => Box::pin(probe(wire, server, hello)).await,
     }
 }
 
 /// Asks as of 2026-07-28 first: a server that does not know that says so, whatever it says.
 async fn probe(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Failure> {
-    let asked = {
-        let asking = discover(wire);
-        tokio::pin!(asking);
-        match tokio::time::timeout(PROBE, &mut asking).await {
-            Ok(asked) => asked,
-            Err(_) => {
-                // Neither answer is known to come: whichever does first counts.
-                let greeting = legacy(wire, server, hello);
-                tokio::pin!(greeting);
-                return tokio::select! {
-                    greeted = &mut greeting => greeted,
-                    asked = &mut asking => match asked.ok().as_ref().and_then(offer_of) {
-                        Some(offer) => Ok(settled(wire, offer)),
-                        None => greeting.await,
-                    },
-                };
-            }
-        }
+    let asking = discover(wire);
+    tokio::pin!(asking);
+    let Ok(asked) = tokio::time::timeout(PROBE, &mut asking).await else {
+        // Neither answer is known to come: whichever does first counts.
+        let greeting = legacy(wire, server, hello);
+        tokio::pin!(greeting);
+        return tokio::select! {
+            greeted = &mut greeting => greeted,
+            asked = &mut asking => match asked.ok().as_ref().and_then(offer_of) {
+                Some(offer) => Ok(settled(wire, offer)),
+                None => greeting.await,
+            },
+        };
     };
     match asked {
         Ok(answer) => match offer_of(&answer) {
@@ -98,7 +97,9 @@ async fn probe(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Fai
             None => legacy(wire, server, hello).await,
         },
         // An answer that is none in MCP's words comes from a server that does not know the question.
-        Err(NotStarted::Failed(failure)) if failure.code() == Code::ServerUnavailable => Err(failure),
+        Err(NotStarted::Failed(failure)) if failure.code() == Code::ServerUnavailable => {
+            Err(failure)
+        }
         Err(NotStarted::Failed(failure)) if matches!(wire, Wire::Pipe(_)) => Err(failure),
         Err(NotStarted::Closed(why)) => Err(unavailable(server, &why)),
         Err(_) => legacy(wire, server, hello).await,
@@ -109,7 +110,9 @@ fn plain<T>(asked: Result<T, NotStarted>, server: &str) -> Result<T, Failure> {
     asked.map_err(|not| match not {
         NotStarted::Failed(failure) => failure,
         NotStarted::Closed(why) => unavailable(server, &why),
-        NotStarted::SessionLost => unavailable(server, "it has forgotten a session that was just opened"),
+        NotStarted::SessionLost => {
+            unavailable(server, "it has forgotten a session that was just opened")
+        }
     })
 }
 

@@ -18,10 +18,7 @@ const MOST_PAGES: usize = 1000;
 const MOST_ENTRIES: usize = 100_000;
 
 /// Everything that the server lists.
-pub(crate) async fn everything(
-    connection: &Connection,
-    server: &str,
-) -> Result<Manifest, Failure> {
+pub(crate) async fn everything(connection: &Connection, server: &str) -> Result<Manifest, Failure> {
     let offer = connection.offer.clone();
     let (has_prompts, has_resources) = (offer.has("prompts"), offer.has("resources"));
     let (tools, prompts, (resources, templates)) = tokio::join!(

@@ -54,14 +54,15 @@ const fn bit(kind: Kind) -> u8 {
 /// A connection came up: what it offers is learnt, and from then on followed.
 pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_owned: bool) {
     let (server, connection) = (Arc::clone(server), Arc::clone(connection));
-    let (control, partings) = (server.surroundings.control.clone(), server.surroundings.partings.clone());
+    let (control, partings) =
+        (server.surroundings.control.clone(), server.surroundings.partings.clone());
     let following = async move {
         if is_owned {
             // What it lists is known already; what it says is heard of all the same.
             server.is(State::Ready);
             return follow(&server, &connection).await;
         }
-        learn_all(&server, &connection).await;
+        Box::pin(learn_all(&server, &connection)).await;
         if server.is_private() && server.manifest().is_some() {
             // It was there to be asked. Each session gets its own.
             if let Wire::Http(http) = connection.wire() {
@@ -93,7 +94,7 @@ async fn renew_level(server: &Server, connection: &Connection) {
 async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
     let _turn = server.learning.turn.lock().await;
     let old = server.manifest();
-    match learn::everything(connection, &server.name).await {
+    match Box::pin(learn::everything(connection, &server.name)).await {
         Ok(new) => {
             let changed: Vec<Kind> = match &old {
                 Some(old) if old.lists_the_same(&new) => Vec::new(),
@@ -199,12 +200,15 @@ async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc
             Ok(None) => return,
             Ok(Some(mut stream)) => {
                 if std::mem::take(&mut has_missed) {
-                    Kind::ALL.into_iter().for_each(|kind| suspect(server, kind));
+                    for kind in Kind::ALL {
+                        suspect(server, kind);
+                    }
                 }
                 while let Ok(Some(event)) = stream.next().await {
                     pause = event.retry.map_or(PAUSE, Duration::from_millis).min(LONGEST_PAUSE);
                     let id = event.id.as_ref();
-                    last = id.and_then(|id| hyper::header::HeaderValue::from_bytes(id).ok()).or(last);
+                    last =
+                        id.and_then(|id| hyper::header::HeaderValue::from_bytes(id).ok()).or(last);
                     if let Ok(message) = Message::parse(event.data, &server.surroundings.limits) {
                         http.take(message).await;
                     }
@@ -239,7 +243,9 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
                 server.subscriptions.listened_to(version);
                 older.take().into_iter().for_each(let_go);
                 if std::mem::take(&mut has_missed) {
-                    Kind::ALL.into_iter().for_each(|kind| suspect(server, kind));
+                    for kind in Kind::ALL {
+                        suspect(server, kind);
+                    }
                 }
                 match read(flight, &mut changes, &mut pause).await {
                     Heard::Enough(flight) => {

@@ -54,13 +54,21 @@ pub(super) async fn open(
             let Ok(Some(event)) = event else { break };
             match Message::parse(event.data, &limits) {
                 Ok(message) => pipe.take(message, &ear),
-                Err(refused) => tracing::warn!("an event that is no message is dropped: {}", refused.error),
+                Err(refused) => {
+                    tracing::warn!("an event that is no message is dropped: {}", refused.error)
+                }
             }
         }
         pipe.close(&"its stream broke off".into());
         ended.cancel();
     });
-    let posting = post(Arc::clone(client), Arc::clone(&outbox), (path, limits), Arc::clone(&pipe), ended.clone());
+    let posting = post(
+        Arc::clone(client),
+        Arc::clone(&outbox),
+        (path, limits),
+        Arc::clone(&pipe),
+        ended.clone(),
+    );
     tokio::spawn(posting);
     let wire = Wire::Pipe(pipe);
     let hello = Greeting {
@@ -95,9 +103,9 @@ async fn begin(client: &Client, name: &str, most: usize) -> Result<(EventStream,
         let event = event.ok_or_else(|| unavailable(name, "its stream broke off"))?;
         if event.name.as_deref() == Some(b"endpoint") {
             let path = std::str::from_utf8(&event.data).unwrap_or_default();
-            return path_of(path, client.target().origin())
-                .map(|path| (stream, path))
-                .ok_or_else(|| nonsense(name, "names an address on another server to send messages to"));
+            return path_of(path, client.target().origin()).map(|path| (stream, path)).ok_or_else(
+                || nonsense(name, "names an address on another server to send messages to"),
+            );
         }
     }
 }
@@ -128,7 +136,14 @@ async fn post(
         let request = message.filter(|message| message.shape() == Shape::Request);
         let id = request.and_then(|message| message.id().cloned());
         let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
-        let sending = send(Arc::clone(&client), path.clone(), line, id.clone(), Arc::clone(&pipe), ended.clone());
+        let sending = send(
+            Arc::clone(&client),
+            path.clone(),
+            line,
+            id.clone(),
+            Arc::clone(&pipe),
+            ended.clone(),
+        );
         if id.is_some() {
             tokio::spawn(async move {
                 sending.await;
@@ -149,7 +164,8 @@ async fn send(
     pipe: Arc<Pipe>,
     ended: CancellationToken,
 ) {
-    let sent = tokio::time::timeout(PATIENCE, client.send(Method::POST, Some(&path), &[], line)).await;
+    let sent =
+        tokio::time::timeout(PATIENCE, client.send(Method::POST, Some(&path), &[], line)).await;
     match sent.unwrap_or_else(|_| Err(SendError::Lost("it does not answer".to_owned()))) {
         Ok(answer) if answer.status.is_success() => drop(answer.whole(64 * 1024).await),
         Ok(answer) => {

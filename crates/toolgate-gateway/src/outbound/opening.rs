@@ -71,38 +71,31 @@ impl Listener for Ear {
 }
 
 /// Opens a connection, for everybody or for one session.
-pub(super) async fn open(
-    server: &Arc<Server>,
-    whose: &Whose,
-) -> Result<Arc<Connection>, Failure> {
+pub(super) async fn open(server: &Arc<Server>, whose: &Whose) -> Result<Arc<Connection>, Failure> {
     let owner = whose.owner();
     let ear: Events = Arc::new(Ear {
         server: Arc::downgrade(server),
         owner: owner.map(|owner| Arc::clone(&owner.key)),
     });
     let known = server.manifest().map(|manifest| manifest.offer.era);
-    match server.config.to_command() {
-        Some(command) => {
-            let protocol = server.config.protocol;
-            match start(server, &command, owner, &ear, protocol, known).await {
-                // Some servers end when they are asked something that they do not know.
-                Err(failure)
-                    if protocol == Protocol::Auto
-                        && known.is_none()
-                        && failure.code() == Code::ServerCrashed =>
-                {
-                    start(server, &command, owner, &ear, Protocol::Legacy, known).await
-                }
-                started => started,
-            }
+    let Some(command) = server.config.to_command() else {
+        let protocol = match whose {
+            Whose::Olds => Protocol::Legacy,
+            Whose::Everybodys | Whose::Owned(_) => server.config.protocol,
+        };
+        return Box::pin(reach(server, owner, &ear, protocol, known)).await;
+    };
+    let protocol = server.config.protocol;
+    match Box::pin(start(server, &command, owner, &ear, protocol, known)).await {
+        // Some servers end when they are asked something that they do not know.
+        Err(failure)
+            if protocol == Protocol::Auto
+                && known.is_none()
+                && failure.code() == Code::ServerCrashed =>
+        {
+            Box::pin(start(server, &command, owner, &ear, Protocol::Legacy, known)).await
         }
-        None => {
-            let protocol = match whose {
-                Whose::Olds => Protocol::Legacy,
-                Whose::Everybodys | Whose::Owned(_) => server.config.protocol,
-            };
-            reach(server, owner, &ear, protocol, known).await
-        }
+        started => started,
     }
 }
 
@@ -113,7 +106,9 @@ fn greeting(
     known: Option<Era>,
 ) -> Greeting {
     // Whom a question is for is found out when it comes. Roots belong to nobody where all share one connection.
-    let asked = || Json::value(&serde_json::json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}}));
+    let asked = || {
+        Json::value(&serde_json::json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}}))
+    };
     Greeting {
         protocol,
         known,
@@ -151,8 +146,18 @@ async fn start(
         let (pipe, ear, limits) = (Arc::clone(&pipe), Arc::clone(ear), server.surroundings.limits);
         async move { pipe.read(stdout, &limits, &ear).await }
     });
-    let guarded = Guarded { process, reader, pipe: Arc::clone(&pipe), outbox, life: life.clone(), has_read: false };
-    server.surroundings.tasks.spawn_on(guarded.guard(Arc::clone(server)), &server.surroundings.control);
+    let guarded = Guarded {
+        process,
+        reader,
+        pipe: Arc::clone(&pipe),
+        outbox,
+        life: life.clone(),
+        has_read: false,
+    };
+    server
+        .surroundings
+        .tasks
+        .spawn_on(guarded.guard(Arc::clone(server)), &server.surroundings.control);
     let wire = Wire::Pipe(pipe);
     let hello = greeting(server, owner, protocol, known);
     let greeted = tokio::select! {
@@ -256,16 +261,18 @@ async fn reach(
 ) -> Result<Arc<Connection>, Failure> {
     let config = &server.config;
     let url = config.url.as_ref().map(crate::config::Text::as_str).unwrap_or_default();
-    let headers = config.headers.iter().map(|(name, value)| (name.clone(), value.as_str().to_owned()));
+    let headers =
+        config.headers.iter().map(|(name, value)| (name.clone(), value.as_str().to_owned()));
     let target = Target::new(url, headers, Bounds::default());
     let target = target.map_err(|error| unavailable(&server.name, &error.to_string()))?;
     let client = Arc::new(Client::new(Arc::new(target)));
     let hello = greeting(server, owner, protocol, known);
     if config.transport == HttpTransport::Sse {
-        return legacy_sse::open(server, &client, ear, &hello).await;
+        return Box::pin(legacy_sse::open(server, &client, ear, &hello)).await;
     }
     let limits = server.surroundings.limits;
-    let link = Streamable::new(Arc::clone(&server.name), Arc::clone(&client), limits, Arc::clone(ear));
+    let link =
+        Streamable::new(Arc::clone(&server.name), Arc::clone(&client), limits, Arc::clone(ear));
     let wire = Wire::Http(Arc::new(link));
     match greet(&wire, &server.name, &hello).await {
         Ok(offer) => Ok(Arc::new(Connection::new(offer, wire, CancellationToken::new()))),
@@ -275,7 +282,7 @@ async fn reach(
                 && failure.code() == Code::ServerRejected
                 && protocol != Protocol::Modern =>
         {
-            let older = legacy_sse::open(server, &client, ear, &hello).await;
+            let older = Box::pin(legacy_sse::open(server, &client, ear, &hello)).await;
             older.map_err(|_| failure)
         }
         Err(failure) => Err(failure),

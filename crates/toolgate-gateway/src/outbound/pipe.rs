@@ -121,9 +121,11 @@ impl Pipe {
     fn take_line(&self, line: Line, limits: &Limits, events: &Events, stray: &mut StrayLines) {
         match line {
             Line::Whole(line) => match split_batch(&line, limits) {
-                None => self.take_text(line, limits, events, stray),
+                None => self.take_text(&line, limits, events, stray),
                 Some(Ok(messages)) => {
-                    messages.into_iter().for_each(|m| self.take_text(m, limits, events, stray));
+                    for message in messages {
+                        self.take_text(&message, limits, events, stray);
+                    }
                 }
                 Some(Err(error)) => stray.report(&self.server, &error.to_string(), &line),
             },
@@ -139,16 +141,15 @@ impl Pipe {
         }
     }
 
-    fn take_text(&self, line: Bytes, limits: &Limits, events: &Events, stray: &mut StrayLines) {
+    fn take_text(&self, line: &Bytes, limits: &Limits, events: &Events, stray: &mut StrayLines) {
         match Message::parse(line.clone(), limits) {
             Ok(message) => self.take(message, events),
             Err(refused) => {
                 let why = refused.error.to_string();
-                let found = refused
-                    .id
-                    .map(|id| self.flights.arrive(&id, Arrival::Unreadable(why.clone())));
+                let found =
+                    refused.id.map(|id| self.flights.arrive(&id, Arrival::Unreadable(why.clone())));
                 if found != Some(Found::Taken) {
-                    stray.report(&self.server, &why, &line);
+                    stray.report(&self.server, &why, line);
                 }
             }
         }
@@ -161,7 +162,9 @@ impl Pipe {
                 let id = id.clone();
                 match self.flights.arrive(&id, Arrival::Answer(message)) {
                     Found::Taken => {}
-                    Found::Late => tracing::debug!(%id, "an answer came after its request was given up"),
+                    Found::Late => {
+                        tracing::debug!(%id, "an answer came after its request was given up")
+                    }
                     Found::Unknown => {
                         tracing::warn!(server = %self.server, %id, "the server answers an id that nobody asked with; dropped");
                     }
@@ -169,7 +172,9 @@ impl Pipe {
             }
             (Shape::Request, Some(_)) => self.question(message, events),
             (Shape::Notification, _) => self.notification(message, events),
-            _ => tracing::warn!(server = %self.server, "an error of the server that answers nothing: dropped"),
+            _ => {
+                tracing::warn!(server = %self.server, "an error of the server that answers nothing: dropped")
+            }
         }
     }
 
@@ -182,9 +187,8 @@ impl Pipe {
             }
             "notifications/message" => {
                 // Whose call it is about is not said: with several in flight it might be told to the wrong one.
-                if let Err((Step::Notice(message), _)) =
-                    self.flights.only_one(Step::Notice(message), |hears| hears.logs)
-                {
+                let handed = self.flights.only_one(Step::Notice(message), |hears| hears.logs);
+                if let Err((Step::Notice(message), _)) = handed.map_err(|back| *back) {
                     events.happened(Event::Log(message));
                 }
             }
@@ -192,7 +196,7 @@ impl Pipe {
                 // What nobody knows may belong to the one call that there is.
                 Some(Event::Other(message)) if !is_of_earlier_call(message.method()) => {
                     let handed = self.flights.only_one(Step::Notice(message), |_| true);
-                    if let Err((Step::Notice(message), _)) = handed {
+                    if let Err((Step::Notice(message), _)) = handed.map_err(|back| *back) {
                         events.happened(Event::Other(message));
                     }
                 }
@@ -225,8 +229,11 @@ impl Pipe {
         let asked = self.flights.only_one(Step::Question(message), |hears| {
             hears.abilities.can_answer(&method, params.as_ref())
         });
-        let Err((step, fitting)) = asked else { return };
-        if fitting == 0 && let Step::Question(message) = step {
+        let Err(back) = asked else { return };
+        let (step, fitting) = *back;
+        if fitting == 0
+            && let Step::Question(message) = step
+        {
             // Not about a call: a client of its own may be there to answer.
             if events.asks(message, ReplyTo::Pipe(Arc::clone(&self.outbox))) {
                 return;
@@ -235,7 +242,9 @@ impl Pipe {
         let text = if fitting > 1 {
             let server = &self.server;
             tracing::warn!(%server, "`{method}` is refused: it does not say for which of several calls it asks; set `sharing = \"session\"` for this server");
-            Cow::Borrowed("several calls are in flight, and nobody can tell which one this is about")
+            Cow::Borrowed(
+                "several calls are in flight, and nobody can tell which one this is about",
+            )
         } else {
             Cow::Owned(format!("no client that is here can be asked `{method}`"))
         };
@@ -276,7 +285,9 @@ impl PipeFlight {
             && let Ok(step) = steps.try_recv()
         {
             let (sender, again) = oneshot::channel();
-            drop(arrival.map(|arrival| sender.send(arrival)));
+            if let Ok(arrival) = arrival {
+                drop(sender.send(arrival));
+            }
             self.answer = again;
             return Ok(step);
         }

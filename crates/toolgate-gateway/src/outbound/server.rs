@@ -231,8 +231,7 @@ impl Server {
             }
         }
         let mut states = self.state.subscribe();
-        let is_settled =
-            |state: &State| !matches!(state, State::Waiting | State::Starting);
+        let is_settled = |state: &State| !matches!(state, State::Waiting | State::Starting);
         let _ = states.wait_for(is_settled).await;
     }
 
@@ -304,9 +303,14 @@ impl Server {
         is_found_out && !self.is_private() && self.manifest().is_some_and(speaks)
     }
 
-    async fn opened(self: &Arc<Self>, slot: Arc<Slot>, whose: Whose) -> Result<Arc<Connection>, Failure> {
+    async fn opened(
+        self: &Arc<Self>,
+        slot: Arc<Slot>,
+        whose: Whose,
+    ) -> Result<Arc<Connection>, Failure> {
         let server = Arc::clone(self);
-        let opening = self.surroundings.control.spawn(async move { server.open(slot, whose).await });
+        let opening =
+            self.surroundings.control.spawn(async move { server.open(slot, whose).await });
         opening.await.unwrap_or_else(|_| Err(Failure::internal("the start of a server failed")))
     }
 
@@ -542,7 +546,9 @@ impl Server {
         if matches!(*self.state.borrow(), State::Failed(_)) {
             self.is(State::Ready);
             if !self.is_private() {
-                Kind::ALL.into_iter().for_each(|kind| super::learning::suspect(self, kind));
+                for kind in Kind::ALL {
+                    super::learning::suspect(self, kind);
+                }
             }
         }
     }

@@ -106,8 +106,8 @@ impl Streamable {
         compose: impl FnOnce(Hop) -> Bytes,
     ) -> Result<Flight, NotStarted> {
         // Ids must differ within a session, and clients choose theirs without asking each other.
-        let seat = (self.has_session() || own_id.is_none())
-            .then(|| self.flights.enter(ask.hears.clone()));
+        let seat =
+            (self.has_session() || own_id.is_none()).then(|| self.flights.enter(ask.hears.clone()));
         let hop = seat.as_ref().map_or_else(Hop::default, |seat| Hop {
             id: Some(id_of(seat.number)),
             token: ask.hears.token.as_ref().map(|_| id_of(seat.number).as_json().clone()),
@@ -137,17 +137,17 @@ impl Streamable {
             // What the server asks may come on its other stream, before this one has begun.
             let (link, expected) = (Arc::clone(self), flight.expected.clone());
             flight.phase = Phase::Sending(Box::pin(async move {
-                let sent = link.client.send(Method::POST, None, link.headers(), body).await;
-                link.received(sent, &expected).await
+                let answered = link.client.send(Method::POST, None, link.headers(), body).await;
+                link.received(answered, &expected).await
             }));
             return Ok(Flight::Events(Box::new(flight)));
         }
-        let sent = if self.is_modern() {
+        let answered = if self.is_modern() {
             self.client.send(Method::POST, None, &self.mirrored(&ask), body).await
         } else {
             self.client.send(Method::POST, None, self.headers(), body).await
         };
-        match self.received(sent, &flight.expected).await {
+        match self.received(answered, &flight.expected).await {
             Ok(Received::Answer(message)) => {
                 flight.land();
                 Ok(Flight::Landed(Some(message)))
@@ -183,7 +183,9 @@ impl Streamable {
                 let event = stream.next().await;
                 let event = event.map_err(|error| nonsense(&self.server, &error.to_string()))?;
                 let Some(event) = event else {
-                    return Err(nonsense(&self.server, "ended its stream before it answered").into());
+                    return Err(
+                        nonsense(&self.server, "ended its stream before it answered").into()
+                    );
                 };
                 if let Ok(message) = Message::parse(event.data, &self.limits)
                     && matches!(message.shape(), Shape::Response | Shape::Error)
@@ -257,10 +259,14 @@ impl Streamable {
             StatusCode::OK if is(&answer, "text/event-stream") => {
                 Ok(Some(EventStream::new(answer, self.limits.max_bytes)))
             }
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE | StatusCode::OK => Ok(None),
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE | StatusCode::OK => {
+                Ok(None)
+            }
             StatusCode::NOT_FOUND if !self.has_session() => Ok(None),
             StatusCode::NOT_FOUND => Err(NotStarted::SessionLost),
-            status => Err(unavailable(&self.server, &format!("it answered GET with {status}")).into()),
+            status => {
+                Err(unavailable(&self.server, &format!("it answered GET with {status}")).into())
+            }
         }
     }
 
@@ -280,7 +286,7 @@ impl Streamable {
             (Shape::Notification, "notifications/message") => {
                 // Whose call it is about is not said: with several in flight it might be told to the wrong one.
                 let handed = self.flights.only_one(Step::Notice(message), |hears| hears.logs);
-                if let Err((Step::Notice(message), _)) = handed {
+                if let Err((Step::Notice(message), _)) = handed.map_err(|back| *back) {
                     self.events.happened_of(message);
                 }
             }
@@ -304,7 +310,7 @@ impl Streamable {
             let asked = self.flights.only_one(Step::Question(message), |hears| {
                 hears.abilities.can_answer(&method, params.as_ref())
             });
-            match asked {
+            match asked.map_err(|back| *back) {
                 Ok(()) => return,
                 Err((Step::Question(message), 0))
                     if self.events.asks(message.clone(), ReplyTo::Http(Arc::downgrade(self))) =>

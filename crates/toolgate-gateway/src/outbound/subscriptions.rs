@@ -112,7 +112,9 @@ impl Subscribed {
         if is_first {
             let connection = server.connection(subscribed.owner.as_ref()).await?;
             match connection.era() {
-                Era::Legacy => tell(&connection, &server.name, "resources/subscribe", &subscribed.uri).await?,
+                Era::Legacy => {
+                    tell(&connection, &server.name, "resources/subscribe", &subscribed.uri).await?
+                }
                 Era::Modern => {
                     let number = server.subscriptions.changed();
                     server.subscriptions.heard(number).await;
@@ -175,7 +177,12 @@ pub(super) async fn renew(server: &Server, connection: &Connection) {
     }
 }
 
-async fn tell(connection: &Connection, server: &str, method: &str, uri: &str) -> Result<(), Failure> {
+async fn tell(
+    connection: &Connection,
+    server: &str,
+    method: &str,
+    uri: &str,
+) -> Result<(), Failure> {
     let mut params = Object::new();
     params.set("uri", Json::string(uri));
     let answer = connection.ask(method, params).await.map_err(|not| match not {

@@ -3,9 +3,8 @@
 use std::{borrow::Cow, sync::Arc};
 
 use toolgate::{
-    Answer, Boxed, Call, Code, Context, Control, Endpoint, Failure, Listing, Outcome, Request, Round,
-    RpcError, Tool, ToolId, ToolList, ToolResult,
-    middleware::audit::intent::RefusedAtDoor,
+    Answer, Boxed, Call, Code, Context, Control, Endpoint, Failure, Listing, Outcome, Request,
+    Round, RpcError, Tool, ToolId, ToolList, ToolResult, middleware::audit::intent::RefusedAtDoor,
 };
 use toolgate_wire::{Json, Kind, Message, Shape};
 
@@ -20,7 +19,7 @@ use super::{
 };
 use crate::{
     catalog::snapshot::{Entry, Snapshot},
-    outbound::{connection::rpc_error, connection::Era, flight::nonsense},
+    outbound::{connection::Era, connection::rpc_error, flight::nonsense},
 };
 
 /// The headers of a request do not say what its body says.
@@ -65,7 +64,10 @@ pub(super) async fn call(gateway: &Gateway, incoming: &Incoming) -> Said {
     Said::outcome(incoming.id(), outcome, is_modern)
 }
 
-#[expect(clippy::too_many_arguments, reason = "each is a part of one call, and nothing else wants them together")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "each is a part of one call, and nothing else wants them together"
+)]
 async fn run(
     gateway: &Gateway,
     incoming: &Incoming,
@@ -173,7 +175,11 @@ impl Conversation<'_> {
             return if is_verbatim { outcome.with_origin(answer.line().clone()) } else { outcome };
         }
         let Some(json) = answer.result().filter(|json| json.kind() == Kind::Object) else {
-            return nonsense(&self.server.name, "answered the call with something that is no object").into();
+            return nonsense(
+                &self.server.name,
+                "answered the call with something that is no object",
+            )
+            .into();
         };
         let result_type = answer.member("resultType");
         let needs_type = self.to() == Era::Modern && result_type.is_none();

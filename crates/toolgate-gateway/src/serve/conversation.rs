@@ -91,25 +91,30 @@ impl Conversation<'_> {
             }
             let mut round = None;
             for turn in 0..MOST_ROUNDS {
-                let (connection, answer) = match self.exchange(cx, arguments, round.as_ref()).await? {
-                    (connection, Driven::Answer(answer)) => (connection, answer),
-                    (_, Driven::Asked(result)) => return Ok(Heard::Asked(result)),
-                    (_, Driven::SessionLost) => return Err(self.forgotten()),
-                };
+                let (connection, answer) =
+                    match self.exchange(cx, arguments, round.as_ref()).await? {
+                        (connection, Driven::Answer(answer)) => (connection, answer),
+                        (_, Driven::Asked(result)) => return Ok(Heard::Asked(result)),
+                        (_, Driven::SessionLost) => return Err(self.forgotten()),
+                    };
                 self.server.answered();
                 let from = connection.era();
                 if from == Era::Modern && !self.caller.is_modern() && is_asking(&answer) {
                     round = Some(self.ask_all(cx, &answer).await?);
                     continue;
                 }
-                if from == Era::Legacy && self.caller.is_modern()
+                if from == Era::Legacy
+                    && self.caller.is_modern()
                     && let Some(asking) = eras::pages_first(&answer)
                 {
                     // It did not run: the client opens the pages and calls again.
                     return if self.caller.abilities().has(Abilities::URLS) {
                         Ok(Heard::Asked(asking))
                     } else {
-                        Err(nonsense(&self.server.name, "wants a page opened, which the client cannot do"))
+                        Err(nonsense(
+                            &self.server.name,
+                            "wants a page opened, which the client cannot do",
+                        ))
                     };
                 }
                 if from == Era::Modern && is_asking(&answer) {
@@ -118,7 +123,10 @@ impl Conversation<'_> {
                 let is_verbatim = turn == 0 && answer.id() == self.message.id();
                 return Ok(Heard::Answer { answer, from, is_verbatim });
             }
-            Err(nonsense(&self.server.name, &format!("asked for input more than {MOST_ROUNDS} times")))
+            Err(nonsense(
+                &self.server.name,
+                &format!("asked for input more than {MOST_ROUNDS} times"),
+            ))
         })
     }
 
@@ -188,7 +196,7 @@ impl Conversation<'_> {
                 // Neither ran: both may be sent again.
                 Err(NotStarted::SessionLost) => {
                     self.server.forget(&connection);
-                    why = "it forgets sessions as soon as they are opened".to_owned();
+                    "it forgets sessions as soon as they are opened".clone_into(&mut why);
                 }
                 Err(NotStarted::Closed(closed)) => why = closed,
             }
@@ -209,7 +217,7 @@ impl Conversation<'_> {
             Era::Legacy => self.caller.abilities(),
             Era::Modern => Abilities::default(),
         };
-        let logs = self.caller.hears_logs() && connection.offer.has("logging");
+        let logs = self.caller.hears_logs() && connection.has_logs();
         if let Speaks::Modern(Said { level: Some(level), .. }) = &self.caller.speaks
             && logs
             && connection.era() == Era::Legacy
@@ -311,9 +319,9 @@ impl Conversation<'_> {
                     Speaks::Modern(_) => {
                         let who = self.caller.session.principal.to_string();
                         let parked = self.parking.park(flight, question, self.binding(), who);
-                        return parked.map(Driven::Asked).map_err(|why| {
-                            Failure::new(Code::Overloaded, why).ran(Ran::Maybe)
-                        });
+                        return parked
+                            .map(Driven::Asked)
+                            .map_err(|why| Failure::new(Code::Overloaded, why).ran(Ran::Maybe));
                     }
                 },
             }
@@ -379,7 +387,9 @@ impl Conversation<'_> {
             let method = request.get("method");
             let method = method.as_ref().and_then(Json::text).unwrap_or_default();
             // What we know nothing of is between the two.
-            if is_question(&method) && !abilities.can_answer(&method, request.get("params").as_ref()) {
+            if is_question(&method)
+                && !abilities.can_answer(&method, request.get("params").as_ref())
+            {
                 let what = format!("asks for `{method}`, which the client cannot do");
                 return Err(nonsense(&self.server.name, &what));
             }

@@ -8,12 +8,16 @@ use toolgate::{Context, Ingress, Trace};
 use toolgate_wire::{Id, Json, Message};
 
 use super::{
-    Gateway, call, hello, lists, listen,
+    Gateway, call, hello, listen, lists,
     namespace::{Charter, Namespace},
     pass,
     said::Said,
 };
-use crate::sessions::{caller::{Caller, Speaks}, level::Level, side::Side};
+use crate::sessions::{
+    caller::{Caller, Speaks},
+    level::Level,
+    side::Side,
+};
 
 /// One request of a client, with all that surrounds it.
 #[derive(Debug)]
@@ -107,7 +111,11 @@ pub(super) fn unknown(incoming: &Incoming) -> Said {
 fn set_level(incoming: &Incoming) -> Said {
     let level = incoming.text("level").and_then(|name| Level::by_name(&name));
     let (Some(level), Speaks::Legacy(session)) = (level, &incoming.caller.speaks) else {
-        return Said::refused(Some(incoming.id()), -32602, "`level` names no level of log messages");
+        return Said::refused(
+            Some(incoming.id()),
+            -32602,
+            "`level` names no level of log messages",
+        );
     };
     session.set_level(level);
     for server in &incoming.namespace.servers {

@@ -153,7 +153,12 @@ pub(super) fn pages_first(answer: &Message) -> Option<Json> {
 }
 
 /// The error of a server of one era for a client of another.
-pub(super) fn translate_error(mut rpc: RpcError, method: &str, to: Era, uri: Option<&str>) -> RpcError {
+pub(super) fn translate_error(
+    mut rpc: RpcError,
+    method: &str,
+    to: Era,
+    uri: Option<&str>,
+) -> RpcError {
     if method != "resources/read" {
         return rpc;
     }

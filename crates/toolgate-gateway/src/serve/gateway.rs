@@ -19,11 +19,16 @@ use super::{
 };
 use crate::{
     catalog::{cursor::Cursors, manifest::Shelf},
+    config::Start,
     inbound::{
-        http::{Settings as HttpSettings, guard::Guard, listen::{Bound, Listening, raise_open_files}, tokens::Tokens},
+        http::{
+            Settings as HttpSettings,
+            guard::Guard,
+            listen::{Bound, Listening, raise_open_files},
+            tokens::Tokens,
+        },
         mcp::Door,
     },
-    config::Start,
     outbound::{
         connection::Era,
         server::{Server, State, Surroundings, Watch},
@@ -97,7 +102,7 @@ impl Gateway {
     }
 
     /// Takes a notification or an answer of a session.
-    pub(crate) fn hear(&self, session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
+    pub(crate) fn hear(session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
         match (message.shape(), message.method()) {
             (Shape::Response | Shape::Error, _) => {
                 if !session.questions.take(message) {
@@ -105,31 +110,13 @@ impl Gateway {
                 }
             }
             (_, "notifications/cancelled") => {
-                if let Some(id) = message.member("requestId").and_then(toolgate_wire::Id::from_json) {
+                if let Some(id) = message.member("requestId").and_then(toolgate_wire::Id::from_json)
+                {
                     session.cancel(&id);
                 }
             }
             (_, "notifications/initialized") => {}
-            _ => self.pass_on(session, namespace, message),
-        }
-    }
-
-    /// A notification that is for servers: the session's own, or the only one.
-    fn pass_on(&self, session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
-        let is_only = namespace.servers.len() == 1;
-        let is_old = |server: &&Arc<Server>| {
-            server.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy)
-        };
-        let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
-        for server in concerned.filter(is_old) {
-            let (server, owner) = (Arc::clone(server), session.owner());
-            let line = message.line().clone();
-            server.surroundings.control.clone().spawn(async move {
-                let owner = server.is_private().then_some(owner);
-                if let Ok(connection) = server.connection(owner.as_ref()).await {
-                    let _ = connection.wire().tell(line).await;
-                }
-            });
+            _ => pass_on(session, namespace, message),
         }
     }
 }
@@ -175,7 +162,8 @@ impl Serve {
         let random = |error: getrandom::Error| {
             ServeError::Settings(format!("the system gives no randomness: {error}"))
         };
-        let mut names: Vec<String> = options.config.namespaces().iter().map(ToString::to_string).collect();
+        let mut names: Vec<String> =
+            options.config.namespaces().iter().map(ToString::to_string).collect();
         if let Some(only) = &options.only {
             names.retain(|name| name == only);
             if names.is_empty() {
@@ -217,12 +205,8 @@ impl Serve {
         });
         let watch: Weak<dyn Watch> = Arc::<Gateway>::downgrade(&gateway) as Weak<dyn Watch>;
         let _ = surroundings.watch.set(watch);
-        let serve = Self {
-            gateway,
-            options,
-            surroundings,
-            opened: Some(Box::new(OpenedOnce(opened))),
-        };
+        let serve =
+            Self { gateway, options, surroundings, opened: Some(Box::new(OpenedOnce(opened))) };
         serve.tidy();
         for server in &serve.gateway.servers {
             server.begin();
@@ -305,7 +289,8 @@ impl Serve {
     /// The names of the namespaces.
     #[must_use]
     pub fn namespaces(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.gateway.namespaces().map(|n| n.name.to_string()).collect();
+        let mut names: Vec<String> =
+            self.gateway.namespaces().map(|n| n.name.to_string()).collect();
         names.sort();
         names
     }
@@ -377,7 +362,8 @@ impl Entrance {
     /// Lets clients in.
     pub fn open(self, serve: &Serve) -> Result<Doorkeeper, ServeError> {
         let config = &serve.options.serve;
-        let mut settings = HttpSettings { connections: config.connections, ..HttpSettings::default() };
+        let mut settings =
+            HttpSettings { connections: config.connections, ..HttpSettings::default() };
         if let Some(threads) = config.threads {
             settings.threads = threads;
         }
@@ -406,8 +392,29 @@ fn servers(
     for (name, config) in configured {
         let name: Arc<str> = name.as_str().into();
         let config = options.config.built(&name, config);
-        let config = config.map_err(|error| ServeError::Settings(format!("`{name}` cannot be started: {error}")))?;
+        let config = config.map_err(|error| {
+            ServeError::Settings(format!("`{name}` cannot be started: {error}"))
+        })?;
         servers.insert(Arc::clone(&name), Server::new(name, config, Arc::clone(surroundings)));
     }
     Ok(servers)
+}
+
+/// A notification that is for servers: the session's own, or the only one.
+fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
+    let is_only = namespace.servers.len() == 1;
+    let is_old = |server: &&Arc<Server>| {
+        server.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy)
+    };
+    let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
+    for server in concerned.filter(is_old) {
+        let (server, owner) = (Arc::clone(server), session.owner());
+        let line = message.line().clone();
+        server.surroundings.control.clone().spawn(async move {
+            let owner = server.is_private().then_some(owner);
+            if let Ok(connection) = server.connection(owner.as_ref()).await {
+                let _ = connection.wire().tell(line).await;
+            }
+        });
+    }
 }

@@ -37,8 +37,12 @@ pub(crate) async fn initialize(
     if let Some(instructions) = instructions(&snapshot) {
         result.set("instructions", Json::string(&instructions));
     }
-    let session =
-        LegacySession::new(Arc::new(session), version, object("capabilities"), object("clientInfo"));
+    let session = LegacySession::new(
+        Arc::new(session),
+        version,
+        object("capabilities"),
+        object("clientInfo"),
+    );
     (result.finish(), session)
 }
 
@@ -66,11 +70,14 @@ pub(crate) fn unsupported(id: Option<&Id>, version: &str) -> Option<Said> {
     let mut data = Object::new();
     data.set("supported", supported());
     data.set("requested", Json::string(version));
-    Some(Said::error(id, &RpcError {
-        code: -32022,
-        message: "Unsupported protocol version".to_owned(),
-        data: Some(data.finish()),
-    }))
+    Some(Said::error(
+        id,
+        &RpcError {
+            code: -32022,
+            message: "Unsupported protocol version".to_owned(),
+            data: Some(data.finish()),
+        },
+    ))
 }
 
 /// The versions that requests may speak for themselves.
@@ -89,9 +96,11 @@ fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
     }
     if has("resources") {
         let can = |feature: &str| {
-            snapshot.offered.iter().filter_map(|offered| offered.manifest.as_ref()).any(|manifest| {
-                manifest.offer.can("resources", feature)
-            })
+            snapshot
+                .offered
+                .iter()
+                .filter_map(|offered| offered.manifest.as_ref())
+                .any(|manifest| manifest.offer.can("resources", feature))
         };
         let resources = serde_json::json!({"listChanged": true, "subscribe": can("subscribe")});
         all.set("resources", Json::value(&resources));

@@ -22,7 +22,11 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
     let snapshot = namespace.settled().await;
     let filter = incoming.message.member("notifications").and_then(|json| json.object());
     let Some(filter) = filter else {
-        return Said::refused(Some(incoming.id()), -32602, "`notifications` must say what to listen to");
+        return Said::refused(
+            Some(incoming.id()),
+            -32602,
+            "`notifications` must say what to listen to",
+        );
     };
     let has = |capability: &str| snapshot.servers_with(capability).next().is_some();
     let wants = |key: &str| filter.get(key).and_then(|json| json.bool()) == Some(true);
@@ -43,7 +47,8 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
         }
     }
     let outlet = Outlet::new(wanted);
-    let uris = filter.get("resourceSubscriptions").and_then(|json| json.array()).unwrap_or_default();
+    let uris =
+        filter.get("resourceSubscriptions").and_then(|json| json.array()).unwrap_or_default();
     let mut heard = Vec::new();
     let mut beginning = tokio::task::JoinSet::new();
     for uri in uris.into_iter().take(MOST) {
@@ -99,7 +104,11 @@ fn subscription(incoming: &Incoming) -> Json {
 pub(super) async fn subscribe(incoming: &Incoming) -> Said {
     let uri = incoming.text("uri").filter(|uri| !uri.is_empty());
     let (Some(uri), Speaks::Legacy(session)) = (uri, &incoming.caller.speaks) else {
-        return Said::refused(Some(incoming.id()), -32602, "`uri` of resources/subscribe must be a string");
+        return Said::refused(
+            Some(incoming.id()),
+            -32602,
+            "`uri` of resources/subscribe must be a string",
+        );
     };
     let snapshot = incoming.namespace.settled().await;
     let server: Option<Arc<Server>> = snapshot
@@ -121,8 +130,13 @@ pub(super) async fn subscribe(incoming: &Incoming) -> Said {
 
 /// `resources/unsubscribe`
 pub(super) fn unsubscribe(incoming: &Incoming) -> Said {
-    let (Some(uri), Speaks::Legacy(session)) = (incoming.text("uri"), &incoming.caller.speaks) else {
-        return Said::refused(Some(incoming.id()), -32602, "`uri` of resources/unsubscribe must be a string");
+    let (Some(uri), Speaks::Legacy(session)) = (incoming.text("uri"), &incoming.caller.speaks)
+    else {
+        return Said::refused(
+            Some(incoming.id()),
+            -32602,
+            "`uri` of resources/unsubscribe must be a string",
+        );
     };
     session.outlet.unsubscribe(&uri);
     Said::result(incoming.id(), Json::empty_object())

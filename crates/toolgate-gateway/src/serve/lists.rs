@@ -38,7 +38,11 @@ pub(super) async fn tools(gateway: &Gateway, incoming: &Incoming) -> Said {
     };
     let is_narrowed = cx.control().narrows();
     let is_whole = list.tools().len() <= namespace.style.page_size;
-    if is_whole && !is_narrowed && list.origin().is_some() && incoming.message.member("cursor").is_none() {
+    if is_whole
+        && !is_narrowed
+        && list.origin().is_some()
+        && incoming.message.member("cursor").is_none()
+    {
         return Said::result(incoming.id(), snapshot.finished(era).0.clone());
     }
     let definitions = list.tools().iter().filter_map(|tool| tool.definition());

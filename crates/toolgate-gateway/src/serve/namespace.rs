@@ -212,7 +212,8 @@ impl Namespace {
 
     /// New tools are kept away until somebody has looked at them.
     fn meet(&self, charter: &Arc<Charter>) {
-        let Some(acquaintances) = self.acquaintances.clone().filter(|_| charter.quarantines()) else {
+        let Some(acquaintances) = self.acquaintances.clone().filter(|_| charter.quarantines())
+        else {
             return;
         };
         let snapshot = self.snapshot();

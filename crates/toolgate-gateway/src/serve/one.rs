@@ -17,7 +17,11 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 impl Serve {
     /// Serves one client on standard input and output, until it is gone or `stop` is done.
-    pub async fn one(&self, namespace: &str, stop: impl Future<Output = ()>) -> std::io::Result<()> {
+    pub async fn one(
+        &self,
+        namespace: &str,
+        stop: impl Future<Output = ()>,
+    ) -> std::io::Result<()> {
         let missing = || std::io::Error::other(format!("there is no namespace `{namespace}`"));
         let namespace = self.gateway.namespace(namespace).ok_or_else(missing)?;
         let (mut input, output) = (stdio::input()?, stdio::output()?);
@@ -54,13 +58,13 @@ impl Serve {
             () = reading => {
                 tokio::select! {
                     () = client.finish() => {}
-                    () = &mut stop => client.end().await,
+                    () = &mut stop => client.end(),
                 }
             }
             _ = &mut writer => {}
             () = &mut stop => {}
         }
-        client.end().await;
+        client.end();
         if !writer.is_finished() {
             let _ = tokio::time::timeout(LAST_WORDS, &mut writer).await;
         }

@@ -46,7 +46,12 @@ pub(crate) fn is_ours(state: &Json) -> bool {
 }
 
 /// What a state is bound to: who asked, and for exactly what.
-pub(crate) fn binding(caller: &str, method: &str, name: &str, arguments: Option<&Json>) -> [u8; 32] {
+pub(crate) fn binding(
+    caller: &str,
+    method: &str,
+    name: &str,
+    arguments: Option<&Json>,
+) -> [u8; 32] {
     let mut digest = Sha256::new();
     for part in [caller.as_bytes(), method.as_bytes(), name.as_bytes()] {
         digest.update((part.len() as u64).to_be_bytes());
@@ -90,12 +95,16 @@ impl Parking {
         let id = text.strip_prefix(MARK).unwrap_or_default();
         let mut waiting = self.lock();
         match waiting.get(id) {
-            None => Err(NotParked("the state is none that was given out, was used before, or came too late")),
+            None => Err(NotParked(
+                "the state is none that was given out, was used before, or came too late",
+            )),
             Some(parked) if parked.until <= Instant::now() => {
                 waiting.remove(id);
                 Err(NotParked("the state came too late"))
             }
-            Some(parked) if parked.binding != *binding => Err(NotParked("the state is for another call")),
+            Some(parked) if parked.binding != *binding => {
+                Err(NotParked("the state is for another call"))
+            }
             Some(_) => waiting.remove(id).ok_or(NotParked("the state was used before")),
         }
     }
@@ -168,7 +177,10 @@ mod tests {
         let state = result.get("requestState").unwrap();
         assert!(is_ours(&state) && !is_ours(&json(r#""rs1.x""#)));
         let other = binding("you", "tools/call", "t", Some(&json(r#"{"a":1,"b":2}"#)));
-        assert_eq!(parking.take(&state, &other).err(), Some(NotParked("the state is for another call")));
+        assert_eq!(
+            parking.take(&state, &other).err(),
+            Some(NotParked("the state is for another call"))
+        );
         let same = binding("me", "tools/call", "t", Some(&json(r#"{ "b":2, "a":1 }"#)));
         let parked = parking.take(&state, &same).unwrap();
         assert!(parking.take(&state, &same).is_err(), "used before");

@@ -19,7 +19,11 @@ use crate::outbound::server::Server;
 /// `prompts/get`
 pub(super) async fn prompt(gateway: &Gateway, incoming: &Incoming) -> Said {
     let Some(name) = incoming.text("name") else {
-        return Said::refused(Some(incoming.id()), -32602, "`name` of prompts/get must be a string");
+        return Said::refused(
+            Some(incoming.id()),
+            -32602,
+            "`name` of prompts/get must be a string",
+        );
     };
     let snapshot = incoming.namespace.knowing(|snapshot| snapshot.prompt(&name).is_some()).await;
     let Some(owned) = snapshot.prompt(&name) else {
@@ -35,7 +39,11 @@ pub(super) async fn prompt(gateway: &Gateway, incoming: &Incoming) -> Said {
 /// `resources/read`
 pub(super) async fn read(gateway: &Gateway, incoming: &Incoming) -> Said {
     let Some(uri) = incoming.text("uri") else {
-        return Said::refused(Some(incoming.id()), -32602, "`uri` of resources/read must be a string");
+        return Said::refused(
+            Some(incoming.id()),
+            -32602,
+            "`uri` of resources/read must be a string",
+        );
     };
     let snapshot = incoming.namespace.knowing(|snapshot| snapshot.resource(&uri).is_some()).await;
     if let Some(server) = snapshot.resource(&uri) {
@@ -46,15 +54,13 @@ pub(super) async fn read(gateway: &Gateway, incoming: &Incoming) -> Said {
     if snapshot.servers_with("resources").next().is_none() {
         return unknown(incoming);
     }
-    match snapshot.likely_owner(&uri) {
-        Some(server) => through(gateway, incoming, &server, Some(&uri), None).await,
-        None => {
-            let code = if incoming.caller.is_modern() { -32602 } else { -32002 };
-            let data = Json::value(&serde_json::json!({"uri": uri}));
-            let message = format!("Unknown resource: `{uri}`");
-            Said::error(Some(incoming.id()), &RpcError { code, message, data: Some(data) })
-        }
+    if let Some(server) = snapshot.likely_owner(&uri) {
+        return through(gateway, incoming, &server, Some(&uri), None).await;
     }
+    let code = if incoming.caller.is_modern() { -32602 } else { -32002 };
+    let data = Json::value(&serde_json::json!({"uri": uri}));
+    let message = format!("Unknown resource: `{uri}`");
+    Said::error(Some(incoming.id()), &RpcError { code, message, data: Some(data) })
 }
 
 /// `completion/complete`
@@ -69,7 +75,7 @@ pub(super) async fn complete(gateway: &Gateway, incoming: &Incoming) -> Said {
         let Some(owned) = snapshot.prompt(&name) else {
             return Said::refused(Some(incoming.id()), -32602, format!("Unknown prompt: `{name}`"));
         };
-        let own = reference.as_ref().and_then(|json| json.object()).filter(|_| *owned.own != *name);
+        let own = reference.as_ref().and_then(Json::object).filter(|_| *owned.own != *name);
         let member = own.map(|mut own| {
             own.set("name", Json::string(&owned.own));
             ("ref", own.finish())
@@ -134,29 +140,23 @@ async fn through(
         mirrors: &[],
         changes,
     };
-    let request = Request {
-        method: incoming.message.method().into(),
-        params: incoming.message.params(),
-    };
+    let request =
+        Request { method: incoming.message.method().into(), params: incoming.message.params() };
     let answering = charter.stack.chain.request(&mut cx, request, &end);
     let limit = charter.settings.limits.timeout.get();
     let answered = match limit {
         Some(limit) => tokio::time::timeout(limit, answering).await.ok(),
         None => Some(answering.await),
     };
-    match answered {
-        Some(mut answer) => {
-            if namespace.tells_tasks_apart()
-                && let Ok(result) = &answer.body
-                && let Some(renamed) = tasks::renamed(gateway, incoming, server, result)
-            {
-                answer.set_result(renamed);
-            }
-            said(incoming, answer)
-        }
-        None => {
-            let text = format!("The server `{}` took too long to answer", server.name);
-            Said::failed(Some(incoming.id()), &Failure::new(Code::TimedOut, text))
-        }
+    let Some(mut answer) = answered else {
+        let text = format!("The server `{}` took too long to answer", server.name);
+        return Said::failed(Some(incoming.id()), &Failure::new(Code::TimedOut, text));
+    };
+    if namespace.tells_tasks_apart()
+        && let Ok(result) = &answer.body
+        && let Some(renamed) = tasks::renamed(gateway, incoming, server, result)
+    {
+        answer.set_result(renamed);
     }
+    said(incoming, answer)
 }

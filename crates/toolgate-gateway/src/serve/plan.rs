@@ -55,7 +55,8 @@ impl Options {
     /// Whether names may turn out to collide: then it is known before anybody is let in.
     pub fn settles_first(&self) -> Result<bool, ServeError> {
         for name in self.config.namespaces() {
-            let failed = |error: crate::config::ConfigError| ServeError::Settings(error.to_string());
+            let failed =
+                |error: crate::config::ConfigError| ServeError::Settings(error.to_string());
             let style = self.config.style(name).map_err(failed)?;
             let servers = self.config.servers_of(name).map_err(failed)?;
             if style.prefix == crate::catalog::Prefix::Never && servers.len() > 1 {
@@ -134,12 +135,18 @@ impl Opened {
             said.telemetry.as_ref(),
             &said.settings,
         );
-        let (outlets, parts) = opened.await.map_err(|error| ServeError::Settings(error.to_string()))?;
+        let (outlets, parts) =
+            opened.await.map_err(|error| ServeError::Settings(error.to_string()))?;
         self.sets.push((said.clone(), outlets, parts));
         Ok(self.sets.len() - 1)
     }
 
-    fn stack(&mut self, set: usize, settings: &Settings, parts: Parts) -> Result<Stack, ServeError> {
+    fn stack(
+        &mut self,
+        set: usize,
+        settings: &Settings,
+        parts: Parts,
+    ) -> Result<Stack, ServeError> {
         let same = |known: &&(usize, Settings, Stack)| {
             (&known.1.audit, &known.1.redact) == (&settings.audit, &settings.redact)
         };

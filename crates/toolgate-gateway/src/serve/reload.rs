@@ -3,7 +3,10 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::gateway::Serve;
-use crate::{config::Config, wrap::{memory::needs_no_store, reload::ConfigWatch}};
+use crate::{
+    config::Config,
+    wrap::{memory::needs_no_store, reload::ConfigWatch},
+};
 
 /// Tells when the settings have changed.
 pub struct Changes(ConfigWatch);
@@ -86,11 +89,14 @@ impl Serve {
         if new.serve() != old.serve() {
             return Some("what has changed in `[serve]`, tokens included,");
         }
-        let names = |config: &Config| config.namespaces().iter().map(ToString::to_string).collect::<Vec<_>>();
+        let names = |config: &Config| {
+            config.namespaces().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
         if names(&new) != names(old) {
             return Some("a namespace that was added or removed");
         }
-        let said = |config: &Config, name: &str| (config.servers_of(name).ok(), config.style(name).ok());
+        let said =
+            |config: &Config, name: &str| (config.servers_of(name).ok(), config.style(name).ok());
         names(old)
             .iter()
             .any(|name| said(&new, name) != said(old, name))

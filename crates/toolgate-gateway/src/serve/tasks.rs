@@ -7,7 +7,7 @@ use toolgate::{Outcome, ToolResult};
 use toolgate_wire::Json;
 
 use super::{Gateway, dispatch::Incoming};
-use crate::outbound::server::Server;
+use crate::{outbound::server::Server, sessions::table::hex};
 
 /// What our names of tasks begin with.
 const MARK: &str = "tgt1.";
@@ -22,7 +22,8 @@ pub(super) fn outward(
     if !incoming.namespace.tells_tasks_apart() {
         return outcome;
     }
-    let renamed = outcome.result().and_then(|result| renamed(gateway, incoming, server, result.json()));
+    let renamed =
+        outcome.result().and_then(|result| renamed(gateway, incoming, server, result.json()));
     if let Some(json) = renamed {
         outcome.set_result(ToolResult::new(json));
     }
@@ -60,7 +61,7 @@ fn seal(gateway: &Gateway, incoming: &Incoming, server: &str, own: &str) -> Stri
         mac.update(part.as_bytes());
     }
     let bytes = mac.finalize().into_bytes();
-    bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(bytes.get(..8).unwrap_or_default())
 }
 
 /// The server that has a task, and its own name for it.

@@ -41,7 +41,8 @@ impl Watch for Gateway {
     fn told(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
         let line = message.line();
         if let Some(session) = self.owner(owner) {
-            if message.method() != "notifications/message" || session.wants_log(Level::of(message)) {
+            if message.method() != "notifications/message" || session.wants_log(Level::of(message))
+            {
                 session.outlet.push(line.clone());
             }
             return;

@@ -1,6 +1,6 @@
 //! Who makes a request: a session of old, or whoever a request of 2026-07-28 says that it is.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 use toolgate::{Asking, ClientInfo, Session, Transport};
@@ -46,7 +46,8 @@ impl Said {
     pub(crate) fn of(meta: Option<&Json>) -> Result<Self, &'static str> {
         let version = meta.and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
         let version = version.as_ref().and_then(Json::text).ok_or(era::META_PROTOCOL_VERSION)?;
-        let version: Arc<str> = if version == MODERN { MODERN.into() } else { version.as_ref().into() };
+        let version: Arc<str> =
+            if version == MODERN { MODERN.into() } else { version.as_ref().into() };
         let capabilities = meta.and_then(|meta| meta.get(era::META_CLIENT_CAPABILITIES));
         let capabilities = capabilities.filter(|json| json.object().is_some());
         let level = meta.and_then(|meta| meta.get(era::META_LOG_LEVEL));
@@ -85,7 +86,7 @@ impl Caller {
             Speaks::Legacy(session) => session.info.clone(),
             Speaks::Modern(said) => {
                 let info = said.info.as_ref()?;
-                let text = |key| info.get(key).and_then(|json| json.text().map(|t| t.into_owned()));
+                let text = |key| info.get(key).and_then(|json| json.text().map(Cow::into_owned));
                 Some(Arc::new(ClientInfo { name: text("name")?, version: text("version") }))
             }
         }
@@ -105,10 +106,9 @@ impl Caller {
             return Asking::Nobody;
         }
         match &self.speaks {
-            Speaks::Legacy(session) => Asking::Elicit(Arc::new(Asker {
-                session: Arc::clone(session),
-                side: side.clone(),
-            })),
+            Speaks::Legacy(session) => {
+                Asking::Elicit(Arc::new(Asker { session: Arc::clone(session), side: side.clone() }))
+            }
             Speaks::Modern(_) => Asking::Rounds,
         }
     }
@@ -138,7 +138,8 @@ impl Caller {
             Speaks::Modern(_) => {
                 let (session, abilities) = (&self.session, self.abilities());
                 let number = abilities.number();
-                let key = format!("{SESSIONLESS}{} {} {number}", session.namespace, session.principal);
+                let key =
+                    format!("{SESSIONLESS}{} {} {number}", session.namespace, session.principal);
                 Owner {
                     key: key.into(),
                     capabilities: abilities.capabilities(),

@@ -1,6 +1,7 @@
 //! A session of a client of the time before 2026-07-28.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -53,8 +54,13 @@ pub(crate) struct LegacySession {
 pub(crate) struct SameId;
 
 impl LegacySession {
-    pub(crate) fn new(session: Arc<Session>, version: Arc<str>, capabilities: Json, info_text: Json) -> Self {
-        let text = |key| info_text.get(key).and_then(|json| json.text().map(|t| t.into_owned()));
+    pub(crate) fn new(
+        session: Arc<Session>,
+        version: Arc<str>,
+        capabilities: Json,
+        info_text: Json,
+    ) -> Self {
+        let text = |key| info_text.get(key).and_then(|json| json.text().map(Cow::into_owned));
         let info = text("name").map(|name| Arc::new(ClientInfo { name, version: text("version") }));
         Self {
             abilities: abilities(&version, &capabilities),
@@ -92,15 +98,19 @@ impl LegacySession {
     }
 
     /// Starts to follow a request. A second one of the same id is refused: whose answer would be whose?
-    pub(crate) fn begin(self: &Arc<Self>, id: &Id) -> Result<Begun, SameId> {
+    /// `token` is cancelled when the client gives it up.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        id: &Id,
+        token: &CancellationToken,
+    ) -> Result<Begun, SameId> {
         self.use_now();
-        let token = CancellationToken::new();
         match self.in_flight().entry(id.clone()) {
             std::collections::hash_map::Entry::Occupied(_) => return Err(SameId),
             std::collections::hash_map::Entry::Vacant(slot) => drop(slot.insert(token.clone())),
         }
         self.busy.fetch_add(1, Ordering::Relaxed);
-        Ok(Begun { session: Arc::clone(self), id: id.clone(), token })
+        Ok(Begun { session: Arc::clone(self), id: id.clone() })
     }
 
     /// The client gives a request up.
@@ -194,7 +204,6 @@ impl Drop for Busy {
 pub(crate) struct Begun {
     session: Arc<LegacySession>,
     id: Id,
-    pub(crate) token: CancellationToken,
 }
 
 impl Drop for Begun {

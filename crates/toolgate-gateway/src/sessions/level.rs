@@ -38,6 +38,10 @@ impl Level {
     /// The level that a message has; what says none is of no importance.
     pub(crate) fn of(message: &Message) -> Self {
         let level = message.member("level");
-        level.as_ref().and_then(Json::text).and_then(|name| Self::by_name(&name)).unwrap_or(Self::ALL)
+        level
+            .as_ref()
+            .and_then(Json::text)
+            .and_then(|name| Self::by_name(&name))
+            .unwrap_or(Self::ALL)
     }
 }

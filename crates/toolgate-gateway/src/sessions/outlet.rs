@@ -205,7 +205,8 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_is_wanted_is_told_and_each_message_names_its_subscription() {
-        let wanted = Wanted { prompts: true, subscription: Some(Id::number(7)), ..Wanted::default() };
+        let wanted =
+            Wanted { prompts: true, subscription: Some(Id::number(7)), ..Wanted::default() };
         let outlet = Outlet::new(wanted);
         outlet.changed(Kind::Tools);
         outlet.changed(Kind::Prompts);

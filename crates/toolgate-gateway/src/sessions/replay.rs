@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 /// So long a stream is remembered after its end.
-const REMEMBERED: Duration = Duration::from_secs(60);
+const REMEMBERED: Duration = Duration::from_mins(1);
 /// So many streams of one session are remembered.
 const MOST_STREAMS: usize = 32;
 /// So many bytes of one stream.
@@ -29,7 +29,8 @@ impl Replay {
     pub(crate) fn stream(&self) -> Arc<Stream> {
         let mut streams = self.lock();
         streams.0 += 1;
-        let stream = Arc::new(Stream { number: streams.0, log: Mutex::default(), wake: Notify::new() });
+        let stream =
+            Arc::new(Stream { number: streams.0, log: Mutex::default(), wake: Notify::new() });
         streams.1.push_back(Arc::clone(&stream));
         forget_old(&mut streams.1);
         if streams.1.len() > MOST_STREAMS {
@@ -147,8 +148,10 @@ mod tests {
         let replay = Replay::default();
         let stream = replay.stream();
         let first = stream.first_id();
-        let ids: Vec<String> =
-            [&b"a"[..], b"b", b"c"].into_iter().map(|b| stream.add(&Bytes::from_static(b))).collect();
+        let ids: Vec<String> = [&b"a"[..], b"b", b"c"]
+            .into_iter()
+            .map(|b| stream.add(&Bytes::from_static(b)))
+            .collect();
         let (found, number) = replay.find(&ids[0]).unwrap();
         assert_eq!(found.after(number).await.unwrap().1, "b");
         let (found, number) = replay.find(&first).unwrap();

@@ -42,7 +42,7 @@ impl Learnt {
             return;
         }
         let name = call.member("name");
-        let name = name.as_ref().and_then(|name| name.text());
+        let name = name.as_ref().and_then(toolgate_wire::Json::text);
         let Some(mirrored) = name.and_then(|name| tools.get(name.as_ref())) else { return };
         let arguments = call.member("arguments");
         headers.extend(mirrored.iter().filter_map(|mirror| mirror.header(arguments.as_ref())));

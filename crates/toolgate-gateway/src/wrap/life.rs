@@ -13,8 +13,7 @@ use super::{
     Options, SettingsSource, client,
     hub::{Hub, Link},
     reload::{ConfigWatch, reload},
-    restart,
-    server,
+    restart, server,
 };
 use crate::{
     inbound::stdio,

@@ -59,7 +59,11 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
             if is_terminal {
                 let wheel = WHEEL.get(frame % WHEEL.len()).copied().unwrap_or_default();
                 let done = servers.len() - left.len();
-                let text = format!("{wheel} {done}/{} servers, waiting for {}", servers.len(), left.join(", "));
+                let text = format!(
+                    "{wheel} {done}/{} servers, waiting for {}",
+                    servers.len(),
+                    left.join(", ")
+                );
                 draw(&fit(&text, look.width.unwrap_or(80).saturating_sub(1)));
             }
             tokio::time::sleep(FRAME).await;
@@ -82,7 +86,8 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
 
 fn table(look: &Look, servers: &[Served]) {
     let longest = servers.iter().map(|served| served.name.len()).max().unwrap_or_default().max(6);
-    let head = format!("\n  {:longest$}  {:8}  {:>5}  {:10}", "server", "state", "tools", "protocol");
+    let head =
+        format!("\n  {:longest$}  {:8}  {:>5}  {:10}", "server", "state", "tools", "protocol");
     say(&look.paint(Paint::Quiet, head.trim_end()));
     for served in servers {
         let (state, paint, why) = match &served.state {
@@ -95,7 +100,8 @@ fn table(look: &Look, servers: &[Served]) {
         let tools = served.tools.map_or_else(|| "-".to_owned(), |tools| tools.to_string());
         let version = served.version.as_deref().unwrap_or("-");
         let state = look.paint(paint, &format!("{state:8}")).into_owned();
-        let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(longest + 33)).max(20);
+        let room =
+            look.width.map_or(usize::MAX, |width| width.saturating_sub(longest + 33)).max(20);
         let why = clean(why);
         let why = fit(&why, room);
         let line = format!("  {:longest$}  {state}  {tools:>5}  {version:10}  {why}", served.name);

@@ -369,6 +369,10 @@ impl Request<'_> {
         let from: usize =
             self.params["cursor"].as_str().and_then(|at| at.parse().ok()).unwrap_or(0);
         let page: Vec<Value> = state.tools.iter().skip(from).take(size).cloned().collect();
+        if state.growing {
+            let tool = super::tools::named(&format!("grown_{from}"), true);
+            return json!({"tools": [tool], "nextCursor": (from + 1).to_string()});
+        }
         let mut result = json!({"tools": page, "xVendor": "kept"});
         let next = from.saturating_add(size);
         if next < state.tools.len() {

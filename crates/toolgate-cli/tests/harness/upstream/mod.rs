@@ -55,6 +55,10 @@ pub enum Fault {
     NoAnswer,
     /// The same, but the answer can be fetched: by a GET that names the last event.
     Poll,
+    /// These bytes, with the answer for `{body}`, its length for `{length}`, in hex for `{hex}`.
+    Raw { bytes: &'static str, closes: bool },
+    /// A body that never ends: of one event, or of JSON.
+    Endless { events: bool },
 }
 
 /// When something goes wrong.
@@ -117,6 +121,8 @@ struct State {
     raw_tools: Vec<String>,
     page: Option<usize>,
     endless: bool,
+    /// Each page of tools has a new tool and another page.
+    growing: bool,
     next: u64,
 }
 
@@ -334,6 +340,11 @@ impl Upstream {
     /// The cursor of the list of tools leads back to its beginning.
     pub fn endless(&self, endless: bool) {
         self.state().endless = endless;
+    }
+
+    /// The list of tools has always another page, with another tool.
+    pub fn growing(&self, growing: bool) {
+        self.state().growing = growing;
     }
 
     pub fn set_tools(&self, count: usize) {

@@ -127,6 +127,31 @@ impl Out {
         write(socket, &format!("{head}{event}0\r\n\r\n"))
     }
 
+    /// Any bytes.
+    pub(super) fn raw(&mut self, bytes: &str) {
+        if let Self::Post { socket, .. } = self {
+            write(socket, bytes);
+        }
+    }
+
+    /// A body without an end, as long as somebody reads it.
+    pub(super) fn go_on(&mut self, events: bool) {
+        let Self::Post { socket, .. } = self else { return };
+        let (kind, first) = if events {
+            ("text/event-stream", "data: ")
+        } else {
+            ("application/json", "{\"x\":\"")
+        };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        );
+        let mut open = write(socket, &format!("{head}{}", chunk(first)));
+        let more = chunk(&"x".repeat(60_000));
+        while open {
+            open = write(socket, &more);
+        }
+    }
+
     /// Half an answer.
     pub(super) fn break_off(&mut self, raw: &str) {
         if let Self::Post { socket, begun, headers, .. } = self {
@@ -325,6 +350,10 @@ fn post(shared: &Arc<Shared>, asked: &Asked, mut out: Out) -> bool {
         Some(Fault::CloseBefore) => return false,
         Some(Fault::Status(status)) => return out.answer(status, "{}"),
         Some(Fault::Garbage) => return out.answer(200, "{\"jsonrpc\": nonsense"),
+        Some(Fault::Endless { events }) => {
+            out.go_on(events);
+            return false;
+        }
         _ => {}
     }
     if let Out::Post { drip, .. } = &mut out {
@@ -343,6 +372,15 @@ fn post(shared: &Arc<Shared>, asked: &Asked, mut out: Out) -> bool {
 fn finish(shared: &Shared, out: &mut Out, fault: Option<Fault>, status: u16, raw: &str) -> bool {
     match fault {
         Some(Fault::NoAnswer) => out.end_early(None),
+        Some(Fault::Raw { bytes, closes }) => {
+            let length = raw.len();
+            let bytes = bytes
+                .replace("{body}", raw)
+                .replace("{length}", &length.to_string())
+                .replace("{hex}", &format!("{length:x}"));
+            out.raw(&bytes);
+            !closes
+        }
         Some(Fault::Poll) => {
             let id = {
                 let mut state = shared.state();

@@ -172,6 +172,7 @@ pub(crate) struct Listening {
 
 impl Listening {
     /// How many connections there are.
+    #[cfg(test)]
     pub(crate) fn open(&self) -> usize {
         self.shared.open.load(Ordering::Relaxed)
     }

@@ -17,7 +17,11 @@ use toolgate::Boxed;
 use toolgate_wire::sse;
 
 use crate::{
-    inbound::http::{accept::Accepts, body::AnswerBody, events::{EventSender, stream}},
+    inbound::http::{
+        accept::Accepts,
+        body::AnswerBody,
+        events::{EventSender, stream},
+    },
     serve::{
         Gateway,
         dispatch::{Incoming, dispatch},
@@ -44,16 +48,11 @@ pub(super) async fn answer(
     accepts: Accepts,
     session: Option<Arc<LegacySession>>,
 ) -> Response<AnswerBody> {
-    let begun = match session.as_ref().map(|session| session.begin(incoming.id())).transpose() {
-        Ok(begun) => begun,
-        Err(_) => {
-            let why = "the id is in use by a request that is not answered yet";
-            return json(StatusCode::BAD_REQUEST, Said::refused(Some(incoming.id()), -32600, why));
-        }
+    let follow = |session: &Arc<LegacySession>| session.begin(incoming.id(), &incoming.cancel);
+    let Ok(followed) = session.as_ref().map(follow).transpose() else {
+        let why = "the id is in use by a request that is not answered yet";
+        return json(StatusCode::BAD_REQUEST, Said::refused(Some(incoming.id()), -32600, why));
     };
-    if let Some(begun) = &begun {
-        incoming.cancel = begun.token.clone();
-    }
     let mut heard = None;
     if accepts.events {
         let (sender, receiver) = mpsc::channel(ROOM);
@@ -63,7 +62,7 @@ pub(super) async fn answer(
     let is_modern = incoming.caller.is_modern();
     let work: Boxed<'static, Said> = Box::pin(async move {
         let said = dispatch(&gateway, &incoming).await;
-        drop(begun);
+        drop(followed);
         said
     });
     // A client of old that loses its connection has not given its request up.

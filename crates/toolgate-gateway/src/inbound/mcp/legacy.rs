@@ -6,12 +6,17 @@ use bytes::Bytes;
 use hyper::{Response, StatusCode, header::HeaderValue};
 use tokio_util::sync::CancellationToken;
 use toolgate::{Session, Transport};
-use toolgate_wire::{Id, Message, Shape, era};
+use toolgate_wire::{Message, Shape, era};
 
 use super::{SESSION, VERSION, Visit, answer, bytes, empty, only};
 use crate::{
     inbound::http::{accept::Accepts, body::AnswerBody},
-    serve::{dispatch::{Incoming, dispatch}, hello, said::Said},
+    serve::{
+        Gateway,
+        dispatch::{Incoming, dispatch},
+        hello,
+        said::Said,
+    },
     sessions::{
         caller::{Caller, Speaks},
         legacy::LegacySession,
@@ -31,16 +36,12 @@ impl Visit<'_> {
                 return answer::json(status, Said::refused(message.id(), -32600, why));
             }
         };
-        match message.shape() {
-            Shape::Request => {
-                let incoming = self.incoming(&session, message);
-                answer::answer(Arc::clone(&self.door.gateway), incoming, accepts, Some(session)).await
-            }
-            _ => {
-                self.door.gateway.hear(&session, &self.namespace, &message);
-                empty(StatusCode::ACCEPTED)
-            }
+        if message.shape() != Shape::Request {
+            Gateway::hear(&session, &self.namespace, &message);
+            return empty(StatusCode::ACCEPTED);
         }
+        let incoming = self.incoming(&session, message);
+        answer::answer(Arc::clone(&self.door.gateway), incoming, accepts, Some(session)).await
     }
 
     fn incoming(&self, session: &Arc<LegacySession>, message: Message) -> Incoming {
@@ -75,7 +76,10 @@ impl Visit<'_> {
         let (result, session) = hello::initialize(&self.namespace, message, session).await;
         let session = Arc::new(session);
         if self.door.gateway.sessions.enter(&session).is_err() {
-            return failed("there are as many sessions as there may be: end one, or raise `serve.sessions`".to_owned());
+            return failed(
+                "there are as many sessions as there may be: end one, or raise `serve.sessions`"
+                    .to_owned(),
+            );
         }
         self.namespace.listen(&session.outlet);
         let mut response = answer::json(StatusCode::OK, Said::result(id, result));
@@ -90,14 +94,16 @@ impl Visit<'_> {
         const MISSING: &str = "the header `Mcp-Session-Id` is missing: say `initialize` first";
         const GONE: &str = "there is no such session: say `initialize` again";
         let headers = &self.head.headers;
-        let version = only(headers, &VERSION).map_err(|()| {
-            (StatusCode::BAD_REQUEST, "`MCP-Protocol-Version` stands there twice")
-        })?;
+        let version = only(headers, &VERSION)
+            .map_err(|()| (StatusCode::BAD_REQUEST, "`MCP-Protocol-Version` stands there twice"))?;
         let is_known = |version: &[u8]| {
             std::str::from_utf8(version).is_ok_and(|version| era::VERSIONS.contains(&version))
         };
         if version.is_some_and(|version| !is_known(version)) {
-            return Err((StatusCode::BAD_REQUEST, "`MCP-Protocol-Version` is none that toolgate speaks"));
+            return Err((
+                StatusCode::BAD_REQUEST,
+                "`MCP-Protocol-Version` is none that toolgate speaks",
+            ));
         }
         let id = only(headers, &SESSION).map_err(|()| (StatusCode::BAD_REQUEST, MISSING))?;
         let id = id.ok_or((StatusCode::BAD_REQUEST, MISSING))?;
@@ -119,12 +125,16 @@ impl Visit<'_> {
         for line in messages {
             match Message::parse(line, &gateway.limits) {
                 Ok(message) if message.shape() == Shape::Request => {
-                    let mut incoming = self.incoming(&session, message);
-                    let Ok(begun) = begin(&session, incoming.id()) else { continue };
-                    incoming.cancel = begun.token.clone();
+                    let incoming = self.incoming(&session, message);
+                    let begun = session.begin(incoming.id(), &incoming.cancel);
+                    let Ok(_begun) = begun else {
+                        let id = incoming.id();
+                        tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
+                        continue;
+                    };
                     answers.extend(dispatch(gateway, &incoming).await.into_line());
                 }
-                Ok(message) => gateway.hear(&session, &self.namespace, &message),
+                Ok(message) => Gateway::hear(&session, &self.namespace, &message),
                 Err(refused) => answers.extend(super::unread(&refused).into_line()),
             }
         }
@@ -135,8 +145,4 @@ impl Visit<'_> {
         let array = [b"[".as_slice(), &texts.join(&b','), b"]"].concat();
         bytes(StatusCode::OK, AnswerBody::Whole(array.into()))
     }
-}
-
-fn begin(session: &Arc<LegacySession>, id: &Id) -> Result<crate::sessions::legacy::Begun, ()> {
-    session.begin(id).map_err(|_| tracing::warn!(%id, "a request uses the id of one in flight; it is dropped"))
 }

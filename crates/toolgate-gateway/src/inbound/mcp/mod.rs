@@ -112,13 +112,19 @@ impl Handler for Door {
         let place = Place::of(head.uri.path());
         let methods = place.methods();
         if methods.is_empty() {
-            return Err(text(StatusCode::NOT_FOUND, "nothing is here: MCP is at /mcp and /mcp/NAMESPACE\n"));
+            return Err(text(
+                StatusCode::NOT_FOUND,
+                "nothing is here: MCP is at /mcp and /mcp/NAMESPACE\n",
+            ));
         }
         if !methods.contains(&head.method) {
             return Err(not_allowed(methods));
         }
         if place != Place::Health && self.principal(&head.headers).is_none() {
-            let mut answer = text(StatusCode::UNAUTHORIZED, "send a token of `[serve.tokens]`, as `Authorization: Bearer …`\n");
+            let mut answer = text(
+                StatusCode::UNAUTHORIZED,
+                "send a token of `[serve.tokens]`, as `Authorization: Bearer …`\n",
+            );
             answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return Err(answer);
         }
@@ -128,7 +134,10 @@ impl Handler for Door {
             return Err(text(StatusCode::NOT_FOUND, "there is no such namespace\n"));
         }
         if head.method == Method::POST && !is_json(&head.headers) {
-            return Err(text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "messages are application/json\n"));
+            return Err(text(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "messages are application/json\n",
+            ));
         }
         Ok(())
     }
@@ -159,7 +168,8 @@ impl Handler for Door {
 }
 
 fn not_allowed(methods: &[Method]) -> Response<AnswerBody> {
-    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method\n");
+    let mut answer =
+        text(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method\n");
     let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
     if let Ok(names) = HeaderValue::from_str(&names.join(", ")) {
         answer.headers_mut().insert(ALLOW, names);
@@ -179,7 +189,10 @@ impl Visit<'_> {
     async fn post(self, body: Bytes) -> Response<AnswerBody> {
         let accepts = Accepts::of(&self.head.headers);
         if !accepts.json && !accepts.events {
-            return text(StatusCode::NOT_ACCEPTABLE, "answers are application/json or text/event-stream\n");
+            return text(
+                StatusCode::NOT_ACCEPTABLE,
+                "answers are application/json or text/event-stream\n",
+            );
         }
         let limits = &self.door.gateway.limits;
         let message = match split_batch(&body, limits) {
@@ -189,7 +202,10 @@ impl Visit<'_> {
                 // An empty batch is JSON, and says nothing.
                 let is_json = !matches!(error.kind(), WireErrorKind::Syntax | WireErrorKind::Utf8);
                 let code = if is_json { -32600 } else { -32700 };
-                return answer::json(StatusCode::BAD_REQUEST, Said::refused(None, code, error.to_string()));
+                return answer::json(
+                    StatusCode::BAD_REQUEST,
+                    Said::refused(None, code, error.to_string()),
+                );
             }
         };
         match message {
@@ -252,7 +268,10 @@ fn bytes(status: StatusCode, body: AnswerBody) -> Response<AnswerBody> {
 /// A value of `_meta`, as text.
 fn said_version(message: &Message) -> Option<String> {
     let version = message.member("_meta")?.get(era::META_PROTOCOL_VERSION)?;
-    version.text().map(std::borrow::Cow::into_owned).or_else(|| Some(Json::as_str(&version).to_owned()))
+    version
+        .text()
+        .map(std::borrow::Cow::into_owned)
+        .or_else(|| Some(Json::as_str(&version).to_owned()))
 }
 
 #[cfg(test)]

@@ -11,7 +11,10 @@ use super::{VERSION, Visit, answer, empty, only, said_version};
 use crate::{
     inbound::http::{accept::Accepts, body::AnswerBody},
     serve::{dispatch::Incoming, hello, said::Said},
-    sessions::{caller::{self, Caller, Speaks}, side::Side},
+    sessions::{
+        caller::{self, Caller, Speaks},
+        side::Side,
+    },
 };
 
 const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
@@ -27,7 +30,11 @@ impl Visit<'_> {
             // Whoever gives a request up closes its stream.
             Shape::Notification => return empty(StatusCode::ACCEPTED),
             Shape::Response | Shape::Error => {
-                let said = Said::refused(None, -32600, "nobody asked: from 2026-07-28 on answers come with the next call");
+                let said = Said::refused(
+                    None,
+                    -32600,
+                    "nobody asked: from 2026-07-28 on answers come with the next call",
+                );
                 return answer::json(StatusCode::BAD_REQUEST, said);
             }
         }
@@ -62,7 +69,9 @@ impl Visit<'_> {
         if let (Some(version), Some(said)) = (version, said_version(message))
             && version != said.as_bytes()
         {
-            return Err(mismatch("`MCP-Protocol-Version` is not the version that `_meta` says".to_owned()));
+            return Err(mismatch(
+                "`MCP-Protocol-Version` is not the version that `_meta` says".to_owned(),
+            ));
         }
         let said = said.map_err(|missing| {
             Said::refused(id, -32602, format!("`_meta` must have `{missing}`"))

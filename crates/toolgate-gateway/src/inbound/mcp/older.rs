@@ -53,12 +53,16 @@ impl Visit<'_> {
         {
             let mut clients = self.door.older.0.lock().unwrap_or_else(PoisonError::into_inner);
             if clients.len() >= self.door.gateway.most_sessions {
-                return text(StatusCode::SERVICE_UNAVAILABLE, "there are as many sessions as there may be\n");
+                return text(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "there are as many sessions as there may be\n",
+                );
             }
             clients.insert(Arc::clone(&id), Arc::clone(&client));
         }
         let (events, body) = stream();
-        let endpoint = format!("event: endpoint\ndata: /messages/{}?session={id}\n\n", self.namespace.name);
+        let endpoint =
+            format!("event: endpoint\ndata: /messages/{}?session={id}\n\n", self.namespace.name);
         let door = Arc::clone(self.door);
         tokio::spawn(async move {
             let sending = async {
@@ -75,7 +79,7 @@ impl Visit<'_> {
                 () = door.gateway.stopping.cancelled() => None,
             };
             door.older.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-            client.end().await;
+            client.end();
         });
         answer::event_stream(body)
     }
@@ -84,9 +88,8 @@ impl Visit<'_> {
     pub(super) async fn older_message(self, body: Bytes) -> Response<AnswerBody> {
         let query = self.head.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix("session="));
-        let found = id.and_then(|id| {
-            self.door.older.find(id, &self.namespace.name, &self.principal)
-        });
+        let found =
+            id.and_then(|id| self.door.older.find(id, &self.namespace.name, &self.principal));
         match found {
             Some(client) => {
                 client.take(body).await;

@@ -7,7 +7,12 @@ use toolgate_wire::sse;
 
 use super::{SESSION, Visit, answer, empty, not_allowed, only};
 use crate::{
-    inbound::http::{accept::Accepts, body::AnswerBody, events::{EventSender, stream}, text},
+    inbound::http::{
+        accept::Accepts,
+        body::AnswerBody,
+        events::{EventSender, stream},
+        text,
+    },
     serve::said::Said,
     sessions::{legacy::LegacySession, replay::Stream},
 };
@@ -76,7 +81,12 @@ async fn follow(session: Arc<LegacySession>, events: EventSender) {
     }
 }
 
-async fn resume(session: Arc<LegacySession>, broken: Arc<Stream>, mut number: u64, events: EventSender) {
+async fn resume(
+    session: Arc<LegacySession>,
+    broken: Arc<Stream>,
+    mut number: u64,
+    events: EventSender,
+) {
     let _busy = session.busy();
     loop {
         let next = tokio::select! {

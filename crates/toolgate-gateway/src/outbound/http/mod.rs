@@ -24,7 +24,7 @@ use hyper::{
 pub(crate) use self::{
     answer::{Answer, BodyError},
     events::EventStream,
-    target::{BadTarget, Bounds, Target},
+    target::{Bounds, Target},
 };
 use self::{
     connect::connect,
