@@ -166,9 +166,12 @@ fn a_change_that_is_wrong_is_refused_whole() {
         gateway.place().configure(&config);
         let told = gateway.wait_for_stderr_times(REFUSED, times + 1);
         // A message of several lines goes on after it.
-        let all = gateway.stderr();
-        let at = all.iter().rposition(|line| *line == told).unwrap();
-        assert!(all[at..].join("\n").contains(part), "{part}: {:#?}", &all[at..]);
+        let rest = || {
+            let all = gateway.stderr();
+            let at = all.iter().rposition(|line| *line == told).unwrap();
+            all[at..].join("\n")
+        };
+        until_or(|| rest().contains(part), || format!("{part}: {}", rest()));
         for client in gateway.both() {
             assert_eq!(client.tools().len(), 9, "{config}");
             agree(&client, "write", "TIER_DENIED");
