@@ -40,7 +40,7 @@ pub(crate) struct ServeCommand {
 
 const HELP: &str = "\
 Examples:
-  toolgate serve mcp.json                     what your client has now, governed, at http://127.0.0.1:8642/mcp
+  toolgate serve mcp.json                     what your client has now, governed
   toolgate serve --safety readonly mcp.json   only tools that change nothing
   toolgate serve --listen 127.0.0.1:9000      another address; :0 picks a free port
 

@@ -34,7 +34,12 @@ impl Serve {
     /// Reads the settings again. What is wrong is refused, and everything stays as it was.
     pub fn reload(&self) {
         let mut charters = Vec::new();
+        let new = self.options.watch.as_deref().and_then(|path| Config::read(path).ok());
         for namespace in self.gateway.namespaces() {
+            // One that was removed is served as it was until the next start; the others need not wait for that.
+            if new.as_ref().is_some_and(|new| !new.namespaces().contains(&&*namespace.name)) {
+                continue;
+            }
             let old = namespace.charter();
             let said = match (self.options.settings)(&namespace.name) {
                 Ok(said) => said,
