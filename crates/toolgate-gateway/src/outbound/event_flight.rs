@@ -84,7 +84,8 @@ impl EventFlight {
                     },
                 }
             };
-            if let Some(step) = self.took(seen).await? {
+            // On the heap: streams are rare, and calls should be small.
+            if let Some(step) = Box::pin(self.took(seen)).await? {
                 return Ok(step);
             }
         }

@@ -90,7 +90,7 @@ impl Flight {
                 answer.map(|answer| Step::Answer(*answer)).ok_or_else(over)
             }
             Self::Pipe(flight) => flight.next().await,
-            Self::Events(flight) => flight.next().await,
+            Self::Events(flight) => Box::pin(flight.next()).await,
         }
     }
 

@@ -105,7 +105,13 @@ async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
         }
         Err(failure) => {
             tracing::error!("cannot learn what `{}` offers: {failure}", server.name);
-            if old.is_none() {
+            if old.is_some() {
+                // What is remembered holds until it can be asked.
+                server.is(State::Ready);
+                for kind in Kind::ALL {
+                    suspect(server, kind);
+                }
+            } else {
                 server.is(State::Failed(failure.message().into()));
                 connection.close(failure.message());
             }
@@ -152,7 +158,10 @@ fn note(server: &Arc<Server>, bits: u8) {
                 }
             }
             // One that says so again and again is asked less and less often.
-            tokio::time::sleep(pause).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = server.stop.cancelled() => return,
+            }
             pause = (pause * 2).min(LONGEST_BREATH);
         }
     });
@@ -166,7 +175,14 @@ async fn learn_again(server: &Arc<Server>, kind: Kind, is_announced: bool) {
         // What was announced is told also where nothing is new: the server wants its clients to know.
         Ok(new) if is_announced || !old.lists_the_same(&new) => server.offers(new, &[kind]),
         Ok(_) => {}
-        Err(failure) => tracing::warn!("cannot learn what `{}` offers: {failure}", server.name),
+        Err(failure) => {
+            tracing::warn!(
+                "cannot learn what `{}` offers, and is asked again: {failure}",
+                server.name
+            );
+            let bits = if is_announced { bit(kind) } else { bit(kind) << SUSPECTED };
+            server.learning.outdated.fetch_or(bits, Ordering::AcqRel);
+        }
     }
 }
 

@@ -87,7 +87,7 @@ impl Conversation<'_> {
     ) -> Boxed<'b, Result<Heard, Failure>> {
         Box::pin(async move {
             if let Some((state, responses)) = self.parked_round(cx) {
-                return self.take_up(cx, &state, responses.as_ref()).await;
+                return Box::pin(self.take_up(cx, &state, responses.as_ref())).await;
             }
             let mut round = None;
             for turn in 0..MOST_ROUNDS {
@@ -100,7 +100,7 @@ impl Conversation<'_> {
                 self.server.answered();
                 let from = connection.era();
                 if from == Era::Modern && !self.caller.is_modern() && is_asking(&answer) {
-                    round = Some(self.ask_all(cx, &answer).await?);
+                    round = Some(Box::pin(self.ask_all(cx, &answer)).await?);
                     continue;
                 }
                 if from == Era::Legacy
@@ -259,12 +259,13 @@ impl Conversation<'_> {
                     Speaks::Legacy(_) => {
                         let Some(id) = question.id().cloned() else { continue };
                         let params = question.params();
-                        let answer = self.ask(cx, question.method(), params.as_ref()).await?;
+                        let asking = self.ask(cx, question.method(), params.as_ref());
+                        let answer = Box::pin(asking).await?;
                         let line = match answer {
                             Ok(result) => response(&id, &result),
                             Err(error) => refusal(&id, &error),
                         };
-                        flight.reply(line).await?;
+                        Box::pin(flight.reply(line)).await?;
                     }
                     Speaks::Modern(_) => {
                         let who = self.caller.session.principal.to_string();

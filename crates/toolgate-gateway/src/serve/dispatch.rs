@@ -65,27 +65,31 @@ impl Incoming {
 }
 
 /// Has one request answered.
+///
+/// All but calls are on the heap: what is made for each request is as large as the largest of them.
 pub(crate) async fn dispatch(gateway: &Gateway, incoming: &Incoming) -> Said {
     let is_modern = incoming.caller.is_modern();
     match (incoming.message.method(), is_modern) {
         ("tools/call", _) => call::call(gateway, incoming).await,
-        ("tools/list", _) => lists::tools(gateway, incoming).await,
+        ("tools/list", _) => Box::pin(lists::tools(gateway, incoming)).await,
         ("prompts/list" | "resources/list" | "resources/templates/list", _) => {
-            lists::others(gateway, incoming).await
+            Box::pin(lists::others(gateway, incoming)).await
         }
-        ("prompts/get", _) => pass::prompt(gateway, incoming).await,
-        ("resources/read", _) => pass::read(gateway, incoming).await,
-        ("completion/complete", _) => pass::complete(gateway, incoming).await,
-        ("server/discover", true) => hello::discover(incoming).await,
-        ("subscriptions/listen", true) => listen::listen(gateway, incoming).await,
+        ("prompts/get", _) => Box::pin(pass::prompt(gateway, incoming)).await,
+        ("resources/read", _) => Box::pin(pass::read(gateway, incoming)).await,
+        ("completion/complete", _) => Box::pin(pass::complete(gateway, incoming)).await,
+        ("server/discover", true) => Box::pin(hello::discover(incoming)).await,
+        ("subscriptions/listen", true) => Box::pin(listen::listen(gateway, incoming)).await,
         ("ping", false) => Said::result(incoming.id(), Json::empty_object()),
         ("logging/setLevel", false) => set_level(incoming),
-        ("resources/subscribe", false) => listen::subscribe(incoming).await,
+        ("resources/subscribe", false) => Box::pin(listen::subscribe(incoming)).await,
         ("resources/unsubscribe", false) => listen::unsubscribe(incoming),
         // Each era has what the other one does without.
         (method, _) if is_of_one_era(method) => unknown(incoming),
-        (method, _) if method.starts_with("tasks/") => pass::task(gateway, incoming).await,
-        _ => pass::anything(gateway, incoming).await,
+        (method, _) if method.starts_with("tasks/") => {
+            Box::pin(pass::task(gateway, incoming)).await
+        }
+        _ => Box::pin(pass::anything(gateway, incoming)).await,
     }
 }
 

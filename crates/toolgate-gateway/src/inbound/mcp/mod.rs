@@ -197,7 +197,8 @@ impl Visit<'_> {
         let limits = &self.door.gateway.limits;
         let message = match split_batch(&body, limits) {
             None => Message::parse(body, limits),
-            Some(Ok(messages)) => return self.batch(messages).await,
+            // On the heap: it is rare, and larger than all the rest.
+            Some(Ok(messages)) => return Box::pin(self.batch(messages)).await,
             Some(Err(error)) => {
                 // An empty batch is JSON, and says nothing.
                 let is_json = !matches!(error.kind(), WireErrorKind::Syntax | WireErrorKind::Utf8);
