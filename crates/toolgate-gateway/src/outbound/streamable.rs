@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use hyper::{
     Method, StatusCode,
-    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+    header::{HeaderName, HeaderValue},
 };
 use toolgate::{Code, Failure, Ran};
 use toolgate_wire::{Id, Json, Limits, Message, Shape, error_response, headers, response};
@@ -175,7 +175,7 @@ impl Streamable {
     ) -> Result<(Message, Option<HeaderValue>), NotStarted> {
         let answer = self.client.send(Method::POST, None, &[], line).await;
         let answer = answer.map_err(|error| self.not_sent(error))?;
-        let session = answer.headers.get(&SESSION).cloned();
+        let session = answer.headers.session();
         match self.received(Ok(answer), id).await? {
             Received::Answer(message) => Ok((*message, session)),
             Received::Accepted => Err(nonsense(&self.server, "did not answer initialize").into()),
@@ -397,9 +397,8 @@ fn says_no_session(error: &Message) -> bool {
 }
 
 fn is(answer: &Answer, kind: &str) -> bool {
-    let value = answer.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    value.len() >= kind.len()
-        && value.get(..kind.len()).is_some_and(|start| start.eq_ignore_ascii_case(kind.as_bytes()))
+    let start = answer.headers.content_type().get(..kind.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(kind.as_bytes()))
 }
 
 /// A status that says nothing in MCP's words.
