@@ -352,12 +352,16 @@ fn calls_that_were_given_up_free_their_places() {
             .zip(&keys)
             .map(|(client, key)| client.open_call("slow", json!({"key": key})))
             .collect::<Vec<_>>();
-        keys.iter().for_each(|key| server.wait_for_call(key));
+        for key in &keys {
+            server.wait_for_call(key);
+        }
         if let harness::clients::either::Either::Legacy(client) = &legacy {
             client.notify("notifications/cancelled", json!({"requestId": calls[0].id}));
         }
         calls[1].hang_up();
-        keys.iter().for_each(|key| server.wait_for_end(key));
+        for key in &keys {
+            server.wait_for_end(key);
+        }
     }
     let mut slow: Vec<_> = (0..3)
         .map(|n| {
@@ -366,9 +370,7 @@ fn calls_that_were_given_up_free_their_places() {
             until_or(
                 || {
                     let opened = modern.open_call("slow", json!({"key": key}));
-                    let waits =
-                        call.insert(opened).find(Duration::from_millis(300), |_| true).is_none();
-                    waits
+                    call.insert(opened).find(Duration::from_millis(300), |_| true).is_none()
                 },
                 || "a place".to_owned(),
             );
@@ -377,7 +379,9 @@ fn calls_that_were_given_up_free_their_places() {
         })
         .collect();
     (0..3).for_each(|n| server.release(&format!("last {n}")));
-    slow.iter_mut().for_each(|call| drop(call.answer()));
+    for call in &mut slow {
+        call.answer();
+    }
 }
 
 #[test]
