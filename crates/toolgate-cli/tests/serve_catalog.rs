@@ -43,7 +43,7 @@ fn greeting(client: &Either, prompt: &str) -> String {
 }
 
 /// What completes an argument of it.
-fn completion(client: &Either, reference: Value) -> Value {
+fn completion(client: &Either, reference: &Value) -> Value {
     let params = json!({"ref": reference, "argument": {"name": "who", "value": "x"}});
     client.request("completion/complete", params)["result"]["completion"]["values"][0].clone()
 }
@@ -81,13 +81,13 @@ fn names_that_several_have_get_a_prefix_and_no_others() {
         let (_, unknown) = client.try_request("prompts/get", json!({"name": "greet"}));
         assert_eq!(unknown.unwrap()["error"]["code"], -32602);
         let of_prompt =
-            |name: &str| completion(&client, json!({"type": "ref/prompt", "name": name}));
+            |name: &str| completion(&client, &json!({"type": "ref/prompt", "name": name}));
         assert_eq!(
             (of_prompt("al__greet"), of_prompt("beta__greet")),
             (json!("alpha-x"), json!("beta-x"))
         );
         let template = json!({"type": "ref/resource", "uri": "alpha://t/{id}"});
-        assert_eq!(completion(&client, template), "alpha-x");
+        assert_eq!(completion(&client, &template), "alpha-x");
     }
     assert_eq!(beta.complaints(), Vec::<String>::new());
     let complete = alpha.seen().into_iter().find(|seen| seen.method == "completion/complete");

@@ -4,6 +4,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "a test fails by panicking, also in the functions that its tests share"
 )]
 

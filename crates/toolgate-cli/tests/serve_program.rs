@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     reason = "a test fails by panicking, also in the functions that its tests share"
 )]
 
