@@ -30,7 +30,7 @@ CASES = {
     "echo-64": ("echo 16 B, 64 connections", "http", "echo", 16, 64, LEGACY),
     "modern-16": ("echo 16 B, 16 connections, 2026-07-28", "http", "echo", 16, 16, MODERN),
     "blob-100k": ("result of 100 kB, 4 connections", "http", "blob", 100_000, 4, LEGACY),
-    "blob-1m": ("result of 1 MB, 4 connections", "http", "blob", 1_000_000, 4, LEGACY),
+    "blob-1m": ("result of 1 MB, 4 connections", "large", "blob", 1_000_000, 4, LEGACY),
     "prefix-16": ("echo 16 B, 16 connections, prefixed names", "prefixed", "echo", 16, 16, LEGACY),
     "list-16": ("tools/list of 200 tools, 16 connections", "many", "list", 0, 16, LEGACY),
     "stdio-16": ("echo 16 B, 16 connections, stdio server", "stdio", "echo", 16, 16, LEGACY),
@@ -115,10 +115,14 @@ class Programs:
             command += ["--prefix", PREFIX] if kind == "prefixed" and target == "lazy" else []
             return command + (["--to", to] if to else ["--", self.upstream, "--stdio"])
         server = f'url = "{to}"' if to else f'command = "{self.upstream}"\nargs = ["--stdio"]'
-        prefix = '[namespaces.default]\nprefix = "always"\n' if kind == "prefixed" else ""
+        more = {
+            "prefixed": '[namespaces.default]\nprefix = "always"\n',
+            # Longer results are shortened if nothing is said.
+            "large": "[limits]\nresponse_bytes = 4_000_000\n",
+        }
         config = os.path.join(self.folder, f"{kind}-{port}.toml")
         with open(config, "w") as f:
-            f.write(f"[servers.up]\n{server}\n{prefix}")
+            f.write(f"[servers.up]\n{server}\n{more.get(kind, '')}")
         return [self.toolgate, "serve", config, "--listen", f"127.0.0.1:{port}"]
 
     def open(self, target, kind, to):
@@ -339,7 +343,7 @@ def print_memory(programs, options):
     for connection in connections:
         connection.close()
     programs.stop(process)
-    process, url = programs.open("toolgate", "http", programs.behind("http"))
+    process, url = programs.open("toolgate", "large", programs.behind("large"))
     for op, size, conns in (("echo", 16, 64), ("blob", 100_000, 16), ("blob", 1_000_000, 16)):
         programs.loaded("http", url, "--op", op, "--size", str(size), "--conns", str(conns), "--secs", str(options.secs))
         line(f"after load: {op} {size:,} B, {conns} connections", process)
@@ -377,9 +381,9 @@ def slow(programs, _options):
     """Clients that ask for results of 1 MB and read nothing."""
     print("\n| clients that read nothing, results of 1 MB | RSS before | after 1 s | after 4 s | others answered in ms |")
     print("|---|--:|--:|--:|--:|")
-    to = programs.behind("http")
+    to = programs.behind("large")
     for title, clients, asked in (("64 connections, 1 call each", 64, 1), ("4 connections, 200 calls each", 4, 200)):
-        process, url = programs.open("toolgate", "http", to)
+        process, url = programs.open("toolgate", "large", to)
         connections = [connect(url) for _ in range(clients)]
         sessions = [open_session(connection) for connection in connections]
         sizes = [memory(process.pid)[1]]
