@@ -1,6 +1,7 @@
 //! Summing up arguments for the record: secrets become digests, long texts are cut.
 
 use std::{
+    borrow::Cow,
     fmt::{self, Write as _},
     io,
 };
@@ -36,7 +37,7 @@ const SECRETS: [&str; 12] = [
 pub(super) const BATCHES: [&str; 1] = ["operations"];
 
 /// Texts that are no secret are cut after this many characters.
-const LONGEST_TEXT: usize = 200;
+pub(super) const LONGEST_TEXT: usize = 200;
 /// Deeper values are told by their shape only.
 const DEEPEST: usize = 12;
 /// Of longer lists and maps only the first entries are told.
@@ -87,6 +88,12 @@ impl Redactor {
     #[must_use]
     pub fn arguments(&self, arguments: &Json) -> Value {
         if arguments.kind() == Kind::Object { self.summary(arguments) } else { shape(arguments) }
+    }
+
+    /// Writes the same, as JSON.
+    pub(super) fn write_arguments(&self, arguments: &Json, out: &mut Vec<u8>) {
+        // Writing to memory cannot fail.
+        let _ = serde_json::to_writer(out, &self.arguments(arguments));
     }
 
     /// A value as it may be recorded.
@@ -302,9 +309,17 @@ fn shape(json: &Json) -> Value {
 
 /// A text as it may be recorded: not longer than records should be.
 pub(in crate::middleware) fn cut(text: &str) -> String {
+    shortened(text).into_owned()
+}
+
+/// The same; borrowed if there is nothing to cut.
+pub(super) fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST_TEXT {
+        return Cow::Borrowed(text);
+    }
     match text.char_indices().nth(LONGEST_TEXT) {
-        Some((end, _)) => format!("{}...<truncated>", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
+        Some((end, _)) => format!("{}...<truncated>", text.get(..end).unwrap_or_default()).into(),
+        None => Cow::Borrowed(text),
     }
 }
 
