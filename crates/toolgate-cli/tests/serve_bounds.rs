@@ -338,3 +338,84 @@ fn requests_may_follow_each_other_without_waiting_and_are_answered_in_order() {
         connection = answer.into_connection().expect("the connection stays");
     }
 }
+
+#[test]
+fn calls_that_were_given_up_free_their_places() {
+    let server = Upstream::legacy("alpha");
+    let gateway = Gateway::start(&format!("[limits]\nin_flight = 3\n{}", server.table("")));
+    gateway.settled(14);
+    let [legacy, modern] = gateway.both();
+    for round in 0..20 {
+        let keys = [format!("l{round}"), format!("m{round}")];
+        let calls = [&legacy, &modern]
+            .iter()
+            .zip(&keys)
+            .map(|(client, key)| client.open_call("slow", json!({"key": key})))
+            .collect::<Vec<_>>();
+        for key in &keys {
+            server.wait_for_call(key);
+        }
+        if let harness::clients::either::Either::Legacy(client) = &legacy {
+            client.notify("notifications/cancelled", json!({"requestId": calls[0].id}));
+        }
+        calls[1].hang_up();
+        for key in &keys {
+            server.wait_for_end(key);
+        }
+    }
+    let mut slow: Vec<_> = (0..3)
+        .map(|n| {
+            let key = format!("last {n}");
+            let mut call = None;
+            until_or(
+                || {
+                    let opened = modern.open_call("slow", json!({"key": key}));
+                    call.insert(opened).find(Duration::from_millis(300), |_| true).is_none()
+                },
+                || "a place".to_owned(),
+            );
+            server.wait_for_call(&key);
+            call.unwrap()
+        })
+        .collect();
+    (0..3).for_each(|n| server.release(&format!("last {n}")));
+    for call in &mut slow {
+        call.answer();
+    }
+}
+
+#[test]
+fn a_session_is_in_use_as_long_as_a_call_of_it_is() {
+    let server = Upstream::legacy("alpha");
+    let gateway = Gateway::start(&format!("[serve]\nsession_idle = \"1s\"\n{}", server.table("")));
+    gateway.settled(14);
+    let client = gateway.legacy();
+    let mut call = client.open_call("slow", json!({"key": "k"}));
+    server.wait_for_call("k");
+    let started = Instant::now();
+    until("longer than it may be idle", || started.elapsed() > Duration::from_millis(2500));
+    server.release("k");
+    assert_eq!(text(&call.answer()), "alpha:slow:k");
+    assert_eq!(text(&client.call("echo", json!({"text": "still"}))), "still");
+}
+
+#[test]
+fn questions_that_nobody_answers_are_bounded() {
+    let server = Upstream::legacy("alpha");
+    let gateway = Gateway::start(&server.table(""));
+    gateway.settled(14);
+    let client = gateway.modern().able(json!({"elicitation": {"form": {}}}));
+    let before = gateway.resident_bytes();
+    let mut refused = 0;
+    for n in 0..1100 {
+        let answer = client.call("elicit", json!({"n": n}));
+        if answer["result"]["resultType"] != "input_required" {
+            assert_eq!(code(&answer), "OVERLOADED", "{n}: {}", answer.raw);
+            refused += 1;
+        }
+    }
+    assert!(refused >= 1, "calls that wait for their clients are not bounded");
+    assert_well(&gateway);
+    let grown = gateway.resident_bytes().saturating_sub(before);
+    assert!(grown < 100_000_000, "{grown} bytes more");
+}

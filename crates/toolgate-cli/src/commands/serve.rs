@@ -2,7 +2,7 @@
 
 mod screen;
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -120,6 +120,7 @@ async fn serve(options: Options) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
+    let is_in_terminal = std::io::stderr().is_terminal();
     let settles_first = options.settles_first()?;
     let serve = Serve::new(options).await?;
     if settles_first {
@@ -152,6 +153,10 @@ async fn serve(options: Options) -> anyhow::Result<ExitCode> {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
+                // A terminal that is closed ends what runs in it; without one it is the word to read the config again.
+                if is_in_terminal {
+                    break;
+                }
                 serve.reopen();
                 serve.reload();
             }

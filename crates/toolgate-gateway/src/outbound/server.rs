@@ -258,6 +258,7 @@ impl Server {
     /// Keeps it up: for servers that are started at once.
     async fn supervise(self: Arc<Self>) {
         let mut backoff = Backoff::new();
+        let mut told: Option<String> = None;
         loop {
             if self.is_private() && self.manifest().is_some() {
                 self.is(State::Ready);
@@ -279,7 +280,15 @@ impl Server {
                         return;
                     }
                 }
-                Err(failure) => tracing::warn!("{failure}"),
+                Err(failure) => {
+                    // Told once, however often it is tried.
+                    if told.as_deref() == Some(failure.message()) {
+                        tracing::debug!("{failure}");
+                    } else {
+                        tracing::warn!("{failure}");
+                        told = Some(failure.message().to_owned());
+                    }
+                }
             }
             tokio::select! {
                 () = tokio::time::sleep(backoff.wait()) => {}

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use hyper::{
     Method, StatusCode,
-    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+    header::{HeaderName, HeaderValue},
 };
 use toolgate::{Code, Failure, Ran};
 use toolgate_wire::{Id, Json, Limits, Message, Shape, headers};
@@ -309,9 +309,8 @@ fn says_no_session(error: &Message) -> bool {
 }
 
 fn is(answer: &Answer, kind: &str) -> bool {
-    let value = answer.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    value.len() >= kind.len()
-        && value.get(..kind.len()).is_some_and(|start| start.eq_ignore_ascii_case(kind.as_bytes()))
+    let start = answer.headers.content_type().get(..kind.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(kind.as_bytes()))
 }
 
 /// A status that says nothing in MCP's words.

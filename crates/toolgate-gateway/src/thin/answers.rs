@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use hyper::{Method, StatusCode, header::CONTENT_TYPE};
+use hyper::{Method, StatusCode};
 use tokio::time::timeout;
 use toolgate::Failure;
 use toolgate_wire::{Id, Message, Shape, error_response, split_batch};
@@ -32,8 +32,11 @@ pub(super) fn is_stream(answer: &Answer) -> bool {
 }
 
 fn starts_with(answer: &Answer, kind: &[u8]) -> bool {
-    let found = answer.headers.get(CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
-    found.get(..kind.len()).is_some_and(|start| start.eq_ignore_ascii_case(kind))
+    answer
+        .headers
+        .content_type()
+        .get(..kind.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(kind))
 }
 
 /// Reads on until the message comes that answers this request; what comes before goes to the client. A stream that

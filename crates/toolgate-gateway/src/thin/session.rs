@@ -84,7 +84,7 @@ impl Hub {
         let body = initialize.line().clone();
         let answer = self.gateway.send(Method::POST, None, &[], body).await;
         let answer = answer.map_err(|error| failures::unanswered(&self.url, &error))?;
-        let session = answer.headers.get(SESSION).cloned();
+        let session = answer.headers.session();
         let (answer, stream) = answers::read(self, answer, id, None).await?;
         if let Some(stream) = stream {
             self.spawn_aside(answers::read_on(Arc::clone(self), stream));

@@ -1,6 +1,6 @@
 //! What a person sees of a gateway that starts: the addresses, the servers as they come up, and what to do next.
 
-use std::{io::IsTerminal as _, net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use toolgate_gateway::serve::{Serve, Served, State};
 
@@ -8,19 +8,11 @@ use super::super::log::look::{Look, Paint, clean, fit};
 
 /// How long a server that starts is waited for before the table is shown without it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the line of progress is drawn.
+/// How often it is looked how servers are.
 const FRAME: Duration = Duration::from_millis(100);
-/// What turns while it works.
-const WHEEL: [&str; 4] = ["|", "/", "-", "\\"];
-
 #[expect(clippy::print_stderr, reason = "words to the person who started it")]
 fn say(text: &str) {
     eprintln!("{text}");
-}
-
-#[expect(clippy::print_stderr, reason = "a line that is drawn again and again")]
-fn draw(text: &str) {
-    eprint!("\r\u{1b}[2K{text}");
 }
 
 fn url(address: SocketAddr, namespace: &str) -> String {
@@ -46,33 +38,30 @@ pub(super) fn listening(addresses: &[SocketAddr], serve: &Serve) {
 /// Shows servers as they come up, then the table and what to do next.
 pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
     let look = Look::of_stderr();
-    let is_starting = |served: &Served| served.state == State::Starting;
-    let is_terminal = std::io::stderr().is_terminal();
     let waiting = async {
-        for frame in 0.. {
+        let mut told = BTreeSet::new();
+        loop {
             let servers = serve.servers();
-            let left: Vec<&str> =
-                servers.iter().filter(|s| is_starting(s)).map(|s| s.name.as_str()).collect();
-            if left.is_empty() {
-                break;
+            let (begun, total) =
+                (servers.iter().filter(|s| s.state != State::Waiting), servers.len());
+            let settled: Vec<&Served> = begun.filter(|s| s.state != State::Starting).collect();
+            for served in &settled {
+                // Lines of their own: servers write to this terminal, too.
+                if told.insert(served.name.clone()) {
+                    let (number, name) = (told.len(), &served.name);
+                    let (state, _, why) = words(served);
+                    let what = served.tools.map_or(why, |tools| format!("{tools} tools"));
+                    let line = format!("  {number}/{total} {name}: {state}, {}", clean(&what));
+                    say(&fit(&line, look.width.unwrap_or(usize::MAX)));
+                }
             }
-            if is_terminal {
-                let wheel = WHEEL.get(frame % WHEEL.len()).copied().unwrap_or_default();
-                let done = servers.len() - left.len();
-                let text = format!(
-                    "{wheel} {done}/{} servers, waiting for {}",
-                    servers.len(),
-                    left.join(", ")
-                );
-                draw(&fit(&text, look.width.unwrap_or(80).saturating_sub(1)));
+            if !servers.iter().any(|served| served.state == State::Starting) {
+                break;
             }
             tokio::time::sleep(FRAME).await;
         }
     };
     let _ = tokio::time::timeout(PATIENCE, waiting).await;
-    if is_terminal {
-        draw("");
-    }
     let servers = serve.servers();
     if servers.is_empty() {
         say(NOTHING);
@@ -84,25 +73,34 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
     }
 }
 
+/// The state of a server in words: what it is, its colour, and why.
+fn words(served: &Served) -> (&'static str, Paint, String) {
+    match &served.state {
+        State::Ready => ("ready", Paint::Good, String::new()),
+        State::Starting => ("starting", Paint::Warn, String::new()),
+        State::Waiting => ("waiting", Paint::Quiet, "starts when it is first needed".to_owned()),
+        State::Stopped => ("stopped", Paint::Quiet, "starts when it is needed again".to_owned()),
+        State::Failed(why) => {
+            // Its name stands beside it already.
+            let known = format!("The server `{}` ", served.name);
+            ("failed", Paint::Bad, why.strip_prefix(&*known).unwrap_or(why).to_owned())
+        }
+    }
+}
+
 fn table(look: &Look, servers: &[Served]) {
     let longest = servers.iter().map(|served| served.name.len()).max().unwrap_or_default().max(6);
     let head =
         format!("\n  {:longest$}  {:8}  {:>5}  {:10}", "server", "state", "tools", "protocol");
     say(&look.paint(Paint::Quiet, head.trim_end()));
     for served in servers {
-        let (state, paint, why) = match &served.state {
-            State::Ready => ("ready", Paint::Good, ""),
-            State::Starting => ("starting", Paint::Warn, ""),
-            State::Waiting => ("waiting", Paint::Quiet, "starts when it is first needed"),
-            State::Stopped => ("stopped", Paint::Quiet, "starts when it is needed again"),
-            State::Failed(why) => ("failed", Paint::Bad, &**why),
-        };
+        let (state, paint, why) = words(served);
         let tools = served.tools.map_or_else(|| "-".to_owned(), |tools| tools.to_string());
         let version = served.version.as_deref().unwrap_or("-");
         let state = look.paint(paint, &format!("{state:8}")).into_owned();
         let room =
             look.width.map_or(usize::MAX, |width| width.saturating_sub(longest + 33)).max(20);
-        let why = clean(why);
+        let why = clean(&why);
         let why = fit(&why, room);
         let line = format!("  {:longest$}  {state}  {tools:>5}  {version:10}  {why}", served.name);
         say(line.trim_end());

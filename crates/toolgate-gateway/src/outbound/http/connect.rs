@@ -1,4 +1,4 @@
-//! Opening a connection: the name, TCP, TLS, and the task that drives it.
+//! Opening a connection: the name, TCP, TLS.
 
 use std::{
     io,
@@ -6,13 +6,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use rustls_platform_verifier::Verifier;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     time::{Instant, timeout, timeout_at},
 };
@@ -22,14 +17,14 @@ use tokio_rustls::{
 };
 
 use super::{
-    pool::Connection,
+    exchange::Connection,
+    stream::Stream,
     target::{Address, Target},
-    told,
-    watched::{Look, Watched},
+    watched::Watched,
 };
 
 /// Opens a connection within the time that is given for it. An error says what failed, for people.
-pub(super) async fn connect(target: &Target) -> Result<Connection, String> {
+pub(super) async fn connect(target: &Target) -> Result<Box<Connection>, String> {
     let within = target.bounds().connect_within;
     timeout(within, open(target)).await.unwrap_or_else(|_| {
         let (origin, seconds) = (target.origin(), within.as_secs_f32());
@@ -37,7 +32,7 @@ pub(super) async fn connect(target: &Target) -> Result<Connection, String> {
     })
 }
 
-async fn open(target: &Target) -> Result<Connection, String> {
+async fn open(target: &Target) -> Result<Box<Connection>, String> {
     let origin = target.origin();
     let stream = dial(target).await.map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => {
@@ -45,17 +40,16 @@ async fn open(target: &Target) -> Result<Connection, String> {
         }
         _ => format!("cannot reach {origin}: {error}"),
     })?;
-    let (stream, look) = Watched::new(stream);
-    let failed = |error: hyper::Error| format!("cannot speak to {origin}: {}", told(&error));
-    match &target.tls {
-        None => drive(target, stream, look).await.map_err(failed),
+    let stream = match &target.tls {
+        None => Stream::Plain(stream),
         Some((connector, name)) => {
-            let stream = connector.connect(name.clone(), stream).await;
+            let stream = connector.connect(name.clone(), Watched::new(stream)).await;
             let stream =
                 stream.map_err(|error| format!("no TLS connection to {origin}: {error}"))?;
-            drive(target, stream, look).await.map_err(failed)
+            Stream::Tls(Box::new(stream))
         }
-    }
+    };
+    Ok(Box::new(Connection::new(stream)))
 }
 
 async fn dial(target: &Target) -> io::Result<TcpStream> {
@@ -86,20 +80,6 @@ async fn first_that_answers(addresses: Vec<SocketAddr>, target: &Target) -> io::
         };
     }
     Err(failed)
-}
-
-async fn drive<S>(target: &Target, stream: S, look: Look) -> hyper::Result<Connection>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let mut builder = http1::Builder::new();
-    builder.max_header_size(target.bounds().head_bytes);
-    let (sender, driver) = builder.handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await?;
-    // What goes wrong in it is told to whoever waits for an answer.
-    let driver = tokio::spawn(async move {
-        let _ = driver.await;
-    });
-    Ok(Connection::new(sender, driver.abort_handle(), look))
 }
 
 /// TLS that trusts what the system trusts; made once, since that reads many files.

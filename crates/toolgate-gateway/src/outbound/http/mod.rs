@@ -1,12 +1,16 @@
 //! Servers behind a URL: a lean HTTP/1.1 client with connections that are kept.
 //!
-//! Made for the least work per call: what is the same in each request is made once, and a connection is driven by
-//! a task of the runtime that opened it and used there only, so that a call wakes no other thread.
+//! Made for the least work per call: what is the same in each request is made once, and a connection belongs to
+//! whoever waits for its answer, on the runtime that opened it, so that a call wakes nobody else.
 
 mod answer;
+mod chunked;
 mod connect;
 mod events;
+mod exchange;
+mod head;
 mod pool;
+mod stream;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -15,10 +19,9 @@ mod watched;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
-    Method, Request,
-    header::{HeaderName, HeaderValue, LOCATION},
+    Method,
+    header::{HeaderName, HeaderValue},
 };
 
 pub(crate) use self::{
@@ -26,10 +29,7 @@ pub(crate) use self::{
     events::EventStream,
     target::{Bounds, Target},
 };
-use self::{
-    connect::connect,
-    pool::{Connection, Pool, Shard},
-};
+use self::{connect::connect, exchange::Unanswered, pool::Pool};
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,13 +47,6 @@ pub(crate) enum SendError {
 pub(crate) struct Client {
     target: Arc<Target>,
     pool: Pool,
-}
-
-/// Why a connection gave no answer.
-enum Unanswered {
-    /// It was gone before anything was written.
-    GivenBack(Box<Request<Full<Bytes>>>, hyper::Error),
-    Lost(hyper::Error),
 }
 
 impl Client {
@@ -78,41 +71,39 @@ impl Client {
         extra: &[(HeaderName, HeaderValue)],
         body: Bytes,
     ) -> Result<Answer, SendError> {
-        let mut request = self.target.request(method, path, extra, body)?;
+        let path = self.target.path(path)?;
         let shard = self.pool.shard();
-        if let Some(connection) = shard.take().await {
-            match exchange(connection, Arc::clone(shard), request).await {
-                Ok(answer) => return self.checked(answer),
+        let mut kept = shard.take();
+        loop {
+            let is_kept = kept.is_some();
+            let mut connection = match kept.take() {
+                Some(connection) => connection,
+                None => connect(&self.target).await.map_err(SendError::NotSent)?,
+            };
+            self.target.head((&method, &path), extra, body.len(), &mut connection.out);
+            match connection.exchange(&body, self.target.bounds().head_bytes).await {
+                Ok(head) => return self.checked(Answer::new(head, connection, Arc::clone(shard))),
                 // The server has ended the connection while nobody used it.
-                Err(Unanswered::GivenBack(back, _)) => request = *back,
-                Err(Unanswered::Lost(error)) => return Err(self.lost(&error)),
+                Err(Unanswered::NotWritten(_)) if is_kept => {}
+                Err(error) => return Err(self.failed(&error)),
             }
-        }
-        let connection = connect(&self.target).await.map_err(SendError::NotSent)?;
-        match exchange(connection, Arc::clone(shard), request).await {
-            Ok(answer) => self.checked(answer),
-            Err(Unanswered::GivenBack(_, error)) => Err(SendError::NotSent(format!(
-                "{} took the connection and closed it before it was sent anything: {}",
-                self.target.origin(),
-                told(&error)
-            ))),
-            Err(Unanswered::Lost(error)) => Err(self.lost(&error)),
         }
     }
 
     #[cold]
-    fn lost(&self, error: &hyper::Error) -> SendError {
+    fn failed(&self, error: &Unanswered) -> SendError {
         let origin = self.target.origin();
-        if error.is_parse() || error.is_parse_too_large() {
-            return SendError::Lost(format!(
-                "{origin} answered with no valid HTTP: {}",
-                told(error)
-            ));
+        match error {
+            Unanswered::NotWritten(error) => SendError::NotSent(format!(
+                "{origin} took the connection and closed it before it was sent anything: {error}"
+            )),
+            Unanswered::Closed(error) => SendError::Lost(format!(
+                "{origin} closed the connection without an answer: {error}"
+            )),
+            Unanswered::Invalid(why) => {
+                SendError::Lost(format!("{origin} answered with no valid HTTP: {why}"))
+            }
         }
-        SendError::Lost(format!(
-            "{origin} closed the connection without an answer: {}",
-            told(error)
-        ))
     }
 
     /// An answer that points elsewhere is none: headers with secrets go where they were meant to go only.
@@ -120,8 +111,8 @@ impl Client {
         if !answer.status.is_redirection() {
             return Ok(answer);
         }
-        let Some(to) = answer.headers.get(LOCATION) else { return Ok(answer) };
-        let to = to.to_str().ok().and_then(|to| to.parse::<hyper::Uri>().ok());
+        let Some(to) = answer.headers.location() else { return Ok(answer) };
+        let to = hyper::Uri::try_from(to).ok();
         let to = to.as_ref().and_then(hyper::Uri::authority);
         let to = to.map(|to| to.as_str().rsplit('@').next().unwrap_or_default());
         let to = to.map_or("another path of it".to_owned(), |host| format!("`{host}`"));
@@ -136,29 +127,4 @@ impl Client {
             _ => SendError::NotSent(told),
         })
     }
-}
-
-async fn exchange(
-    mut connection: Connection,
-    shard: Arc<Shard>,
-    request: Request<Full<Bytes>>,
-) -> Result<Answer, Unanswered> {
-    match connection.sender.try_send_request(request).await {
-        Ok(response) => Ok(Answer::new(response, connection, shard)),
-        Err(mut error) => match error.take_message() {
-            Some(request) => Err(Unanswered::GivenBack(Box::new(request), error.into_error())),
-            None => Err(Unanswered::Lost(error.into_error())),
-        },
-    }
-}
-
-/// An error with what caused it.
-fn told(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -3,156 +3,132 @@
 use std::{
     cell::Cell,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::{
-    HeaderMap,
-    client::conn::http1::SendRequest,
-    header::{HeaderName, HeaderValue},
-};
-use tokio::{
-    runtime::{Handle, Id},
-    task::AbortHandle,
-    time::timeout,
+use tokio::runtime::{Handle, Id};
+
+use super::{
+    Bounds,
+    exchange::{Connection, runtime},
 };
 
-use super::{Bounds, watched::Look};
-
-/// How long a connection may take to see that its last answer is over.
-const SETTLE: Duration = Duration::from_millis(100);
-
-/// A server that closes idle connections after some time does so at its own clock: so much earlier ours are not
-/// used any more, lest a request meets a connection that is being closed.
-const MARGIN: Duration = Duration::from_secs(1);
-
-/// A connection, driven by a task of the runtime that opened it. Dropped, it is closed.
-#[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) sender: SendRequest<Full<Bytes>>,
-    driver: AbortHandle,
-    look: Look,
-    runtime: Option<Id>,
-    /// For how long the server keeps it while nobody uses it, once it has said so.
-    kept_for: Duration,
-    is_new: bool,
-    use_until: Instant,
-    idle_since: Instant,
-}
-
-impl Connection {
-    pub(super) fn new(sender: SendRequest<Full<Bytes>>, driver: AbortHandle, look: Look) -> Self {
-        let now = Instant::now();
-        Self {
-            sender,
-            driver,
-            look,
-            runtime: runtime(),
-            kept_for: Duration::MAX,
-            is_new: true,
-            use_until: now,
-            idle_since: now,
-        }
-    }
-
-    /// Looks up in its first answer how long the server will keep it.
-    pub(super) fn heed(&mut self, headers: &HeaderMap) {
-        static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-        if std::mem::take(&mut self.is_new)
-            && let Some(time) = headers.get(&KEEP_ALIVE).and_then(timeout_of)
-        {
-            self.kept_for = time.saturating_sub(MARGIN);
-        }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
-}
-
-/// `timeout=5, max=100`
-fn timeout_of(value: &HeaderValue) -> Option<Duration> {
-    let mut parts = value.to_str().ok()?.split(',').map(str::trim);
-    let seconds = parts.find_map(|part| part.strip_prefix("timeout="))?;
-    Some(Duration::from_secs(seconds.parse().ok()?))
-}
-
-fn runtime() -> Option<Id> {
-    Handle::try_current().ok().map(|handle| handle.id())
-}
+/// So often unused connections are looked through, for those that are not to be kept any longer.
+const SWEEP: Duration = Duration::from_secs(10);
 
 /// The connections of one thread that wait. On a cache line of its own: threads must not get in each other's way.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Shard {
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Idle>,
     origin: Arc<str>,
     bounds: Bounds,
 }
 
+#[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "they come from calls and go to calls: what is moved is small")]
+struct Idle {
+    /// The one that was not used for longest is the first.
+    connections: Vec<Box<Connection>>,
+    /// The runtimes on which somebody looks through them.
+    swept: Vec<Option<Id>>,
+}
+
 impl Shard {
     /// A connection that waits for a request, the last one that was used.
-    pub(super) async fn take(&self) -> Option<Connection> {
-        let runtime = runtime();
-        while let Some(mut connection) = self.pop(runtime) {
-            if connection.sender.is_ready() {
-                return Some(connection);
-            }
-            if let Ok(Ok(())) = timeout(SETTLE, connection.sender.ready()).await {
-                return Some(connection);
-            }
-        }
-        None
-    }
-
-    fn pop(&self, runtime: Option<Id>) -> Option<Connection> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.is_empty() {
-            return None;
-        }
-        let now = Instant::now();
-        // More threads than shards may share one: each has its own connections in it.
-        while let Some(place) = idle.iter().rposition(|idle| idle.runtime == runtime) {
-            let connection = idle.remove(place);
-            if !connection.sender.is_closed() && now < connection.use_until {
-                // Servers close what was idle for a while: is this one still there?
-                if now.saturating_duration_since(connection.idle_since) >= self.bounds.look_after {
-                    connection.look.store(true, Ordering::Relaxed);
-                }
+    pub(super) fn take(&self) -> Option<Box<Connection>> {
+        let (runtime, now) = (runtime(), Instant::now());
+        loop {
+            let mut connection = {
+                let mut idle = self.idle();
+                let all = &mut idle.connections;
+                let place = all.iter().rposition(|idle| idle.runtime == runtime)?;
+                all.remove(place)
+            };
+            // Servers close what was idle for a while: is this one still there?
+            let idle_for = now.saturating_duration_since(connection.idle_since);
+            let looks = idle_for >= self.bounds.look_after;
+            if now < connection.use_until && connection.is_quiet(looks) {
                 return Some(connection);
             }
         }
-        None
     }
 
     /// Takes a connection back whose answer was read to its end.
-    pub(super) fn put(&self, mut connection: Connection) {
-        if connection.sender.is_closed() {
+    pub(super) fn put(self: &Arc<Self>, mut connection: Box<Connection>) {
+        // What has come beyond the answer belongs to nothing.
+        if !connection.keeps || !connection.input.is_empty() {
             return;
         }
         let now = Instant::now();
         connection.idle_since = now;
         connection.use_until = now + connection.kept_for.min(self.bounds.idle_for);
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        // The one that was not used for longest is the first.
-        let oldest = idle.first();
-        if oldest.is_some_and(|oldest| oldest.sender.is_closed() || oldest.use_until <= now) {
-            idle.remove(0);
+        let mut idle = self.idle();
+        if idle.connections.first().is_some_and(|oldest| oldest.use_until <= now) {
+            idle.connections.remove(0);
         }
-        if idle.len() < self.bounds.idle {
-            idle.push(connection);
+        if idle.connections.len() >= self.bounds.idle {
+            return;
         }
+        let runtime = connection.runtime;
+        idle.connections.push(connection);
+        if !idle.swept.contains(&runtime)
+            && let Ok(handle) = Handle::try_current()
+        {
+            idle.swept.push(runtime);
+            drop(idle);
+            handle.spawn(sweep(Sweeper { shard: Arc::downgrade(self), runtime }));
+        }
+    }
+
+    /// Closes what is not to be used any more. False if there is nothing left to be looked at.
+    fn sweep(&self, runtime: Option<Id>) -> bool {
+        let now = Instant::now();
+        let mut idle = self.idle();
+        idle.connections.retain_mut(|idle| {
+            idle.runtime != runtime || now < idle.use_until && idle.is_quiet(true)
+        });
+        let is_needed = idle.connections.iter().any(|idle| idle.runtime == runtime);
+        if !is_needed {
+            // With the lock held: what comes next calls for the next one.
+            idle.swept.retain(|swept| *swept != runtime);
+        }
+        is_needed
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn origin(&self) -> &str {
         &self.origin
+    }
+}
+
+/// Looks through the unused connections of a runtime, as long as there are some.
+struct Sweeper {
+    shard: Weak<Shard>,
+    runtime: Option<Id>,
+}
+
+async fn sweep(sweeper: Sweeper) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let Some(shard) = sweeper.shard.upgrade() else { return };
+        if !shard.sweep(sweeper.runtime) {
+            return;
+        }
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        if let Some(shard) = self.shard.upgrade() {
+            shard.idle().swept.retain(|swept| *swept != self.runtime);
+        }
     }
 }
 

@@ -1,15 +1,14 @@
 //! Where a server is, and what is the same in each request to it.
 
 use std::{
+    borrow::Cow,
     fmt,
     net::{IpAddr, SocketAddr},
     time::Duration,
 };
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
-    HeaderMap, Method, Request, Uri,
+    HeaderMap, Method, Uri,
     header::{
         ACCEPT, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue,
         TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
@@ -81,12 +80,14 @@ pub(super) enum Address {
 /// Where a server is, with the headers that are always sent.
 pub(crate) struct Target {
     origin: Box<str>,
-    uri: Uri,
+    path: Box<str>,
     pub(super) address: Address,
     pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// For what is posted, and for everything else.
-    post: HeaderMap,
-    other: HeaderMap,
+    /// The headers as they are sent, for what is posted, and for everything else.
+    post: Box<[u8]>,
+    other: Box<[u8]>,
+    /// Their names, for those who look at it.
+    names: Box<[HeaderName]>,
     bounds: Bounds,
 }
 
@@ -122,7 +123,9 @@ impl Target {
         let origin = format!("{scheme}://{authority}").into_boxed_str();
         let path = parts.path_and_query.unwrap_or(PathAndQuery::from_static("/"));
         let (post, other) = templates(&authority, headers)?;
-        Ok(Self { origin, uri: Uri::from(path), address, tls, post, other, bounds })
+        let names = other.keys().cloned().collect();
+        let (path, post, other) = (path.to_string().into(), lines(&post), lines(&other));
+        Ok(Self { origin, path, address, tls, post, other, names, bounds })
     }
 
     /// Scheme, host and port: what messages name the server by. A path or a query may hold a secret.
@@ -134,36 +137,40 @@ impl Target {
         self.bounds
     }
 
-    pub(super) fn request(
-        &self,
-        method: Method,
-        path: Option<&str>,
-        extra: &[(HeaderName, HeaderValue)],
-        body: Bytes,
-    ) -> Result<Request<Full<Bytes>>, SendError> {
-        let template = if method == Method::POST { &self.post } else { &self.other };
-        let mut headers = template.clone();
-        headers.reserve(extra.len());
-        for (name, value) in extra {
-            headers.append(name.clone(), value.clone());
-        }
-        let uri = match path {
-            None => self.uri.clone(),
-            Some(path) => self.elsewhere(path)?,
-        };
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method;
-        *request.uri_mut() = uri;
-        *request.headers_mut() = headers;
-        Ok(request)
-    }
-
-    fn elsewhere(&self, path: &str) -> Result<Uri, SendError> {
+    /// The path that is asked for: the server's own, or another one of it.
+    pub(super) fn path<'a>(&'a self, other: Option<&str>) -> Result<Cow<'a, str>, SendError> {
+        let Some(path) = other else { return Ok(Cow::Borrowed(&self.path)) };
         let parsed = PathAndQuery::try_from(path).ok().filter(|_| path.starts_with('/'));
         let parsed = parsed.ok_or_else(|| {
             SendError::NotSent(format!("{} named a path that is none", self.origin()))
         })?;
-        Ok(Uri::from(parsed))
+        Ok(Cow::Owned(parsed.to_string()))
+    }
+
+    /// Writes the head of a request.
+    pub(super) fn head(
+        &self,
+        (method, path): (&Method, &str),
+        extra: &[(HeaderName, HeaderValue)],
+        length: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let is_post = *method == Method::POST;
+        out.clear();
+        out.extend_from_slice(method.as_str().as_bytes());
+        out.push(b' ');
+        out.extend_from_slice(path.as_bytes());
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        out.extend_from_slice(if is_post { &self.post } else { &self.other });
+        for (name, value) in extra {
+            line(name, value, out);
+        }
+        if is_post || length > 0 {
+            out.extend_from_slice(b"content-length: ");
+            decimal(length, out);
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
     }
 
     /// Trusts what the test says instead of what the system says.
@@ -220,6 +227,37 @@ fn is_ours(name: &HeaderName) -> bool {
         .contains(&name.as_str())
 }
 
+/// One header as it is sent. Neither a name nor a value can hold the end of a line.
+fn line(name: &HeaderName, value: &HeaderValue, out: &mut Vec<u8>) {
+    out.extend_from_slice(name.as_str().as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A number in digits; what formats anything else would cost as much as the rest of the head.
+fn decimal(mut number: usize, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut count = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+        count += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(20 - count..).unwrap_or_default());
+}
+
+fn lines(headers: &HeaderMap) -> Box<[u8]> {
+    let mut out = Vec::new();
+    for (name, value) in headers {
+        line(name, value, &mut out);
+    }
+    out.into()
+}
+
 fn templates(
     authority: &Authority,
     given: impl IntoIterator<Item = (String, String)>,
@@ -259,7 +297,7 @@ fn templates(
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.other.keys().map(HeaderName::as_str).collect();
+        let names: Vec<&str> = self.names.iter().map(HeaderName::as_str).collect();
         f.debug_struct("Target")
             .field("origin", &self.origin)
             .field("headers", &names)

@@ -1,5 +1,7 @@
 //! What the client does with servers that are well, and with those that are not.
 
+mod bodies;
+mod hostile;
 mod server;
 mod tls;
 
@@ -358,7 +360,10 @@ fn what_cannot_be_spoken_to_is_told_without_secrets() {
     for good in ["http://[::1]:80/mcp", "http://localhost", "https://h.example/mcp?x=1"] {
         Target::new(good, [], Bounds::default()).unwrap();
     }
-    let elsewhere = target("http://h/").request(Method::GET, Some("//x"), &[], Bytes::new());
-    assert_eq!(elsewhere.unwrap().uri(), "//x");
-    assert!(target("http://h/").request(Method::GET, Some("x"), &[], Bytes::new()).is_err());
+    let target = target("http://h?x=1");
+    assert_eq!(target.path(None).unwrap(), "/?x=1");
+    assert_eq!(target.path(Some("//x")).unwrap(), "//x");
+    for none in ["x", "", "*", "/x y", "/x\r\ny: 1"] {
+        assert!(target.path(Some(none)).is_err(), "{none}");
+    }
 }

@@ -1,4 +1,4 @@
-//! A TCP stream that can be told to look at the system itself before it is used again.
+//! A TCP stream under TLS that can be told to look at the system itself before it is used again.
 //!
 //! The runtime learns of what happened to a connection when it next waits for events. Where a server closes an
 //! idle connection while the runtime is busy, a request would be written to it and be lost, though the system knows
@@ -7,10 +7,6 @@
 use std::{
     io::{self, IoSlice},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     task::{Context, Poll},
 };
 
@@ -23,19 +19,20 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Set to have the next read ask the system.
-pub(super) type Look = Arc<AtomicBool>;
-
 #[derive(Debug)]
 pub(super) struct Watched {
     stream: TcpStream,
-    look: Look,
+    looks: bool,
 }
 
 impl Watched {
-    pub(super) fn new(stream: TcpStream) -> (Self, Look) {
-        let look = Look::default();
-        (Self { stream, look: Arc::clone(&look) }, look)
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self { stream, looks: false }
+    }
+
+    /// Has the next read ask the system.
+    pub(super) fn look(&mut self) {
+        self.looks = true;
     }
 
     /// What there is to be read, or its end; `None` if nothing has come.
@@ -60,11 +57,10 @@ impl AsyncRead for Watched {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.look.load(Ordering::Relaxed) {
-            self.look.store(false, Ordering::Relaxed);
-            if let Some(found) = self.read_now(buffer) {
-                return Poll::Ready(found);
-            }
+        if std::mem::take(&mut self.looks)
+            && let Some(found) = self.read_now(buffer)
+        {
+            return Poll::Ready(found);
         }
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hyper::{Method, header::HeaderValue};
 use toolgate_wire::{Id, Message, Shape};
 
-use super::{METHOD, Received, SESSION, Streamable, VERSION};
+use super::{METHOD, Received, Streamable, VERSION};
 use crate::outbound::flight::{NotStarted, nonsense};
 
 impl Streamable {
@@ -16,7 +16,7 @@ impl Streamable {
     ) -> Result<(Message, Option<HeaderValue>), NotStarted> {
         let answer = self.client.send(Method::POST, None, &[], line).await;
         let answer = answer.map_err(|error| self.not_sent(error))?;
-        let session = answer.headers.get(&SESSION).cloned();
+        let session = answer.headers.session();
         match self.received(Ok(answer), id).await? {
             Received::Answer(message) => Ok((*message, session)),
             Received::Accepted => Err(nonsense(&self.server, "did not answer initialize").into()),
