@@ -3,9 +3,10 @@
 use std::{fs, path::Path, pin::pin, task::Poll};
 
 use super::{
-    files::{folder, read},
+    files::{folder, read, said},
     *,
 };
+use crate::middleware::audit::file::AuditFile;
 
 fn sink_at(path: &Path) -> AuditSink {
     let config = AuditConfig { file: Target::File(path.to_owned()), ..AuditConfig::default() };
@@ -135,6 +136,27 @@ async fn a_sink_that_nobody_holds_any_more_ends_its_thread() {
     let sink = sink_at(&path);
     let server = answering(json("{}"));
     testbed::call(&chain_of(&sink), &tool("t", Tier::Mutating), "{}", &server).await;
+    let desk = sink.desk();
     drop(sink);
-    await_count(&path, "call", 1);
+    let deadline = Instant::now() + PATIENCE;
+    while desk.strong_count() > 0 {
+        assert!(Instant::now() < deadline, "it waits for nobody");
+        std::thread::yield_now();
+    }
+    assert_eq!((count(&path, "intent"), count(&path, "call")), (1, 1));
+}
+
+#[test]
+fn a_full_file_is_left_to_who_may_wait() {
+    let (_folder, path) = folder();
+    AuditFile::open(&path, u64::MAX, 5).unwrap().say("one").unwrap();
+    let room = fs::metadata(&path).unwrap().len() + 1;
+    let mut file = AuditFile::open(&path, room, 5).unwrap();
+    assert!(file.try_hold(), "there is room");
+    file.say("two").unwrap();
+    assert!(!file.try_hold(), "it has to be moved aside");
+    fs::File::open(&path).unwrap().try_lock().unwrap();
+    file.say("three").unwrap();
+    assert_eq!(said(&path), ["three"]);
+    assert!(verify::verify(&path, &verify::Verify::default()).unwrap().is_whole());
 }
