@@ -78,10 +78,18 @@ impl AuditFile {
         self.file.write_all(bytes)
     }
 
-    /// Gets hold of the file for the next batch, unless somebody else has it.
+    /// Gets hold of the file for the next batch, unless somebody else has it or it is full.
     pub(super) fn try_hold(&mut self) -> bool {
         if self.held.is_none() {
             self.held = self.lock_in_place(false).transpose();
+        }
+        // To move it aside takes a second lock, which may have to be waited for.
+        if self
+            .held
+            .as_ref()
+            .is_some_and(|held| held.as_ref().is_ok_and(|at| *at >= self.rotate_at))
+        {
+            self.let_go();
         }
         self.held.is_some()
     }

@@ -33,6 +33,9 @@ const SECRETS: [&str; 12] = [
     "cookie",
 ];
 
+/// No word of these is shorter.
+const SHORTEST_SECRET: usize = 5;
+
 /// Lists of calls within a call. What stands there and is no call is told by its shape only.
 pub(super) const BATCHES: [&str; 1] = ["operations"];
 
@@ -106,14 +109,14 @@ impl Redactor {
     }
 
     pub(in crate::middleware) fn is_sensitive(&self, key: &str) -> bool {
-        let lower = key.to_lowercase();
-        self.keys.contains(&lower)
-            || self.defaults && PAYLOADS.contains(&key)
-            || self.has_secret_word(&lower)
+        self.defaults && PAYLOADS.contains(&key) || self.names_secret(key)
     }
 
     /// Whether a name sounds like a secret. Payloads are none: who confirms a command must see it.
     pub(in crate::middleware) fn names_secret(&self, key: &str) -> bool {
+        if self.keys.is_empty() && (!self.defaults || key.len() < SHORTEST_SECRET) {
+            return false;
+        }
         let lower = key.to_lowercase();
         self.keys.contains(&lower) || self.has_secret_word(&lower)
     }
@@ -143,8 +146,22 @@ impl Redactor {
     }
 
     fn has_secret_word(&self, lower: &str) -> bool {
-        let plain: String = lower.chars().filter(|c| !"_- ".contains(*c)).collect();
-        self.defaults && SECRETS.iter().any(|word| plain.contains(word))
+        if !self.defaults {
+            return false;
+        }
+        let spaces = ['_', '-', ' '];
+        let plain = if lower.contains(spaces) {
+            lower.replace(spaces, "").into()
+        } else {
+            Cow::from(lower)
+        };
+        let is_word = |rest: &[u8]| SECRETS.iter().any(|word| rest.starts_with(word.as_bytes()));
+        // One pass: twelve searches would cost more than the rest of a record.
+        let bytes = plain.as_bytes();
+        (0..bytes.len().saturating_sub(SHORTEST_SECRET - 1)).any(|at| {
+            let rest = bytes.get(at..).unwrap_or_default();
+            rest.first().is_some_and(|first| b"pstabc".contains(first)) && is_word(rest)
+        })
     }
 
     fn has_sensitive_key(&self, json: &Json) -> bool {

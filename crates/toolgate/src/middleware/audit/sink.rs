@@ -337,6 +337,11 @@ impl fmt::Debug for AuditSink {
 
 #[cfg(test)]
 impl AuditSink {
+    /// Gone as soon as the thread is, and all sinks.
+    pub(super) fn desk(&self) -> std::sync::Weak<Desk> {
+        Arc::downgrade(&self.0.desk)
+    }
+
     /// A sink that hands its lines to `write`, on its own thread.
     pub(super) fn probe(
         config: &AuditConfig,
