@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use tokio::{net::TcpListener, runtime::Runtime, sync::Notify};
 
 use self::server::{Seen, Server};
-use super::*;
+use super::{target::BadTarget, *};
 
 fn target(url: &str) -> Target {
     Target::new(url, [], Bounds::default()).unwrap()
