@@ -292,7 +292,7 @@ fn servers_of_2024_are_found_out_or_named() {
     ));
     for server in ["old", "new"] {
         let row = gateway.wait_for_stderr(&format!("  {server} "));
-        assert!(row.contains("failed") && row.contains(&format!("`{server}`")), "{row}");
+        assert!(row.contains("failed") && row.contains("40"), "{row}");
     }
 }
 
