@@ -14,7 +14,7 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use places::Slot;
+use places::{Slot, source};
 pub use surroundings::State;
 pub(super) use surroundings::Whose;
 pub(crate) use surroundings::{Owner, Surroundings, Watch};
@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     catalog::manifest::Manifest,
-    config::{ServerConfig, Sharing, Start, Text},
+    config::{ServerConfig, Sharing, Start},
 };
 
 /// One server of the config.
@@ -393,17 +393,4 @@ impl Server {
     pub(crate) fn never_reached(&self, why: &str) -> Failure {
         lost(&self.name, why, toolgate::Ran::No)
     }
-}
-
-/// What a server is started or reached by, and as whom: for telling it from another of the same name. Only a digest of it
-/// is ever kept.
-fn source(config: &ServerConfig) -> String {
-    let words = config.command.iter().chain(&config.args).chain(&config.url);
-    let mut words: Vec<&str> = words.map(Text::as_str).collect();
-    for (name, value) in config.env.iter().chain(&config.headers) {
-        words.extend([name.as_str(), value.as_str()]);
-    }
-    let folder = config.cwd.as_ref().map(|folder| folder.display().to_string());
-    words.extend(folder.as_deref());
-    words.join("\0")
 }

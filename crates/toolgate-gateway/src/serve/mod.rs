@@ -1,7 +1,7 @@
 //! `toolgate serve`: many clients, many servers, every era of the protocol, one chain for each namespace.
 //!
-//! The way of a request: a door (`inbound`) finds out who asks and in which era; [`dispatch`] decides what becomes of
-//! it; the chain of the namespace governs it; [`conversation`] carries it to its server and back, across the border
+//! The way of a request: a door (`inbound`) finds out who asks and in which era; `dispatch` decides what becomes of
+//! it; the chain of the namespace governs it; `conversation` carries it to its server and back, across the border
 //! between the eras where there is one.
 
 pub(crate) mod call;

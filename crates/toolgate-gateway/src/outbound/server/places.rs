@@ -12,7 +12,10 @@ use arc_swap::ArcSwapOption;
 use toolgate::Failure;
 
 use super::{Owner, SESSIONLESS, Server};
-use crate::outbound::{backoff::Backoff, connection::Connection};
+use crate::{
+    config::{ServerConfig, Text},
+    outbound::{backoff::Backoff, connection::Connection},
+};
 
 /// The place of one connection.
 #[derive(Debug, Default)]
@@ -91,4 +94,17 @@ impl Server {
             connection.close("its client is gone");
         }
     }
+}
+
+/// What a server is started or reached by, and as whom: for telling it from another of the same name. Only a digest of it
+/// is ever kept.
+pub(super) fn source(config: &ServerConfig) -> String {
+    let words = config.command.iter().chain(&config.args).chain(&config.url);
+    let mut words: Vec<&str> = words.map(Text::as_str).collect();
+    for (name, value) in config.env.iter().chain(&config.headers) {
+        words.extend([name.as_str(), value.as_str()]);
+    }
+    let folder = config.cwd.as_ref().map(|folder| folder.display().to_string());
+    words.extend(folder.as_deref());
+    words.join("\0")
 }
