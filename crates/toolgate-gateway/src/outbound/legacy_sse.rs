@@ -115,11 +115,11 @@ fn path_of(address: &str, origin: &str) -> Option<String> {
     if let Some(rest) = address.strip_prefix(origin) {
         return rest.starts_with('/').then(|| rest.to_owned());
     }
-    let is_path = address.starts_with('/') && !address.starts_with("//");
-    if is_path {
-        return Some(address.to_owned());
+    let plain = address.split(['?', '#']).next().unwrap_or_default();
+    if address.starts_with("//") || plain.contains("://") || plain.is_empty() {
+        return None;
     }
-    (!address.contains("://") && !address.is_empty()).then(|| format!("/{address}"))
+    Some(if address.starts_with('/') { address.to_owned() } else { format!("/{address}") })
 }
 
 /// Sends messages as they come: requests beside each other, everything else in its order.

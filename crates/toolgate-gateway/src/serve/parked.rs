@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use toolgate_wire::{Id, Json, Kind, Message, Object};
 
@@ -59,8 +60,35 @@ pub(crate) fn binding(
     }
     // A client that sends the same again may write it anew.
     let same = arguments.and_then(|arguments| arguments.to_value().ok());
-    digest.update(same.unwrap_or_else(|| serde_json::json!({})).to_string().as_bytes());
+    put(&mut digest, &same.unwrap_or_else(|| serde_json::json!({})));
     digest.finalize().into()
+}
+
+/// A value, whatever the order of its keys. Recursion ends at the depth that the wire allows.
+fn put(digest: &mut Sha256, value: &Value) {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| *name);
+            digest.update(b"{");
+            for (name, member) in members {
+                digest.update((name.len() as u64).to_be_bytes());
+                digest.update(name.as_bytes());
+                put(digest, member);
+            }
+            digest.update(b"}");
+        }
+        Value::Array(elements) => {
+            digest.update(b"[");
+            elements.iter().for_each(|element| put(digest, element));
+            digest.update(b"]");
+        }
+        plain => {
+            let text = plain.to_string();
+            digest.update((text.len() as u64).to_be_bytes());
+            digest.update(text.as_bytes());
+        }
+    }
 }
 
 impl Parking {
