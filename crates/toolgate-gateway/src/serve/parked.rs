@@ -80,7 +80,9 @@ fn put(digest: &mut Sha256, value: &Value) {
         }
         Value::Array(elements) => {
             digest.update(b"[");
-            elements.iter().for_each(|element| put(digest, element));
+            for element in elements {
+                put(digest, element);
+            }
             digest.update(b"]");
         }
         plain => {
