@@ -6,6 +6,7 @@
 mod catalog;
 pub mod config;
 mod inbound;
+mod narrowed;
 mod outbound;
 mod outbox;
 pub mod serve;

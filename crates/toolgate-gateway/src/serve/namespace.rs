@@ -1,7 +1,7 @@
 //! A namespace: some servers, one chain, and what clients of it see and hear.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -22,6 +22,7 @@ use crate::{
         Prefix,
         snapshot::{Making, Offered, Snapshot},
     },
+    narrowed::Narrowed,
     outbound::{events::Kind, server::Server},
     sessions::outlet::Outlet,
     wrap::memory::Acquaintances,
@@ -355,32 +356,5 @@ pub(crate) struct InFlight<'a>(&'a Namespace);
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// What calls of late were narrowed to, by their ids: calls that are part of them are narrowed too.
-#[derive(Debug, Default)]
-struct Narrowed {
-    calls: HashMap<String, Control>,
-    order: VecDeque<String>,
-}
-
-/// So many narrowed calls are remembered. One whose parent is forgotten is narrowed by its own `_meta` only.
-const REMEMBERED: usize = 10_000;
-
-impl Narrowed {
-    fn of(&self, call: &str) -> Option<Control> {
-        self.calls.get(call).cloned()
-    }
-
-    fn remember(&mut self, call: CallId, control: Control) {
-        let call = call.to_string();
-        self.order.push_back(call.clone());
-        self.calls.insert(call, control);
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.calls.remove(&oldest);
-        }
     }
 }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolgate::{
-    CallId, ClientInfo, Code, Context, Control, Failure, Ingress, Ran, Session, Trace, Transport,
+    ClientInfo, Code, Context, Control, Failure, Ingress, Ran, Session, Trace, Transport,
 };
 use toolgate_wire::{Id, Json, Limits, Message, era, error_response};
 
@@ -24,7 +24,7 @@ use super::{
     pending::{Arrival, PendingTable, Waiter},
     questions::{self, Questions},
 };
-use crate::outbox::Outbox;
+use crate::{narrowed::Narrowed, outbox::Outbox};
 
 /// Shared by the reader of the client, the reader of the server and every call in between.
 #[derive(Debug)]
@@ -293,34 +293,6 @@ impl Hub {
         let rpc = failure.to_rpc();
         let line = error_response(id, rpc.code, &rpc.message, rpc.data.as_ref());
         self.to_client.push(line).await;
-    }
-}
-
-/// What calls of late were narrowed to, by their ids: calls that are part of them are narrowed too.
-#[derive(Debug, Default)]
-struct Narrowed {
-    calls: HashMap<String, Control>,
-    order: std::collections::VecDeque<String>,
-}
-
-/// So many narrowed calls are remembered. One whose parent is forgotten is narrowed by its own `_meta`
-/// only, as any call is.
-const REMEMBERED: usize = 10_000;
-
-impl Narrowed {
-    fn of(&self, call: &str) -> Option<Control> {
-        self.calls.get(call).cloned()
-    }
-
-    fn remember(&mut self, call: CallId, control: Control) {
-        let call = call.to_string();
-        self.order.push_back(call.clone());
-        self.calls.insert(call, control);
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.calls.remove(&oldest);
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use toolgate_gateway::serve::{Serve, Served, State};
 use super::super::log::look::{Look, Paint, clean, fit};
 
 /// How long a server that starts is waited for before the table is shown without it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How often it is looked how servers are.
 const FRAME: Duration = Duration::from_millis(100);
 #[expect(clippy::print_stderr, reason = "words to the person who started it")]
