@@ -570,7 +570,8 @@ fn a_change_whose_list_cannot_be_read_at_first_is_not_forgotten() {
 
 #[test]
 fn what_changed_while_the_gateway_was_away_is_learnt_even_if_the_first_list_fails() {
-    for era in [Era::Legacy, Era::Modern, Era::OldSse] {
+    // On the one stream of 2024 an answer that cannot be read is one that never comes: that takes as long as patience does.
+    for era in [Era::Legacy, Era::Modern] {
         let server = Upstream::numbered("alpha", era, 2);
         let gateway = Gateway::start(&server.table(""));
         gateway.settled(3);

@@ -1,11 +1,7 @@
 //! The lives of servers behind the gateway: started at once or when they are needed, stopped when nobody needs them, one for
 //! each session, started again with pauses, and what is told of those that never come up.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking, also in the functions that its tests share"
-)]
+#![expect(clippy::panic, reason = "a test that cannot go on should say where")]
 
 mod harness;
 

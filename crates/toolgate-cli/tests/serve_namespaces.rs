@@ -128,6 +128,13 @@ fn a_cursor_leads_on_only_for_whom_and_for_what_it_was_given() {
         assert_eq!(answer.unwrap()["error"]["code"], -32602);
         refusal(elsewhere, "tools/list", &cursor);
     }
+    // A server that only says that something changed disturbs nobody who turns pages.
+    let (client, mut stream) = (&anna[0], anna[0].listen(&[]));
+    let cursor = next(client, "tools/list");
+    alpha.announce("tools");
+    stream.method("notifications/tools/list_changed");
+    let page = client.request("tools/list", json!({"cursor": cursor}));
+    assert_eq!(page["result"]["tools"][0]["name"], "alpha_1", "{}", page.raw);
     // A list that has changed has other pages.
     let cursors: Vec<String> = anna.iter().map(|client| next(client, "tools/list")).collect();
     alpha.add_tool("late");

@@ -272,6 +272,20 @@ fn a_namespace_is_named_and_only_its_servers_are_started() {
 }
 
 #[test]
+fn names_that_collide_without_a_prefix_refuse_to_start_here_too() {
+    let (alpha, beta) = (Upstream::legacy("alpha"), Upstream::modern("beta"));
+    let never = "[namespaces.default]\nprefix = \"never\"\n";
+    let mut session = whole(&format!("{}{}{never}", alpha.table(""), beta.table("")), &[]);
+    assert_eq!(session.wait().code(), Some(2));
+    let told = session.all_stderr().join("\n");
+    assert!(told.contains("`alpha/echo`") && told.contains("`beta/echo`"), "{told}");
+    // A client need not wait for what does not collide.
+    let mut session = whole(&format!("{}{never}", alpha.table("")), &[]);
+    session.initialize();
+    assert_eq!(listed(&mut session).len(), 14);
+}
+
+#[test]
 fn it_ends_when_its_client_does_and_nobody_is_left() {
     let start = |options: &[&str]| {
         let mut session = whole(&stdio("pipes", options, ""), &[]);

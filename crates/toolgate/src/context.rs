@@ -38,6 +38,14 @@ impl CallId {
         tail[2..].copy_from_slice(&(salt.wrapping_add(count)).to_be_bytes());
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid())
     }
+
+    /// As text, where a formatter would cost more than the rest of a record.
+    pub(crate) fn text<'a>(&self, buffer: &'a mut [u8; Self::TEXT]) -> &'a str {
+        self.0.hyphenated().encode_lower(buffer)
+    }
+
+    /// How long it is as text.
+    pub(crate) const TEXT: usize = uuid::fmt::Hyphenated::LENGTH;
 }
 
 /// Random per process, from the standard library's seeded hasher.

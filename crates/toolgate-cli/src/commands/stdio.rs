@@ -52,7 +52,19 @@ impl Stdio {
         let served = runtime.block_on(async {
             let mut terminate = signal(SignalKind::terminate())?;
             let mut interrupt = signal(SignalKind::interrupt())?;
+            let settles_first = options.settles_first()?;
             let serve = Serve::new(options).await?;
+            if settles_first {
+                let settled = tokio::select! {
+                    settled = serve.settle() => settled.map(|()| true),
+                    _ = terminate.recv() => Ok(false),
+                    _ = interrupt.recv() => Ok(false),
+                };
+                if !matches!(settled, Ok(true)) {
+                    serve.end(None).await;
+                    return Ok(settled.map(drop)?);
+                }
+            }
             let changes = serve.changes();
             let stop = async {
                 loop {

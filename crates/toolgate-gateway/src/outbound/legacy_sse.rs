@@ -55,7 +55,7 @@ pub(super) async fn open(
             match Message::parse(event.data, &limits) {
                 Ok(message) => pipe.take(message, &ear),
                 Err(refused) => {
-                    tracing::warn!("an event that is no message is dropped: {}", refused.error)
+                    tracing::warn!("an event that is no message is dropped: {}", refused.error);
                 }
             }
         }

@@ -163,7 +163,7 @@ impl Pipe {
                 match self.flights.arrive(&id, Arrival::Answer(message)) {
                     Found::Taken => {}
                     Found::Late => {
-                        tracing::debug!(%id, "an answer came after its request was given up")
+                        tracing::debug!(%id, "an answer came after its request was given up");
                     }
                     Found::Unknown => {
                         tracing::warn!(server = %self.server, %id, "the server answers an id that nobody asked with; dropped");
@@ -173,7 +173,7 @@ impl Pipe {
             (Shape::Request, Some(_)) => self.question(message, events),
             (Shape::Notification, _) => self.notification(message, events),
             _ => {
-                tracing::warn!(server = %self.server, "an error of the server that answers nothing: dropped")
+                tracing::warn!(server = %self.server, "an error of the server that answers nothing: dropped");
             }
         }
     }

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     catalog::manifest::Manifest,
-    config::{ServerConfig, Sharing, Start},
+    config::{ServerConfig, Sharing, Start, Text},
 };
 
 /// One server of the config.
@@ -395,9 +395,15 @@ impl Server {
     }
 }
 
-/// What a server is started or reached by, for telling it from another of the same name.
+/// What a server is started or reached by, and as whom: for telling it from another of the same name. Only a digest of it
+/// is ever kept.
 fn source(config: &ServerConfig) -> String {
     let words = config.command.iter().chain(&config.args).chain(&config.url);
-    let words: Vec<&str> = words.map(super::super::config::Text::as_str).collect();
+    let mut words: Vec<&str> = words.map(Text::as_str).collect();
+    for (name, value) in config.env.iter().chain(&config.headers) {
+        words.extend([name.as_str(), value.as_str()]);
+    }
+    let folder = config.cwd.as_ref().map(|folder| folder.display().to_string());
+    words.extend(folder.as_deref());
     words.join("\0")
 }

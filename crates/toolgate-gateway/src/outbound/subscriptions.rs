@@ -113,7 +113,7 @@ impl Subscribed {
             let connection = server.connection(subscribed.owner.as_ref()).await?;
             match connection.era() {
                 Era::Legacy => {
-                    tell(&connection, &server.name, "resources/subscribe", &subscribed.uri).await?
+                    tell(&connection, &server.name, "resources/subscribe", &subscribed.uri).await?;
                 }
                 Era::Modern => {
                     let number = server.subscriptions.changed();

@@ -11,7 +11,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use toolgate::{
-    CallId, Code, Context, Control, Failure, Principal, Session, TierRules, ToolId,
+    CallId, Code, Context, Control, Failure, Principal, Session, TierRules, Tool, ToolId,
     middleware::filter::NewTools,
     settings::Settings,
     stack::{Stack, StackError},
@@ -175,7 +175,12 @@ impl Namespace {
 
     /// From here on calls are governed by this.
     pub(crate) fn govern_by(&self, charter: Charter) {
-        self.charter.store(Arc::new(charter));
+        {
+            let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+            self.charter.store(Arc::new(charter));
+            // Who sees what may be another thing now, also where the list is the same.
+            self.generation.fetch_add(1, Ordering::Relaxed);
+        }
         self.rebuild();
         for kind in Kind::ALL {
             self.tell(|outlet| outlet.changed(kind));
@@ -194,15 +199,21 @@ impl Namespace {
         for collision in charter.stack.overrides.learn(&listed(&offered)) {
             tracing::error!("{collision}");
         }
+        let (old, generation) = (self.snapshot(), self.generation.load(Ordering::Relaxed));
         let making = Making {
-            generation: self.generation.fetch_add(1, Ordering::Relaxed) + 1,
+            generation: generation + 1,
             prefix: self.style.prefix,
             rules: &charter.rules,
             overrides: &charter.stack.overrides.get(),
             hints_are_private: self.has_principals,
         };
-        let snapshot = Snapshot::new(offered, &making);
-        for collision in &snapshot.collisions {
+        let mut snapshot = Snapshot::new(offered, &making);
+        if old.generation == generation && lists_the_same(&old, &snapshot) {
+            // Servers like to say that something changed: whoever turns pages is not disturbed by that.
+            snapshot.generation = generation;
+        }
+        self.generation.store(snapshot.generation, Ordering::Relaxed);
+        for collision in snapshot.collisions.iter().filter(|one| !old.collisions.contains(one)) {
             tracing::error!("in namespace `{}`: {collision}", self.name);
         }
         self.snapshot.store(Arc::new(snapshot));
@@ -310,6 +321,19 @@ impl Namespace {
         }
         cx.with_control(control)
     }
+}
+
+/// Whether both have the same entries in the same order.
+fn lists_the_same(one: &Snapshot, two: &Snapshot) -> bool {
+    let same = |(one, two): (&Arc<Tool>, &Arc<Tool>)| {
+        one.id() == two.id() && one.definition() == two.definition()
+    };
+    let (ours, theirs) = (&one.lists, &two.lists);
+    one.tools.len() == two.tools.len()
+        && one.tools.iter().zip(&two.tools).all(same)
+        && ours.prompts == theirs.prompts
+        && ours.resources == theirs.resources
+        && ours.templates == theirs.templates
 }
 
 fn listed(offered: &[Offered]) -> Vec<ToolId> {

@@ -28,6 +28,16 @@ const SILENCE: Duration = Duration::from_secs(15);
 #[error("the client is gone")]
 pub(crate) struct Gone;
 
+/// Why a message was not taken at once; it is given back.
+#[cfg(test)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NotSent {
+    /// There is no room now.
+    Full(Bytes),
+    /// The client is gone.
+    Gone(Bytes),
+}
+
 /// The end that is written to; dropped, the stream ends after what was sent.
 pub(crate) struct EventSender {
     stream: Arc<Stream>,
@@ -82,6 +92,16 @@ impl EventSender {
         match self.stream.room.acquire_many(cost(&bytes)).await {
             Ok(room) => self.stream.put(bytes, room).map_err(|_| Gone),
             Err(_closed) => Err(Gone),
+        }
+    }
+
+    /// Sends bytes if there is room for them now.
+    #[cfg(test)]
+    pub(crate) fn try_send(&self, bytes: Bytes) -> Result<(), NotSent> {
+        match self.stream.room.try_acquire_many(cost(&bytes)) {
+            Ok(room) => self.stream.put(bytes, room).map_err(NotSent::Gone),
+            Err(_) if self.is_closed() => Err(NotSent::Gone(bytes)),
+            Err(_) => Err(NotSent::Full(bytes)),
         }
     }
 

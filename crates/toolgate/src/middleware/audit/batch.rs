@@ -1,42 +1,72 @@
 //! Records on their way to be written: finished but for their place in the chain.
 
+use std::ops::Range;
+
 use serde_json::json;
 
 use super::{
     output::{About, AuditLine},
-    seal::{Point, Sealed},
+    seal::{Point, ROOM, Seal, Sealed},
 };
 
-/// Some records.
+/// Some records, one behind the other.
 #[derive(Default)]
 pub(super) struct Batch {
-    records: Vec<(String, About)>,
+    bytes: Vec<u8>,
+    records: Vec<(Range<usize>, About)>,
 }
+
+/// More than this is not kept for the next ones.
+const KEPT: usize = 1 << 20;
 
 impl Batch {
     pub(super) fn clear(&mut self) {
         self.records.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT);
     }
 
-    pub(super) fn push(&mut self, (record, about): (String, About)) {
-        self.records.push((record, about));
+    pub(super) fn push(&mut self, record: &[u8], about: About) {
+        self.add(|bytes| {
+            bytes.extend_from_slice(record);
+            about
+        });
+    }
+
+    /// Adds what is written there.
+    pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>) -> About) {
+        let start = self.bytes.len();
+        let about = write(&mut self.bytes);
+        self.records.push((start..self.bytes.len(), about));
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    pub(super) fn records(&self) -> impl Iterator<Item = (&str, &About)> {
-        self.records.iter().map(|(record, about)| (record.as_str(), about))
+    pub(super) fn records(&self) -> impl Iterator<Item = (&[u8], &About)> {
+        let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
+        self.records.iter().map(move |(range, about)| (bytes(range), about))
     }
 
     /// The lines as outputs get them, where they could not be chained.
     pub(super) fn lines(&self) -> Vec<AuditLine<'_>> {
-        self.records().map(|(json, about)| AuditLine { json, about: *about }).collect()
+        let lines = self.records().filter_map(|(bytes, about)| {
+            Some(AuditLine { json: std::str::from_utf8(bytes).ok()?, about: *about })
+        });
+        lines.collect()
     }
 }
 
 impl Sealed {
+    /// Appends all records of a batch.
+    pub(super) fn push_all(&mut self, seal: &Seal, point: &mut Point, batch: &Batch) {
+        self.bytes.reserve(batch.bytes.len() + batch.records.len() * ROOM);
+        for (record, about) in batch.records() {
+            self.push(seal, point, record, *about);
+        }
+    }
+
     /// The lines as outputs get them.
     pub(super) fn as_lines(&self) -> Vec<AuditLine<'_>> {
         let lines = self.lines.iter().filter_map(|(range, about)| {

@@ -1,12 +1,15 @@
 //! What is recorded of one call, and how it is written.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use serde::Serialize;
-use serde_json::value::RawValue;
 use toolgate_wire::{Id, Json};
 
-use super::{Kind, Redactor, output::About, redact::cut};
+use super::{
+    Kind, Redactor,
+    output::About,
+    record::Record,
+    redact::{LONGEST_TEXT, shortened},
+};
 use crate::{
     call::Call,
     context::{CallId, ClientInfo, Context, Session},
@@ -18,7 +21,7 @@ use crate::{
     trace::Trace,
 };
 
-/// One call, gathered on its way and written by the sink's own thread.
+/// One call, gathered on its way and written later.
 ///
 /// Holds the arguments as they came in (shared, not copied); only the writer parses and redacts
 /// them, so a call does not wait for that.
@@ -49,8 +52,9 @@ struct End {
 }
 
 impl Event {
-    pub(super) fn begin(cx: &Context, call: &Call) -> Self {
-        Self {
+    pub(super) fn begin(cx: &Context, call: &Call) -> Box<Self> {
+        // It is handed on several times.
+        Box::new(Self {
             at: jiff::Timestamp::now(),
             call_id: cx.call_id(),
             parent: cx.parent().cloned(),
@@ -62,7 +66,7 @@ impl Event {
             arguments: call.sent_arguments().cloned(),
             span: cx.span().cloned(),
             end: End::default(),
-        }
+        })
     }
 
     pub(super) fn end(&mut self, cx: &Context, outcome: &Outcome, duration: Duration) {
@@ -100,117 +104,135 @@ impl Event {
         if self.end.ran == Some(Ran::No) { Kind::Decisions } else { Kind::Executions }
     }
 
-    /// The record before the call goes to its tool: a JSON object.
-    pub(super) fn intent(&self, redactor: &Redactor) -> (String, About) {
-        self.record("intent", |record| record.args = self.told(redactor))
+    /// What is known of it from its beginning.
+    pub(super) fn begun(&self) -> Begun<'_> {
+        Begun {
+            at: self.at,
+            call_id: self.call_id,
+            parent: self.parent.as_deref(),
+            session: &self.session,
+            client: self.client.as_deref(),
+            request_id: self.request_id.as_ref(),
+            tool: &self.tool,
+            arguments: self.arguments.as_ref(),
+            span: self.span.as_ref(),
+        }
     }
 
-    /// The record of how the call ended: a JSON object. Arguments that an intent told are not told again.
-    pub(super) fn outcome(&self, redactor: &Redactor, has_intent: bool) -> (String, About) {
-        let outcome = self.end.class.unwrap_or(Class::Internal).name();
-        let (record, about) = self.record("call", |record| {
-            record.kind = Some(self.kind().name());
-            record.outcome = Some(outcome);
-            record.ran = Some(self.end.ran.unwrap_or(Ran::Maybe).name());
-            record.error_type = self.end.error_type.as_deref();
-            record.code = self.end.code;
-            record.rule = self.end.rule.as_deref();
-            // To the microsecond: finer digits are noise.
-            record.duration_ms = Some((self.end.duration.as_secs_f64() * 1e6).round() / 1e3);
-            record.result_bytes = self.end.result_bytes;
-            record.confirmed = self.end.confirmed;
-            record.intent = has_intent.then_some(true);
-            record.args = if has_intent { None } else { self.told(redactor) };
-        });
-        (record, About { outcome: Some(outcome), ..about })
+    /// Writes the record of how the call ended: a JSON object. Arguments that an intent told are not told again.
+    pub(super) fn outcome(
+        &self,
+        redactor: &Redactor,
+        has_intent: bool,
+        out: &mut Vec<u8>,
+    ) -> About {
+        let (begun, end) = (self.begun(), &self.end);
+        let outcome = end.class.unwrap_or(Class::Internal).name();
+        let mut record = Record::new(out);
+        begun.head("call", &mut record);
+        record.plain("kind", self.kind().name());
+        record.plain("outcome", outcome);
+        record.plain("ran", end.ran.unwrap_or(Ran::Maybe).name());
+        record.some_text("error_type", end.error_type.as_deref());
+        record.some_text("code", end.code);
+        record.some_text("rule", end.rule.as_deref());
+        // To the microsecond: finer digits are noise.
+        record.value("duration_ms", &((end.duration.as_secs_f64() * 1e6).round() / 1e3));
+        if let Some(bytes) = end.result_bytes {
+            record.value("result_bytes", &bytes);
+        }
+        begun.spans(&mut record);
+        record.some_text("confirmed", end.confirmed);
+        if has_intent {
+            record.raw("intent", "true");
+        } else {
+            begun.args(redactor, &mut record);
+        }
+        record.end();
+        About { at: self.at, event: "call", call_id: Some(self.call_id), outcome: Some(outcome) }
+    }
+}
+
+/// What is known of a call from its beginning.
+#[derive(Clone, Copy)]
+pub(super) struct Begun<'a> {
+    at: jiff::Timestamp,
+    call_id: CallId,
+    parent: Option<&'a str>,
+    session: &'a Session,
+    client: Option<&'a ClientInfo>,
+    request_id: Option<&'a Id>,
+    tool: &'a Tool,
+    arguments: Option<&'a Json>,
+    span: Option<&'a Trace>,
+}
+
+impl<'a> Begun<'a> {
+    /// A call that begins now.
+    pub(super) fn now(cx: &'a Context, call: &'a Call) -> Self {
+        Self {
+            at: jiff::Timestamp::now(),
+            call_id: cx.call_id(),
+            parent: cx.parent().map(|parent| &**parent),
+            session: cx.session(),
+            client: cx.client(),
+            request_id: cx.request_id(),
+            tool: call.tool(),
+            arguments: call.sent_arguments(),
+            span: cx.span(),
+        }
     }
 
-    fn told(&self, redactor: &Redactor) -> Option<serde_json::Value> {
-        self.arguments.as_ref().map(|arguments| redactor.arguments(arguments))
+    /// Writes the record before the call goes to its tool: a JSON object.
+    pub(super) fn intent(&self, redactor: &Redactor, out: &mut Vec<u8>) -> About {
+        let mut record = Record::new(out);
+        self.head("intent", &mut record);
+        self.spans(&mut record);
+        self.args(redactor, &mut record);
+        record.end();
+        About { at: self.at, event: "intent", call_id: Some(self.call_id), outcome: None }
     }
 
     /// What a client chose is cut like its arguments, so that no name of a megabyte is repeated in every
     /// record.
-    fn record<'a>(
-        &'a self,
-        event: &'static str,
-        fill: impl FnOnce(&mut Record<'a>),
-    ) -> (String, About) {
-        let mut record = Record {
-            ts: format!("{:.6}", self.at),
-            event,
-            call_id: self.call_id.to_string(),
-            parent_call_uuid: self.parent.as_deref().map(cut),
-            session: &self.session.id,
-            namespace: &self.session.namespace,
-            principal: self.session.principal.to_string(),
-            client: self.client.as_ref().map(|client| cut(&client.to_string())),
-            request_id: self.request_id.as_ref().map(|id| told(id.as_json())),
-            server: self.tool.id().server(),
-            tool: cut(self.tool.id().name()),
-            tier: self.tool.tier().map(crate::tier::Tier::name),
-            trace_id: self.span.as_ref().map(|span| format!("{:032x}", span.trace_id())),
-            span_id: self.span.as_ref().map(|span| format!("{:016x}", span.span_id())),
-            ..Record::default()
-        };
-        fill(&mut record);
-        // Writing to memory cannot fail, and every field is plain data.
-        let json = serde_json::to_string(&record).unwrap_or_else(|_| "{}".to_owned());
-        (json, About { at: self.at, event, call_id: Some(self.call_id), outcome: None })
+    fn head(&self, event: &'static str, record: &mut Record<'_>) {
+        record.time("ts", self.at);
+        record.plain("event", event);
+        record.plain("call_id", self.call_id.text(&mut [0; CallId::TEXT]));
+        record.some_text("parent_call_uuid", self.parent.map(shortened).as_deref());
+        record.text("session", &self.session.id);
+        record.text("namespace", &self.session.namespace);
+        record.shown("principal", &self.session.principal);
+        if let Some(client) = self.client {
+            let version = client.version.as_ref().map_or(0, |version| version.len() + 1);
+            if client.name.len() + version <= LONGEST_TEXT {
+                record.shown("client", client);
+            } else {
+                record.text("client", &shortened(&client.to_string()));
+            }
+        }
+        if let Some(id) = self.request_id {
+            // As it was spelt, or what can be told of it.
+            match shortened(id.as_json().as_str()) {
+                Cow::Borrowed(id) => record.raw("request_id", id),
+                Cow::Owned(id) => record.text("request_id", &id),
+            }
+        }
+        record.text("server", self.tool.id().server());
+        record.text("tool", &shortened(self.tool.id().name()));
+        record.some_text("tier", self.tool.tier().map(crate::tier::Tier::name));
     }
-}
 
-/// The id as it was spelt, or what can be told of it.
-fn told(id: &Json) -> Box<RawValue> {
-    let text = id.as_str();
-    let short = cut(text);
-    let raw = (short.len() == text.len()).then(|| RawValue::from_string(short.clone()).ok());
-    let quoted = || RawValue::from_string(Json::string(&short).as_str().to_owned()).ok();
-    raw.flatten().or_else(quoted).unwrap_or_default()
-}
+    fn spans(&self, record: &mut Record<'_>) {
+        if let Some(span) = self.span {
+            record.plain("trace_id", &format!("{:032x}", span.trace_id()));
+            record.plain("span_id", &format!("{:016x}", span.span_id()));
+        }
+    }
 
-#[derive(Default, Serialize)]
-struct Record<'a> {
-    ts: String,
-    event: &'static str,
-    call_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parent_call_uuid: Option<String>,
-    session: &'a str,
-    namespace: &'a str,
-    principal: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<Box<RawValue>>,
-    server: &'a str,
-    tool: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tier: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outcome: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ran: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_type: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rule: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ms: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result_bytes: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trace_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    span_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    confirmed: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    intent: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    args: Option<serde_json::Value>,
+    fn args(&self, redactor: &Redactor, record: &mut Record<'_>) {
+        if let Some(arguments) = self.arguments {
+            redactor.write_arguments(arguments, record.member("args"));
+        }
+    }
 }

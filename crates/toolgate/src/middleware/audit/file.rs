@@ -23,6 +23,8 @@ pub(super) struct AuditFile {
     head_failed: bool,
     /// Where the file ended when it was last looked at; `None` if it has to be looked at again.
     end: Option<End>,
+    /// The lock is held already, on a file of this size; or it could not be had.
+    held: Option<io::Result<u64>>,
     rotate_bytes: u64,
     /// The size at which it is moved aside next.
     rotate_at: u64,
@@ -59,6 +61,7 @@ impl AuditFile {
             head: Head::of(path),
             head_failed: false,
             end: None,
+            held: None,
             rotate_bytes,
             rotate_at: rotate_bytes,
             keep_files,
@@ -75,6 +78,30 @@ impl AuditFile {
         self.file.write_all(bytes)
     }
 
+    /// Gets hold of the file for the next batch, unless somebody else has it or it is full.
+    pub(super) fn try_hold(&mut self) -> bool {
+        if self.held.is_none() {
+            self.held = self.lock_in_place(false).transpose();
+        }
+        // To move it aside takes a second lock, which may have to be waited for.
+        if self
+            .held
+            .as_ref()
+            .is_some_and(|held| held.as_ref().is_ok_and(|at| *at >= self.rotate_at))
+        {
+            self.let_go();
+        }
+        self.held.is_some()
+    }
+
+    /// Lets the file go, if it is held.
+    pub(super) fn let_go(&mut self) {
+        if let Some(Ok(_)) = self.held.take() {
+            // Gone with the file at the latest.
+            let _ = self.file.unlock();
+        }
+    }
+
     /// Appends the records, chained, with one write: all of them, or none. What was written is in `out`.
     pub(super) fn append(
         &mut self,
@@ -82,33 +109,42 @@ impl AuditFile {
         seal: &Seal,
         out: &mut Sealed,
     ) -> io::Result<()> {
-        self.lock_in_place()?;
-        let done = self.append_locked(batch, seal, out);
+        let size = match self.held.take() {
+            Some(held) => held?,
+            None => self.lock_and_wait()?,
+        };
+        let done = self.append_locked(batch, seal, out, size);
         // Gone with the file at the latest.
         let _ = self.file.unlock();
         done
     }
 
-    fn append_locked(&mut self, batch: &Batch, seal: &Seal, out: &mut Sealed) -> io::Result<()> {
-        let mut end = self.look(seal)?;
+    fn append_locked(
+        &mut self,
+        batch: &Batch,
+        seal: &Seal,
+        out: &mut Sealed,
+        size: u64,
+    ) -> io::Result<()> {
+        let mut end = self.look(seal, size)?;
         let is_whole = end.torn.is_none() && !end.is_open;
         if end.size > 0 && end.size >= self.rotate_at && is_whole {
             self.rotate_at = self.rotate_bytes;
-            if let Err(error) = self.rotate(&end, seal) {
-                if self.is_gone() {
-                    return Err(error);
+            let size = match self.rotate(&end, seal) {
+                Ok(size) => size,
+                Err(error) if self.is_gone() => return Err(error),
+                Err(error) => {
+                    // Too large a file is better than no record. It is tried again later.
+                    self.rotate_at = end.size.saturating_add(self.rotate_bytes);
+                    tracing::error!(%error, path = %self.path.display(), "cannot move the audit file aside");
+                    self.file.metadata()?.len()
                 }
-                // Too large a file is better than no record. It is tried again later.
-                self.rotate_at = end.size.saturating_add(self.rotate_bytes);
-                tracing::error!(%error, path = %self.path.display(), "cannot move the audit file aside");
-            }
-            end = self.look(seal)?;
+            };
+            end = self.look(seal, size)?;
         }
         let mut point = end.point;
         lead(&end, seal, &mut point, out);
-        for (record, about) in batch.records() {
-            out.push(seal, &mut point, record, *about);
-        }
+        out.push_all(seal, &mut point, batch);
         if let Err(error) = self.file.write_all(&out.bytes) {
             // What stands there of it now was told to nobody. If it cannot be removed, the next one to
             // write finds it.
@@ -123,9 +159,8 @@ impl AuditFile {
         Ok(())
     }
 
-    /// Where the file ends; read again if it is not what it was.
-    fn look(&mut self, seal: &Seal) -> io::Result<End> {
-        let size = self.file.metadata()?.len();
+    /// Where the file of this size ends; read again if it is not what it was.
+    fn look(&mut self, seal: &Seal, size: u64) -> io::Result<End> {
         if let Some(end) = self.end.filter(|end| end.size == size) {
             return Ok(end);
         }
@@ -168,31 +203,54 @@ impl AuditFile {
         }
     }
 
-    /// Holds the lock on the file that has the name. Whoever holds it is the only one to write, and to move
-    /// it aside.
-    fn lock_in_place(&mut self) -> io::Result<()> {
-        for _ in 0..TRIES {
+    fn lock_and_wait(&mut self) -> io::Result<u64> {
+        let held = self.lock_in_place(true)?;
+        held.ok_or_else(|| io::Error::other("the audit file is locked"))
+    }
+
+    /// Holds the lock on the file that has the name, and says how large it is. Whoever holds it is the only one
+    /// to write, and to move it aside. `None` if it is held by somebody else and that is not to be waited for.
+    fn lock_in_place(&mut self, waits: bool) -> io::Result<Option<u64>> {
+        for tried in 0..TRIES {
             // Somebody moved it aside, another process perhaps: what is written there now would go with it.
-            if !self.is_in_place()
+            // Who does not wait sees that with the lock.
+            if (waits || tried > 0)
+                && self.size_in_place().is_none()
                 && let Err(error) = self.reopen()
             {
                 if self.is_gone() {
                     return Err(error);
                 }
                 tracing::error!(%error, "cannot open the audit file anew; the one that was moved is used");
-                return self.file.lock();
+                let is_held = self.lock(waits)?;
+                return is_held.then(|| Ok(self.file.metadata()?.len())).transpose();
             }
-            self.file.lock()?;
-            if self.is_in_place() {
-                return Ok(());
+            if !self.lock(waits)? {
+                return Ok(None);
+            }
+            if let Some(size) = self.size_in_place() {
+                return Ok(Some(size));
             }
             self.file.unlock()?;
         }
         Err(io::Error::other("the audit file is moved aside again and again"))
     }
 
+    fn lock(&self, waits: bool) -> io::Result<bool> {
+        if waits {
+            return self.file.lock().map(|()| true);
+        }
+        match self.file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(fs::TryLockError::WouldBlock) => Ok(false),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         self.file = open(&self.path)?;
+        // The lock went with the file.
+        self.held = None;
         self.head.forget();
         self.end = None;
         self.rotate_at = self.rotate_bytes;
@@ -200,13 +258,13 @@ impl AuditFile {
     }
 
     /// `audit.jsonl` becomes `audit.jsonl.1`, that one `.2`, and so on; the oldest goes. The lock is held,
-    /// before and after.
-    fn rotate(&mut self, end: &End, seal: &Seal) -> io::Result<()> {
+    /// before and after. Says how large the next one is.
+    fn rotate(&mut self, end: &End, seal: &Seal) -> io::Result<u64> {
         // The next file begins where this one is said to end.
         self.mark(end.point, end.size, seal);
         self.move_aside()?;
         self.file.unlock()?;
-        self.lock_in_place()
+        self.lock_and_wait()
     }
 
     fn move_aside(&self) -> io::Result<()> {
@@ -221,8 +279,8 @@ impl AuditFile {
         fs::rename(&self.path, numbered(&self.path, 1))
     }
 
-    fn is_in_place(&self) -> bool {
-        is_in_place(&self.file, &self.path)
+    fn size_in_place(&self) -> Option<u64> {
+        size_in_place(&self.file, &self.path)
     }
 
     /// Whether the file has no name left under which anybody could read it.
@@ -238,17 +296,17 @@ impl AuditFile {
     }
 }
 
-/// Whether this file is the one that has the name.
+/// How large the file is, if it is the one that has the name.
 #[cfg(unix)]
-pub(super) fn is_in_place(file: &File, path: &Path) -> bool {
+pub(super) fn size_in_place(file: &File, path: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;
-    let (ours, there) = (file.metadata(), fs::metadata(path));
-    matches!((ours, there), (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()))
+    let (ours, there) = (file.metadata().ok()?, fs::metadata(path).ok()?);
+    ((ours.dev(), ours.ino()) == (there.dev(), there.ino())).then_some(ours.len())
 }
 
 #[cfg(not(unix))]
-pub(super) fn is_in_place(_: &File, _: &Path) -> bool {
-    true
+pub(super) fn size_in_place(file: &File, _: &Path) -> Option<u64> {
+    file.metadata().ok().map(|data| data.len())
 }
 
 /// The name of a file that was moved aside.
@@ -288,10 +346,11 @@ fn lead(end: &End, seal: &Seal, point: &mut Point, out: &mut Sealed) {
     }
     if let Begins::Yes(head) = end.begins {
         let record = begin(seal.algorithm(), point, head);
-        out.push(seal, point, &record, About::now("begin"));
+        out.push(seal, point, record.as_bytes(), About::now("begin"));
     }
     if let Some(found) = end.torn {
-        out.push(seal, point, &torn(found.bytes, found.sha256.as_str()), About::now("torn"));
+        let record = torn(found.bytes, found.sha256.as_str());
+        out.push(seal, point, record.as_bytes(), About::now("torn"));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Seek as _, SeekFrom, Write as _},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -92,12 +92,11 @@ impl Head {
 
     /// Says where the file ends now.
     pub(super) fn write(&mut self, mark: &Mark, seal: &Seal) -> io::Result<()> {
-        let mut file = match self.file.take() {
+        let file = match self.file.take() {
             Some(file) => file,
             None => self.open()?,
         };
-        file.seek(SeekFrom::Start(0))?;
-        file.write_all(text(mark, seal).as_bytes())?;
+        replace(&file, text(mark, seal).as_bytes())?;
         self.file = Some(file);
         Ok(())
     }
@@ -114,4 +113,16 @@ impl Head {
     pub(super) fn forget(&mut self) {
         self.file = None;
     }
+}
+
+#[cfg(unix)]
+fn replace(file: &File, text: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, text, 0)
+}
+
+#[cfg(not(unix))]
+fn replace(mut file: &File, text: &[u8]) -> io::Result<()> {
+    use std::io::{Seek as _, Write as _};
+    file.seek(io::SeekFrom::Start(0))?;
+    file.write_all(text)
 }

@@ -1,6 +1,6 @@
 //! Audit intent: a record of each call that may change something, written before it runs.
 
-use super::{AuditSink, Event, Intents};
+use super::{AuditSink, Intents};
 use crate::{
     call::Call,
     context::Context,
@@ -50,7 +50,7 @@ impl AuditIntent {
     async fn announce(&self, cx: &Context, call: &Call) -> Result<(), Failure> {
         let written = tokio::select! {
             biased;
-            written = self.sink.announce(Event::begin(cx, call)) => written,
+            written = self.sink.announce(cx, call) => written,
             () = cx.cancel().cancelled() => {
                 return Err(Failure::new(Code::Cancelled, "the client gave the call up").ran(Ran::No));
             }

@@ -9,12 +9,15 @@ mod head;
 mod hidden;
 pub mod intent;
 mod output;
+mod queue;
+mod record;
 mod redact;
 mod seal;
 mod sink;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod turn;
 pub mod verify;
 mod writer;
 
@@ -107,7 +110,7 @@ impl Middleware for Audit {
 /// A call whose end is not recorded yet. Dropped on the way (the client is gone, the door gives up)
 /// it is recorded as cancelled: no call leaves without a trace.
 struct Unfinished<'a> {
-    event: Option<Event>,
+    event: Option<Box<Event>>,
     started: Instant,
     sink: &'a AuditSink,
 }

@@ -1,6 +1,7 @@
 //! Summing up arguments for the record: secrets become digests, long texts are cut.
 
 use std::{
+    borrow::Cow,
     fmt::{self, Write as _},
     io,
 };
@@ -32,11 +33,14 @@ const SECRETS: [&str; 12] = [
     "cookie",
 ];
 
+/// No word of these is shorter.
+const SHORTEST_SECRET: usize = 5;
+
 /// Lists of calls within a call. What stands there and is no call is told by its shape only.
 pub(super) const BATCHES: [&str; 1] = ["operations"];
 
 /// Texts that are no secret are cut after this many characters.
-const LONGEST_TEXT: usize = 200;
+pub(super) const LONGEST_TEXT: usize = 200;
 /// Deeper values are told by their shape only.
 const DEEPEST: usize = 12;
 /// Of longer lists and maps only the first entries are told.
@@ -89,6 +93,12 @@ impl Redactor {
         if arguments.kind() == Kind::Object { self.summary(arguments) } else { shape(arguments) }
     }
 
+    /// Writes the same, as JSON.
+    pub(super) fn write_arguments(&self, arguments: &Json, out: &mut Vec<u8>) {
+        // Writing to memory cannot fail.
+        let _ = serde_json::to_writer(out, &self.arguments(arguments));
+    }
+
     /// A value as it may be recorded.
     #[must_use]
     pub fn summary(&self, arguments: &Json) -> Value {
@@ -99,14 +109,14 @@ impl Redactor {
     }
 
     pub(in crate::middleware) fn is_sensitive(&self, key: &str) -> bool {
-        let lower = key.to_lowercase();
-        self.keys.contains(&lower)
-            || self.defaults && PAYLOADS.contains(&key)
-            || self.has_secret_word(&lower)
+        self.defaults && PAYLOADS.contains(&key) || self.names_secret(key)
     }
 
     /// Whether a name sounds like a secret. Payloads are none: who confirms a command must see it.
     pub(in crate::middleware) fn names_secret(&self, key: &str) -> bool {
+        if self.keys.is_empty() && (!self.defaults || key.len() < SHORTEST_SECRET) {
+            return false;
+        }
         let lower = key.to_lowercase();
         self.keys.contains(&lower) || self.has_secret_word(&lower)
     }
@@ -136,8 +146,22 @@ impl Redactor {
     }
 
     fn has_secret_word(&self, lower: &str) -> bool {
-        let plain: String = lower.chars().filter(|c| !"_- ".contains(*c)).collect();
-        self.defaults && SECRETS.iter().any(|word| plain.contains(word))
+        if !self.defaults {
+            return false;
+        }
+        let spaces = ['_', '-', ' '];
+        let plain = if lower.contains(spaces) {
+            lower.replace(spaces, "").into()
+        } else {
+            Cow::from(lower)
+        };
+        let is_word = |rest: &[u8]| SECRETS.iter().any(|word| rest.starts_with(word.as_bytes()));
+        // One pass: twelve searches would cost more than the rest of a record.
+        let bytes = plain.as_bytes();
+        (0..bytes.len().saturating_sub(SHORTEST_SECRET - 1)).any(|at| {
+            let rest = bytes.get(at..).unwrap_or_default();
+            rest.first().is_some_and(|first| b"pstabc".contains(first)) && is_word(rest)
+        })
     }
 
     fn has_sensitive_key(&self, json: &Json) -> bool {
@@ -302,9 +326,17 @@ fn shape(json: &Json) -> Value {
 
 /// A text as it may be recorded: not longer than records should be.
 pub(in crate::middleware) fn cut(text: &str) -> String {
+    shortened(text).into_owned()
+}
+
+/// The same; borrowed if there is nothing to cut.
+pub(super) fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST_TEXT {
+        return Cow::Borrowed(text);
+    }
     match text.char_indices().nth(LONGEST_TEXT) {
-        Some((end, _)) => format!("{}...<truncated>", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
+        Some((end, _)) => format!("{}...<truncated>", text.get(..end).unwrap_or_default()).into(),
+        None => Cow::Borrowed(text),
     }
 }
 

@@ -1,6 +1,11 @@
 //! The chain of records: each line carries a digest of itself and of the one before it.
 
-use std::{fmt, io, ops::Range, path::Path};
+use std::{
+    fmt,
+    io::{self, Write as _},
+    ops::Range,
+    path::Path,
+};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest as _, Sha256};
@@ -15,6 +20,8 @@ const BEFORE_SEQ: &[u8] = b",\"seq\":";
 const BEFORE_HASH: &[u8] = b",\"hash\":\"";
 const AFTER_HASH: &[u8] = b"\"}";
 const DIGITS: usize = 64;
+/// What the chain adds to a record at most.
+pub(super) const ROOM: usize = 160;
 
 /// A digest in 64 hexadecimal digits, as it stands in a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,7 +77,8 @@ impl Point {
 
 /// Makes the digests: SHA-256, or HMAC-SHA-256 with a key.
 pub(super) struct Seal {
-    key: Option<Vec<u8>>,
+    /// With the key already in it.
+    key: Option<Hmac<Sha256>>,
 }
 
 impl Seal {
@@ -78,17 +86,18 @@ impl Seal {
         Self { key: None }
     }
 
-    pub(super) fn keyed(key: Vec<u8>) -> io::Result<Self> {
+    pub(super) fn keyed(key: &[u8]) -> io::Result<Self> {
         if key.len() < SHORTEST_KEY {
             let why = format!("a key has at least {SHORTEST_KEY} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
+        let key = Hmac::new_from_slice(key).map_err(io::Error::other)?;
         Ok(Self { key: Some(key) })
     }
 
     pub(super) fn read(key_file: Option<&Path>) -> io::Result<Self> {
         match key_file {
-            Some(path) => Self::keyed(std::fs::read(path)?),
+            Some(path) => Self::keyed(&std::fs::read(path)?),
             None => Ok(Self::plain()),
         }
     }
@@ -99,8 +108,7 @@ impl Seal {
 
     /// The digest of several pieces, one after the other.
     pub(super) fn digest(&self, pieces: &[&[u8]]) -> Hash {
-        let keyed = self.key.as_ref().and_then(|key| Hmac::<Sha256>::new_from_slice(key).ok());
-        if let Some(mut mac) = keyed {
+        if let Some(mut mac) = self.key.clone() {
             for piece in pieces {
                 mac.update(piece);
             }
@@ -137,12 +145,12 @@ impl Sealed {
     }
 
     /// Appends one record, given as a JSON object, as the next of the chain.
-    pub(super) fn push(&mut self, seal: &Seal, point: &mut Point, record: &str, about: About) {
+    pub(super) fn push(&mut self, seal: &Seal, point: &mut Point, record: &[u8], about: About) {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(record.strip_suffix('}').unwrap_or(record).as_bytes());
+        self.bytes.extend_from_slice(record.strip_suffix(b"}").unwrap_or(record));
         point.seq += 1;
-        let numbers = format!(",\"schema\":{SCHEMA},\"seq\":{}", point.seq);
-        self.bytes.extend_from_slice(numbers.as_bytes());
+        // Writing to memory cannot fail.
+        let _ = write!(self.bytes, ",\"schema\":{SCHEMA},\"seq\":{}", point.seq);
         point.hash = seal.link(&point.hash, self.bytes.get(start..).unwrap_or_default());
         self.bytes.extend_from_slice(BEFORE_HASH);
         self.bytes.extend_from_slice(&point.hash.0);

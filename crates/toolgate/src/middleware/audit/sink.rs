@@ -1,7 +1,6 @@
 //! The sink: a bounded queue and a thread of its own that redacts and writes.
 
 use std::{
-    collections::HashSet,
     fmt, io,
     path::Path,
     sync::{
@@ -12,17 +11,24 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{
-    mpsc::{self, error::TrySendError},
-    oneshot,
-};
+use tokio::sync::oneshot;
 
 use super::{
     AuditConfig, AuditOutput, Event, Intents, OnFull, RedactConfig, Redactor, Target,
+    event::Begun,
     file::AuditFile,
+    queue::{Announced, Intent, Item, Pace},
     seal::Seal,
-    writer::{Item, MOMENT, Output, Run, Writer},
+    turn::Desk,
+    writer::{MOMENT, Output, Run, Writer},
 };
+use crate::{call::Call, context::Context};
+
+/// Arguments of so many bytes are read and redacted on the call's own thread; larger ones on the audit's.
+const SMALL: usize = 4096;
+
+/// So much memory is taken for a record at first.
+const RECORD: usize = 512;
 
 /// Why a sink could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -97,8 +103,8 @@ impl AuditCounts {
 pub struct AuditSink(Arc<Inner>);
 
 struct Inner {
-    queue: Mutex<Option<mpsc::Sender<Item>>>,
-    sender: mpsc::WeakSender<Item>,
+    desk: Arc<Desk>,
+    redactor: Arc<Redactor>,
     on_full: OnFull,
     intents: Intents,
     required: bool,
@@ -159,24 +165,19 @@ impl AuditSink {
         (output, further): (Output, Vec<Arc<dyn AuditOutput>>),
         (describe, moment): (String, Duration),
     ) -> Result<Self, OpenError> {
-        let (sender, receiver) = mpsc::channel(config.queue.max(1));
         let counts = Arc::new(AuditCounts::default());
         let reopen = Arc::new(AtomicBool::new(false));
-        let mut writer = Writer {
-            receiver,
-            redactor,
-            seal,
-            kinds: config.record.clone(),
-            output,
-            further,
-            counts: Arc::clone(&counts),
-            reopen: Arc::clone(&reopen),
-            moment,
-            under_way: HashSet::new(),
-            reported_lost: 0,
-        };
+        let redactor = Arc::new(redactor);
+        let writer = Writer::new(
+            (Arc::clone(&redactor), seal),
+            (output, further),
+            config.record.clone(),
+            (Arc::clone(&counts), Arc::clone(&reopen)),
+        );
+        let desk = Arc::new(Desk::new(config.queue, writer, moment));
+        let at_desk = Arc::clone(&desk);
         let thread = std::thread::Builder::new().name("audit".to_owned());
-        let handle = match thread.spawn(move || writer.run()) {
+        let handle = match thread.spawn(move || at_desk.run()) {
             Ok(handle) => Some(handle),
             Err(source) => {
                 let (what, path) = ("thread for", describe);
@@ -184,8 +185,8 @@ impl AuditSink {
             }
         };
         Ok(Self(Arc::new(Inner {
-            sender: sender.downgrade(),
-            queue: Mutex::new(Some(sender)),
+            desk,
+            redactor,
             on_full: if config.required { OnFull::Wait } else { config.on_full },
             intents: config.intents(),
             required: config.required,
@@ -200,41 +201,50 @@ impl AuditSink {
     }
 
     /// Takes the event over. Given up while it waits for room, it leaves the event where it is.
-    pub(super) async fn record(&self, event: &mut Option<Event>) {
-        let Some(ready) = event.take() else { return };
-        let Some(sender) = self.0.sender.upgrade() else {
-            return self.lose();
+    pub(super) async fn record(&self, event: &mut Option<Box<Event>>) {
+        let queue = &self.0.desk.queue;
+        let place = match queue.try_place() {
+            None if self.0.on_full == OnFull::Wait => queue.place().await,
+            place => place,
         };
-        match sender.try_send(Item::Call(ready)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(Item::Call(back))) if self.0.on_full == OnFull::Wait => {
-                *event = Some(back);
-                let permit = sender.reserve().await;
-                match (permit, event.take()) {
-                    (Ok(permit), Some(event)) => permit.send(Item::Call(event)),
-                    _ => self.lose(),
-                }
-            }
-            Err(_) => self.lose(),
+        let Some(event) = event.take() else { return };
+        if !place.is_some_and(|place| place.fill(Item::Call(event), Pace::Later)) {
+            self.lose();
         }
     }
 
     /// Records that a call is about to run, and waits until that is written. Says whether it was.
-    pub(super) async fn announce(&self, event: Event) -> bool {
-        let (ack, written) = oneshot::channel();
-        let item = Item::Intent(event, ack);
-        let is_sent = match self.0.sender.upgrade() {
-            Some(sender) if self.0.on_full == OnFull::Wait => sender.send(item).await.is_ok(),
-            Some(sender) => sender.try_send(item).is_ok(),
-            None => false,
+    pub(super) async fn announce(&self, cx: &Context, call: &Call) -> bool {
+        let desk = &self.0.desk;
+        let is_small = call.sent_arguments().is_none_or(|arguments| arguments.len() <= SMALL);
+        let is_ours = is_small && desk.is_quick();
+        let record = if is_ours {
+            let mut record = Vec::with_capacity(RECORD);
+            let about = Begun::now(cx, call).intent(&self.0.redactor, &mut record);
+            Announced::Told(record, about)
+        } else {
+            Announced::Whole(Event::begin(cx, call))
         };
-        if !is_sent {
+        let place = match desk.queue.try_place() {
+            None if self.0.on_full == OnFull::Wait => desk.queue.place().await,
+            place => place,
+        };
+        let (ack, mut written) = oneshot::channel();
+        let item = Item::Intent(Intent { call: cx.call_id(), record, written: ack });
+        let who = if is_ours { Pace::Myself } else { Pace::AtOnce };
+        if !place.is_some_and(|place| place.fill(item, who)) {
             self.lose();
             return false;
         }
-        // The writer may be waiting for further records.
-        if let Ok(writer) = self.0.writer.lock() {
-            writer.iter().for_each(|writer| writer.thread().unpark());
+        if is_ours {
+            let unwritten = Unwritten(desk);
+            // Whatever else is about to come to this point on this thread comes along.
+            tokio::task::yield_now().await;
+            std::mem::forget(unwritten);
+            match written.try_recv() {
+                Ok(is_written) => return is_written,
+                Err(_) => desk.write_now(),
+            }
         }
         written.await.unwrap_or(false)
     }
@@ -260,9 +270,9 @@ impl AuditSink {
     }
 
     /// Records without waiting, whatever the setting: for the places that cannot wait.
-    pub(super) fn try_record(&self, event: Event) {
-        let sender = self.0.sender.upgrade();
-        if sender.is_none_or(|sender| sender.try_send(Item::Call(event)).is_err()) {
+    pub(super) fn try_record(&self, event: Box<Event>) {
+        let place = self.0.desk.queue.try_place();
+        if !place.is_some_and(|place| place.fill(Item::Call(event), Pace::Later)) {
             self.lose();
         }
     }
@@ -291,10 +301,9 @@ impl AuditSink {
     /// Takes no more records and waits, for a while, until those in the queue are written. Blocks:
     /// for the end of a program.
     pub fn close(&self, patience: Duration) {
-        drop(self.0.queue.lock().ok().and_then(|mut queue| queue.take()));
+        self.0.desk.queue.close();
         let handle = self.0.writer.lock().ok().and_then(|mut writer| writer.take());
         let Some(handle) = handle else { return };
-        handle.thread().unpark();
         let deadline = std::time::Instant::now() + patience;
         while !handle.is_finished() && std::time::Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
@@ -302,6 +311,21 @@ impl AuditSink {
         if !handle.is_finished() {
             tracing::error!(sink = self.0.describe, "the audit sink did not finish in time");
         }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.desk.queue.close();
+    }
+}
+
+/// An intent in the queue that nobody is going to write, if the call that was to do it is given up.
+struct Unwritten<'a>(&'a Desk);
+
+impl Drop for Unwritten<'_> {
+    fn drop(&mut self) {
+        self.0.queue.hurry();
     }
 }
 
@@ -313,6 +337,11 @@ impl fmt::Debug for AuditSink {
 
 #[cfg(test)]
 impl AuditSink {
+    /// Gone as soon as the thread is, and all sinks.
+    pub(super) fn desk(&self) -> std::sync::Weak<Desk> {
+        Arc::downgrade(&self.0.desk)
+    }
+
     /// A sink that hands its lines to `write`, on its own thread.
     pub(super) fn probe(
         config: &AuditConfig,

@@ -6,6 +6,7 @@ mod intents;
 mod outputs;
 mod queue;
 mod redaction;
+mod turns;
 mod verifying;
 
 use std::{

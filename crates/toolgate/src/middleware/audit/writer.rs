@@ -1,4 +1,4 @@
-//! The audit's own thread: redacts, chains and writes what is in the queue.
+//! The writer: redacts, chains and writes what is in the queue.
 
 use std::{
     collections::HashSet,
@@ -10,24 +10,17 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::{
-    AuditCounts, AuditOutput, Event, Kind, Redactor,
+    AuditCounts, AuditOutput, Kind, Redactor,
     batch::{Batch, begin, lost},
     file::AuditFile,
     output::About,
+    queue::{Announced, Intent, Item, Queue},
     seal::{Point, Seal, Sealed},
 };
 use crate::context::CallId;
-
-/// What waits in the queue.
-pub(super) enum Item {
-    /// A call that ended.
-    Call(Event),
-    /// A call that is about to run, and who waits until that is written.
-    Intent(Event, oneshot::Sender<bool>),
-}
 
 /// Where lines go first.
 pub(super) enum Output {
@@ -62,11 +55,9 @@ impl Run {
         let mut point = self.point;
         if point == Point::START {
             let record = begin(seal.algorithm(), &point, None);
-            out.push(seal, &mut point, &record, About::now("begin"));
+            out.push(seal, &mut point, record.as_bytes(), About::now("begin"));
         }
-        for (record, about) in batch.records() {
-            out.push(seal, &mut point, record, *about);
-        }
+        out.push_all(seal, &mut point, batch);
         write(&out.bytes)?;
         self.point = point;
         Ok(())
@@ -87,6 +78,21 @@ impl Output {
         }
     }
 
+    /// Gets hold of the file, unless another process has it.
+    fn try_hold(&mut self) -> bool {
+        match self {
+            Self::File(file) => file.try_hold(),
+            _ => true,
+        }
+    }
+
+    /// Lets the file go, if it is still held.
+    fn let_go(&mut self) {
+        if let Self::File(file) = self {
+            file.let_go();
+        }
+    }
+
     fn reopen(&mut self) -> io::Result<()> {
         match self {
             Self::File(file) | Self::Device(file, _) => file.reopen(),
@@ -96,80 +102,109 @@ impl Output {
 }
 
 pub(super) struct Writer {
-    pub(super) receiver: mpsc::Receiver<Item>,
-    pub(super) redactor: Redactor,
-    pub(super) seal: Seal,
-    pub(super) kinds: Vec<Kind>,
-    pub(super) output: Output,
-    pub(super) further: Vec<Arc<dyn AuditOutput>>,
-    pub(super) counts: Arc<AuditCounts>,
-    pub(super) reopen: Arc<AtomicBool>,
-    /// How long a record waits for others to be written with.
-    pub(super) moment: Duration,
+    redactor: Arc<Redactor>,
+    seal: Seal,
+    kinds: Vec<Kind>,
+    output: Output,
+    further: Vec<Arc<dyn AuditOutput>>,
+    counts: Arc<AuditCounts>,
+    reopen: Arc<AtomicBool>,
     /// Calls whose intent is written and whose end is not.
-    pub(super) under_way: HashSet<CallId>,
-    pub(super) reported_lost: u64,
+    under_way: HashSet<CallId>,
+    reported_lost: u64,
+    desk: Paper,
 }
 
-/// So many records go into one write at most.
-const BATCH: usize = 256;
+/// What is used again for each write.
+#[derive(Default)]
+struct Paper {
+    items: Vec<Item>,
+    batch: Batch,
+    out: Sealed,
+    waiting: Vec<(CallId, oneshot::Sender<bool>)>,
+}
+
+/// How a turn at writing went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    Done,
+    /// Nothing was done: another process is writing.
+    Busy,
+}
 
 /// How long a record waits for others to be written with.
 pub(super) const MOMENT: Duration = Duration::from_millis(2);
 
-/// With more calls than these under way, an intent waits so long for those that come with it: fewer wake-ups
-/// for all of them.
-const CROWD: usize = 4;
-const TOGETHER: Duration = Duration::from_micros(100);
-
 impl Writer {
-    pub(super) fn run(&mut self) {
-        let mut items = Vec::with_capacity(BATCH);
-        let mut batch = Batch::default();
-        let mut out = Sealed::default();
-        let mut waiting = Vec::new();
-        while self.receiver.blocking_recv_many(&mut items, BATCH) > 0 {
-            self.gather(&mut items);
-            batch.clear();
-            let lost = self.note_lost(&mut batch);
-            let mut count = 0;
-            for item in items.drain(..) {
-                count += u64::from(self.tell(item, &mut batch, &mut waiting));
-            }
-            let is_written = batch.is_empty() || self.put(&batch, &mut out, count, lost);
-            for (call, waits) in waiting.drain(..) {
-                if !is_written {
-                    self.under_way.remove(&call);
-                }
-                // Whoever gave the call up meanwhile does not care.
-                let _ = waits.send(is_written);
-            }
-            self.hand_on(&batch, &out);
-        }
-        batch.clear();
-        let lost = self.note_lost(&mut batch);
-        if !batch.is_empty() {
-            self.put(&batch, &mut out, 0, lost);
-            self.hand_on(&batch, &out);
+    pub(super) fn new(
+        (redactor, seal): (Arc<Redactor>, Seal),
+        (output, further): (Output, Vec<Arc<dyn AuditOutput>>),
+        kinds: Vec<Kind>,
+        (counts, reopen): (Arc<AuditCounts>, Arc<AtomicBool>),
+    ) -> Self {
+        Self {
+            redactor,
+            seal,
+            kinds,
+            output,
+            further,
+            counts,
+            reopen,
+            under_way: HashSet::new(),
+            reported_lost: 0,
+            desk: Paper::default(),
         }
     }
 
-    /// Waits a moment for further records: a write and a wake-up for each one of them would cost more
-    /// than the records themselves. Hardly if somebody waits for one of them.
-    fn gather(&mut self, items: &mut Vec<Item>) {
-        let is_awaited = items.iter().any(|item| matches!(item, Item::Intent(..)));
-        if items.len() < BATCH && !self.receiver.is_closed() {
-            if !is_awaited {
-                // Ended early by whoever sends an intent.
-                std::thread::park_timeout(self.moment);
-            } else if self.under_way.len() > CROWD {
-                std::thread::sleep(TOGETHER);
-            }
+    /// Whether a write takes no time to speak of: to a regular file, and nowhere else.
+    pub(super) fn is_quick(&self) -> bool {
+        matches!(self.output, Output::File(_)) && self.further.is_empty()
+    }
+
+    /// How many calls are announced and have not ended.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Writes what is in the queue, and tells those who wait for it. Unless it may wait, it only does so if no
+    /// other process is writing.
+    pub(super) fn write(&mut self, queue: &Queue, may_wait: bool) -> Turn {
+        self.reopen();
+        if !may_wait && !self.output.try_hold() {
+            return Turn::Busy;
         }
-        while items.len() < BATCH
-            && let Ok(item) = self.receiver.try_recv()
-        {
-            items.push(item);
+        let mut paper = std::mem::take(&mut self.desk);
+        queue.take(&mut paper.items);
+        paper.batch.clear();
+        let lost = self.note_lost(&mut paper.batch);
+        let mut count = 0;
+        for item in paper.items.drain(..) {
+            count += u64::from(self.tell(item, &mut paper.batch, &mut paper.waiting));
+        }
+        let is_written =
+            paper.batch.is_empty() || self.put(&paper.batch, &mut paper.out, count, lost);
+        // Where there was nothing to write.
+        self.output.let_go();
+        for (call, waits) in paper.waiting.drain(..) {
+            if !is_written {
+                self.under_way.remove(&call);
+            }
+            // Whoever gave the call up meanwhile does not care.
+            let _ = waits.send(is_written);
+        }
+        self.hand_on(&paper.batch, &paper.out);
+        self.desk = paper;
+        Turn::Done
+    }
+
+    /// The last thing that is written.
+    pub(super) fn finish(&mut self) {
+        let mut paper = std::mem::take(&mut self.desk);
+        paper.batch.clear();
+        let lost = self.note_lost(&mut paper.batch);
+        if !paper.batch.is_empty() {
+            self.put(&paper.batch, &mut paper.out, 0, lost);
+            self.hand_on(&paper.batch, &paper.out);
         }
     }
 
@@ -181,10 +216,15 @@ impl Writer {
         waiting: &mut Vec<(CallId, oneshot::Sender<bool>)>,
     ) -> bool {
         match item {
-            Item::Intent(event, waits) => {
-                batch.push(event.intent(&self.redactor));
-                self.under_way.insert(event.call_id());
-                waiting.push((event.call_id(), waits));
+            Item::Intent(Intent { call, record, written }) => {
+                match record {
+                    Announced::Told(record, about) => batch.push(&record, about),
+                    Announced::Whole(event) => {
+                        batch.add(|record| event.begun().intent(&self.redactor, record));
+                    }
+                }
+                self.under_way.insert(call);
+                waiting.push((call, written));
                 true
             }
             Item::Call(event) => {
@@ -192,7 +232,7 @@ impl Writer {
                 // What began must have an end, whatever is of interest.
                 let is_told = has_intent || self.kinds.contains(&event.kind());
                 if is_told {
-                    batch.push(event.outcome(&self.redactor, has_intent));
+                    batch.add(|record| event.outcome(&self.redactor, has_intent, record));
                 }
                 is_told
             }
@@ -204,19 +244,24 @@ impl Writer {
     fn note_lost(&mut self, batch: &mut Batch) -> u64 {
         let missing = self.counts.lost();
         if missing > self.reported_lost {
-            batch.push(lost(missing - self.reported_lost));
+            let (record, about) = lost(missing - self.reported_lost);
+            batch.push(record.as_bytes(), about);
         }
         missing
     }
 
-    fn put(&mut self, batch: &Batch, out: &mut Sealed, count: u64, reported: u64) -> bool {
-        if self.reopen.swap(false, Ordering::Relaxed)
+    fn reopen(&mut self) {
+        if self.reopen.load(Ordering::Relaxed)
+            && self.reopen.swap(false, Ordering::Relaxed)
             && let Err(error) = self.output.reopen()
         {
             // The old file is still open and takes the records until the new one can be opened.
             self.reopen.store(true, Ordering::Relaxed);
             tracing::error!(%error, "cannot open the audit file anew");
         }
+    }
+
+    fn put(&mut self, batch: &Batch, out: &mut Sealed, count: u64, reported: u64) -> bool {
         out.clear();
         match self.output.write(batch, &self.seal, out) {
             Ok(()) => {

@@ -194,7 +194,7 @@ fn a_head_that_is_gone_or_altered_is_told() {
 fn with_a_key_nobody_else_can_write_on() {
     let (_folder, path) = folder();
     let key = b"a key of at least sixteen bytes".to_vec();
-    let keyed = Seal::keyed(key.clone()).unwrap();
+    let keyed = Seal::keyed(&key).unwrap();
     let check = |key: Option<&[u8]>| {
         let how = Verify { key: key.map(<[u8]>::to_vec), progress: None };
         let report = verify(&path, &how).unwrap();
@@ -214,6 +214,6 @@ fn with_a_key_nobody_else_can_write_on() {
     let mut file = open(&path);
     file.say_with(&keyed, "and on").unwrap();
     assert!(check(Some(&key)).contains(&What::OtherKey), "it is not covered up");
-    assert!(Seal::keyed(b"short".to_vec()).is_err());
+    assert!(Seal::keyed(b"short").is_err());
     assert_eq!(said(&path).len(), 5);
 }

@@ -24,7 +24,7 @@ impl AuditFile {
     /// The same with a key.
     pub(super) fn say_with(&mut self, seal: &Seal, what: &str) -> std::io::Result<()> {
         let mut batch = Batch::default();
-        batch.push((value!({"say": what}).to_string(), About::now("call")));
+        batch.push(value!({"say": what}).to_string().as_bytes(), About::now("call"));
         self.append(&batch, seal, &mut Sealed::default())
     }
 }

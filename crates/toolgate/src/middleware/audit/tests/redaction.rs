@@ -288,3 +288,26 @@ fn any_json_can_be_summed_up() {
         serde_json::to_string(&told).unwrap();
     }
 }
+
+#[test]
+fn every_word_is_found_wherever_it_stands_and_however_it_is_spaced() {
+    let redactor = redactor(&RedactConfig::default());
+    let words = "password passwd passphrase secret token api_key access-key private key authorization bearer \
+                 credential cookie";
+    let words = words.replace("private key", "private_key");
+    for word in words.split_ascii_whitespace() {
+        for spelt in [word.to_owned(), word.to_uppercase(), word.replace(['_', '-'], " ")] {
+            for name in
+                [spelt.clone(), format!("x{spelt}"), format!("é_{spelt}s"), format!("{spelt}-p")]
+            {
+                assert!(redactor.is_sensitive(&name), "{name}");
+            }
+        }
+        let spaced: Vec<String> = word.chars().map(String::from).collect();
+        assert!(redactor.is_sensitive(&spaced.join("_")), "{word}");
+        let mut shorter = word.replace(['_', '-'], "");
+        shorter.pop();
+        assert!(!redactor.is_sensitive(&shorter), "{shorter}");
+    }
+    assert!(redactor.is_sensitive("to\u{212a}en"), "a letter that is lower-cased to one of ours");
+}

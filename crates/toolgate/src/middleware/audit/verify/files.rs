@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::super::{
-    file::is_in_place,
+    file::size_in_place,
     head::{self, Found},
     seal::Seal,
 };
@@ -38,7 +38,7 @@ impl Files {
             match File::open(path) {
                 Ok(current) => {
                     current.lock_shared()?;
-                    let files = is_in_place(&current, path).then(|| Self::opened(path, seal));
+                    let files = size_in_place(&current, path).map(|_| Self::opened(path, seal));
                     current.unlock()?;
                     if let Some(files) = files {
                         return files;

@@ -50,7 +50,7 @@ impl std::fmt::Debug for Verify<'_> {
 /// what was there at the start.
 pub fn verify(path: &Path, how: &Verify<'_>) -> io::Result<Report> {
     let seal = match &how.key {
-        Some(key) => Seal::keyed(key.clone())?,
+        Some(key) => Seal::keyed(key)?,
         None => Seal::plain(),
     };
     let files = Files::open(path, &seal)?;
