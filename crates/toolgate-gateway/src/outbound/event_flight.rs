@@ -170,6 +170,11 @@ impl EventFlight {
         match message.shape() {
             Shape::Response | Shape::Error => {
                 let fits = message.id().is_none_or(|id| *id == self.expected);
+                if let Phase::Reading(stream) = std::mem::replace(&mut self.phase, Phase::Over)
+                    && fits
+                {
+                    stream.leave();
+                }
                 self.land();
                 if fits {
                     return Ok(Some(Step::Answer(message)));

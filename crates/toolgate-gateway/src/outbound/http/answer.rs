@@ -136,6 +136,11 @@ impl Answer {
         }
     }
 
+    /// Whether its connection is free, or closed.
+    pub(super) fn is_over(&self) -> bool {
+        self.connection.is_none()
+    }
+
     fn step(&mut self) -> Result<Step, &'static str> {
         if self.is_at_end()? {
             return Ok(Step::End);

@@ -1,8 +1,16 @@
 //! An answer that is a stream of events.
 
+use std::time::Duration;
+
+use tokio::{runtime::Handle, time::timeout};
 use toolgate_wire::sse::{Event, Events};
 
 use super::{Answer, BodyError};
+
+/// After what somebody waited for, the stream may take this long to end, so that its connection can be used again.
+const REST: Duration = Duration::from_millis(100);
+/// And so many pieces may come until then.
+const PIECES: usize = 16;
 
 /// Reads the events of an answer as they come. Dropped, it closes the connection.
 #[derive(Debug)]
@@ -29,6 +37,21 @@ impl EventStream {
                 Some(chunk) => self.events.buffer().extend_from_slice(&chunk),
                 None => return Ok(None),
             }
+        }
+    }
+
+    /// For who has what it waited for. Servers end their streams then, most of them a moment later: that moment is
+    /// waited for beside, since a new connection for each call would cost more than the call.
+    pub(crate) fn leave(self) {
+        let mut answer = self.answer;
+        if let Ok(runtime) = Handle::try_current()
+            && !answer.is_over()
+        {
+            runtime.spawn(timeout(REST, async move {
+                for _ in 0..PIECES {
+                    let Some(Ok(_)) = answer.chunk().await else { return };
+                }
+            }));
         }
     }
 }

@@ -85,7 +85,7 @@ impl Shard {
     }
 
     /// Closes what is not to be used any more. False if there is nothing left to be looked at.
-    fn sweep(&self, runtime: Option<Id>) -> bool {
+    pub(super) fn sweep(&self, runtime: Option<Id>) -> bool {
         let now = Instant::now();
         let mut idle = self.idle();
         idle.connections.retain_mut(|idle| {
@@ -101,6 +101,12 @@ impl Shard {
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.idle().connections.len()
     }
 
     pub(super) fn origin(&self) -> &str {

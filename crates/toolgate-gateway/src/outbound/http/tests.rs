@@ -309,6 +309,20 @@ fn a_connection_whose_end_nobody_has_noticed_yet_is_replaced_as_well() {
 }
 
 #[tokio::test]
+async fn connections_that_the_server_closed_are_not_held_on_to() {
+    let server = Server::start().await;
+    let client = client(&server.url("/closed-when-told"));
+    posted(&client, "1").await;
+    let (shard, runtime) = (client.pool.shard(), exchange::runtime());
+    assert!(shard.sweep(runtime), "it is still there");
+    assert_eq!(shard.waiting(), 1);
+    server.go_on.notify_one();
+    while server.next().await != Seen::Closed {}
+    assert!(!shard.sweep(runtime));
+    assert_eq!(shard.waiting(), 0);
+}
+
+#[tokio::test]
 async fn events_are_read_from_the_stream_as_they_come() {
     let server = Server::start().await;
     let client = client(&server.url("/chunks"));
@@ -328,6 +342,27 @@ async fn events_are_read_from_the_stream_as_they_come() {
     assert_eq!(event.retry, Some(5));
     server.go_on.notify_one();
     assert_eq!(events.next().await, Ok(None), "what the stream ends within is no event");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_left_after_its_answer_ends_and_its_connection_is_used_again() {
+    let server = Server::start().await;
+    let client = client(&server.url("/chunks"));
+    let answer = post(&client, "data: {}\n\n").await.unwrap();
+    let mut events = EventStream::new(answer, 100);
+    server.go_on.notify_one();
+    assert!(events.next().await.unwrap().is_some());
+    events.leave();
+    let comes_back = async {
+        while client.pool.shard().waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), comes_back).await.expect("it was closed");
+    server.go_on.notify_one();
+    assert_eq!(posted(&client, "x").await, "x");
+    let seen = server.so_far().await;
+    assert_eq!(seen.iter().filter(|seen| **seen == Seen::Opened).count(), 1, "{seen:?}");
 }
 
 #[tokio::test]
