@@ -267,3 +267,18 @@ fn what_a_server_is_reached_with_is_never_told() {
         assert_eq!(found, None, "in {place}");
     }
 }
+
+#[test]
+fn the_terminal_that_comes_along_is_a_server_like_others() {
+    let socket = format!("toolgate-serve-{}", std::process::id());
+    let config = format!(
+        "[servers.terminal]\nbuiltin = \"tmux\"\n[tmux]\nsocket_name = \"{socket}\"\n\
+         [namespaces.default]\nsafety = \"readonly\"\n"
+    );
+    let gateway = Gateway::start(&config);
+    let client = gateway.modern();
+    let tools = client.tools();
+    assert!(tools.iter().any(|tool| tool == "list_sessions"), "{tools:?}");
+    assert!(!tools.iter().any(|tool| tool == "send_keys"), "the namespace is readonly: {tools:?}");
+    assert_eq!(text(&client.call("list_sessions", json!({}))), "[]");
+}
