@@ -3,23 +3,46 @@
 //! A method that a later rmcp adds has a default, so forgetting it would compile and lose what the
 //! handler inside does. This reads rmcp's source and ours, and compares.
 
-use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
-use serde_json::Value;
-
-/// The source of rmcp that this workspace builds with.
+/// The source of rmcp that this test was built with: the compiler wrote its place beside the test.
+/// Asking cargo for it needs crates of every platform in its cache, which a fresh machine has not.
 fn rmcp_source(file: &str) -> String {
-    let run = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version=1", "--offline"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let metadata: Value = serde_json::from_slice(&run.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
-    let rmcp = packages.iter().find(|package| package["name"] == "rmcp").unwrap();
-    let manifest = PathBuf::from(rmcp["manifest_path"].as_str().unwrap());
-    fs::read_to_string(manifest.with_file_name("src").join(file)).unwrap()
+    let version = locked_version("rmcp");
+    let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let ending = format!("rmcp-{version}/src/{file}");
+    let path = fs::read_dir(&deps)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| is_dep_info(path, "rmcp-"))
+        .find_map(|path| source_in(&fs::read_to_string(path).unwrap(), &ending))
+        .unwrap_or_else(|| panic!("no dep-info file in {} names {ending}", deps.display()));
+    fs::read_to_string(path).unwrap()
+}
+
+fn is_dep_info(path: &Path, prefix: &str) -> bool {
+    let name = path.file_name().unwrap().to_string_lossy();
+    name.starts_with(prefix) && path.extension().is_some_and(|extension| extension == "d")
+}
+
+/// The path in a dep-info file that ends so. Makefile syntax: a space in a path is escaped.
+fn source_in(dep_info: &str, ending: &str) -> Option<PathBuf> {
+    let escaped = dep_info.replace("\\ ", "\0");
+    let path = escaped.split_whitespace().map(|word| word.trim_end_matches(':').replace('\0', " "));
+    path.into_iter().find(|path| path.ends_with(ending)).map(PathBuf::from)
+}
+
+/// The version of a crate in this workspace's lock file.
+fn locked_version(name: &str) -> String {
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+    let lock = fs::read_to_string(lock).unwrap();
+    let entry = format!("name = \"{name}\"\nversion = \"");
+    let rest = lock.split(&entry).nth(1).unwrap_or_else(|| panic!("Cargo.lock has no {name}"));
+    rest.split('"').next().unwrap().to_owned()
 }
 
 fn our_source() -> String {
