@@ -1,0 +1,202 @@
+//! An MCP server over stdio for the tests of incidents: records each line that reaches it and each tool that it runs.
+//!
+//! It behaves like the careless servers that attacks rely on. It runs `tools/call` without an id, and with
+//! `--universal-newlines` it ends lines at CR too, as Python's text streams do. `--log FILE` receives `line TEXT` for
+//! every line and `ran NAME ARGUMENTS` for every tool.
+//!
+//! Tools: `safe` (read-only) and `wipe` (destructive) answer with their name and arguments; `emit` (read-only) writes the texts in
+//! `raw` to stdout as they are, then answers; `ask` (read-only) sends `elicitation/create` with the given `params`, under the given `id` if there is one, and
+//! answers with the response; `env` answers with its environment. `--tool NAME` adds a tool without annotations. The request `spy/tools` replaces those.
+//! Speaks legacy versions and, without `--legacy-only`, 2026-07-28.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a server that exists for the tests; a failure should end it"
+)]
+
+use std::{
+    collections::HashMap,
+    io::{Read as _, Write as _},
+    sync::{Arc, Mutex, mpsc},
+};
+
+use serde_json::{Value, json};
+
+#[derive(Clone)]
+struct Spy {
+    options: Arc<Vec<String>>,
+    log: Option<Arc<Mutex<std::fs::File>>>,
+    stdout: Arc<Mutex<std::io::Stdout>>,
+    questions: Arc<Mutex<HashMap<String, mpsc::Sender<Value>>>>,
+    tools: Arc<Mutex<Vec<Value>>>,
+}
+
+fn main() {
+    let options: Vec<String> = std::env::args().skip(1).collect();
+    let values = |name: &str| -> Vec<String> {
+        let pairs = options.windows(2).filter(|pair| pair[0] == name);
+        pairs.map(|pair| pair[1].clone()).collect()
+    };
+    let open = |path: &String| {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        Arc::new(Mutex::new(file))
+    };
+    let extra = values("--tool").into_iter().map(|name| tool(&name, json!({}))).collect();
+    let spy = Spy {
+        log: values("--log").first().map(open),
+        options: Arc::new(options.clone()),
+        stdout: Arc::new(Mutex::new(std::io::stdout())),
+        questions: Arc::default(),
+        tools: Arc::new(Mutex::new(extra)),
+    };
+    let universal = options.iter().any(|option| option == "--universal-newlines");
+    let mut line = Vec::new();
+    for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
+        if byte != b'\n' && !(universal && byte == b'\r') {
+            line.push(byte);
+            continue;
+        }
+        let text = String::from_utf8_lossy(&line).into_owned();
+        line.clear();
+        if text.trim().is_empty() {
+            continue;
+        }
+        spy.record("line", &text);
+        if let Ok(message) = serde_json::from_str::<Value>(&text) {
+            let spy = spy.clone();
+            // What runs is recorded in the order in which it arrived; only questions wait.
+            spy.take(message);
+        }
+    }
+}
+
+fn tool(name: &str, annotations: Value) -> Value {
+    json!({"name": name, "description": format!("The tool {name}."),
+        "inputSchema": {"type": "object"}, "annotations": annotations})
+}
+
+impl Spy {
+    fn record(&self, kind: &str, text: &str) {
+        if let Some(log) = &self.log {
+            log.lock().unwrap().write_all(format!("{kind} {text}\n").as_bytes()).unwrap();
+        }
+    }
+
+    fn write(&self, text: &str) {
+        let mut stdout = self.stdout.lock().unwrap();
+        let _ = stdout.write_all(text.as_bytes());
+        let _ = stdout.flush();
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|known| known == option)
+    }
+
+    fn take(&self, message: Value) {
+        let Some(method) = message["method"].as_str() else {
+            let waiting = self.questions.lock().unwrap().remove(&message["id"].to_string());
+            return drop(waiting.map(|waiting| waiting.send(message)));
+        };
+        let id = message.get("id").cloned();
+        if method == "tools/call" {
+            let (name, arguments) = (&message["params"]["name"], &message["params"]["arguments"]);
+            self.record("ran", &format!("{} {arguments}", name.as_str().unwrap_or("?")));
+            if name == "ask" {
+                let (spy, message) = (self.clone(), message.clone());
+                return drop(std::thread::spawn(move || {
+                    let result = spy.call(&message["params"]);
+                    spy.answer(id, &message, result);
+                }));
+            }
+            let result = self.call(&message["params"]);
+            return self.answer(id, &message, result);
+        }
+        let Some(result) = self.result(method, &message["params"]) else {
+            if let Some(id) = id {
+                let error = json!({"code": -32601, "message": format!("no method {method}")});
+                self.write(&format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "error": error})));
+            }
+            return;
+        };
+        self.answer(id, &message, result);
+    }
+
+    fn answer(&self, id: Option<Value>, request: &Value, mut result: Value) {
+        let Some(id) = id else { return };
+        let version = &request["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
+        if version == "2026-07-28" && result.get("resultType").is_none() {
+            result["resultType"] = json!("complete");
+        }
+        self.write(&format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "result": result})));
+    }
+
+    fn result(&self, method: &str, params: &Value) -> Option<Value> {
+        Some(match method {
+            "initialize" => json!({"protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {"listChanged": true}},
+                "serverInfo": {"name": "spy", "version": "1"}}),
+            "server/discover" if !self.has("--legacy-only") => {
+                json!({"supportedVersions": ["2026-07-28", "2025-11-25"],
+                    "capabilities": {"tools": {"listChanged": true}},
+                    "serverInfo": {"name": "spy", "version": "1"},
+                    "ttlMs": 0, "cacheScope": "private"})
+            }
+            "ping" => json!({}),
+            "tools/list" => {
+                let mut tools = vec![
+                    tool("safe", json!({"readOnlyHint": true})),
+                    tool("wipe", json!({"readOnlyHint": false, "destructiveHint": true})),
+                    tool("emit", json!({"readOnlyHint": true})),
+                    tool("ask", json!({"readOnlyHint": true})),
+                    tool("env", json!({"readOnlyHint": true})),
+                ];
+                tools.extend(self.tools.lock().unwrap().iter().cloned());
+                json!({"tools": tools, "ttlMs": 0, "cacheScope": "private"})
+            }
+            "spy/tools" => {
+                let tools = params["tools"].as_array().cloned().unwrap_or_default();
+                *self.tools.lock().unwrap() = tools;
+                self.write(
+                    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n",
+                );
+                json!({})
+            }
+            _ => return None,
+        })
+    }
+
+    fn call(&self, params: &Value) -> Value {
+        let (name, arguments) = (params["name"].as_str().unwrap_or("?"), &params["arguments"]);
+        let text = match name {
+            "emit" => {
+                for raw in arguments["raw"].as_array().into_iter().flatten() {
+                    self.write(raw.as_str().unwrap_or_default());
+                }
+                "emitted".to_owned()
+            }
+            "ask" => self.ask(arguments).to_string(),
+            "env" => {
+                let all: HashMap<String, String> = std::env::vars().collect();
+                json!(all).to_string()
+            }
+            _ => format!("{name} ran with {arguments}"),
+        };
+        json!({"content": [{"type": "text", "text": text}]})
+    }
+
+    /// Asks the client's user, and waits for the response.
+    fn ask(&self, arguments: &Value) -> Value {
+        let default = json!({"message": "Which colour?", "requestedSchema":
+            {"type": "object", "properties": {"colour": {"type": "string"}}}});
+        let params = arguments.get("params").unwrap_or(&default);
+        let id = arguments.get("id").cloned().unwrap_or_else(|| json!("spy-question"));
+        let (sender, receiver) = mpsc::channel();
+        self.questions.lock().unwrap().insert(id.to_string(), sender);
+        let method = arguments["method"].as_str().unwrap_or("elicitation/create");
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.write(&format!("{request}\n"));
+        let patience = std::time::Duration::from_secs(20);
+        receiver.recv_timeout(patience).unwrap_or_else(|_| json!("no response"))
+    }
+}
