@@ -269,7 +269,7 @@ impl Conversation<'_> {
                     }
                     Speaks::Modern(_) => {
                         let who = self.caller.session.principal.to_string();
-                        let parked = self.parking.park(flight, question, self.binding(), who);
+                        let parked = self.parking.park(flight, question, self.binding()?, who);
                         return parked
                             .map(Driven::Asked)
                             .map_err(|why| Failure::new(Code::Overloaded, why).ran(Ran::Maybe));

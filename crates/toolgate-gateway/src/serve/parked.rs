@@ -6,8 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
-use sha2::{Digest as _, Sha256};
+use toolgate::{DuplicateKey, Fingerprint};
 use toolgate_wire::{Id, Json, Kind, Message, Object};
 
 use crate::{outbound::flight::Flight, sessions::table::random_id};
@@ -46,51 +45,23 @@ pub(crate) fn is_ours(state: &Json) -> bool {
     state.text().is_some_and(|state| state.starts_with(MARK))
 }
 
-/// What a state is bound to: who asked, and for exactly what.
+/// What a state is bound to: who asked, and for exactly what. All params count but those that a round brings along.
 pub(crate) fn binding(
     caller: &str,
     method: &str,
     name: &str,
-    arguments: Option<&Json>,
-) -> [u8; 32] {
-    let mut digest = Sha256::new();
-    for part in [caller.as_bytes(), method.as_bytes(), name.as_bytes()] {
-        digest.update((part.len() as u64).to_be_bytes());
-        digest.update(part);
+    params: Option<&Json>,
+) -> Result<[u8; 32], DuplicateKey> {
+    let mut fingerprint = Fingerprint::default();
+    for part in [caller, method, name] {
+        fingerprint.part(part.as_bytes());
     }
-    // A client that sends the same again may write it anew.
-    let same = arguments.and_then(|arguments| arguments.to_value().ok());
-    put(&mut digest, &same.unwrap_or_else(|| serde_json::json!({})));
-    digest.finalize().into()
-}
-
-/// A value, whatever the order of its keys. Recursion ends at the depth that the wire allows.
-fn put(digest: &mut Sha256, value: &Value) {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by_key(|(name, _)| *name);
-            digest.update(b"{");
-            for (name, member) in members {
-                digest.update((name.len() as u64).to_be_bytes());
-                digest.update(name.as_bytes());
-                put(digest, member);
-            }
-            digest.update(b"}");
-        }
-        Value::Array(elements) => {
-            digest.update(b"[");
-            for element in elements {
-                put(digest, element);
-            }
-            digest.update(b"]");
-        }
-        plain => {
-            let text = plain.to_string();
-            digest.update((text.len() as u64).to_be_bytes());
-            digest.update(text.as_bytes());
-        }
+    let mut asked = params.and_then(Json::object).unwrap_or_default();
+    for round in ["_meta", "requestState", "inputResponses"] {
+        asked.remove(round);
     }
+    fingerprint.value(&asked.finish())?;
+    Ok(fingerprint.finish())
 }
 
 impl Parking {
@@ -201,17 +172,21 @@ mod tests {
     #[test]
     fn a_call_is_taken_up_once_and_by_nobody_else() {
         let parking = Parking::default();
-        let mine = binding("me", "tools/call", "t", Some(&json(r#"{"a":1,"b":2}"#)));
+        let bind = |who, params| binding(who, "tools/call", "t", Some(&json(params))).unwrap();
+        let mine = bind("me", r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
         let result = parking.park(Flight::Landed(None), question(), mine, "me".to_owned()).unwrap();
         assert_eq!(result.get("resultType").unwrap().as_str(), "\"input_required\"");
         let state = result.get("requestState").unwrap();
         assert!(is_ours(&state) && !is_ours(&json(r#""rs1.x""#)));
-        let other = binding("you", "tools/call", "t", Some(&json(r#"{"a":1,"b":2}"#)));
+        let other = bind("you", r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
         assert_eq!(
             parking.take(&state, &other).err(),
             Some(NotParked("the state is for another call"))
         );
-        let same = binding("me", "tools/call", "t", Some(&json(r#"{ "b":2, "a":1 }"#)));
+        let same = bind(
+            "me",
+            r#"{"requestState":"s","arguments":{ "b":2, "a":1 },"name":"t","_meta":{},"inputResponses":{}}"#,
+        );
         let parked = parking.take(&state, &same).unwrap();
         assert!(parking.take(&state, &same).is_err(), "used before");
         assert!(parked.answer(None).is_none());
@@ -219,5 +194,28 @@ mod tests {
         let (id, answer) = parked.answer(Some(&answer)).unwrap();
         assert_eq!(id, Id::string("s1"));
         assert_eq!(answer.as_str(), r#"{"action":"accept","content":{"x":1}}"#);
+    }
+    /// [review 15] Arguments that serde cannot read (`1e400`, half characters) were bound as `{}`.
+    #[test]
+    fn arguments_are_bound_as_they_are_spelt() {
+        let bind = |arguments: &str| {
+            let params = Json::parse(format!(r#"{{"arguments":{arguments}}}"#), &Limits::default());
+            binding("me", "tools/call", "t", Some(&params.unwrap()))
+        };
+        let odd = [
+            "{}",
+            r#"{"n":1e400}"#,
+            r#"{"n":2e400}"#,
+            r#"{"s":"\ud800"}"#,
+            r#"{"s":"\ud801"}"#,
+            r#"{"n":1}"#,
+            r#"{"n":1.0}"#,
+        ];
+        for (at, one) in odd.iter().enumerate() {
+            for other in &odd[at + 1..] {
+                assert_ne!(bind(one).unwrap(), bind(other).unwrap(), "{one} {other}");
+            }
+        }
+        assert!(bind(r#"{"a":1,"\u0061":2}"#).is_err(), "nobody can say what was asked for");
     }
 }

@@ -10,6 +10,7 @@ use toolgate::{
     Boxed, Call, Code, Context, Failure,
     middleware::preconditions::{NAME, Precondition, Verdict},
 };
+use toolgate_wire::Json;
 
 use super::{
     Class, CommandsConfig, Finding, Judgement, Pending, Place, judge,
@@ -213,8 +214,16 @@ impl Precondition for CommandGuard {
 
     fn check<'a>(&'a self, cx: &'a Context, call: &'a Call) -> Boxed<'a, Verdict> {
         Box::pin(async move {
-            let arguments = call.arguments().and_then(|json| json.to_value().ok());
-            let arguments = arguments.unwrap_or_default();
+            let arguments = match call.arguments().map(Json::to_value) {
+                None => Value::default(),
+                Some(Ok(arguments)) => arguments,
+                // What cannot be read cannot be judged, and the tool may read it in its own way.
+                Some(Err(error)) => {
+                    let text = format!("the command guard cannot read the arguments: {error}");
+                    let failure = Failure::new(Code::InvalidArguments, text);
+                    return Verdict::Deny(failure.by(NAME, rule(Class::Unparsed)));
+                }
+            };
             let typed = self.texts(call.id().name(), &arguments).await;
             let nothing = Pending::default();
             let pending = self.shared.as_ref().map_or(&nothing, |shared| &shared.pending);

@@ -91,7 +91,7 @@ impl Conversation<'_> {
         state: &Json,
         responses: Option<&Json>,
     ) -> Result<Heard, Failure> {
-        let taken = self.parking.take(state, &self.binding());
+        let taken = self.parking.take(state, &self.binding()?);
         let mut parked = taken.map_err(|why| {
             let message = format!("`requestState` cannot be used: {}", why.0);
             Failure::new(Code::InvalidRequest, message).ran(Ran::No).with_rpc(toolgate::RpcError {
@@ -114,11 +114,14 @@ impl Conversation<'_> {
         }
     }
 
-    pub(super) fn binding(&self) -> [u8; 32] {
+    pub(super) fn binding(&self) -> Result<[u8; 32], Failure> {
         let caller = format!("{} {}", self.caller.session.namespace, self.caller.session.principal);
         let name = format!("{}/{}", self.server.name, self.name.unwrap_or_default());
-        let arguments = self.message.member("arguments");
-        parked::binding(&caller, self.message.method(), &name, arguments.as_ref())
+        let params = self.message.params();
+        parked::binding(&caller, self.message.method(), &name, params.as_ref()).map_err(|twice| {
+            let message = format!("the request is ambiguous: {twice}");
+            Failure::new(Code::InvalidRequest, message).suggest("Give each member once.")
+        })
     }
 }
 

@@ -1,87 +1,33 @@
 //! What an approval is bound to: the caller, the tool as it was defined, and the exact arguments.
 
-use sha2::{Digest as _, Sha256};
-use toolgate_wire::{Json, Kind};
+use toolgate_wire::Json;
 
-use crate::{call::Call, context::Context};
+use crate::{
+    call::Call,
+    context::Context,
+    fingerprint::{DuplicateKey, Fingerprint},
+};
 
 /// The digest of all that an approval is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Binding(pub(super) [u8; 32]);
-
-/// A key stands twice in one object: of two readers one may take the first and one the last, so nobody can
-/// say what was approved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Twice(pub(super) String);
+pub(crate) struct Binding(pub(crate) [u8; 32]);
 
 impl Binding {
     /// The binding of a call.
-    pub(super) fn of(cx: &Context, call: &Call) -> Result<Self, Twice> {
-        let mut digest = Sha256::new();
+    pub(crate) fn of(cx: &Context, call: &Call) -> Result<Self, DuplicateKey> {
+        let mut fingerprint = Fingerprint::default();
         let session = cx.session();
-        put(&mut digest, session.principal.to_string().as_bytes());
-        put(&mut digest, session.namespace.as_bytes());
-        put(&mut digest, call.id().server().as_bytes());
-        put(&mut digest, call.id().name().as_bytes());
-        put(&mut digest, call.tool().definition().map_or(&[], |json| json.as_bytes()));
+        fingerprint.part(session.principal.to_string().as_bytes());
+        fingerprint.part(session.namespace.as_bytes());
+        fingerprint.part(call.id().server().as_bytes());
+        fingerprint.part(call.id().name().as_bytes());
+        fingerprint.part(call.tool().definition().map_or(&[], |json| json.as_bytes()));
         match call.arguments() {
-            Some(arguments) => value(&mut digest, arguments)?,
-            None => value(&mut digest, &Json::empty_object())?,
+            Some(arguments) => fingerprint.value(arguments)?,
+            None => fingerprint.value(&Json::empty_object())?,
         }
-        Ok(Self(digest.finalize().into()))
+        Ok(Self(fingerprint.finish()))
     }
-}
-
-/// Each part with its length, so that no two lists of parts look the same.
-fn put(digest: &mut Sha256, bytes: &[u8]) {
-    digest.update((bytes.len() as u64).to_be_bytes());
-    digest.update(bytes);
-}
-
-/// A value, apart from spaces, the order of keys and how texts are escaped: a client that sends the same
-/// call again may write it anew. Recursion ends at the depth that the wire allows.
-fn value(digest: &mut Sha256, json: &Json) -> Result<(), Twice> {
-    match json.kind() {
-        Kind::Object => {
-            let object = json.object().unwrap_or_default();
-            let mut members: Vec<_> = object.iter().collect();
-            members.sort_by(|(one, _), (two, _)| one.cmp(two));
-            let twice = members.windows(2).find_map(|pair| match pair {
-                [(one, _), (two, _)] if one == two => Some(one.to_string()),
-                _ => None,
-            });
-            if let Some(name) = twice {
-                return Err(Twice(name));
-            }
-            digest.update(b"{");
-            digest.update((members.len() as u64).to_be_bytes());
-            for (name, member) in &members {
-                put(digest, name.as_bytes());
-                value(digest, member)?;
-            }
-        }
-        Kind::Array => {
-            let elements = json.array().unwrap_or_default();
-            digest.update(b"[");
-            digest.update((elements.len() as u64).to_be_bytes());
-            for element in &elements {
-                value(digest, element)?;
-            }
-        }
-        Kind::String => {
-            digest.update(b"\"");
-            match json.text() {
-                Some(text) => put(digest, text.as_bytes()),
-                // Half a character: the text as it was written.
-                None => put(digest, json.as_bytes()),
-            }
-        }
-        Kind::Number | Kind::Bool | Kind::Null => {
-            digest.update(b"=");
-            put(digest, json.as_bytes());
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -117,7 +63,7 @@ mod tests {
     fn a_key_that_stands_twice_binds_nothing() {
         let call = |text: &str| Call::new(tool("t", Tier::Destructive), Some(json(text)));
         let twice = Binding::of(&context(), &call(r#"{"a":{"p":1,"\u0070":2}}"#));
-        assert_eq!(twice, Err(Twice("p".to_owned())));
+        assert_eq!(twice, Err(DuplicateKey("p".to_owned())));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 mod approvals;
 mod argument;
-mod binding;
+pub(crate) mod binding;
 mod builtin;
 mod config;
 mod confirm;
