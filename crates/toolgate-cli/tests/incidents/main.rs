@@ -16,4 +16,5 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 mod matrix;
+mod peers;
 mod table;

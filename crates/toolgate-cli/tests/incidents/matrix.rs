@@ -265,7 +265,10 @@ impl Client {
                 let (status, answer) = client.try_request(method, params);
                 answer.map_or_else(|| json!({"status": status}), |answer| (*answer).clone())
             }
-            Kind::Modern(client) => (*client.try_request(method, params).1).clone(),
+            Kind::Modern(client) => {
+                let (status, answer) = client.raw(&client.body(method, params).1, &[]);
+                answer.map_or_else(|| json!({"status": status}), |answer| (*answer).clone())
+            }
             Kind::Sse(client) => (*client.request(method, params)).clone(),
         }
     }
@@ -479,6 +482,13 @@ fn pipe_answer(session: &mut Session, id: i64, answering: Option<&Answering>) ->
             _ => return message,
         }
     }
+}
+
+/// Whether a response refuses: a protocol error, an error result, or an HTTP status of the 400s without a message.
+pub fn refused(answer: &Value) -> bool {
+    answer.get("error").is_some()
+        || answer["result"]["isError"] == true
+        || answer["status"].as_u64().is_some_and(|status| status >= 400)
 }
 
 /// `toolgate tmux` in front of a private tmux server with one session.
