@@ -1,5 +1,7 @@
 //! `tools/call` through the chain.
 
+use std::sync::Arc;
+
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode},
@@ -76,9 +78,13 @@ impl<H: ServerHandler> Governed<H> {
         if wire_name != end.params.name {
             call = call.with_wire_name(wire_name.as_ref());
         }
+        let tool = Arc::clone(call.tool());
         let run = self.chain.call(&mut cx, call, &end);
         match caught(run).await {
-            Ok(outcome) => end.reply(outcome),
+            Ok(outcome) => {
+                self.chain.tasks().note(&cx, &tool, false, &outcome);
+                end.reply(outcome)
+            }
             Err(Panicked) => Err(broken("a layer of the chain panicked")),
         }
     }

@@ -32,13 +32,18 @@ impl<H> Governed<H> {
         F: Fn(P, RequestContext<RoleServer>) -> Ran + Send + Sync,
         Ran: Future<Output = Result<R, ErrorData>> + Send,
     {
-        if !self.chain.sees_requests() {
+        if !self.chain.sees_request(method) {
             return run(params, context).await;
         }
         let text = Json::serialize(&params).map_err(|_| broken("the params have no JSON text"))?;
         // A method without params has none on the wire either.
         let text = Some(text).filter(|text| text.kind() != Kind::Null);
         let mut cx = self.surroundings(&context);
+        let task = text.as_ref().and_then(|params| params.get("taskId"));
+        if let Some(id) = task.as_ref().and_then(Json::text) {
+            let task = self.chain.tasks().of(&cx, &self.server, &id);
+            cx.bag_mut().put(task);
+        }
         let request = Request { method: method.into(), params: text.clone() };
         let method = Arc::clone(&request.method);
         let end =

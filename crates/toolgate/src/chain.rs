@@ -2,13 +2,16 @@
 
 use std::{fmt, sync::Arc};
 
+use toolgate_wire::Json;
+
 use crate::{
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
     failure::Failure,
-    middleware::{Boxed, Explained, Info, Layer, Middleware, Order},
+    middleware::{Boxed, Explained, Info, Layer, Middleware, Notice, Order},
     next::{Endpoint, Next},
     outcome::Outcome,
+    task::{self, Tasks},
 };
 
 /// A finished chain of middleware. Cheap to clone, never changes.
@@ -20,6 +23,9 @@ struct Layers {
     calls: Vec<Arc<dyn Layer>>,
     lists: Vec<Arc<dyn Layer>>,
     requests: Vec<Arc<dyn Layer>>,
+    results: Vec<Arc<dyn Layer>>,
+    notices: Vec<Arc<dyn Layer>>,
+    tasks: Tasks,
     needs_tools: bool,
     asks: bool,
     follows_traces: bool,
@@ -49,12 +55,18 @@ pub enum BadChain {
 /// Collects layers, outermost first.
 #[derive(Default)]
 #[must_use = "call `build` to get the chain"]
-pub struct Builder(Vec<Arc<dyn Layer>>);
+pub struct Builder(Vec<Arc<dyn Layer>>, Tasks);
 
 impl Builder {
     /// Adds a layer inside of those added before.
     pub fn layer(mut self, middleware: impl Middleware) -> Self {
         self.0.push(Arc::new(middleware));
+        self
+    }
+
+    /// With the tasks that an earlier chain knows, so that their results keep the settings of their tools.
+    pub fn tasks(mut self, tasks: Tasks) -> Self {
+        self.1 = tasks;
         self
     }
 
@@ -70,6 +82,9 @@ impl Builder {
             calls: taking_part(|info| info.hooks.call),
             lists: taking_part(|info| info.hooks.list),
             requests: taking_part(|info| info.hooks.request),
+            results: taking_part(|info| info.hooks.result),
+            notices: taking_part(|info| info.hooks.notice),
+            tasks: self.1,
             needs_tools: infos.iter().any(|info| info.needs_tools),
             asks: infos.iter().any(|info| info.asks),
             follows_traces: infos.iter().any(|info| info.name == crate::stack::TELEMETRY),
@@ -140,7 +155,47 @@ impl Chain {
         request: Request,
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Answer> {
-        Next { layers: &self.0.requests, end }.request(cx, request)
+        let next = Next { layers: &self.0.requests, end };
+        if self.0.results.is_empty() || !task::carries_results(&request.method) {
+            return next.request(cx, request);
+        }
+        let (method, params) = (Arc::clone(&request.method), request.params.clone());
+        Box::pin(async move {
+            let answer = next.request(cx, request).await;
+            task::finish(self, cx, (&method, params), answer).await
+        })
+    }
+
+    /// Runs a result that arrived apart from its call through the layers that look at results.
+    pub(crate) async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
+        let mut outcome = outcome;
+        for layer in self.0.results.iter().rev() {
+            outcome = layer.result(cx, call, outcome).await;
+        }
+        outcome
+    }
+
+    /// What becomes of something that a server tells or asks a client.
+    #[must_use]
+    pub fn notice(&self, method: &str, params: Option<&Json>) -> Notice {
+        let (Some(params), false) = (params, self.0.notices.is_empty()) else {
+            return Notice::AsItCame;
+        };
+        let mut changed = None;
+        for layer in self.0.notices.iter().rev() {
+            match layer.notice(method, changed.as_ref().unwrap_or(params)) {
+                Notice::AsItCame => {}
+                Notice::Changed(params) => changed = Some(params),
+                withheld @ Notice::Withheld(_) => return withheld,
+            }
+        }
+        changed.map_or(Notice::AsItCame, Notice::Changed)
+    }
+
+    /// The tasks whose tools are known.
+    #[must_use]
+    pub fn tasks(&self) -> &Tasks {
+        &self.0.tasks
     }
 
     /// What each layer would decide about this call, outermost first; `None` where one decides nothing.
@@ -156,10 +211,17 @@ impl Chain {
         !self.0.lists.is_empty()
     }
 
-    /// Whether any layer looks at requests other than calls and listings.
+    /// Whether any layer looks at requests of this method, which is neither `tools/call` nor `tools/list`, or at
+    /// their results.
     #[must_use]
-    pub fn sees_requests(&self) -> bool {
-        !self.0.requests.is_empty()
+    pub fn sees_request(&self, method: &str) -> bool {
+        !self.0.requests.is_empty() || !self.0.results.is_empty() && task::carries_results(method)
+    }
+
+    /// Whether any layer looks at what servers tell and ask clients.
+    #[must_use]
+    pub fn sees_notices(&self) -> bool {
+        !self.0.notices.is_empty()
     }
 
     /// Whether any layer decides on facts about tools.

@@ -13,6 +13,7 @@ pub mod middleware;
 mod next;
 mod outcome;
 pub mod presets;
+pub mod printable;
 mod registry;
 #[cfg(feature = "schema")]
 mod schema;
@@ -20,6 +21,7 @@ mod selection;
 mod selector;
 pub mod settings;
 pub mod stack;
+pub mod task;
 #[cfg(test)]
 mod testbed;
 mod tier;
@@ -35,7 +37,7 @@ pub use control::{AllowedTools, Control};
 pub use failure::{Failure, Ran, RpcError};
 pub use fingerprint::{DuplicateKey, Fingerprint};
 pub use identity::{Principal, ToolId};
-pub use middleware::{Boxed, Explained, Hooks, Info, Middleware, Order};
+pub use middleware::{Boxed, Explained, Hooks, Info, Middleware, Notice, Order};
 pub use next::{Endpoint, Next, Replay};
 pub use outcome::{Outcome, Reply, ToolResult};
 pub use registry::{Class, Code, Delivery, Entry, Retry};

@@ -27,6 +27,8 @@ pub mod validate;
 
 use std::{fmt, future::Future, pin::Pin};
 
+use toolgate_wire::Json;
+
 use crate::{
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
@@ -125,6 +127,35 @@ pub trait Middleware: Send + Sync + 'static {
     ) -> impl Future<Output = Answer> + Send {
         async move { next.request(cx, request).await }
     }
+
+    /// A result arrives apart from its call: that of a task. `call` has its tool, and the params of the request
+    /// that brought the result in place of arguments. A layer that looks at results in [`Self::call`] does so
+    /// here too.
+    fn result(
+        &self,
+        _cx: &mut Context,
+        _call: &Call,
+        outcome: Outcome,
+    ) -> impl Future<Output = Outcome> + Send {
+        async move { outcome }
+    }
+
+    /// A server tells or asks the client something: a notification, or a request such as
+    /// `elicitation/create`.
+    fn notice(&self, _method: &str, _params: &Json) -> Notice {
+        Notice::AsItCame
+    }
+}
+
+/// What becomes of something that a server tells or asks a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// It passes.
+    AsItCame,
+    /// It passes with these params.
+    Changed(Json),
+    /// It does not pass, for this reason.
+    Withheld(String),
 }
 
 /// What a layer would decide, for people who ask why.
@@ -209,6 +240,19 @@ impl<M: Middleware> Middleware for std::sync::Arc<M> {
     ) -> impl Future<Output = Answer> + Send {
         (**self).request(cx, request, next)
     }
+
+    fn result(
+        &self,
+        cx: &mut Context,
+        call: &Call,
+        outcome: Outcome,
+    ) -> impl Future<Output = Outcome> + Send {
+        (**self).result(cx, call, outcome)
+    }
+
+    fn notice(&self, method: &str, params: &Json) -> Notice {
+        (**self).notice(method, params)
+    }
 }
 
 /// Which pipelines a middleware takes part in.
@@ -220,15 +264,23 @@ pub struct Hooks {
     pub list: bool,
     /// Any other request.
     pub request: bool,
+    /// Results of tasks.
+    pub result: bool,
+    /// What servers tell and ask clients.
+    pub notice: bool,
 }
 
 impl Hooks {
-    /// All three.
-    pub const ALL: Self = Self { call: true, list: true, request: true };
+    /// All of them.
+    pub const ALL: Self =
+        Self { call: true, list: true, request: true, result: true, notice: true };
     /// Calls only.
-    pub const CALL: Self = Self { call: true, list: false, request: false };
+    pub const CALL: Self =
+        Self { call: true, list: false, request: false, result: false, notice: false };
+    /// Calls, and results of tasks: for whatever looks at results.
+    pub const RESULTS: Self = Self { result: true, ..Self::CALL };
     /// Calls and listings: for whatever permits, so that both show the same.
-    pub const TOOLS: Self = Self { call: true, list: true, request: false };
+    pub const TOOLS: Self = Self { list: true, ..Self::CALL };
 }
 
 /// What must hold between two layers when both stand in a chain.
@@ -257,6 +309,13 @@ pub(crate) trait Layer: Send + Sync {
         request: Request,
         next: Next<'a>,
     ) -> Boxed<'a, Answer>;
+    fn result<'a>(
+        &'a self,
+        cx: &'a mut Context,
+        call: &'a Call,
+        outcome: Outcome,
+    ) -> Boxed<'a, Outcome>;
+    fn notice(&self, method: &str, params: &Json) -> Notice;
 }
 
 /// What a chain knows of one of its layers.
@@ -314,5 +373,18 @@ impl<M: Middleware> Layer for M {
         next: Next<'a>,
     ) -> Boxed<'a, Answer> {
         Box::pin(Middleware::request(self, cx, request, next))
+    }
+
+    fn result<'a>(
+        &'a self,
+        cx: &'a mut Context,
+        call: &'a Call,
+        outcome: Outcome,
+    ) -> Boxed<'a, Outcome> {
+        Box::pin(Middleware::result(self, cx, call, outcome))
+    }
+
+    fn notice(&self, method: &str, params: &Json) -> Notice {
+        Middleware::notice(self, method, params)
     }
 }

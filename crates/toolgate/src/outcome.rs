@@ -14,6 +14,7 @@ pub struct ToolResult {
     json: Json,
     is_error: bool,
     input_required: bool,
+    is_task: bool,
 }
 
 impl ToolResult {
@@ -29,14 +30,15 @@ impl ToolResult {
     #[must_use]
     pub fn known(json: Json, is_error: bool, result_type: Option<&Json>) -> Self {
         let input_required = result_type.is_some_and(|json| json.as_str() == "\"input_required\"");
-        Self { json, is_error, input_required }
+        let is_task = result_type.is_some_and(|json| json.as_str() == "\"task\"");
+        Self { json, is_error, input_required, is_task }
     }
 
     /// A result with one text.
     #[must_use]
     pub fn text(text: &str) -> Self {
         let value = serde_json::json!({"content": [{"type": "text", "text": text}]});
-        Self { json: Json::value(&value), is_error: false, input_required: false }
+        Self::known(Json::value(&value), false, None)
     }
 
     /// The same result with another text, of which `isError` and `resultType` are the same.
@@ -49,6 +51,12 @@ impl ToolResult {
     #[must_use]
     pub fn json(&self) -> &Json {
         &self.json
+    }
+
+    /// Whether the call goes on as a task (`resultType` is `task`).
+    #[must_use]
+    pub fn is_task(&self) -> bool {
+        self.is_task
     }
 
     /// `isError`
@@ -147,6 +155,12 @@ impl Outcome {
     /// Replaces what the client reads. The class and the failure stay what they are.
     pub fn set_result(&mut self, result: ToolResult) {
         self.result = Some(result);
+        self.origin = None;
+    }
+
+    /// Replaces the failure by one of the same code. A result that the client reads instead stays.
+    pub(crate) fn set_failure(&mut self, failure: Failure) {
+        self.failure = Some(failure);
         self.origin = None;
     }
 

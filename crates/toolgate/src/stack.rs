@@ -100,6 +100,8 @@ pub struct Parts {
     pub telemetry: Option<crate::middleware::telemetry::Instruments>,
     /// The tools that somebody has looked at, for a namespace that quarantines new ones.
     pub known: KnownTools,
+    /// The tools that tasks are of.
+    pub tasks: crate::task::Tasks,
 }
 
 /// Why a stack could not be built.
@@ -215,7 +217,7 @@ fn ordered(
     parts: &Parts,
     audit: Option<&AuditSink>,
 ) -> Result<Builder, StackError> {
-    let mut builder = Chain::builder();
+    let mut builder = Chain::builder().tasks(parts.tasks.clone());
     let add = |builder, name| add(builder, name, settings, layers, parts, audit);
     match &settings.chain {
         ChainOrder::Default => {

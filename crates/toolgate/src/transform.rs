@@ -79,12 +79,16 @@ where
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks::CALL
+        Hooks::RESULTS
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         let outcome = next.call(cx, call.clone()).await;
         (self.1)(outcome, &call, cx)
+    }
+
+    async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
+        (self.1)(outcome, call, cx)
     }
 }
 
@@ -110,7 +114,7 @@ where
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks { call: false, list: true, request: false }
+        Hooks { call: false, ..Hooks::TOOLS }
     }
 
     async fn list(

@@ -153,12 +153,17 @@ fn write_json(report: &Report, file: &Path, out: &mut impl Write) -> io::Result<
         "lost": report.lost,
         "incomplete": report.incomplete,
     });
-    writeln!(out, "{told}")
+    writeln!(out, "{}", toolgate::printable::json(&told.to_string()))
 }
 
 fn write_text(report: &Report, file: &Path, look: &Look, out: &mut impl Write) -> io::Result<()> {
     for finding in &report.findings {
-        writeln!(out, "{} {}", look.paint(Paint::Bad, &place(finding)), finding.what)?;
+        writeln!(
+            out,
+            "{} {}",
+            look.paint(Paint::Bad, &clean(&place(finding))),
+            clean(&finding.what.to_string())
+        )?;
     }
     if report.more > 0 {
         writeln!(out, "and {} more", report.more)?;
@@ -170,7 +175,8 @@ fn write_text(report: &Report, file: &Path, look: &Look, out: &mut impl Write) -
         writeln!(out, "{} under way when the record ends:", calls(report.under_way.len() as u64))?;
         for call in &report.under_way {
             let tool = clean(&call.tool);
-            writeln!(out, "  {}  {}/{tool}  {}", call.ts, clean(&call.server), call.call_id)?;
+            let (at, id) = (clean(&call.ts), clean(&call.call_id));
+            writeln!(out, "  {at}  {}/{tool}  {id}", clean(&call.server))?;
         }
     }
     let (paint, word) =
@@ -178,7 +184,8 @@ fn write_text(report: &Report, file: &Path, look: &Look, out: &mut impl Write) -
     let count = report.findings.len() as u64 + report.more;
     let found = if count == 0 { String::new() } else { format!(", {count} found wrong") };
     let records = counted(report.records, "record");
-    writeln!(out, "{}: {records} in `{}`{found}", look.paint(paint, word), file.display())?;
+    let file = file.display().to_string();
+    writeln!(out, "{}: {records} in `{}`{found}", look.paint(paint, word), clean(&file))?;
     out.flush()
 }
 

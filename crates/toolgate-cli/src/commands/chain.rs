@@ -30,7 +30,7 @@ impl Chain {
 
 /// Prints the chain.
 pub(crate) fn print(inspection: &Inspection) -> anyhow::Result<ExitCode> {
-    writeln!(std::io::stdout(), "{}", inspection.chain())?;
+    writeln!(std::io::stdout(), "{}", toolgate::printable::lines(&inspection.chain().to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -54,7 +54,7 @@ impl Check {
             writeln!(out, "ok    the server lists {} tools", inspection.tools.len())?;
         }
         for finding in &findings {
-            writeln!(out, "look  {finding}")?;
+            writeln!(out, "look  {}", toolgate::printable::message(finding))?;
         }
         Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -111,8 +111,12 @@ impl Replay {
                 ("o", false) => out.write_all(event.data.as_bytes())?,
                 ("m", true) => {
                     // A marker is for reading: nothing in it may speak to the terminal.
-                    let label: String = event.data.chars().filter(|c| !c.is_control()).collect();
-                    writeln!(out, "{:>10.3}  {label}", event.at)?;
+                    writeln!(
+                        out,
+                        "{:>10.3}  {}",
+                        event.at,
+                        toolgate::printable::message(&event.data)
+                    )?;
                 }
                 _ => {}
             }

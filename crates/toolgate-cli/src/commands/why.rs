@@ -4,7 +4,7 @@ use std::{ffi::OsString, io::Write as _, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use toolgate::{Call, Context, Control, Principal, Session};
+use toolgate::{Call, Context, Control, Principal, Session, printable};
 use toolgate_gateway::wrap::Inspection;
 use toolgate_wire::{Json, Limits};
 
@@ -64,6 +64,9 @@ impl Why {
         };
         let call = Call::new(inspection.tool(name), self.arguments()?);
         let cx = self.context(&inspection)?;
+        // Layers may look for a runtime; none of them gets to wait for anything.
+        let runtime = super::runtime()?;
+        let _entered = runtime.enter();
         let allowed = tell(&inspection, &cx, &call)?;
         Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -108,7 +111,9 @@ fn tell(inspection: &Inspection, cx: &Context, call: &Call) -> anyhow::Result<bo
             "no server was asked: give one after `--` for the tool's real tier and schema"
         }
     };
-    writeln!(out, "{} for {} in namespace {}", tool.id(), cx.principal(), cx.session().namespace)?;
+    let asked =
+        format!("{} for {} in namespace {}", tool.id(), cx.principal(), cx.session().namespace);
+    writeln!(out, "{}", printable::message(&asked))?;
     writeln!(out, "  {tier}, {listed}\n")?;
     let verdicts = inspection.chain().explain(cx, call);
     let width = verdicts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -116,9 +121,9 @@ fn tell(inspection: &Inspection, cx: &Context, call: &Call) -> anyhow::Result<bo
     for (name, verdict) in verdicts {
         let Some(verdict) = verdict else { continue };
         let word = if verdict.allowed { "allows" } else { "DENIES" };
-        writeln!(out, "  {name:width$}  {word}  {}", verdict.rule)?;
-        if !verdict.why.is_empty() {
-            writeln!(out, "  {:width$}          {}", "", verdict.why)?;
+        writeln!(out, "  {name:width$}  {word}  {}", printable::message(&verdict.rule))?;
+        for why in verdict.why.lines() {
+            writeln!(out, "  {:width$}          {}", "", printable::message(why))?;
         }
         if !verdict.allowed && denied_by.is_none() {
             denied_by = Some(name);

@@ -95,7 +95,7 @@ fn keep(parent: u32, command: &[OsString]) -> io::Result<u8> {
 
 #[expect(clippy::print_stderr, reason = "the keeper has no log; toolgate forwards its stderr")]
 fn not_started(program: &OsStr, error: &io::Error) -> u8 {
-    eprintln!("cannot start `{}`: {error}", program.to_string_lossy());
+    eprintln!("cannot start `{}`: {error}", toolgate::printable::line(&program.to_string_lossy()));
     if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE }
 }
 

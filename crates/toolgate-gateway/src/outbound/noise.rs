@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
+use toolgate::printable;
 use toolgate_wire::lines::{Line, Lines};
 
 /// Longer lines are shown by their start.
 const LONGEST: usize = 4096;
 
-/// Forwards a server's stderr to ours, each line with the server's name before it.
+/// Forwards a server's stderr to ours, each line escaped, cut, and with the server's name before it.
 pub(crate) async fn forward_stderr(server: &str, mut stderr: impl AsyncRead + Unpin) {
     let mut lines = Lines::new(1 << 20);
     loop {
@@ -32,7 +33,8 @@ fn show(server: &str, line: &Line) {
         Line::TooLong { head, .. } => (head, true),
     };
     let text = String::from_utf8_lossy(text);
-    eprintln!("[{server}] {}{}", text.trim_end_matches(['\n', '\r']), if more { "…" } else { "" });
+    let text = printable::message(text.trim_end_matches(['\n', '\r']));
+    eprintln!("[{}] {text}{}", printable::line(server), if more { "…" } else { "" });
 }
 
 /// Tells of stray lines without letting a server that floods us flood the log too.

@@ -92,6 +92,7 @@ async fn run(
         changes.members.push(("name", Json::string(own)));
     }
     let end = Conversation {
+        chain: &charter.stack.chain,
         parking: &gateway.parking,
         caller: &incoming.caller,
         side: &incoming.side,
@@ -105,7 +106,10 @@ async fn run(
     if is_renamed {
         call = call.with_wire_name(name);
     }
-    let outcome = charter.stack.chain.call(&mut cx, call, &end).await;
+    let chain = &charter.stack.chain;
+    let outcome = chain.call(&mut cx, call, &end).await;
+    let asked = incoming.message.member("task").is_some();
+    chain.tasks().note(&cx, &entry.tool, asked, &outcome);
     tasks::outward(gateway, incoming, &entry.server, outcome)
 }
 

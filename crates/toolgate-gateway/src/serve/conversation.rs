@@ -6,8 +6,8 @@ mod line;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use toolgate::{Boxed, Code, Context, Failure, Ran, Round};
-use toolgate_wire::{Id, Json, Message, Shape, error_response, response};
+use toolgate::{Boxed, Chain, Code, Context, Failure, Notice, Ran, Round};
+use toolgate_wire::{Id, Json, Limits, Message, Shape, error_response, response};
 
 use super::{eras, parked::Parking};
 use crate::{
@@ -31,6 +31,8 @@ const MOST_ROUNDS: usize = 10;
 /// One request, and everything that is needed to have it answered.
 #[derive(Debug)]
 pub(crate) struct Conversation<'a> {
+    /// The layers that look at what the server tells and asks.
+    pub(crate) chain: &'a Chain,
     pub(crate) parking: &'a Parking,
     pub(crate) caller: &'a Caller,
     pub(crate) side: &'a Side,
@@ -251,8 +253,10 @@ impl Conversation<'_> {
                 Step::Answer(answer) => return Ok(Driven::Answer(answer)),
                 Step::SessionLost => return Ok(Driven::SessionLost),
                 Step::Notice(notice) => {
-                    if self.wants(&notice) {
-                        self.side.send(notice.line().clone()).await;
+                    if self.wants(&notice)
+                        && let Some(line) = told(self.chain, &self.server.name, &notice)
+                    {
+                        self.side.send(line).await;
                     }
                 }
                 Step::Question(question) => match &self.caller.speaks {
@@ -268,6 +272,7 @@ impl Conversation<'_> {
                         Box::pin(flight.reply(line)).await?;
                     }
                     Speaks::Modern(_) => {
+                        let question = self.shown(question)?;
                         let who = self.caller.session.principal.to_string();
                         let parked = self.parking.park(flight, question, self.binding()?, who);
                         return parked
@@ -279,10 +284,43 @@ impl Conversation<'_> {
         }
     }
 
+    /// A question as the layers let it pass.
+    fn shown(&self, question: Message) -> Result<Message, Failure> {
+        let params = if self.chain.sees_notices() { question.params() } else { None };
+        match self.chain.notice(question.method(), params.as_ref()) {
+            Notice::AsItCame => Ok(question),
+            Notice::Changed(params) => {
+                let line = question.with(None, Some(params));
+                Message::parse(line, &Limits::default())
+                    .map_err(|refused| nonsense(&self.server.name, &refused.error.to_string()))
+            }
+            Notice::Withheld(why) => Err(too_long(&self.server.name, &why)),
+        }
+    }
+
     fn wants(&self, notice: &Message) -> bool {
         match notice.method() {
             "notifications/message" => self.caller.wants_log(Level::of(notice)),
             _ => true,
+        }
+    }
+}
+
+/// The server asks for something that is too long to be passed on.
+pub(super) fn too_long(server: &str, why: &str) -> Failure {
+    let text = format!("The server `{server}` asks the client: {why}");
+    Failure::new(Code::ResponseTooLarge, text).ran(Ran::Maybe)
+}
+
+/// The line of what a server tells a client, as the layers let it pass; `None` if they withhold it.
+pub(crate) fn told(chain: &Chain, server: &str, message: &Message) -> Option<Bytes> {
+    let params = if chain.sees_notices() { message.params() } else { None };
+    match chain.notice(message.method(), params.as_ref()) {
+        Notice::AsItCame => Some(message.line().clone()),
+        Notice::Changed(params) => Some(message.with(None, Some(params))),
+        Notice::Withheld(why) => {
+            tracing::warn!(server, "a message of the server is withheld: {why}");
+            None
         }
     }
 }

@@ -131,6 +131,7 @@ async fn through(
     let (mut cx, mut changes) = lift(namespace, &snapshot, cx, &incoming.message);
     changes.members.extend(member);
     let end = Conversation {
+        chain: &charter.stack.chain,
         parking: &gateway.parking,
         caller: &incoming.caller,
         side: &incoming.side,
@@ -140,6 +141,11 @@ async fn through(
         mirrors: &[],
         changes,
     };
+    let method = incoming.message.method();
+    if let Some(own) = name.filter(|_| method.starts_with("tasks/")) {
+        let task = charter.stack.chain.tasks().of(&cx, &server.name, own);
+        cx.bag_mut().put(task);
+    }
     let request =
         Request { method: incoming.message.method().into(), params: incoming.message.params() };
     let answering = charter.stack.chain.request(&mut cx, request, &end);

@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use std::sync::Arc;
 use toolgate::{Outcome, ToolResult};
-use toolgate_wire::Json;
+use toolgate_wire::{Json, Object};
 
 use super::{Gateway, dispatch::Incoming};
 use crate::{outbound::server::Server, sessions::table::hex};
@@ -40,11 +40,26 @@ pub(super) fn renamed(
     // Nearly all results have none: one look at the text tells.
     memchr::memmem::find(result.as_bytes(), b"\"taskId\"")?;
     let mut object = result.object()?;
-    let own = object.get("taskId")?;
-    let own = own.text()?;
-    let name = name(gateway, incoming, &server.name, &own);
-    object.set("taskId", Json::string(&name));
+    if let Some(task) = with_name(gateway, incoming, server, &object) {
+        return Some(task);
+    }
+    // Sessions of 2025-11-25 read it one level further in.
+    let task = with_name(gateway, incoming, server, &object.get("task")?.object()?)?;
+    object.set("task", task);
     Some(object.finish())
+}
+
+fn with_name(
+    gateway: &Gateway,
+    incoming: &Incoming,
+    server: &Server,
+    task: &Object,
+) -> Option<Json> {
+    let own = task.get("taskId")?;
+    let name = name(gateway, incoming, &server.name, &own.text()?);
+    let mut task = task.clone();
+    task.set("taskId", Json::string(&name));
+    Some(task.finish())
 }
 
 fn name(gateway: &Gateway, incoming: &Incoming, server: &str, own: &str) -> String {

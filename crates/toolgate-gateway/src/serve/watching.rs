@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use toolgate::Notice;
 use toolgate_wire::{Json, Message, error_response, response};
 
-use super::Gateway;
+use super::{Gateway, conversation::told};
 use crate::{
     outbound::{
         events::{Kind, ReplyTo},
@@ -39,11 +40,13 @@ impl Watch for Gateway {
     }
 
     fn told(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
-        let line = message.line();
         if let Some(session) = self.owner(owner) {
             if message.method() != "notifications/message" || session.wants_log(Level::of(message))
             {
-                session.outlet.push(line.clone());
+                let namespace = self.namespaces().find(|n| n.name == session.session.namespace);
+                let line =
+                    namespace.and_then(|n| told(&n.charter().stack.chain, &server.name, message));
+                line.into_iter().for_each(|line| session.outlet.push(line));
             }
             return;
         }
@@ -59,6 +62,8 @@ impl Watch for Gateway {
         // Where callers are told apart, what one of them caused is not for the others.
         let open = self.namespaces().filter(|namespace| !namespace.has_principals());
         for namespace in open.filter(|namespace| namespace.has(server)) {
+            let line = told(&namespace.charter().stack.chain, &server.name, message);
+            let Some(line) = line else { continue };
             namespace.tell(|outlet| {
                 if outlet.is_session() {
                     outlet.push(line.clone());
@@ -75,11 +80,22 @@ impl Watch for Gateway {
         reply: ReplyTo,
     ) -> bool {
         let Some(session) = self.owner(owner) else { return false };
-        let params = message.params();
+        let mut params = message.params();
         if !session.abilities.can_answer(message.method(), params.as_ref()) {
             return false;
         }
         let Some(id) = message.id().cloned() else { return false };
+        let namespace = self.namespaces().find(|n| n.name == session.session.namespace);
+        let Some(namespace) = namespace else { return false };
+        match namespace.charter().stack.chain.notice(message.method(), params.as_ref()) {
+            Notice::AsItCame => {}
+            Notice::Changed(changed) => params = Some(changed),
+            Notice::Withheld(why) => {
+                let name = &server.name;
+                tracing::warn!(server = %name, "a question of the server is withheld: {why}");
+                return false;
+            }
+        }
         server.surroundings.control.spawn(async move {
             let side = Side::Outlet(Arc::clone(&session.outlet));
             let asked = tokio::select! {

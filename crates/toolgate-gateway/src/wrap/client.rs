@@ -90,7 +90,9 @@ async fn take_one(hub: &Arc<Hub>, line: Bytes) {
             requests::take_up(hub, message, None);
         }
         (Shape::Request, "tools/list") => drop(forward(hub, &message, Waiter::Listing).await),
-        (Shape::Request, _) if governance.chain().sees_requests() || is_controlled(&message) => {
+        (Shape::Request, method)
+            if governance.chain().sees_request(method) || is_controlled(&message) =>
+        {
             requests::take_up(hub, message, None);
         }
         (Shape::Request, _) => drop(forward(hub, &message, Waiter::Client).await),

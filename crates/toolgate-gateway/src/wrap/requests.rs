@@ -91,7 +91,11 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
         if is_renamed {
             call = call.with_wire_name(name.as_ref());
         }
-        governance.chain().call(&mut cx, call, &end).await
+        let tool = Arc::clone(call.tool());
+        let outcome = governance.chain().call(&mut cx, call, &end).await;
+        let asked = message.member("task").is_some();
+        governance.chain().tasks().note(&cx, &tool, asked, &outcome);
+        outcome
     } else {
         // The own name of a tool that has another one now.
         let unknown = Failure::new(Code::UnknownTool, format!("Unknown tool: '{name}'"))
@@ -163,6 +167,10 @@ async fn request(hub: &Hub, message: &Message, cancel: CancellationToken, owed: 
     if let Some((control, rest)) = message.member("_meta").as_ref().and_then(Control::lift) {
         cx = narrowed(hub, &governance, cx, control);
         end = end.with_meta(rest);
+    }
+    if let Some(id) = message.member("taskId").as_ref().and_then(Json::text) {
+        let task = governance.chain().tasks().of(&cx, governance.tools.server(), &id);
+        cx.bag_mut().put(task);
     }
     let request = Request { method: message.method().into(), params: message.params() };
     let answer = governance.chain().request(&mut cx, request, &end).await;

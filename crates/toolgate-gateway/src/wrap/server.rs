@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
+use toolgate::Notice;
 use toolgate_wire::{
-    Id, Message, Shape,
+    Id, Message, Shape, error_response,
     lines::{Line, Lines},
     salvage_id, split_batch,
 };
@@ -77,9 +78,29 @@ async fn take_one(hub: &Hub, line: Bytes, stray: &mut StrayLines) {
             if message.method() == "notifications/tools/list_changed" {
                 hub.governance().tools.outdated();
             }
-            hub.to_client.push(message.line().clone()).await;
+            tell(hub, &message).await;
         }
         (Shape::Response, None) => stray.report(&hub.server, "an answer without id", &line),
+    }
+}
+
+/// What the server tells or asks the client, as the layers let it pass.
+async fn tell(hub: &Hub, message: &Message) {
+    let governance = hub.governance();
+    let params = if governance.chain().sees_notices() { message.params() } else { None };
+    match governance.chain().notice(message.method(), params.as_ref()) {
+        Notice::AsItCame => {
+            hub.to_client.push(message.line().clone()).await;
+        }
+        Notice::Changed(params) => {
+            hub.to_client.push(message.with(None, Some(params))).await;
+        }
+        Notice::Withheld(why) => {
+            tracing::warn!(server = %hub.server, "a message of the server is withheld: {why}");
+            if let (Some(id), Ok(outbox)) = (message.id(), hub.link()) {
+                outbox.push(error_response(Some(id), -32603, &why, None)).await;
+            }
+        }
     }
 }
 

@@ -242,6 +242,28 @@ impl Precondition for CommandGuard {
         })
     }
 
+    /// Judged by the text alone: no tmux server is asked, and no line is remembered. What depends on the
+    /// pane's folder, or on a buffer, is told when the call is made.
+    fn foresee(&self, _: &Context, call: &Call) -> Option<Verdict> {
+        let tool = call.id().name();
+        if tool == "paste_buffer" {
+            return None;
+        }
+        let arguments = match call.arguments() {
+            Some(json) => json.to_value().ok()?,
+            None => Value::Null,
+        };
+        let place = Place {
+            folder: None,
+            roots: self.config.roots.clone(),
+            home: self.home.clone(),
+            strict: self.config.strict,
+        };
+        let judged = typed(tool, &arguments).into_iter().map(|typed| judge(&typed.text, &place));
+        let findings: Vec<Finding> = judged.flat_map(|judged| judged.findings).collect();
+        Some(self.verdict(&findings))
+    }
+
     fn asks(&self) -> bool {
         !self.config.ask.is_empty()
     }

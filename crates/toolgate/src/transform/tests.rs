@@ -20,7 +20,7 @@ async fn a_request_is_changed_or_refused_on_its_way_in() {
         cx.bag_mut().put(call.is_changed());
         Ok(call)
     }));
-    assert!(!chain.sees_listings() && !chain.sees_requests());
+    assert!(!chain.sees_listings() && !chain.sees_request("ping"));
     let server = answering(json("{}"));
     let mut cx = context();
     let call = Call::new(tool("t", None), Some(json(r#"{"n": 1.0}"#)));

@@ -41,10 +41,10 @@ impl Export {
             match self.form {
                 Form::Json => {
                     out.write_all(if self.is_first { b"[\n" } else { b",\n" })?;
-                    serde_json::to_writer(&mut *out, record)?;
+                    out.write_all(json(record)?.as_bytes())?;
                 }
                 Form::Jsonl => {
-                    serde_json::to_writer(&mut *out, record)?;
+                    out.write_all(json(record)?.as_bytes())?;
                     out.write_all(b"\n")?;
                 }
                 Form::Csv => {
@@ -64,6 +64,12 @@ impl Export {
             _ => Ok(()),
         }
     }
+}
+
+/// As JSON in which nothing speaks to a terminal.
+fn json(record: &Record) -> serde_json::Result<String> {
+    let text = serde_json::to_string(record)?;
+    Ok(toolgate::printable::json(&text).into_owned())
 }
 
 /// One field by RFC 4180: in quotes where it has to be, quotes doubled.

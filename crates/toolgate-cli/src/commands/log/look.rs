@@ -1,8 +1,9 @@
-//! How things look on a terminal: colours, times, sizes, and text that cannot do any harm there.
+//! How things look on a terminal: colours, times and sizes.
 
 use std::{borrow::Cow, io::IsTerminal as _};
 
 use jiff::{Timestamp, Zoned, tz::TimeZone};
+pub(in crate::commands) use toolgate::printable::line as clean;
 
 /// What the output can do.
 #[derive(Clone, Debug)]
@@ -134,25 +135,6 @@ pub(in crate::commands) fn short(id: &str) -> &str {
     id.get(start..).unwrap_or(id)
 }
 
-/// Text of a client or a server, on one line: what would steer a terminal is told instead of sent.
-pub(in crate::commands) fn clean(text: &str) -> Cow<'_, str> {
-    if text.chars().all(is_harmless) {
-        return Cow::Borrowed(text);
-    }
-    let spelt = text.chars().map(|c| match c {
-        '\n' | '\r' | '\t' => " ".to_owned(),
-        c if is_harmless(c) => c.to_string(),
-        c => c.escape_unicode().to_string(),
-    });
-    Cow::Owned(spelt.collect())
-}
-
-fn is_harmless(c: char) -> bool {
-    // Controls, and what turns the direction of writing around.
-    let turns = ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c);
-    !c.is_control() && !turns && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}')
-}
-
 /// At most so many characters, the last of them an ellipsis if more were there.
 pub(in crate::commands) fn fit(text: &str, width: usize) -> Cow<'_, str> {
     if text.chars().count() <= width {
@@ -176,13 +158,6 @@ mod tests {
         );
         let told = [0, 999, 1_204, 1_500_000, 2_000_000_000].map(size);
         assert_eq!(told, ["0 B", "999 B", "1.2 kB", "1.5 MB", "2.0 GB"]);
-    }
-
-    #[test]
-    fn nothing_reaches_the_terminal_that_would_steer_it() {
-        assert_eq!(clean("plain – text"), "plain – text");
-        assert_eq!(clean("\u{1b}[2Jx\ny\u{7}"), "\\u{1b}[2Jx y\\u{7}");
-        assert_eq!(clean("a\u{202e}b\u{9b}"), "a\\u{202e}b\\u{9b}");
     }
 
     #[test]

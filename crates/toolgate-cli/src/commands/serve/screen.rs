@@ -30,7 +30,8 @@ pub(super) fn listening(addresses: &[SocketAddr], serve: &Serve) {
     let namespaces = serve.namespaces();
     if let Some(address) = addresses.first() {
         for name in namespaces.iter().filter(|name| *name != "default") {
-            say(&format!("          namespace `{name}` at {}", url(*address, name)));
+            let (shown, url) = (clean(name), url(*address, name));
+            say(&format!("          namespace `{shown}` at {}", clean(&url)));
         }
     }
 }
@@ -48,7 +49,7 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
             for served in &settled {
                 // Lines of their own: servers write to this terminal, too.
                 if told.insert(served.name.clone()) {
-                    let (number, name) = (told.len(), &served.name);
+                    let (number, name) = (told.len(), clean(&served.name));
                     let (state, _, why) = words(served);
                     let what = served.tools.map_or(why, |tools| format!("{tools} tools"));
                     let line = format!("  {number}/{total} {name}: {state}, {}", clean(&what));
@@ -96,13 +97,14 @@ fn table(look: &Look, servers: &[Served]) {
     for served in servers {
         let (state, paint, why) = words(served);
         let tools = served.tools.map_or_else(|| "-".to_owned(), |tools| tools.to_string());
-        let version = served.version.as_deref().unwrap_or("-");
+        let version = clean(served.version.as_deref().unwrap_or("-"));
         let state = look.paint(paint, &format!("{state:8}")).into_owned();
         let room =
             look.width.map_or(usize::MAX, |width| width.saturating_sub(longest + 33)).max(20);
         let why = clean(&why);
         let why = fit(&why, room);
-        let line = format!("  {:longest$}  {state}  {tools:>5}  {version:10}  {why}", served.name);
+        let line =
+            format!("  {:longest$}  {state}  {tools:>5}  {version:10}  {why}", clean(&served.name));
         say(line.trim_end());
     }
 }

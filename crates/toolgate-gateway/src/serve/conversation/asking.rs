@@ -1,10 +1,10 @@
 //! What a server asks in the middle of a call, put to the client in the way of its era, and calls that go on with the
 //! answer.
 
-use toolgate::{Code, Context, Failure, Ran, Round};
+use toolgate::{Code, Context, Failure, Notice, Ran, Round};
 use toolgate_wire::{Json, Message, Object, response};
 
-use super::{Conversation, Driven, Heard, cancelled};
+use super::{Conversation, Driven, Heard, cancelled, too_long};
 use crate::{
     outbound::{connection::Era, flight::nonsense},
     serve::parked,
@@ -21,6 +21,15 @@ impl Conversation<'_> {
     ) -> Result<Result<Json, Json>, Failure> {
         let Speaks::Legacy(session) = &self.caller.speaks else {
             return Err(Failure::internal("a client of 2026-07-28 is asked by results"));
+        };
+        let shown;
+        let params = match self.chain.notice(method, params) {
+            Notice::AsItCame => params,
+            Notice::Changed(changed) => {
+                shown = changed;
+                Some(&shown)
+            }
+            Notice::Withheld(why) => return Err(too_long(&self.server.name, &why)),
         };
         let asked = tokio::select! {
             biased;

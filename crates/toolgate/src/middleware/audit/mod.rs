@@ -69,7 +69,7 @@ impl Middleware for Audit {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks::CALL
+        Hooks::RESULTS
     }
 
     fn order(&self) -> &'static [Order] {
@@ -103,6 +103,15 @@ impl Middleware for Audit {
         };
         let outcome = next.call(cx, call).await;
         guard.finish(cx, &outcome).await;
+        outcome
+    }
+
+    async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
+        if self.sink.records_readonly() || call.tool().tier() != Some(Tier::Readonly) {
+            let event = Some(Event::begin(cx, call));
+            let mut guard = Unfinished { event, started: Instant::now(), sink: &self.sink };
+            guard.finish(cx, &outcome).await;
+        }
         outcome
     }
 }

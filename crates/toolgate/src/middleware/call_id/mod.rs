@@ -34,7 +34,7 @@ impl Middleware for ReturnCallId {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks::CALL
+        Hooks::RESULTS
     }
 
     fn order(&self) -> &'static [Order] {
@@ -45,17 +45,26 @@ impl Middleware for ReturnCallId {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let id = cx.call_id();
-        let mut outcome = next.call(cx, call).await;
-        let marked = outcome.result().and_then(|result| {
-            let json = mark(result.json(), &id.to_string())?;
-            Some(result.with_json(json))
-        });
-        if let Some(result) = marked {
-            outcome.set_result(result);
-        }
-        outcome
+        let outcome = next.call(cx, call).await;
+        marked(cx, outcome)
     }
+
+    async fn result(&self, cx: &mut Context, _: &Call, outcome: Outcome) -> Outcome {
+        marked(cx, outcome)
+    }
+}
+
+/// The outcome with the call's id in its result, if it has one.
+fn marked(cx: &Context, mut outcome: Outcome) -> Outcome {
+    let id = cx.call_id();
+    let marked = outcome.result().and_then(|result| {
+        let json = mark(result.json(), &id.to_string())?;
+        Some(result.with_json(json))
+    });
+    if let Some(result) = marked {
+        outcome.set_result(result);
+    }
+    outcome
 }
 
 /// The result with the id in its `_meta`; every other member keeps its bytes. `None` where there is no

@@ -32,7 +32,7 @@ impl Middleware for McpCoreResults {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks::CALL
+        Hooks::RESULTS
     }
 
     fn order(&self) -> &'static [Order] {
@@ -42,6 +42,10 @@ impl Middleware for McpCoreResults {
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         let outcome = next.call(cx, call.clone()).await;
         told(outcome, cx, &call, rendered)
+    }
+
+    async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
+        told(outcome, cx, call, rendered)
     }
 }
 

@@ -38,7 +38,7 @@ impl Middleware for ErrorResults {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks::CALL
+        Hooks::RESULTS
     }
 
     fn order(&self) -> &'static [Order] {
@@ -48,6 +48,10 @@ impl Middleware for ErrorResults {
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         let outcome = next.call(cx, call.clone()).await;
         told(outcome, cx, &call, |failure, told, _| render(failure, told))
+    }
+
+    async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
+        told(outcome, cx, call, |failure, told, _| render(failure, told))
     }
 }
 

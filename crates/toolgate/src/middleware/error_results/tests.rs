@@ -141,7 +141,7 @@ async fn errors_of_the_protocol_reach_the_client_with_their_data() {
 #[tokio::test]
 async fn other_requests_keep_their_errors() {
     let layer = chain(ErrorResults);
-    assert!(!layer.sees_requests() && !layer.sees_listings());
+    assert!(!layer.sees_request("ping") && !layer.sees_listings());
     let request = crate::Request { method: "resources/read".into(), params: None };
     let server = answering(json("{}"));
     let answer = layer.request(&mut context(), request, &server).await;

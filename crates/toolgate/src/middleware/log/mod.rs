@@ -58,7 +58,7 @@ impl Middleware for Log {
     }
 
     fn hooks(&self) -> Hooks {
-        if self.sink.wants_listings() { Hooks::TOOLS } else { Hooks::CALL }
+        Hooks { list: self.sink.wants_listings(), ..Hooks::RESULTS }
     }
 
     fn order(&self) -> &'static [Order] {
@@ -84,6 +84,16 @@ impl Middleware for Log {
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         let mut unfinished = self.begin(Event::call(cx, &call));
         let outcome = next.call(cx, call).await;
+        let duration = unfinished.started.elapsed();
+        if let Some(event) = &mut unfinished.event {
+            event.end_call(&outcome, duration, self.sink.wants_results());
+        }
+        unfinished.record().await;
+        outcome
+    }
+
+    async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
+        let mut unfinished = self.begin(Event::call(cx, call));
         let duration = unfinished.started.elapsed();
         if let Some(event) = &mut unfinished.event {
             event.end_call(&outcome, duration, self.sink.wants_results());

@@ -13,6 +13,15 @@ impl ConfirmRequired {
     pub(super) fn new(dry_run: bool) -> Self {
         Self { dry_run }
     }
+
+    fn verdict(&self) -> Verdict {
+        if self.dry_run {
+            let why = "This deployment runs dry.".to_owned();
+            Verdict::Preview(Preview { why, missing: vec![Key::Operator, Key::Caller] })
+        } else {
+            Verdict::ask("")
+        }
+    }
 }
 
 impl Precondition for ConfirmRequired {
@@ -21,13 +30,11 @@ impl Precondition for ConfirmRequired {
     }
 
     fn check<'a>(&'a self, _: &'a Context, _: &'a Call) -> Boxed<'a, Verdict> {
-        let verdict = if self.dry_run {
-            let why = "This deployment runs dry.".to_owned();
-            Verdict::Preview(Preview { why, missing: vec![Key::Operator, Key::Caller] })
-        } else {
-            Verdict::ask("")
-        };
-        Box::pin(std::future::ready(verdict))
+        Box::pin(std::future::ready(self.verdict()))
+    }
+
+    fn foresee(&self, _: &Context, _: &Call) -> Option<Verdict> {
+        Some(self.verdict())
     }
 }
 
@@ -35,15 +42,24 @@ impl Precondition for ConfirmRequired {
 #[derive(Debug)]
 pub(super) struct DryRun;
 
+impl DryRun {
+    fn verdict() -> Verdict {
+        let why = "A precondition keeps this tool dry.".to_owned();
+        Verdict::Preview(Preview { why, missing: vec![Key::Operator] })
+    }
+}
+
 impl Precondition for DryRun {
     fn id(&self) -> &'static str {
         "dry_run"
     }
 
     fn check<'a>(&'a self, _: &'a Context, _: &'a Call) -> Boxed<'a, Verdict> {
-        let why = "A precondition keeps this tool dry.".to_owned();
-        let verdict = Verdict::Preview(Preview { why, missing: vec![Key::Operator] });
-        Box::pin(std::future::ready(verdict))
+        Box::pin(std::future::ready(Self::verdict()))
+    }
+
+    fn foresee(&self, _: &Context, _: &Call) -> Option<Verdict> {
+        Some(Self::verdict())
     }
 
     fn asks(&self) -> bool {

@@ -69,6 +69,29 @@ pub(super) struct Said {
     pub(super) rule: String,
 }
 
+impl Said {
+    /// What the caller itself wants.
+    fn of_caller(cx: &Context) -> Self {
+        if cx.control().dry_run {
+            let why = "The caller asked for a dry run.".to_owned();
+            let verdict = Verdict::Preview(Preview { why, missing: vec![Key::Caller] });
+            Self { verdict, rule: "_meta.toolgate/dry_run".to_owned() }
+        } else {
+            Self { verdict: Verdict::Allow, rule: String::new() }
+        }
+    }
+
+    /// The verdict that allows least, and the rule that it is by.
+    fn and(mut self, verdict: Verdict, id: &str, selection: &Selection) -> Self {
+        let before = std::mem::discriminant(&self.verdict);
+        self.verdict = self.verdict.and(verdict);
+        if before != std::mem::discriminant(&self.verdict) {
+            self.rule = format!("{id} of {selection}");
+        }
+        self
+    }
+}
+
 impl Gate {
     /// With these settings, and the preconditions that the program brings along.
     pub fn new(
@@ -142,24 +165,27 @@ impl Gate {
     /// What all preconditions of the tool say together. The caller's own wish for a dry run counts for every
     /// tool.
     pub(super) async fn decide(&self, cx: &Context, call: &Call) -> Said {
-        let mut said = if cx.control().dry_run {
-            let why = "The caller asked for a dry run.".to_owned();
-            let verdict = Verdict::Preview(Preview { why, missing: vec![Key::Caller] });
-            Said { verdict, rule: "_meta.toolgate/dry_run".to_owned() }
-        } else {
-            Said { verdict: Verdict::Allow, rule: String::new() }
-        };
+        let mut said = Said::of_caller(cx);
         for (rule, selection) in self.covering(call.tool()) {
             for precondition in &rule.require {
-                let verdict = precondition.check(cx, call).await;
-                let before = std::mem::discriminant(&said.verdict);
-                said.verdict = said.verdict.and(verdict);
-                if before != std::mem::discriminant(&said.verdict) {
-                    said.rule = format!("{} of {selection}", precondition.id());
-                }
+                said = said.and(precondition.check(cx, call).await, precondition.id(), selection);
             }
         }
         said
+    }
+
+    /// The same without any effect, and the ids of the preconditions that cannot tell before the call.
+    pub(super) fn explain<'a>(&'a self, cx: &Context, call: &'a Call) -> (Said, Vec<&'a str>) {
+        let (mut said, mut open) = (Said::of_caller(cx), Vec::new());
+        for (rule, selection) in self.covering(call.tool()) {
+            for precondition in &rule.require {
+                match precondition.foresee(cx, call) {
+                    Some(verdict) => said = said.and(verdict, precondition.id(), selection),
+                    None => open.push(precondition.id()),
+                }
+            }
+        }
+        (said, open)
     }
 
     pub(super) fn describe(&self) -> String {

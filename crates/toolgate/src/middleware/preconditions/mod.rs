@@ -96,10 +96,13 @@ impl Middleware for Preconditions {
     }
 
     fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
-        // Preconditions that are ready at once, as all built-in ones are, are explained.
-        let said = now(self.gate.decide(cx, call))?;
+        let (said, open) = self.gate.explain(cx, call);
         let (allowed, why) = match said.verdict {
-            Verdict::Allow => return None,
+            Verdict::Allow if open.is_empty() => return None,
+            Verdict::Allow => {
+                let why = "this is decided when the call is made".to_owned();
+                return Some(Explained { allowed: true, rule: open.join(", "), why });
+            }
             Verdict::Ask(_) => (true, "each call has to be confirmed first".to_owned()),
             Verdict::Preview(preview) => {
                 let missing: Vec<&str> = preview.missing.iter().map(|key| key.name()).collect();
@@ -138,15 +141,5 @@ impl Middleware for Preconditions {
                 None => failure.by(NAME, said.rule).into(),
             },
         }
-    }
-}
-
-/// What a future gives that does not wait for anything; `None` if it does.
-fn now<T>(future: impl Future<Output = T>) -> Option<T> {
-    let mut future = std::pin::pin!(future);
-    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.as_mut().poll(&mut cx) {
-        std::task::Poll::Ready(value) => Some(value),
-        std::task::Poll::Pending => None,
     }
 }

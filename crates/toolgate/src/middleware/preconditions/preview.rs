@@ -12,6 +12,7 @@ use crate::{
     failure::Failure,
     middleware::{audit::Redactor, error_results},
     outcome::{Outcome, ToolResult},
+    printable,
     registry::Code,
 };
 
@@ -202,14 +203,10 @@ fn plain(text: &str) -> String {
             let _ = write!(plain, "...[{} more characters]", text.chars().count() - count);
             break;
         }
-        let deceives = matches!(c,
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{061c}' | '\u{e0000}'..='\u{e007f}')
-            || (c.is_control() && !matches!(c, '\n' | '\t'));
-        if deceives {
-            plain.extend(c.escape_unicode());
-        } else {
+        if matches!(c, '\n' | '\t') {
             plain.push(c);
+        } else {
+            printable::push(&mut plain, c);
         }
     }
     plain

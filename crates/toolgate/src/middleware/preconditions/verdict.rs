@@ -28,6 +28,12 @@ pub trait Precondition: Send + Sync + std::fmt::Debug + 'static {
     /// Whether the call may run.
     fn check<'a>(&'a self, cx: &'a Context, call: &'a Call) -> Boxed<'a, Verdict>;
 
+    /// What [`Self::check`] would say, without any effect: no connection, no count, nothing remembered. `None`
+    /// where that cannot be told before the call; whoever asks why reads so.
+    fn foresee(&self, _cx: &Context, _call: &Call) -> Option<Verdict> {
+        None
+    }
+
     /// Whether it may ask for a confirmation: only then the reserved argument `__confirm` is of use.
     fn asks(&self) -> bool {
         true

@@ -10,13 +10,14 @@ mod tests;
 
 pub(crate) use config::SMALLEST;
 pub use config::{Keep, ResponseLimitConfig};
-use shrink::{CONTENT, CONTENTS, Rigid, shrink};
+use shrink::{Blocks, CONTENT, CONTENTS, MESSAGES, Rigid, has_too_many_values, shrink};
+use toolgate_wire::Json;
 
 use crate::{
     call::{Answer, Call, Request},
     context::Context,
-    failure::Failure,
-    middleware::{Hooks, Middleware, Order},
+    failure::{Failure, RpcError},
+    middleware::{Hooks, Middleware, Notice, Order},
     next::Next,
     outcome::{Outcome, ToolResult},
     registry::Code,
@@ -29,7 +30,7 @@ pub const NAME: &str = "response-limit";
 /// The most bytes of one result where nobody sets it.
 pub const DEFAULT_BYTES: usize = 1_000_000;
 
-/// Shortens oversized results of calls, and of `resources/read`.
+/// Shortens whatever is too long of what servers answer, tell and ask.
 #[derive(Clone, Debug)]
 pub struct ResponseLimit {
     config: ResponseLimitConfig,
@@ -56,6 +57,29 @@ impl ResponseLimit {
             (bytes.unwrap_or(self.config.bytes), keep.unwrap_or(self.config.keep))
         })
     }
+
+    /// The lowest limit of any tool.
+    fn strictest(&self) -> (usize, Keep) {
+        let tools = self.config.tools.iter().filter_map(|(_, bytes, _)| *bytes);
+        (tools.fold(self.config.bytes, usize::min), self.config.keep)
+    }
+
+    /// The shortened answer to a request that is no call; `None` where others bound it, or nobody may.
+    fn shortened(&self, result: &Json, method: &str) -> Option<Result<Json, Rigid>> {
+        let (limit, keep) = (self.config.bytes, self.config.keep);
+        let blocks: &Blocks = match method {
+            "resources/read" => &CONTENTS,
+            "prompts/get" => &MESSAGES,
+            // Results of tasks are bounded as results, with the settings of their tools.
+            "tasks/result" => return None,
+            "tasks/get" if result.get("result").is_some() => return None,
+            // What there is, which clients page through.
+            method if method.ends_with("/list") => return None,
+            "initialize" | "server/discover" => return None,
+            _ => return Some(plain(result, limit, keep)),
+        };
+        Some(shrink(result, blocks, limit, keep, true))
+    }
 }
 
 impl Middleware for ResponseLimit {
@@ -79,7 +103,7 @@ impl Middleware for ResponseLimit {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks { call: true, list: false, request: true }
+        Hooks { list: false, ..Hooks::ALL }
     }
 
     fn order(&self) -> &'static [Order] {
@@ -87,43 +111,111 @@ impl Middleware for ResponseLimit {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let (limit, keep) = self.of(&call);
+        let extent = self.of(&call);
         let tool = std::sync::Arc::clone(call.tool());
-        let mut outcome = next.call(cx, call).await;
-        let Some(result) = outcome.result() else {
-            return outcome;
-        };
-        if result.json().len() <= limit {
-            return outcome;
-        }
-        let (size, is_error) = (result.json().len(), result.is_error());
-        // A tool that is known to declare no output schema may lose its structured content.
-        let optional = tool.definition().is_some_and(|json| json.get("outputSchema").is_none());
-        match shrink(result.json(), &CONTENT, limit, keep, optional) {
-            Ok(json) => {
-                let result_type = json.get("resultType");
-                outcome.set_result(ToolResult::known(json, is_error, result_type.as_ref()));
-                outcome
-            }
-            Err(Rigid) => too_large(outcome, size, limit),
-        }
+        bounded(next.call(cx, call).await, extent, &tool)
+    }
+
+    async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
+        let extent = if crate::task::is_unknown(cx) { self.strictest() } else { self.of(call) };
+        bounded(outcome, extent, call.tool())
     }
 
     async fn request(&self, cx: &mut Context, request: Request, next: Next<'_>) -> Answer {
-        let is_read = &*request.method == "resources/read";
+        let method = std::sync::Arc::clone(&request.method);
         let mut answer = next.request(cx, request).await;
-        let Ok(result) = &answer.body else {
-            return answer;
-        };
-        let (size, limit) = (result.len(), self.config.bytes);
-        if is_read && size > limit {
-            match shrink(result, &CONTENTS, limit, self.config.keep, true) {
-                Ok(json) => answer.set_result(json),
-                Err(Rigid) => answer.set_error(refusal(size, limit).to_rpc().to_json()),
-            }
+        let limit = self.config.bytes;
+        match &answer.body {
+            Ok(result) if result.len() > limit => match self.shortened(result, &method) {
+                Some(Ok(json)) => answer.set_result(json),
+                Some(Err(Rigid)) => {
+                    answer.set_error(refusal(result.len(), limit).to_rpc().to_json());
+                }
+                None => {}
+            },
+            Err(error) if error.len() > limit => answer.set_error(short_error(error, limit)),
+            _ => {}
         }
         answer
     }
+
+    fn notice(&self, method: &str, params: &Json) -> Notice {
+        let (size, limit) = (params.len(), self.config.bytes);
+        if size <= limit {
+            return Notice::AsItCame;
+        }
+        // A form that was cut may ask for something else: a question passes whole, or not at all.
+        let is_notification = method.starts_with("notifications/");
+        match plain(params, limit, self.config.keep) {
+            Ok(json) if is_notification => Notice::Changed(json),
+            _ => Notice::Withheld(format!(
+                "`{method}` of {size} bytes is over the limit of {limit} bytes"
+            )),
+        }
+    }
+}
+
+/// The outcome, its result not longer than the limit; its error neither.
+fn bounded(
+    mut outcome: Outcome,
+    (limit, keep): (usize, Keep),
+    tool: &crate::tool::Tool,
+) -> Outcome {
+    let rpc = outcome.failure().and_then(Failure::rpc);
+    if let Some(rpc) = rpc.filter(|rpc| size_of(rpc) > limit)
+        && let Some(failure) = outcome.failure()
+    {
+        let failure = failure.clone().with_rpc(short_rpc(rpc, limit));
+        outcome.set_failure(failure);
+    }
+    let Some(result) = outcome.result() else {
+        return outcome;
+    };
+    if result.json().len() <= limit {
+        return outcome;
+    }
+    let (size, is_error) = (result.json().len(), result.is_error());
+    // A tool that is known to declare no output schema may lose its structured content.
+    let optional = tool.definition().is_some_and(|json| json.get("outputSchema").is_none());
+    match shrink(result.json(), &CONTENT, limit, keep, optional) {
+        Ok(json) => {
+            let result_type = json.get("resultType");
+            outcome.set_result(ToolResult::known(json, is_error, result_type.as_ref()));
+            outcome
+        }
+        Err(Rigid) => too_large(outcome, size, limit),
+    }
+}
+
+/// A value of any shape, not longer than the limit.
+fn plain(json: &Json, limit: usize, keep: Keep) -> Result<Json, Rigid> {
+    if has_too_many_values(json.as_bytes()) {
+        return Err(Rigid);
+    }
+    structured::shrink(json, limit, keep).map(|(json, _)| json)
+}
+
+fn size_of(rpc: &RpcError) -> usize {
+    rpc.message.len() + rpc.data.as_ref().map_or(0, Json::len)
+}
+
+/// The error with the start of its message, and without its data.
+fn short_rpc(rpc: &RpcError, limit: usize) -> RpcError {
+    let most = rpc.message.floor_char_boundary(limit / 2);
+    let start = rpc.message.get(..most).unwrap_or_default();
+    let missing = size_of(rpc) - start.len();
+    let message = format!("{start}... [{missing} more bytes]");
+    RpcError { code: rpc.code, message, data: None }
+}
+
+fn short_error(error: &Json, limit: usize) -> Json {
+    let text = |json: Json| json.text().map(std::borrow::Cow::into_owned);
+    let rpc = RpcError {
+        code: error.get("code").and_then(|code| code.i64()).unwrap_or(-32603),
+        message: error.get("message").and_then(text).unwrap_or_default(),
+        data: error.get("data"),
+    };
+    short_rpc(&rpc, limit).to_json()
 }
 
 fn refusal(size: usize, limit: usize) -> Failure {

@@ -21,6 +21,9 @@ pub(super) const CONTENT: Blocks = Blocks { member: "content", note: text_block 
 /// `contents` of a `resources/read`.
 pub(super) const CONTENTS: Blocks = Blocks { member: "contents", note: text_resource };
 
+/// `messages` of a `prompts/get`.
+pub(super) const MESSAGES: Blocks = Blocks { member: "messages", note: text_message };
+
 /// The member of `_meta` that says that something is missing.
 pub(super) const FLAG: &str = "toolgate/truncated";
 
@@ -32,6 +35,15 @@ const MOST_VALUES: usize = 1_000_000;
 
 fn text_block(_: &Json, text: &str) -> Json {
     Json::value(&serde_json::json!({"type": "text", "text": text}))
+}
+
+fn text_message(block: &Json, text: &str) -> Json {
+    let mut object = block.object().unwrap_or_default();
+    if !object.contains("role") {
+        object.set("role", Json::string("user"));
+    }
+    object.set("content", text_block(block, text));
+    object.finish()
 }
 
 fn text_resource(block: &Json, text: &str) -> Json {
@@ -107,7 +119,7 @@ fn share(structure: usize, elastic: usize, room: usize) -> usize {
 }
 
 /// Whether there are more than [`MOST_VALUES`] values, counted without building any.
-fn has_too_many_values(text: &[u8]) -> bool {
+pub(super) fn has_too_many_values(text: &[u8]) -> bool {
     // A value takes two bytes at least.
     if text.len() / 2 <= MOST_VALUES {
         return false;
@@ -224,10 +236,11 @@ fn put_header(kept: &mut Vec<Json>, header: &str, note: impl Fn(&str) -> Json, k
     }
 }
 
-/// A block with a text: its own, or that of the resource embedded in it.
+/// A block with a text: its own, or that of the resource embedded in it, or that of a message's content.
 struct Text {
     block: Object,
-    resource: Option<Object>,
+    /// The member that has the text in it, if the block has not.
+    inner: Option<(&'static str, Object)>,
     said: String,
 }
 
@@ -236,20 +249,22 @@ impl Text {
         let block = block.object()?;
         let text = |object: &Object| object.get("text")?.text().map(Cow::into_owned);
         if let Some(said) = text(&block) {
-            return Some(Self { block, resource: None, said });
+            return Some(Self { block, inner: None, said });
         }
-        let resource = block.get("resource")?.object()?;
-        let said = text(&resource)?;
-        Some(Self { block, resource: Some(resource), said })
+        ["resource", "content"].into_iter().find_map(|member| {
+            let inner = block.get(member)?.object()?;
+            let said = text(&inner)?;
+            Some(Self { block: block.clone(), inner: Some((member, inner)), said })
+        })
     }
 
     /// The block with another text.
     fn replaced(&self, text: &str) -> Json {
         let mut block = self.block.clone();
-        match self.resource.clone() {
-            Some(mut resource) => {
-                resource.set("text", Json::string(text));
-                block.set("resource", resource.finish());
+        match self.inner.clone() {
+            Some((member, mut inner)) => {
+                inner.set("text", Json::string(text));
+                block.set(member, inner.finish());
             }
             None => block.set("text", Json::string(text)),
         }

@@ -378,7 +378,23 @@ async fn resources_are_limited_too() {
     assert_eq!(error["code"], 413);
     assert_eq!(error["data"]["code"], "RESPONSE_TOO_LARGE");
 
-    for (method, result) in [("resources/read", r#"{"contents":[]}"#), ("prompts/get", &rigid)] {
+    let messages = serde_json::json!({"messages": [
+        {"role": "user", "content": {"type": "text", "text": "y".repeat(5000)}},
+    ]});
+    let answer = read(&layer, "prompts/get", &messages.to_string()).await;
+    let result = answer.body.unwrap();
+    assert!(result.len() <= 2000);
+    let value = result.to_value().unwrap();
+    assert_eq!(value["messages"][0]["role"], "user");
+    header(value["messages"][0]["content"]["text"].as_str().unwrap());
+
+    let values: Vec<String> = (0..100).map(|at| format!("{at}{}", "v".repeat(100))).collect();
+    let completion = serde_json::json!({"completion": {"values": values, "hasMore": false}});
+    let answer = read(&layer, "completion/complete", &completion.to_string()).await;
+    let result = answer.body.unwrap();
+    assert!(result.len() <= 2000 && result.get("completion").is_some());
+
+    for (method, result) in [("resources/read", r#"{"contents":[]}"#), ("tools/list", &rigid)] {
         let answer = read(&layer, method, result).await;
         assert_eq!(answer.body.unwrap().as_str(), result, "{method}");
         assert!(answer.origin.is_some());

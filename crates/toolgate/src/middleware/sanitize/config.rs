@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::selector::Selector;
 
-/// `[sanitize]`: what must not stand in the answers of tools is replaced before anything else sees it.
+/// `[sanitize]`: what must not stand in what servers answer, tell and ask is replaced before anything else sees it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -16,7 +16,8 @@ pub struct SanitizeConfig {
     /// Whether secrets of well-known kinds (tokens, keys, passwords in URLs) become
     /// `[redacted: KIND]`.
     pub secrets: bool,
-    /// Whose answers are cleaned, as `server/tool` globs; all tools if there is none.
+    /// Whose results are cleaned, as `server/tool` globs; all tools if there is none. Everything else that servers
+    /// say is always cleaned.
     pub tools: Vec<Selector>,
 }
 

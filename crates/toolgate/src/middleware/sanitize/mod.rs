@@ -1,4 +1,4 @@
-//! Sanitize: what must not stand in the answers of tools is replaced before anything else sees it.
+//! Sanitize: what must not stand in what servers answer, tell and ask is replaced before anything else sees it.
 #![doc = include_str!("README.md")]
 
 mod config;
@@ -19,7 +19,7 @@ use crate::{
     call::{Answer, Call, Request},
     context::Context,
     failure::{Failure, RpcError},
-    middleware::{Hooks, Middleware, Order},
+    middleware::{Hooks, Middleware, Notice, Order},
     next::Next,
     outcome::Outcome,
     selector::Selector,
@@ -42,7 +42,7 @@ pub fn without_secrets(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Cleans the answers of tools, of `resources/read` and of `prompts/get`.
+/// Cleans the answers of tools, of tasks and of other requests, and what servers tell and ask clients.
 #[derive(Debug)]
 pub struct Sanitize {
     rules: Rules,
@@ -71,17 +71,10 @@ impl Sanitize {
             Some(result.with_json(json))
         });
         let failure = outcome.failure().and_then(|failure| self.failure(failure));
-        let mut cleaned = match failure {
-            None => outcome,
-            Some(failure) => {
-                let rendered = outcome.result().cloned();
-                let mut failed = Outcome::failed(failure);
-                if let Some(rendered) = rendered {
-                    failed.set_result(rendered);
-                }
-                failed
-            }
-        };
+        let mut cleaned = outcome;
+        if let Some(failure) = failure {
+            cleaned.set_failure(failure);
+        }
         if let Some(result) = result {
             cleaned.set_result(result);
         }
@@ -165,7 +158,7 @@ impl Middleware for Sanitize {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks { call: true, list: false, request: true }
+        Hooks { list: false, ..Hooks::ALL }
     }
 
     fn order(&self) -> &'static [Order] {
@@ -190,14 +183,11 @@ impl Middleware for Sanitize {
     }
 
     async fn request(&self, cx: &mut Context, request: Request, next: Next<'_>) -> Answer {
-        let is_read = matches!(&*request.method, "resources/read" | "prompts/get");
+        let area = area_of(&request.method);
         let mut answer = next.request(cx, request).await;
-        if !is_read {
-            return answer;
-        }
         match &answer.body {
             Ok(result) => {
-                if let Some(result) = self.json(result, Area::Top) {
+                if let Some(result) = self.json(result, area) {
                     answer.set_result(result);
                 }
             }
@@ -208,5 +198,32 @@ impl Middleware for Sanitize {
             }
         }
         answer
+    }
+
+    async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
+        if crate::task::is_unknown(cx) || self.covers(call) {
+            return self.outcome(outcome);
+        }
+        outcome
+    }
+
+    fn notice(&self, _: &str, params: &Json) -> Notice {
+        self.json(params, Area::Params).map_or(Notice::AsItCame, Notice::Changed)
+    }
+}
+
+/// What an answer to a request that is no call holds.
+fn area_of(method: &str) -> Area {
+    match method {
+        // Results of tasks are cleaned as results, with the settings of their tools.
+        "tasks/result" => Area::Opaque,
+        method if method.starts_with("tasks/") => Area::Task,
+        // What there is, by the names that clients call it by.
+        "initialize"
+        | "server/discover"
+        | "prompts/list"
+        | "resources/list"
+        | "resources/templates/list" => Area::Opaque,
+        _ => Area::Top,
     }
 }

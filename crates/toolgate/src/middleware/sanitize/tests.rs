@@ -324,13 +324,15 @@ async fn only_the_tools_that_are_named() {
 }
 
 #[tokio::test]
-async fn resources_and_prompts_are_cleaned_and_other_requests_pass() {
+async fn answers_to_requests_are_cleaned_and_lists_pass() {
     let server = answering(json("{}"));
     let chain = chain(layer("defaults = true\ntools = ['other/*']"));
     for (method, params, clean) in [
         ("resources/read", r#"{"contents":[{"uri":"u","text":"password=x"}]}"#, true),
         ("prompts/get", r#"{"messages":[{"content":{"type":"text","text":"password=x"}}]}"#, true),
-        ("completion/complete", r#"{"values":["password=x"]}"#, false),
+        ("completion/complete", r#"{"values":["password=x"]}"#, true),
+        ("x/unknown", r#"{"anything":{"at":["password=x"]}}"#, true),
+        ("prompts/list", r#"{"prompts":[{"name":"password=x"}]}"#, false),
     ] {
         let request = Request { method: method.into(), params: Some(json(params)) };
         let answer = chain.request(&mut context(), request, &server as &dyn Endpoint).await;
@@ -343,6 +345,45 @@ async fn resources_and_prompts_are_cleaned_and_other_requests_pass() {
     assert_eq!(
         error.unwrap().as_str(),
         r#"{"code":-32002,"message":"password=***","data":{"u":"password=***"}}"#
+    );
+}
+
+#[test]
+fn what_a_server_tells_and_asks_is_cleaned_but_for_what_the_client_acts_on() {
+    let layer = layer("defaults = true\ntools = ['other/*']");
+    for (told, cleaned) in [
+        (
+            r#"{"level":"info","data":{"a":["password=x"]}}"#,
+            r#"{"level":"info","data":{"a":["password=***"]}}"#,
+        ),
+        (
+            r#"{"progressToken":"password=x","message":"password=x"}"#,
+            r#"{"progressToken":"password=x","message":"password=***"}"#,
+        ),
+        (
+            r#"{"taskId":"password=x","statusMessage":"password=x"}"#,
+            r#"{"taskId":"password=x","statusMessage":"password=***"}"#,
+        ),
+        (
+            r#"{"taskId":"t","result":{"content":[{"type":"text","text":"password=x"}]}}"#,
+            r#"{"taskId":"t","result":{"content":[{"type":"text","text":"password=***"}]}}"#,
+        ),
+        (
+            r#"{"message":"password=x","url":"https://h/?password=x","requestedSchema":{"properties":{"a":{"title":"password=x","enum":["password=x"]}}}}"#,
+            r#"{"message":"password=***","url":"https://h/?password=x","requestedSchema":{"properties":{"a":{"title":"password=***","enum":["password=x"]}}}}"#,
+        ),
+        (
+            r#"{"messages":[{"role":"user","content":{"type":"text","text":"password=x"}}],"systemPrompt":"password=x"}"#,
+            r#"{"messages":[{"role":"user","content":{"type":"text","text":"password=***"}}],"systemPrompt":"password=***"}"#,
+        ),
+    ] {
+        assert_eq!(layer.notice("x", &json(told)), Notice::Changed(json(cleaned)), "{told}");
+    }
+    let asked = r#"{"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"password=x"}}},"requestState":"password=x"}"#;
+    let cleaned = layer.json(&json(asked), Area::Top).unwrap();
+    assert_eq!(
+        cleaned.as_str(),
+        r#"{"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"password=***"}}},"requestState":"password=x"}"#
     );
 }
 

@@ -1,18 +1,28 @@
-//! Which strings of an answer are cleaned, and how it is put together again byte by byte.
+//! Which strings of a message are cleaned, and how it is put together again byte by byte.
 
 use std::{borrow::Cow, ops::Range};
 
 use toolgate_wire::{Json, Limits};
 
-/// Where in an answer a value stands.
+/// Where in a message a value stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Area {
-    /// The answer itself.
+    /// A result.
     Top,
     /// Blocks that people and models read: `content`, `contents`, `messages`.
     Blocks,
     /// Data of any shape: every string of it is cleaned.
     Data,
+    /// What a server tells or asks a client: the params of a notification or of a request.
+    Params,
+    /// A schema of a form or of a tool: what people read in it.
+    Schema,
+    /// Requests for input by their keys.
+    Inputs,
+    /// One request for input.
+    Input,
+    /// A task, without the result in it: that is a result of its own.
+    Task,
     /// What must stay as it is.
     Opaque,
 }
@@ -21,15 +31,50 @@ impl Area {
     /// The area of a member.
     fn member(self, key: &str) -> Self {
         match (self, key) {
-            // `requestState` has to come back exactly so; input requests speak to the client, which acts
-            // on them. In blocks: what kind of block it is, and what is no text but base64 of pictures,
-            // sounds and files.
-            (Self::Top, "_meta" | "inputRequests" | "requestState" | "resultType")
-            | (Self::Blocks, "type" | "mimeType" | "data" | "blob" | "_meta") => Self::Opaque,
+            // `requestState` has to come back exactly so, ids and cursors too. In blocks: what kind of block it
+            // is, and what is no text but base64 of pictures, sounds and files. In params: what the client acts
+            // on, as the address of a page to open. In schemas: what an answer has to fit.
+            (
+                Self::Top,
+                "_meta" | "requestState" | "resultType" | "taskId" | "nextCursor" | "status",
+            )
+            | (Self::Blocks, "type" | "mimeType" | "data" | "blob" | "_meta")
+            | (
+                Self::Params,
+                "_meta" | "progressToken" | "requestId" | "level" | "uri" | "url" | "mode"
+                | "elicitationId" | "includeContext" | "modelPreferences" | "toolChoice",
+            )
+            | (
+                Self::Schema,
+                "type" | "format" | "pattern" | "required" | "enum" | "const" | "name" | "$ref"
+                | "$schema" | "$id",
+            )
+            | (Self::Input, "method") => Self::Opaque,
+            // Tasks: ids, states and times; the result in one is cleaned as a result.
+            (
+                Self::Task | Self::Params,
+                "taskId" | "status" | "createdAt" | "lastUpdatedAt" | "resultType",
+            )
+            | (Self::Task, "_meta" | "result" | "error" | "nextCursor" | "requestState") => {
+                Self::Opaque
+            }
+            (Self::Top | Self::Task | Self::Params, "inputRequests") => Self::Inputs,
+            (Self::Top, "task") | (Self::Task, "tasks") => Self::Task,
             (Self::Top, "structuredContent") => Self::Data,
             (Self::Top, _) => Self::Blocks,
+            (Self::Inputs, _) => Self::Input,
+            (Self::Input, _) => Self::Params,
+            (Self::Params, "messages") => Self::Blocks,
+            (Self::Params, "requestedSchema" | "tools") => Self::Schema,
+            (Self::Params, "result") => Self::Top,
+            (Self::Params, _) => Self::Data,
             (same, _) => same,
         }
+    }
+
+    /// Whether strings in it are cleaned.
+    fn is_readable(self) -> bool {
+        matches!(self, Self::Blocks | Self::Data | Self::Schema | Self::Task | Self::Params)
     }
 }
 
@@ -59,7 +104,7 @@ pub(super) fn clean(
                     next = here.member(&said(text, span));
                     continue;
                 }
-                if matches!(next, Area::Blocks | Area::Data)
+                if next.is_readable()
                     && let Some(cleaned) = clean(&said(text, span.clone()))
                 {
                     edits.push((span, Json::string(&cleaned)));

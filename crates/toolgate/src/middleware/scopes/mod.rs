@@ -176,6 +176,13 @@ impl Precondition for Scopes {
         Box::pin(std::future::ready(verdict))
     }
 
+    fn foresee(&self, cx: &Context, call: &Call) -> Option<Verdict> {
+        Some(match self.decide(cx, call.tool()) {
+            Ok(_) => Verdict::Allow,
+            Err(denial) => Verdict::Deny(denial),
+        })
+    }
+
     fn asks(&self) -> bool {
         false
     }

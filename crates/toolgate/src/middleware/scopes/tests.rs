@@ -276,5 +276,5 @@ fn its_place_in_the_chain() {
         "granted read; local:*: read, x; MCP_SCOPES: write; 1 rule for single tools"
     );
     assert_eq!(layer(Granted::default(), vec![]).describe(), "none granted");
-    assert!(!chain(some()).sees_requests());
+    assert!(!chain(some()).sees_request("ping"));
 }

@@ -49,6 +49,10 @@ impl Middleware for Trail {
         self.0.call(cx, call, next).await
     }
 
+    async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
+        self.0.result(cx, call, outcome).await
+    }
+
     async fn list(
         &self,
         cx: &mut Context,

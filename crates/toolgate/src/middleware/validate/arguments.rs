@@ -17,11 +17,29 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// Takes these out at the top.
+    /// Takes these out at the top; `names` are sorted.
     pub(super) fn remove(&mut self, names: &[String]) {
-        if let Some(object) = self.value.as_object_mut() {
-            object.retain(|name, _| !names.contains(name));
+        if names.is_empty() {
+            return;
         }
+        if let Some(object) = self.value.as_object_mut() {
+            object.retain(|name, _| names.binary_search(name).is_err());
+        }
+        (self.count, self.depth) = extent(&self.value);
+    }
+}
+
+/// How many values there are, inner ones included, and how deep they stand. Recursion ends at the depth that
+/// the wire allows.
+fn extent(value: &Value) -> (u64, usize) {
+    let inner = |all: &mut dyn Iterator<Item = &Value>| {
+        all.map(extent)
+            .fold((1, 0), |(count, depth), (more, below)| (count + more, depth.max(below + 1)))
+    };
+    match value {
+        Value::Object(members) => inner(&mut members.values()),
+        Value::Array(elements) => inner(&mut elements.iter()),
+        _ => (1, 0),
     }
 }
 

@@ -53,8 +53,18 @@ pub(super) fn without(mut call: Call, names: &[String]) -> Call {
 
 /// Strictly, what cannot be checked does not pass.
 pub(super) fn uncheckable(call: &Call, why: &str) -> Failure {
-    let message = format!("The arguments of '{}' cannot be checked: {why}", call.id().name());
+    let name = issues::plain(call.id().name());
+    let message = format!("The arguments of '{name}' cannot be checked: {why}");
     Failure::new(Code::InvalidArguments, message)
-        .suggest("Ask the operator to set validate.tools for it, or validate.strict = false.")
+        .suggest("Use another tool, and tell the user that this one cannot be checked.")
         .by(NAME, "strict")
+}
+
+/// Arguments that would take too long to check are refused: the caller chose how many there are.
+pub(super) fn too_many(call: &Call, rule: &str) -> Failure {
+    let name = issues::plain(call.id().name());
+    let message = format!("The arguments of '{name}' cannot be checked: they are too many");
+    Failure::new(Code::InvalidArguments, message)
+        .suggest("Send fewer values in one call.")
+        .by(NAME, rule)
 }

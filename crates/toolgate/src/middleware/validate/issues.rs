@@ -220,11 +220,7 @@ pub(super) fn plain(text: &str) -> String {
             plain.push_str("...");
             break;
         }
-        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
-            plain.extend(c.escape_unicode());
-        } else {
-            plain.push(c);
-        }
+        crate::printable::push(&mut plain, c);
     }
     plain
 }

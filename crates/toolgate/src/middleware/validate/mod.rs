@@ -17,7 +17,7 @@ use std::{path::Path, sync::Arc};
 
 use arguments::Unreadable;
 pub use config::{Output, ToolSchema, Unknown, ValidateConfig};
-use findings::{Found, refusal, uncheckable, without};
+use findings::{Found, refusal, too_many, uncheckable, without};
 #[doc(hidden)]
 pub use halves::Halves;
 use issues::{Issue, MOST_ISSUES};
@@ -43,6 +43,8 @@ pub const NAME: &str = "validate";
 const INPUT_SCHEMA: &str = "inputSchema";
 /// The rule of arguments that a published schema does not name.
 const UNKNOWN: &str = "validate.unknown";
+/// A call with more unknown arguments than these is refused, also where they would be removed.
+const MOST_UNKNOWN: usize = 1000;
 
 /// Refuses calls whose arguments do not fit, and results that do not.
 #[derive(Debug)]
@@ -194,6 +196,9 @@ impl Validate {
         let mut removed = Vec::new();
         if let Some((unknown, rule, names)) = unknown {
             let unexpected = names.unexpected(&arguments.value);
+            if unexpected.len() > MOST_UNKNOWN {
+                return Err(too_many(call, rule));
+            }
             if unknown == Unknown::Reject {
                 let told = unexpected.iter().take(MOST_ISSUES + 1);
                 found.add(told.map(|name| Issue::unexpected(name)).collect(), rule);
@@ -205,11 +210,8 @@ impl Validate {
         for (rule, schema) in self.schemas(call, learnt) {
             match schema.issues(&arguments, "") {
                 Some(issues) => found.add(issues, rule),
-                None if self.strict => return Err(uncheckable(call, "they are too many")),
-                None => {
-                    let tool = call.id();
-                    tracing::warn!(%tool, "arguments are not checked: it would take too long");
-                }
+                // The caller decides how many values there are, so they never pass unchecked.
+                None => return Err(too_many(call, rule)),
             }
         }
         if found.issues.is_empty() {
@@ -282,7 +284,7 @@ impl Middleware for Validate {
     }
 
     fn hooks(&self) -> Hooks {
-        Hooks::CALL
+        if self.results.is_some() { Hooks::RESULTS } else { Hooks::CALL }
     }
 
     fn order(&self) -> &'static [Order] {
@@ -330,5 +332,13 @@ impl Middleware for Validate {
         };
         let tool = Arc::clone(call.tool());
         results.check(&tool, next.call(cx, call).await)
+    }
+
+    async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
+        match &self.results {
+            Some(results) if crate::task::is_unknown(cx) => results.of_unknown(outcome),
+            Some(results) => results.check(call.tool(), outcome),
+            None => outcome,
+        }
     }
 }

@@ -34,8 +34,10 @@ pub(super) struct Results {
 /// What is wrong with a result.
 enum Wrong {
     Issues(Vec<Issue>),
-    /// Nobody can tell, and why.
-    Uncheckable(&'static str),
+    /// The server published a schema that cannot be used.
+    Unusable,
+    /// The content would take too long to check.
+    TooMany,
 }
 
 impl Results {
@@ -45,6 +47,16 @@ impl Results {
 
     pub(super) fn is_enforced(&self) -> bool {
         self.is_enforced
+    }
+
+    /// The result of a task whose tool is not known: there is no schema to hold it against.
+    pub(super) fn of_unknown(&self, outcome: Outcome) -> Outcome {
+        if !self.is_enforced || outcome.class() != Class::Ok || outcome.failure().is_some() {
+            return outcome;
+        }
+        let message = "The result of the task cannot be checked, and is withheld: the gateway does not know \
+                       which tool the task is of. The tool did run.";
+        failure(message.to_owned()).by(NAME, OUTPUT_SCHEMA).into()
     }
 
     /// The outcome, or what the client reads instead of it.
@@ -59,8 +71,11 @@ impl Results {
         match wrong(&learnt, result.json()) {
             None => outcome,
             Some(Wrong::Issues(issues)) if self.is_enforced => unfit(tool, &issues).into(),
-            Some(Wrong::Uncheckable(why)) if self.is_enforced && self.strict => {
-                uncheckable(tool, why).into()
+            Some(Wrong::TooMany) if self.is_enforced => {
+                uncheckable(tool, "it holds too many values", OUTPUT_SCHEMA).into()
+            }
+            Some(Wrong::Unusable) if self.is_enforced && self.strict => {
+                uncheckable(tool, "its output schema cannot be used", "strict").into()
             }
             Some(wrong) => {
                 // Once for each definition: a tool that is wrong is wrong on every call.
@@ -82,7 +97,7 @@ fn wrong(learnt: &Learnt, result: &Json) -> Option<Wrong> {
         return None;
     }
     let Some(schema) = &learnt.schema else {
-        return Some(Wrong::Uncheckable("its output schema cannot be used"));
+        return Some(Wrong::Unusable);
     };
     let content = match members.get(MEMBER) {
         None => return Some(Wrong::Issues(vec![Issue::no_content(PLACE)])),
@@ -99,7 +114,7 @@ fn wrong(learnt: &Learnt, result: &Json) -> Option<Wrong> {
         Err(Unreadable::Other) => return Some(Wrong::Issues(vec![Issue::unreadable(PLACE)])),
     };
     match schema.issues(&content, PLACE) {
-        None => Some(Wrong::Uncheckable("it holds too many values")),
+        None => Some(Wrong::TooMany),
         Some(issues) if issues.is_empty() => None,
         Some(issues) => Some(Wrong::Issues(issues)),
     }
@@ -115,13 +130,13 @@ fn unfit(tool: &Tool, issues: &[Issue]) -> Failure {
     failure(message).by(NAME, OUTPUT_SCHEMA).tell("issues", issues::facts(issues))
 }
 
-/// Strictly, what cannot be checked does not pass.
-fn uncheckable(tool: &Tool, why: &str) -> Failure {
+/// What cannot be checked does not pass.
+fn uncheckable(tool: &Tool, why: &str, rule: &'static str) -> Failure {
     let name = issues::plain(tool.id().name());
     let message = format!(
         "The result of '{name}' cannot be checked, and is withheld: {why}. The tool did run."
     );
-    failure(message).by(NAME, "strict")
+    failure(message).by(NAME, rule)
 }
 
 fn failure(message: String) -> Failure {
@@ -137,8 +152,11 @@ fn warn(tool: &Tool, wrong: &Wrong) {
             let places = issues::places(issues);
             tracing::warn!(%tool, "a result does not fit the published output schema: {places}");
         }
-        Wrong::Uncheckable(why) => {
-            tracing::warn!(%tool, "a result is not checked: {why}");
+        Wrong::Unusable => {
+            tracing::warn!(%tool, "a result is not checked: the output schema cannot be used");
+        }
+        Wrong::TooMany => {
+            tracing::warn!(%tool, "a result is not checked: it holds too many values");
         }
     }
 }

@@ -1,0 +1,133 @@
+//! Text of clients, servers, files and settings as a terminal, a log or a question may show it.
+//!
+//! One table of characters for all places: what steers a terminal, starts a line, or hides or reorders other
+//! characters is spelled out as `\u{…}`.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+/// Longer messages of the log are cut, with the amount that is missing.
+pub const LONGEST_MESSAGE: usize = 4096;
+
+/// Whether a character steers a terminal (C0, DEL, C1), ends a line, or is invisible or reorders others
+/// (bidirectional marks, zero-width characters, tags).
+#[must_use]
+pub fn is_deceptive(c: char) -> bool {
+    // Nearly everything that is shown is ASCII.
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// The text on one line: line breaks and tabs become spaces, other deceptive characters are spelled out.
+#[must_use]
+pub fn line(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_deceptive) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => shown.push(' '),
+            c => push(&mut shown, c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The same for a text of several lines: line breaks and tabs stay.
+#[must_use]
+pub fn lines(text: &str) -> Cow<'_, str> {
+    let stays = |c: char| matches!(c, '\n' | '\t') || !is_deceptive(c);
+    if text.chars().all(stays) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if stays(c) { shown.push(c) } else { push(&mut shown, c) }
+    }
+    Cow::Owned(shown)
+}
+
+/// A message for the log: one line, at most [`LONGEST_MESSAGE`] bytes of the text, and how much is missing.
+#[must_use]
+pub fn message(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST_MESSAGE {
+        return line(text);
+    }
+    let start = text.get(..text.floor_char_boundary(LONGEST_MESSAGE)).unwrap_or_default();
+    let mut shown = line(start).into_owned();
+    let _ = write!(shown, "… [{} more bytes]", text.len() - start.len());
+    Cow::Owned(shown)
+}
+
+/// JSON text with every deceptive character as an escape; it means the same to whoever reads it as JSON.
+/// Line breaks and tabs stay: within JSON they stand between tokens.
+#[must_use]
+pub fn json(text: &str) -> Cow<'_, str> {
+    let stays = |c: char| matches!(c, '\n' | '\r' | '\t') || !is_deceptive(c);
+    if text.chars().all(stays) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    let mut units = [0; 2];
+    for c in text.chars() {
+        if stays(c) {
+            shown.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut units) {
+            let _ = write!(shown, "\\u{unit:04x}");
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Adds a character, spelled out where it is deceptive.
+pub(crate) fn push(shown: &mut String, c: char) {
+    if is_deceptive(c) {
+        shown.extend(c.escape_unicode());
+    } else {
+        shown.push(c);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_or_hides_text_is_spelled_out() {
+        assert_eq!(line("plain – text ü 中"), "plain – text ü 中");
+        assert_eq!(line("\u{1b}[2Jx\ny\r\u{7}\u{7f}\u{9b}"), "\\u{1b}[2Jx y \\u{7}\\u{7f}\\u{9b}");
+        assert_eq!(
+            line("a\u{202e}b\u{2066}\u{200b}\u{feff}"),
+            "a\\u{202e}b\\u{2066}\\u{200b}\\u{feff}"
+        );
+        assert_eq!(lines("a\n\tb\u{1b}\r"), "a\n\tb\\u{1b}\\u{d}");
+        assert_eq!(line("\u{e0041}\u{2028}"), "\\u{e0041}\\u{2028}");
+    }
+
+    #[test]
+    fn a_long_message_says_how_much_is_missing() {
+        let long = "ü".repeat(4000);
+        let shown = message(&long);
+        assert!(shown.ends_with("… [3904 more bytes]"), "{}", &shown[shown.len() - 40..]);
+        assert!(shown.len() < LONGEST_MESSAGE + 40);
+    }
+
+    #[test]
+    fn json_stays_json() {
+        let text =
+            serde_json::to_string(&serde_json::json!({"a\u{9b}": "\u{202e}\u{e0041}x"})).unwrap();
+        let shown = json(&text);
+        assert!(!shown.chars().any(is_deceptive));
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(read(&shown), read(&text));
+    }
+}
