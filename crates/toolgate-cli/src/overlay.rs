@@ -182,9 +182,12 @@ impl Overlay {
             }
             (Some(name), true) => name,
             (None, false) => {
+                // A client that puts toolgate in front of a command gives toolgate the variables that are meant for
+                // the command.
+                let hidden = config.variables().iter().map(OsString::from).collect();
                 let server = ServerCommand {
                     command: command.to_vec(),
-                    environment: Environment::All,
+                    environment: Environment::Except(hidden),
                     set: Vec::new(),
                     folder: None,
                 };

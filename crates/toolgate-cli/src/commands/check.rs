@@ -7,7 +7,7 @@ use toolgate::{
     Call, Context, Middleware as _, ToolId,
     middleware::validate::{Validate, ValidateConfig},
 };
-use toolgate_gateway::wrap::Inspection;
+use toolgate_gateway::wrap::{Inspection, NAMESPACE};
 
 use crate::overlay::Overlay;
 
@@ -17,7 +17,7 @@ use crate::overlay::Overlay;
 /// without a tier, selectors that cover nothing, names that collide and schemas that cannot be used are
 /// found too. Exits with 0 if all is well, with 1 if
 /// something needs a look, with 2 if the config is refused.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Check {
     #[command(flatten)]
     overlay: Overlay,
@@ -33,6 +33,25 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let config = self.overlay.read()?;
+        let names = config.namespaces();
+        if self.overlay.namespace != NAMESPACE || names.contains(&NAMESPACE) {
+            return self.check();
+        }
+        // A config without `default`: each of its namespaces is checked.
+        let mut code = ExitCode::SUCCESS;
+        for name in names {
+            let mut one = self.clone();
+            name.clone_into(&mut one.overlay.namespace);
+            writeln!(std::io::stdout(), "ok    namespace `{name}`:")?;
+            if one.check()? != ExitCode::SUCCESS {
+                code = ExitCode::FAILURE;
+            }
+        }
+        Ok(code)
+    }
+
+    fn check(&self) -> anyhow::Result<ExitCode> {
         super::tmux::check(&self.overlay, &self.overlay.read()?)?;
         let inspection = if self.offline {
             let mut options = super::chain::without_server(&self.overlay);
@@ -47,7 +66,12 @@ impl Check {
             "ok    the config is read, and its chain has {} layers",
             inspection.chain().layers().len()
         )?;
-        let findings = findings(&inspection);
+        let config = self.overlay.read()?;
+        let unused = config.without_namespace().into_iter().map(|server| {
+            format!("the server `{server}` belongs to no namespace, so no client can reach it")
+        });
+        let mut findings: Vec<String> = unused.chain(config.exposure(None)).collect();
+        findings.extend(findings_of(&inspection));
         if inspection.tools.is_empty() {
             writeln!(out, "note  no server was asked: tools are not checked")?;
         } else {
@@ -75,7 +99,7 @@ fn unusable_schemas(inspection: &Inspection) -> Vec<String> {
 }
 
 /// What needs a look.
-fn findings(inspection: &Inspection) -> Vec<String> {
+fn findings_of(inspection: &Inspection) -> Vec<String> {
     let mut findings = Vec::new();
     if inspection.tools.is_empty() {
         return findings;

@@ -37,7 +37,8 @@ pub(crate) struct Wrap {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(OsString, OsString)>,
 
-    /// Give the server only these of our environment variables, besides PATH, HOME and the like
+    /// Give the server only these of toolgate's environment variables, besides PATH, HOME and the like. A command after
+    /// `--` gets all of them otherwise, except for those that the config reads
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', num_args = 0..)]
     only_env: Option<Vec<OsString>>,
 
@@ -85,9 +86,14 @@ impl Wrap {
             )?,
         };
         if let Some(names) = &self.only_env {
-            server.environment = Environment::Only(names.clone());
+            let is_read = |name: &&OsString| config.variables().iter().any(|other| *name == other.as_str());
+            let names = names.iter().filter(|name| !is_read(name)).cloned().collect();
+            server.environment = Environment::Only(names);
         }
         server.set.extend(self.env.iter().cloned());
+        for warning in config.exposure(Some((&name, &server))) {
+            tracing::warn!("{warning}");
+        }
         Ok(Options {
             name,
             namespace: self.overlay.namespace.clone(),

@@ -1,7 +1,9 @@
 //! Configuration: one file, read once, checked whole, refused with the line that is wrong.
 
 pub mod environment;
+mod exposure;
 mod file;
+mod masked;
 mod nearest;
 mod presets;
 mod reference;
@@ -54,7 +56,9 @@ pub enum ConfigError {
         why: String,
     },
     /// There is no such namespace.
-    #[error("there is no namespace `{0}` in the config: it has {1}")]
+    #[error(
+        "there is no namespace `{0}` in the config, which defines {1}: choose one of them with `--namespace NAME`"
+    )]
     NoNamespace(String, String),
 }
 
@@ -63,6 +67,8 @@ pub enum ConfigError {
 pub struct Config {
     path: PathBuf,
     file: File,
+    /// The environment variables that texts of the file name, once for each time.
+    variables: Vec<String>,
 }
 
 impl Config {
@@ -72,15 +78,21 @@ impl Config {
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
         let refused = |why: String| ConfigError::Refused { path: path.to_owned(), why };
         let is_json = path.extension().is_some_and(|extension| extension == "json");
-        let file = if is_json {
-            let servers = servers::from_client_file(&text).map_err(|e| refused(e.to_string()))?;
-            let mut file = File::default();
-            file.servers = servers;
-            file
-        } else {
-            toml::from_str(&text).map_err(|e| refused(nearest::with_guess(&e.to_string())))?
-        };
-        let config = Self { path: path.to_owned(), file };
+        let (file, variables) = text::naming(|| {
+            if is_json {
+                let servers = servers::from_client_file(&text)
+                    .map_err(|e| refused(masked::without_values(&e.to_string())))?;
+                let mut file = File::default();
+                file.servers = servers;
+                return Ok(file);
+            }
+            toml::from_str(&text).map_err(|mut error: toml::de::Error| {
+                error.set_input(Some(&masked::masked(&text)));
+                refused(nearest::with_guess(&masked::without_values(&error.to_string())))
+            })
+        });
+        let mut config = Self { path: path.to_owned(), file: file?, variables };
+        config.keep_secrets();
         config.fault().map_or(Ok(()), |why| Err(refused(why)))?;
         Ok(config)
     }
@@ -95,8 +107,11 @@ impl Config {
                 return Some(format!("server `{name}`: a name has no `/` and is not empty"));
             }
         }
-        if let Some(fault) = self.file.serve.as_ref().and_then(ServeConfig::fault) {
-            return Some(fault);
+        if let Some(serve) = &self.file.serve {
+            let fault = serve.fault().or_else(|| serve.unbound(&self.namespaces()));
+            if fault.is_some() {
+                return fault;
+            }
         }
         for (name, namespace) in &self.file.namespaces {
             let unknown = namespace.servers.iter().flatten();
@@ -119,14 +134,39 @@ impl Config {
         &self.file.servers
     }
 
-    /// The names of the namespaces; `default` is always one.
+    /// The names of the namespaces: those that the file defines, and no other. A file that defines none has
+    /// `default`, with all servers.
     #[must_use]
     pub fn namespaces(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.file.namespaces.keys().map(String::as_str).collect();
-        if !names.contains(&crate::wrap::NAMESPACE) {
-            names.insert(0, crate::wrap::NAMESPACE);
+        let names: Vec<&str> = self.file.namespaces.keys().map(String::as_str).collect();
+        if names.is_empty() { vec![crate::wrap::NAMESPACE] } else { names }
+    }
+
+    /// The servers that belong to no namespace, so that no client can reach them.
+    #[must_use]
+    pub fn without_namespace(&self) -> Vec<&str> {
+        let has = |name: &String| {
+            let mut namespaces = self.file.namespaces.values();
+            namespaces.any(|namespace| match &namespace.servers {
+                Some(servers) => servers.contains(name),
+                None => true,
+            })
+        };
+        let servers = self.file.servers.keys().filter(|name| !has(name));
+        if self.file.namespaces.is_empty() { Vec::new() } else { servers.map(String::as_str).collect() }
+    }
+
+    /// Which of our variables a command that is started for this config never gets: those that the file reads.
+    #[must_use]
+    pub fn variables(&self) -> &[String] {
+        &self.variables
+    }
+
+    /// A variable that the file reads for somebody else never reaches a server.
+    fn keep_secrets(&mut self) {
+        for server in self.file.servers.values_mut() {
+            server.hide(&self.variables);
         }
-        names
     }
 
     /// `[tmux]`, if the file has it.
@@ -144,7 +184,7 @@ impl Config {
     pub fn only_tmux(&self) -> Self {
         let mut file = File::default();
         file.tmux.clone_from(&self.file.tmux);
-        Self { path: self.path.clone(), file }
+        Self { path: self.path.clone(), file, variables: self.variables.clone() }
     }
 
     /// The highest tier that a namespace with this server allows, where one says so.
@@ -230,7 +270,9 @@ impl Config {
     fn namespace(&self, name: &str) -> Result<Namespace, ConfigError> {
         match self.file.namespaces.get(name) {
             Some(namespace) => Ok(namespace.clone()),
-            None if name == crate::wrap::NAMESPACE => Ok(Namespace::default()),
+            None if self.file.namespaces.is_empty() && name == crate::wrap::NAMESPACE => {
+                Ok(Namespace::default())
+            }
             None => {
                 let names: Vec<_> = self.namespaces().iter().map(|n| format!("`{n}`")).collect();
                 Err(ConfigError::NoNamespace(name.to_owned(), names.join(", ")))

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
-use serde::{Deserialize, Deserializer};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IntoDeserializer as _, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use toolgate::settings::Switch;
 
 use super::Text;
@@ -19,9 +22,10 @@ pub struct ServeConfig {
     pub hosts: Vec<String>,
     /// Web pages that may use it, as `https://app.example.com`.
     pub origins: Vec<String>,
-    /// Who may use it, by a name of your own, with the token that each one sends as `Authorization: Bearer …`. The
-    /// principal is then `key:NAME`. Everybody on this machine may if there are none.
-    pub tokens: BTreeMap<String, Text>,
+    /// Who may use it, by a name of your own, with the token that each one sends as `Authorization: Bearer …`: the token
+    /// itself, or a table with `token` and `namespaces`. The principal is then `key:NAME`. Without tokens every program
+    /// on this machine may use it.
+    pub tokens: BTreeMap<String, TokenConfig>,
     /// How many connections there may be at once.
     pub connections: usize,
     /// How many sessions there may be at once.
@@ -31,6 +35,80 @@ pub struct ServeConfig {
     /// How many threads serve clients; as many as there are cores if not set.
     pub threads: Option<usize>,
 }
+
+/// One token, and the namespaces that it opens.
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema)]
+#[serde(untagged)]
+pub enum TokenConfig {
+    /// The token alone: for every namespace. Not enough where there are several tokens and several namespaces.
+    Plain(Text),
+    /// With the namespaces that it is for.
+    Bound(BoundToken),
+}
+
+/// `[serve.tokens.NAME]`
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BoundToken {
+    /// The token.
+    pub token: Text,
+    /// The namespaces that it opens, or `["*"]` for all. For this token others do not exist.
+    #[serde(default)]
+    pub namespaces: Option<Vec<String>>,
+}
+
+impl TokenConfig {
+    /// The secret.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        match self {
+            Self::Plain(token) => token.as_str(),
+            Self::Bound(bound) => bound.token.as_str(),
+        }
+    }
+
+    /// The namespaces that it names, if it names some.
+    #[must_use]
+    pub fn namespaces(&self) -> Option<&[String]> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Bound(bound) => bound.namespaces.as_deref(),
+        }
+    }
+
+}
+
+/// Whether a token with these namespaces opens one.
+pub(crate) fn opens(names: Option<&[String]>, namespace: &str) -> bool {
+    names.is_none_or(|names| names.iter().any(|name| name == ALL || name == namespace))
+}
+
+impl<'de> Deserialize<'de> for TokenConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = TokenConfig;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a token, or a table with `token` and `namespaces`")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<TokenConfig, E> {
+                Text::deserialize(text.into_deserializer()).map(TokenConfig::Plain)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TokenConfig, A::Error> {
+                BoundToken::deserialize(MapAccessDeserializer::new(map)).map(TokenConfig::Bound)
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// All namespaces, in `serve.tokens.NAME.namespaces`.
+const ALL: &str = "*";
 
 /// Where it listens if nothing is said.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8642";
@@ -61,7 +139,7 @@ impl ServeConfig {
                  `[serve.tokens]`, or listen on 127.0.0.1"
             ));
         }
-        if let Some((name, _)) = self.tokens.iter().find(|(_, token)| token.as_str().len() < 16) {
+        if let Some((name, _)) = self.tokens.iter().find(|(_, token)| token.secret().len() < 16) {
             return Some(format!(
                 "the token `{name}` in `[serve.tokens]` can be guessed: use 16 characters at least"
             ));
@@ -73,6 +151,39 @@ impl ServeConfig {
             return Some("`[serve]` lets nobody in: write at least 1".to_owned());
         }
         None
+    }
+
+    /// What is wrong with the namespaces that tokens open, among those that there are.
+    #[must_use]
+    pub fn unbound(&self, namespaces: &[&str]) -> Option<String> {
+        let known = || namespaces.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+        for (name, token) in &self.tokens {
+            let named = token.namespaces().unwrap_or_default();
+            if let Some(unknown) = named.iter().find(|n| *n != ALL && !namespaces.contains(&n.as_str())) {
+                return Some(format!(
+                    "`serve.tokens.{name}` names the namespace `{unknown}`, which the config does not define: it has {}",
+                    known()
+                ));
+            }
+            if token.namespaces().is_some_and(<[String]>::is_empty) {
+                return Some(format!(
+                    "`serve.tokens.{name}` opens no namespace: name some of {}, or remove the token",
+                    known()
+                ));
+            }
+        }
+        if self.tokens.len() < 2 || namespaces.len() < 2 {
+            return None;
+        }
+        let (name, _) = self.tokens.iter().find(|(_, token)| token.namespaces().is_none())?;
+        let example = namespaces.first().copied().unwrap_or_default();
+        Some(format!(
+            "there are several tokens and several namespaces ({}), and the token `{name}` does not say which of them it \
+             opens: write\n\n  [serve.tokens.{name}]\n  token = \"${{{}_TOKEN}}\"\n  namespaces = [\"{example}\"]\n\n\
+             or `namespaces = [\"*\"]` for all of them",
+            known(),
+            name.to_uppercase().replace('-', "_")
+        ))
     }
 }
 
@@ -125,9 +236,9 @@ mod tests {
         let mut config =
             ServeConfig { listen: vec![address("0.0.0.0:1").unwrap()], ..ServeConfig::default() };
         assert!(config.fault().unwrap().contains("serve.tokens"));
-        config.tokens.insert("me".to_owned(), "short".to_owned().into());
+        config.tokens.insert("me".to_owned(), TokenConfig::Plain("short".to_owned().into()));
         assert!(config.fault().unwrap().contains("16"));
-        config.tokens.insert("me".to_owned(), "0123456789abcdef".to_owned().into());
+        config.tokens.insert("me".to_owned(), TokenConfig::Plain("0123456789abcdef".to_owned().into()));
         assert_eq!(config.fault(), None);
         assert_eq!(ServeConfig::default().fault(), None);
     }

@@ -19,10 +19,13 @@ pub struct ServerConfig {
     pub command: Option<Text>,
     /// Its arguments.
     pub args: Vec<Text>,
-    /// Variables set in its environment, over ours.
+    /// Variables set in its environment. Of toolgate's own variables it gets `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM`
+    /// and `USER`, as with the official SDKs.
     pub env: BTreeMap<String, Text>,
-    /// Of our own variables it gets only these, besides `PATH`, `HOME` and the like; all if not set.
+    /// Variables of toolgate's own environment that it gets, by name, besides `PATH`, `HOME`, `LANG` and the like.
     pub only_env: Option<Vec<String>>,
+    /// Whether it gets all of toolgate's own environment, except for the variables that this file reads for others.
+    pub inherit_env: bool,
     /// The folder that it is started in.
     pub cwd: Option<PathBuf>,
     /// The address of a server that is reached over HTTP.
@@ -47,6 +50,9 @@ pub struct ServerConfig {
     pub transport: HttpTransport,
     /// What stands before its tools and prompts where names have a prefix; its name if not set.
     pub prefix: Option<String>,
+    /// Variables that the file reads for somebody else.
+    #[serde(skip)]
+    hidden: Vec<String>,
 }
 
 impl Default for ServerConfig {
@@ -56,6 +62,7 @@ impl Default for ServerConfig {
             args: Vec::new(),
             env: BTreeMap::new(),
             only_env: None,
+            inherit_env: false,
             cwd: None,
             url: None,
             headers: BTreeMap::new(),
@@ -67,6 +74,7 @@ impl Default for ServerConfig {
             protocol: Protocol::default(),
             transport: HttpTransport::default(),
             prefix: None,
+            hidden: Vec::new(),
         }
     }
 }
@@ -120,6 +128,9 @@ impl ServerConfig {
         if self.builtin.is_some() && (self.command.is_some() || self.url.is_some()) {
             return Some("is built in, so it has neither a command nor an url: remove them");
         }
+        if self.inherit_env && self.only_env.is_some() {
+            return Some("has `inherit_env` and `only_env`: write one of them");
+        }
         match (&self.command, &self.url) {
             (None, None) if self.builtin.is_some() => None,
             (Some(_), Some(_)) => Some("has a command and an url: write one of them"),
@@ -134,6 +145,34 @@ impl ServerConfig {
         }
     }
 
+    /// Notes which of the variables that the file names, once for each time, it names for somebody else: those that
+    /// occur more often than in this entry.
+    pub(super) fn hide(&mut self, named: &[String]) {
+        let texts = self.command.iter().chain(&self.args).chain(&self.url);
+        let texts = texts.chain(self.env.values()).chain(self.headers.values());
+        let own: Vec<&String> = texts.flat_map(Text::variables).collect();
+        let count = |name: &String| named.iter().filter(|other| *other == name).count();
+        let own_count = |name: &String| own.iter().filter(|other| **other == name).count();
+        let mut hidden: Vec<String> = named.to_vec();
+        hidden.sort_unstable();
+        hidden.dedup();
+        hidden.retain(|name| count(name) > own_count(name));
+        self.hidden = hidden;
+    }
+
+    fn environment(&self) -> Environment {
+        let names = |names: &[String]| names.iter().map(OsString::from).collect();
+        match (&self.only_env, self.builtin) {
+            _ if self.inherit_env => Environment::Except(names(&self.hidden)),
+            (Some(only), _) => {
+                let kept = only.iter().filter(|name| !self.hidden.contains(name));
+                Environment::Only(kept.map(OsString::from).collect())
+            }
+            (None, Some(Builtin::Tmux)) => Environment::Terminal(names(&self.hidden)),
+            (None, None) => Environment::Usual,
+        }
+    }
+
     /// The command to start; `None` for a server that is reached by its address.
     #[must_use]
     pub fn to_command(&self) -> Option<ServerCommand> {
@@ -141,10 +180,7 @@ impl ServerConfig {
         let words = std::iter::once(program).chain(&self.args);
         Some(ServerCommand {
             command: words.map(|word| OsString::from(word.as_str())).collect(),
-            environment: match &self.only_env {
-                Some(names) => Environment::Only(names.iter().map(OsString::from).collect()),
-                None => Environment::All,
-            },
+            environment: self.environment(),
             set: self.env.iter().map(|(k, v)| (k.into(), v.as_str().into())).collect(),
             folder: self.cwd.clone(),
         })

@@ -1,26 +1,47 @@
 //! Texts in a config file that name a variable or a file instead of holding a secret.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, cell::RefCell, fmt};
 
 use serde::{Deserialize, Deserializer};
 
 /// A text after `${VAR}`, `${VAR:-default}` and `file:PATH` were put in. Its value is not shown in
 /// debug output: it may be a secret.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Text(String);
+pub struct Text {
+    value: String,
+    /// The environment variables that it names, once for each time.
+    variables: Vec<String>,
+}
 
 impl Text {
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.value
     }
+
+    /// The environment variables that it names.
+    pub(super) fn variables(&self) -> &[String] {
+        &self.variables
+    }
+}
+
+thread_local! {
+    /// The variables that the texts of the file name which this thread is reading.
+    static NAMED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Reads a file and gives, besides, every variable that some text of it names, once for each time.
+pub(super) fn naming<T>(read: impl FnOnce() -> T) -> (T, Vec<String>) {
+    NAMED.take();
+    let read = read();
+    (read, NAMED.take())
 }
 
 /// A text as it is, with nothing put in: from a command line.
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self(text)
+        Self { value: text, variables: Vec::new() }
     }
 }
 
@@ -33,7 +54,15 @@ impl fmt::Debug for Text {
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        resolve(&text, |name| std::env::var(name).ok()).map(Self).map_err(serde::de::Error::custom)
+        let variables = RefCell::new(Vec::new());
+        let variable = |name: &str| {
+            variables.borrow_mut().push(name.to_owned());
+            std::env::var(name).ok()
+        };
+        let value = resolve(&text, variable).map_err(serde::de::Error::custom)?;
+        let variables = variables.into_inner();
+        NAMED.with_borrow_mut(|named| named.extend_from_slice(&variables));
+        Ok(Self { value, variables })
     }
 }
 
@@ -67,11 +96,11 @@ enum BadText {
     File(String, std::io::Error),
 }
 
+/// Only a `file:` that the config file itself spells names a file: a variable's value never does.
 fn resolve(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, BadText> {
-    let text = substitute(text, variable)?;
-    let Some(path) = text.strip_prefix("file:") else { return Ok(text) };
-    let content =
-        std::fs::read_to_string(path).map_err(|error| BadText::File(path.to_owned(), error))?;
+    let Some(path) = text.strip_prefix("file:") else { return substitute(text, variable) };
+    let path = substitute(path, variable)?;
+    let content = std::fs::read_to_string(&path).map_err(|error| BadText::File(path, error))?;
     // Editors end a file with a newline; secrets do not.
     Ok(content.trim_end_matches(['\n', '\r']).to_owned())
 }
@@ -121,6 +150,7 @@ mod tests {
         let variable = |name: &str| match name {
             "A" => Some("1".to_owned()),
             "EMPTY" => Some(String::new()),
+            "FILE" => Some("file:/etc/hostname".to_owned()),
             _ => None,
         };
         resolve(text, variable).map_err(|error| error.to_string())
@@ -139,6 +169,9 @@ mod tests {
             ("${B:-}", ""),
             ("${env:A}", "1"),
             ("$${A} $A $", "${A} $A $"),
+            // Written in the variable and not in the file.
+            ("${FILE}", "file:/etc/hostname"),
+            ("${B:-file:/etc/hostname}", "file:/etc/hostname"),
         ] {
             assert_eq!(put(text).as_deref(), Ok(expected), "{text}");
         }
@@ -157,7 +190,7 @@ mod tests {
     fn a_file_is_read_without_its_last_newline_and_never_shown() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "s3cret\n").unwrap();
-        let text = Text(put(&format!("file:{}", file.path().display())).unwrap());
+        let text = Text::from(put(&format!("file:{}", file.path().display())).unwrap());
         assert_eq!(text.as_str(), "s3cret");
         assert!(!format!("{text:?}").contains("s3cret"));
     }

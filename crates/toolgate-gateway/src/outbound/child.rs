@@ -26,19 +26,59 @@ pub struct ServerCommand {
     pub folder: Option<PathBuf>,
 }
 
-/// Which environment variables a server gets.
+/// Which of our environment variables a server gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Environment {
-    /// All of ours.
+    /// What the official SDKs pass on: `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`.
     #[default]
-    All,
-    /// Only what any program needs, and these.
+    Usual,
+    /// What any program needs, and these.
     Only(Vec<OsString>),
+    /// All but these, and but those that hold secrets of toolgate's own.
+    Except(Vec<OsString>),
+    /// What a terminal needs, for the tmux server that toolgate brings along; never these.
+    Terminal(Vec<OsString>),
 }
+
+/// What the official SDKs pass on.
+const USUAL: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
 /// What any program needs to find its home, its programs and its language.
 const NEEDED: [&str; 10] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TMPDIR", "TZ"];
+
+/// Variables of toolgate's own that may hold a secret: addresses with a password.
+const OWN_SECRETS: [&str; 2] = ["TOOLGATE_OTLP", "TOOLGATE_STORE"];
+
+/// How the names of variables begin that a terminal, tmux or `toolgate tmux` reads.
+const OF_TERMINALS: [&str; 7] =
+    ["TMUX", "LIBTMUX_", "TOOLGATE_", "LC_", "XDG_", "COLORTERM", "TERM_PROGRAM"];
+
+impl Environment {
+    /// Whether a server gets a variable.
+    fn passes(&self, name: &OsStr, value: &OsStr) -> bool {
+        let is_usual = USUAL.iter().any(|usual| name == *usual);
+        let is_needed = || NEEDED.iter().any(|needed| name == *needed);
+        let is_own_secret = || OWN_SECRETS.iter().any(|own| name == *own);
+        // A function of a shell is code, not a value.
+        if value.as_encoded_bytes().starts_with(b"()") {
+            return false;
+        }
+        match self {
+            Self::Usual => is_usual,
+            Self::Only(names) => is_needed() || names.iter().any(|other| other == name),
+            Self::Except(names) => {
+                is_usual || !(is_own_secret() || names.iter().any(|other| other == name))
+            }
+            Self::Terminal(hidden) => {
+                let bytes = name.as_encoded_bytes();
+                let is_of_terminals = || OF_TERMINALS.iter().any(|start| bytes.starts_with(start.as_bytes()));
+                let is_hidden = || is_own_secret() || hidden.iter().any(|other| other == name);
+                is_usual || ((is_needed() || is_of_terminals()) && !is_hidden())
+            }
+        }
+    }
+}
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -99,11 +139,9 @@ pub(crate) fn start(server: &ServerCommand) -> Result<(Server, Pipes), StartErro
         // A Ctrl-C in the terminal is for toolgate, which then ends the server in order.
         .process_group(0)
         .kill_on_drop(true);
-    if let Environment::Only(names) = &server.environment {
-        command.env_clear();
-        let needed = NEEDED.iter().map(OsStr::new).chain(names.iter().map(OsString::as_os_str));
-        command.envs(needed.filter_map(|name| Some((name, std::env::var_os(name)?))));
-    }
+    command.env_clear();
+    let ours = std::env::vars_os();
+    command.envs(ours.filter(|(name, value)| server.environment.passes(name, value)));
     if let Some(folder) = &server.folder {
         command.current_dir(folder);
     }

@@ -24,8 +24,7 @@ impl Serve {
         let bound = Bound::bind(&serve.listen).map_err(|error| settings(error.to_string()))?;
         let guard = Guard::new(bound.addresses(), &serve.hosts, &serve.origins);
         let guard = guard.map_err(|error| settings(error.to_string()))?;
-        let tokens = serve.tokens.iter().map(|(name, token)| (name.as_str(), token.as_str()));
-        let tokens = Tokens::new(tokens).map_err(|error| settings(error.to_string()))?;
+        let tokens = Tokens::new(&serve.tokens).map_err(|error| settings(error.to_string()))?;
         let door = Door::new(Arc::clone(&self.gateway), guard, tokens);
         Ok(Entrance { bound, door: Arc::new(door) })
     }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     catalog::{cursor::Cursors, manifest::Shelf},
-    config::Start,
+    config::{ConfigError, Start},
     outbound::{
         connection::Era,
         server::{Server, State, Surroundings, Watch},
@@ -147,19 +147,31 @@ pub struct Served {
 impl Serve {
     /// Puts everything together. Servers that start at once begin to.
     pub async fn new(options: Options) -> Result<Self, ServeError> {
-        if let Some(fault) = options.serve.fault() {
+        let known = options.config.namespaces();
+        if let Some(fault) = options.serve.fault().or_else(|| options.serve.unbound(&known)) {
             return Err(ServeError::Settings(fault));
         }
         let random = |error: getrandom::Error| {
             ServeError::Settings(format!("the system gives no randomness: {error}"))
         };
-        let mut names: Vec<String> =
-            options.config.namespaces().iter().map(ToString::to_string).collect();
-        if let Some(only) = &options.only {
-            names.retain(|name| name == only);
-            if names.is_empty() {
-                names.push(only.clone());
+        let mut names: Vec<String> = known.iter().map(ToString::to_string).collect();
+        match &options.only {
+            Some(only) => {
+                let unknown = |error: ConfigError| ServeError::Settings(error.to_string());
+                options.config.servers_of(only).map_err(unknown)?;
+                names.retain(|name| name == only);
             }
+            None => {
+                for server in options.config.without_namespace() {
+                    tracing::warn!(
+                        "the server `{server}` belongs to no namespace, so no client can reach it: add it to the \
+                         `servers` of one, or remove it"
+                    );
+                }
+            }
+        }
+        for warning in options.config.exposure(None) {
+            tracing::warn!("{warning}");
         }
         let first = names.first().map(String::as_str).unwrap_or_default();
         let said = (options.settings)(first).map_err(ServeError::Settings)?;
@@ -275,6 +287,18 @@ impl Serve {
             .collect();
         served.sort_by(|one, two| one.name.cmp(&two.name));
         served
+    }
+
+    /// The servers of the config that belong to no namespace.
+    #[must_use]
+    pub fn without_namespace(&self) -> Vec<String> {
+        self.options.config.without_namespace().iter().map(ToString::to_string).collect()
+    }
+
+    /// Whether clients need a token.
+    #[must_use]
+    pub fn needs_token(&self) -> bool {
+        !self.options.serve.tokens.is_empty()
     }
 
     /// The names of the namespaces.

@@ -22,18 +22,25 @@ fn url(address: SocketAddr, namespace: &str) -> String {
     }
 }
 
-/// Tells where it listens.
+/// Tells where it listens: the addresses that there are, and no other.
 pub(super) fn listening(addresses: &[SocketAddr], serve: &Serve) {
-    for address in addresses {
-        say(&format!("toolgate: listening on {}", url(*address, "default")));
-    }
     let namespaces = serve.namespaces();
+    let Some(first) = first(&namespaces) else { return };
+    for address in addresses {
+        say(&format!("toolgate: listening on {}", url(*address, first)));
+    }
     if let Some(address) = addresses.first() {
         for name in namespaces.iter().filter(|name| *name != "default") {
             let (shown, url) = (clean(name), url(*address, name));
             say(&format!("          namespace `{shown}` at {}", clean(&url)));
         }
     }
+}
+
+/// The namespace that is shown to somebody who asks for none: `default` if there is one.
+fn first(namespaces: &[String]) -> Option<&str> {
+    let default = namespaces.iter().find(|name| *name == "default");
+    default.or(namespaces.first()).map(String::as_str)
 }
 
 /// Shows servers as they come up, then the table and what to do next.
@@ -67,10 +74,11 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
     if servers.is_empty() {
         say(NOTHING);
     } else {
-        table(&look, &servers);
+        table(&look, &servers, &serve.without_namespace());
     }
-    if let Some(address) = addresses.first() {
-        say(&next(&url(*address, "default")));
+    let namespaces = serve.namespaces();
+    if let (Some(address), Some(name)) = (addresses.first(), first(&namespaces)) {
+        say(&next(&url(*address, name), serve.needs_token()));
     }
 }
 
@@ -89,8 +97,9 @@ fn words(served: &Served) -> (&'static str, Paint, String) {
     }
 }
 
-fn table(look: &Look, servers: &[Served]) {
-    let longest = servers.iter().map(|served| served.name.len()).max().unwrap_or_default().max(6);
+fn table(look: &Look, servers: &[Served], unreachable: &[String]) {
+    let names = servers.iter().map(|served| &served.name).chain(unreachable);
+    let longest = names.map(String::len).max().unwrap_or_default().max(6);
     let head =
         format!("\n  {:longest$}  {:8}  {:>5}  {:10}", "server", "state", "tools", "protocol");
     say(&look.paint(Paint::Quiet, head.trim_end()));
@@ -107,14 +116,29 @@ fn table(look: &Look, servers: &[Served]) {
             format!("  {:longest$}  {state}  {tools:>5}  {version:10}  {why}", clean(&served.name));
         say(line.trim_end());
     }
+    for name in unreachable {
+        let state = look.paint(Paint::Bad, "unused  ").into_owned();
+        say(&format!("  {name:longest$}  {state}  {:>5}  {:10}  belongs to no namespace", "-", "-"));
+    }
 }
 
-fn next(url: &str) -> String {
+fn next(url: &str, needs_token: bool) -> String {
+    let (headers, option, env) = if needs_token {
+        (
+            ", \"headers\": { \"Authorization\": \"Bearer YOUR_TOKEN\" }",
+            ", \"--token-env\", \"GATEWAY_TOKEN\"",
+            ", \"env\": { \"GATEWAY_TOKEN\": \"YOUR_TOKEN\" }",
+        )
+    } else {
+        ("", "", "")
+    };
     format!(
-        "\nTo use it, put this into your client's config (the file with `mcpServers`):\n\n  \
-         \"toolgate\": {{ \"type\": \"http\", \"url\": \"{url}\" }}\n\n\
+        "\nTo use it, put this into your client's config (the file with `mcpServers`), in place of the servers that \
+         toolgate now serves:\n\n  \
+         \"toolgate\": {{ \"type\": \"http\", \"url\": \"{url}\"{headers} }}\n\n\
          or, for a client that speaks stdio only:\n\n  \
-         \"toolgate\": {{ \"command\": \"toolgate\", \"args\": [\"stdio\", \"--to\", \"{url}\"] }}\n"
+         \"toolgate\": {{ \"command\": \"toolgate\", \"args\": [\"stdio\", \"--to\", \"{url}\"{option}]{env} }}\n\n\
+         Keep the config that toolgate reads in a file of its own.\n"
     )
 }
 

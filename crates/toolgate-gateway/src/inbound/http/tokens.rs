@@ -1,10 +1,12 @@
 //! The secrets that clients show, and whose they are.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use hyper::{HeaderMap, header::AUTHORIZATION};
 use sha2::{Digest as _, Sha256};
 use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
+
+use crate::config::serve::{TokenConfig, opens};
 
 /// The token of a request: of its one `Authorization` header, if that has the form of one.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -29,20 +31,29 @@ pub(crate) enum TokensError {
     Same(String, String),
 }
 
-/// Whose secret a token is. Only digests are kept.
+/// Whose secret a token is, and which namespaces it opens. Only digests are kept.
+#[derive(Default)]
 pub(crate) struct Tokens(Vec<Entry>);
 
-struct Entry {
-    name: Box<str>,
+/// One token.
+pub(crate) struct Entry {
+    pub(crate) name: Box<str>,
     digest: [u8; 32],
+    namespaces: Option<Vec<String>>,
+}
+
+impl Entry {
+    /// Whether it opens a namespace.
+    pub(crate) fn opens(&self, namespace: &str) -> bool {
+        opens(self.namespaces.as_deref(), namespace)
+    }
 }
 
 impl Tokens {
-    pub(crate) fn new<'a>(
-        tokens: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Result<Self, TokensError> {
+    pub(crate) fn new(tokens: &BTreeMap<String, TokenConfig>) -> Result<Self, TokensError> {
         let mut entries: Vec<Entry> = Vec::new();
-        for (name, secret) in tokens {
+        for (name, token) in tokens {
+            let secret = token.secret();
             if secret.is_empty() {
                 return Err(TokensError::Empty(name.to_owned()));
             }
@@ -53,7 +64,8 @@ impl Tokens {
             if let Some(other) = entries.iter().find(|entry| entry.digest == digest) {
                 return Err(TokensError::Same(other.name.to_string(), name.to_owned()));
             }
-            entries.push(Entry { name: name.into(), digest });
+            let namespaces = token.namespaces().map(<[String]>::to_vec);
+            entries.push(Entry { name: name.as_str().into(), digest, namespaces });
         }
         Ok(Self(entries))
     }
@@ -64,13 +76,13 @@ impl Tokens {
     }
 
     /// Whose token it is. All are compared, always, so that the time it takes tells nothing.
-    pub(crate) fn owner(&self, token: &str) -> Option<&str> {
+    pub(crate) fn owner(&self, token: &str) -> Option<&Entry> {
         let shown = digest(token);
         let mut found = u64::MAX;
         for (number, entry) in (0..).zip(&self.0) {
             found.conditional_assign(&number, entry.digest.ct_eq(&shown));
         }
-        self.0.get(usize::try_from(found).ok()?).map(|entry| &*entry.name)
+        self.0.get(usize::try_from(found).ok()?)
     }
 }
 
@@ -89,6 +101,13 @@ mod tests {
     use hyper::header::HeaderValue;
 
     use super::*;
+
+    fn tokens(list: &[(&str, &str)]) -> Result<Tokens, TokensError> {
+        let token = |(name, secret): &(&str, &str)| {
+            ((*name).to_owned(), TokenConfig::Plain((*secret).to_owned().into()))
+        };
+        Tokens::new(&list.iter().map(token).collect())
+    }
 
     #[test]
     fn one_header_of_one_form_carries_a_token() {
@@ -116,29 +135,27 @@ mod tests {
 
     #[test]
     fn a_token_is_its_owners_and_no_others() {
-        let tokens = Tokens::new([("ci", "one"), ("laptop", "two"), ("bot", "three")]).unwrap();
+        let tokens = tokens(&[("ci", "one"), ("laptop", "two"), ("bot", "three")]).unwrap();
         assert!(!tokens.is_empty());
         for (token, owner) in [("one", Some("ci")), ("two", Some("laptop")), ("three", Some("bot"))]
         {
-            assert_eq!(tokens.owner(token), owner);
+            assert_eq!(tokens.owner(token).map(|entry| &*entry.name), owner);
         }
         for other in ["", "One", "one ", "onetwo", "thre"] {
-            assert_eq!(tokens.owner(other), None, "{other}");
+            assert!(tokens.owner(other).is_none(), "{other}");
         }
-        assert_eq!(Tokens::new([]).unwrap().owner("x"), None);
+        assert!(Tokens::default().owner("x").is_none());
     }
 
     #[test]
     fn secrets_are_not_shown() {
-        let tokens = Tokens::new([("ci", "one")]).unwrap();
+        let tokens = tokens(&[("ci", "one")]).unwrap();
         assert_eq!(format!("{tokens:?}"), r#"{"ci"}"#);
     }
 
     #[test]
     fn tokens_that_cannot_work_are_refused() {
-        let refused = |tokens: &[(&'static str, &'static str)]| {
-            Tokens::new(tokens.iter().copied()).unwrap_err().to_string()
-        };
+        let refused = |list: &[(&str, &str)]| tokens(list).unwrap_err().to_string();
         assert!(refused(&[("ci", "")]).contains("`serve.tokens.ci` is empty"));
         assert!(refused(&[("ci", "a b")]).contains("visible ASCII"));
         assert!(refused(&[("a", "x"), ("b", "x")]).contains("`serve.tokens.b`"));

@@ -77,6 +77,14 @@ impl<'a> Place<'a> {
         if path == "/health" { Self::Health } else { Self::Nowhere }
     }
 
+    /// The namespace that it is of.
+    fn namespace(self) -> Option<&'a str> {
+        match self {
+            Self::Mcp(name) | Self::Sse(name) | Self::Messages(name) => Some(name),
+            Self::Health | Self::Nowhere => None,
+        }
+    }
+
     fn methods(self) -> &'static [Method] {
         match self {
             Self::Mcp(_) => &[Method::POST, Method::GET, Method::DELETE],
@@ -87,22 +95,45 @@ impl<'a> Place<'a> {
     }
 }
 
+/// Why a request is not let in.
+#[derive(Clone, Copy, Debug)]
+enum Rejected {
+    NoToken,
+    NoNamespace,
+}
+
+impl Rejected {
+    fn answer(self) -> Response<AnswerBody> {
+        match self {
+            Self::NoToken => {
+                let mut answer = text(
+                    StatusCode::UNAUTHORIZED,
+                    "send a token of `[serve.tokens]`, as `Authorization: Bearer …`\n",
+                );
+                answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                answer
+            }
+            Self::NoNamespace => text(StatusCode::NOT_FOUND, "there is no such namespace\n"),
+        }
+    }
+}
+
 impl Door {
     pub(crate) fn new(gateway: Arc<Gateway>, guard: Guard, tokens: Tokens) -> Self {
         Self { gateway, guard, tokens, older: OlderClients::default() }
     }
 
-    /// Who asks; `None` if that has to be said and is not.
-    fn principal(&self, headers: &HeaderMap) -> Option<Principal> {
-        if self.tokens.is_empty() {
-            return Some(Principal::Anonymous);
-        }
-        let name = bearer(headers).and_then(|token| self.tokens.owner(token))?;
-        Some(Principal::Key(name.into()))
-    }
-
-    fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
-        self.gateway.namespace(name)
+    /// Who asks, and for which namespace. Without access a namespace does not exist: the answer is the same.
+    fn admit(&self, headers: &HeaderMap, name: &str) -> Result<(Principal, Arc<Namespace>), Rejected> {
+        let found = self.gateway.namespace(name);
+        let (principal, found) = if self.tokens.is_empty() {
+            (Principal::Anonymous, found)
+        } else {
+            let entry = bearer(headers).and_then(|token| self.tokens.owner(token));
+            let entry = entry.ok_or(Rejected::NoToken)?;
+            (Principal::Key((&*entry.name).into()), found.filter(|_| entry.opens(name)))
+        };
+        found.map(|namespace| (principal, namespace)).ok_or(Rejected::NoNamespace)
     }
 }
 
@@ -120,18 +151,8 @@ impl Handler for Door {
         if !methods.contains(&head.method) {
             return Err(not_allowed(methods));
         }
-        if place != Place::Health && self.principal(&head.headers).is_none() {
-            let mut answer = text(
-                StatusCode::UNAUTHORIZED,
-                "send a token of `[serve.tokens]`, as `Authorization: Bearer …`\n",
-            );
-            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            return Err(answer);
-        }
-        if let Place::Mcp(name) | Place::Sse(name) | Place::Messages(name) = place
-            && self.namespace(name).is_none()
-        {
-            return Err(text(StatusCode::NOT_FOUND, "there is no such namespace\n"));
+        if let Some(name) = place.namespace() {
+            self.admit(&head.headers, name).map_err(Rejected::answer)?;
         }
         if head.method == Method::POST && !is_json(&head.headers) {
             return Err(text(
@@ -148,13 +169,10 @@ impl Handler for Door {
 
     async fn answer(self: &Arc<Self>, head: Parts, body: Bytes) -> Response<AnswerBody> {
         let place = Place::of(head.uri.path());
-        let (Some(principal), Place::Mcp(name) | Place::Sse(name) | Place::Messages(name)) =
-            (self.principal(&head.headers), place)
-        else {
-            return text(StatusCode::OK, "ok\n");
-        };
-        let Some(namespace) = self.namespace(name) else {
-            return text(StatusCode::NOT_FOUND, "there is no such namespace\n");
+        let Some(name) = place.namespace() else { return text(StatusCode::OK, "ok\n") };
+        let (principal, namespace) = match self.admit(&head.headers, name) {
+            Ok(admitted) => admitted,
+            Err(rejected) => return rejected.answer(),
         };
         let visit = Visit { door: self, principal, namespace, head: &head };
         match (place, &head.method) {
