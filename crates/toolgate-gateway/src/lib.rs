@@ -5,6 +5,7 @@
 
 mod catalog;
 pub mod config;
+mod hops;
 mod inbound;
 mod narrowed;
 mod outbound;

@@ -86,7 +86,8 @@ impl Wrap {
             )?,
         };
         if let Some(names) = &self.only_env {
-            let is_read = |name: &&OsString| config.variables().iter().any(|other| *name == other.as_str());
+            let is_read =
+                |name: &&OsString| config.variables().iter().any(|other| *name == other.as_str());
             let names = names.iter().filter(|name| !is_read(name)).cloned().collect();
             server.environment = Environment::Only(names);
         }

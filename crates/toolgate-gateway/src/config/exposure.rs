@@ -22,9 +22,11 @@ impl Config {
     pub fn exposure(&self, wrapped: Option<(&str, &ServerCommand)>) -> Vec<String> {
         let Ok(file) = self.path.canonicalize() else { return Vec::new() };
         let mut found: Vec<String> = writable(&file).into_iter().collect();
-        let entries = self.file.servers.iter().filter_map(|(name, server)| {
-            Some((name.as_str(), server.to_command()?))
-        });
+        let entries = self
+            .file
+            .servers
+            .iter()
+            .filter_map(|(name, server)| Some((name.as_str(), server.to_command()?)));
         let mut commands: Vec<(&str, ServerCommand)> = entries.collect();
         if let Some((name, command)) = wrapped
             && !self.file.servers.contains_key(name)

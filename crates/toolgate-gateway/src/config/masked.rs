@@ -33,8 +33,7 @@ pub(super) fn without_values(message: &str) -> String {
 
 /// A slip of one of our own words, and nothing that could be a secret.
 fn is_word(text: &str) -> bool {
-    text.len() <= 24
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_ ".contains(&byte))
+    text.len() <= 24 && text.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_ ".contains(&byte))
 }
 
 /// A walk over TOML that may be broken: what it cannot place it blanks.
@@ -196,7 +195,10 @@ mod tests {
     #[test]
     fn messages_quote_no_values() {
         for (message, expected) in [
-            (r#"invalid type: string "a\"b", expected a map"#, "invalid type: a string, expected a map"),
+            (
+                r#"invalid type: string "a\"b", expected a map"#,
+                "invalid type: a string, expected a map",
+            ),
             ("unknown variant `readonl`, expected `x`", "unknown variant `readonl`, expected `x`"),
             ("unknown variant `S3cret`, expected `x`", "unknown variant `…`, expected `x`"),
             ("unknown field `saftey`", "unknown field `saftey`"),

@@ -153,7 +153,11 @@ impl Config {
             })
         };
         let servers = self.file.servers.keys().filter(|name| !has(name));
-        if self.file.namespaces.is_empty() { Vec::new() } else { servers.map(String::as_str).collect() }
+        if self.file.namespaces.is_empty() {
+            Vec::new()
+        } else {
+            servers.map(String::as_str).collect()
+        }
     }
 
     /// Which of our variables a command that is started for this config never gets: those that the file reads.

@@ -75,7 +75,6 @@ impl TokenConfig {
             Self::Bound(bound) => bound.namespaces.as_deref(),
         }
     }
-
 }
 
 /// Whether a token with these namespaces opens one.
@@ -159,7 +158,9 @@ impl ServeConfig {
         let known = || namespaces.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
         for (name, token) in &self.tokens {
             let named = token.namespaces().unwrap_or_default();
-            if let Some(unknown) = named.iter().find(|n| *n != ALL && !namespaces.contains(&n.as_str())) {
+            if let Some(unknown) =
+                named.iter().find(|n| *n != ALL && !namespaces.contains(&n.as_str()))
+            {
                 return Some(format!(
                     "`serve.tokens.{name}` names the namespace `{unknown}`, which the config does not define: it has {}",
                     known()
@@ -238,7 +239,9 @@ mod tests {
         assert!(config.fault().unwrap().contains("serve.tokens"));
         config.tokens.insert("me".to_owned(), TokenConfig::Plain("short".to_owned().into()));
         assert!(config.fault().unwrap().contains("16"));
-        config.tokens.insert("me".to_owned(), TokenConfig::Plain("0123456789abcdef".to_owned().into()));
+        config
+            .tokens
+            .insert("me".to_owned(), TokenConfig::Plain("0123456789abcdef".to_owned().into()));
         assert_eq!(config.fault(), None);
         assert_eq!(ServeConfig::default().fault(), None);
     }

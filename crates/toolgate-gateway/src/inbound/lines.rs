@@ -16,6 +16,7 @@ use toolgate::{Principal, Session, Transport};
 use toolgate_wire::{Id, Json, Message, Shape, era, split_batch};
 
 use crate::{
+    hops::{self, Hops},
     outbox::Outbox,
     serve::{
         Gateway,
@@ -46,6 +47,8 @@ pub(crate) struct LineClient {
     transport: Transport,
     out: Arc<Outbox>,
     id: Arc<str>,
+    /// The gateways that the connection was opened through.
+    opened_by: Option<Hops>,
     session: Mutex<Option<Arc<LegacySession>>>,
     /// Requests of 2026-07-28, which belong to no session.
     in_flight: Mutex<HashMap<Id, CancellationToken>>,
@@ -66,6 +69,7 @@ impl LineClient {
         transport: Transport,
         out: Arc<Outbox>,
         id: Arc<str>,
+        opened_by: Option<Hops>,
     ) -> Self {
         Self {
             gateway,
@@ -74,6 +78,7 @@ impl LineClient {
             transport,
             out,
             id,
+            opened_by,
             session: Mutex::default(),
             in_flight: Mutex::default(),
             tasks: TaskTracker::new(),
@@ -134,6 +139,18 @@ impl LineClient {
         }
     }
 
+    /// The gateways that a request has passed; an error if it is in a loop.
+    fn hops(&self, message: &Message) -> Result<Option<Hops>, String> {
+        let session = self.session();
+        let before = session.as_ref().and_then(|session| session.hops.as_ref());
+        let read =
+            hops::read(before.or(self.opened_by.as_ref()), None, message.member("_meta").as_ref());
+        if let Err(why) = &read {
+            tracing::warn!("{why}");
+        }
+        read
+    }
+
     fn initialize(self: &Arc<Self>, message: Message) {
         let client = Arc::clone(self);
         self.tasks.spawn(async move {
@@ -143,7 +160,12 @@ impl LineClient {
                 namespace: Arc::clone(&client.namespace.name),
                 principal: client.principal.clone(),
             };
-            let (result, session) = hello::initialize(&client.namespace, &message, session).await;
+            let hops = match client.hops(&message) {
+                Ok(hops) => hops,
+                Err(why) => return client.refuse(Some(id), -32600, &why).await,
+            };
+            let (result, session) =
+                hello::initialize(&client.namespace, &message, session, hops).await;
             let session = Arc::new(session);
             {
                 let mut own = client.session.lock().unwrap_or_else(PoisonError::into_inner);
@@ -195,6 +217,10 @@ impl LineClient {
             Ok(speaks) => speaks,
             Err(said) => return self.say(*said).await,
         };
+        let hops = match self.hops(&message) {
+            Ok(hops) => hops,
+            Err(why) => return self.refuse(Some(&id), -32600, &why).await,
+        };
         // Whoever only listens has nothing left to wait for when the client says no more.
         let is_listening = message.method() == "subscriptions/listen";
         let token = if is_listening { self.silent.child_token() } else { CancellationToken::new() };
@@ -222,7 +248,7 @@ impl LineClient {
         };
         let incoming = Incoming {
             namespace: Arc::clone(&self.namespace),
-            caller: Caller { session, transport: self.transport, speaks },
+            caller: Caller { session, transport: self.transport, speaks, hops },
             message,
             side: Side::Pipe(Arc::clone(&self.out)),
             cancel: token,

@@ -72,7 +72,8 @@ impl Environment {
             }
             Self::Terminal(hidden) => {
                 let bytes = name.as_encoded_bytes();
-                let is_of_terminals = || OF_TERMINALS.iter().any(|start| bytes.starts_with(start.as_bytes()));
+                let is_of_terminals =
+                    || OF_TERMINALS.iter().any(|start| bytes.starts_with(start.as_bytes()));
                 let is_hidden = || is_own_secret() || hidden.iter().any(|other| other == name);
                 is_usual || ((is_needed() || is_of_terminals()) && !is_hidden())
             }

@@ -18,6 +18,7 @@ use super::{
     pipe::Pipe,
     streamable::Streamable,
 };
+use crate::hops;
 
 /// The version that is spoken where each request stands for itself.
 pub(crate) const MODERN: &str = "2026-07-28";
@@ -105,17 +106,27 @@ pub(crate) struct Connection {
     is_forgotten: AtomicBool,
     /// Whether it tells of what it does: looked up for every call.
     has_logs: bool,
+    /// Whether it leads to another gateway over pipes, which have no headers.
+    leads_on: bool,
 }
 
 impl Connection {
     pub(crate) fn new(offer: Offer, wire: Wire, stop: CancellationToken) -> Self {
         let (closed, why) = (CancellationToken::new(), OnceLock::new());
         let has_logs = offer.has("logging");
-        Self { offer, wire, stop, closed, why, is_forgotten: AtomicBool::new(false), has_logs }
+        let name = offer.info.as_ref().and_then(|info| info.get("name"));
+        let is_gateway = name.is_some_and(|name| name.text().as_deref() == Some("toolgate"));
+        let leads_on = is_gateway && matches!(wire, Wire::Pipe(_));
+        let is_forgotten = AtomicBool::new(false);
+        Self { offer, wire, stop, closed, why, is_forgotten, has_logs, leads_on }
     }
 
     pub(crate) fn era(&self) -> Era {
         self.offer.era
+    }
+
+    pub(crate) fn leads_on(&self) -> bool {
+        self.leads_on
     }
 
     pub(crate) fn has_logs(&self) -> bool {
@@ -217,6 +228,7 @@ pub(crate) fn own_meta() -> Json {
     meta.set(era::META_PROTOCOL_VERSION, Json::string(MODERN));
     meta.set(era::META_CLIENT_INFO, ourselves());
     meta.set(era::META_CLIENT_CAPABILITIES, Json::empty_object());
+    meta.set(hops::META, hops::from_here());
     meta.finish()
 }
 

@@ -6,6 +6,8 @@ use hyper::header::HeaderValue;
 use toolgate::{Code, Failure, Ran};
 use toolgate_wire::{Id, Json, Message, Object, Shape, era, notification, request};
 
+use crate::hops;
+
 use super::{
     connection::{Era, LEGACY, MODERN, Offer, Wire, own_meta, result_of},
     flight::{Ask, Flight, Hop, NotStarted, Step, nonsense, unavailable},
@@ -179,6 +181,9 @@ async fn legacy(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Fa
     params.set("protocolVersion", Json::string(&hello.version));
     params.set("capabilities", hello.capabilities.clone());
     params.set("clientInfo", hello.info.clone());
+    let mut meta = Object::new();
+    meta.set(hops::META, hops::from_here());
+    params.set("_meta", meta.finish());
     let params = params.finish();
     let (answer, session): (Message, Option<HeaderValue>) = match wire {
         Wire::Pipe(_) => {

@@ -12,6 +12,7 @@ use toolgate_wire::{Id, Json, Limits, Message, Shape, error_response, response};
 use super::{eras, parked::Parking};
 use crate::{
     catalog::mirrors::Mirror,
+    hops,
     outbound::{
         connection::{Connection, Era},
         flight::{Ask, Flight, Hears, Hop, NotStarted, Step, nonsense, unavailable},
@@ -183,7 +184,11 @@ impl Conversation<'_> {
             };
             // A round is a request of its own.
             let own_id = self.message.id().filter(|_| round.is_none());
-            let compose = |hop: Hop| self.line(cx, &hop, era, arguments, round);
+            let hops = match &self.caller.hops {
+                Some(hops) => Some(hops.onwards()),
+                None => connection.leads_on().then(hops::from_here),
+            };
+            let compose = |hop: Hop| self.line(cx, &hop, era, (arguments, round), hops.as_ref());
             let started = tokio::select! {
                 biased;
                 () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),

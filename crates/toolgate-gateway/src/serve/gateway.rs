@@ -20,6 +20,7 @@ use super::{
 use crate::{
     catalog::{cursor::Cursors, manifest::Shelf},
     config::{ConfigError, Start},
+    hops,
     outbound::{
         connection::Era,
         server::{Server, State, Surroundings, Watch},
@@ -79,7 +80,7 @@ impl Gateway {
         self.namespaces.get(name).cloned()
     }
 
-    pub(super) fn namespaces(&self) -> impl Iterator<Item = &Arc<Namespace>> {
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &Arc<Namespace>> {
         self.namespaces.values()
     }
 
@@ -168,6 +169,15 @@ impl Serve {
                          `servers` of one, or remove it"
                     );
                 }
+            }
+        }
+        if options.only.is_none() {
+            let servers = options.config.servers();
+            let mut servers = servers.iter();
+            if let Some(why) = servers
+                .find_map(|(name, server)| hops::leads_here(name, server, &options.serve.listen))
+            {
+                return Err(ServeError::Settings(why));
             }
         }
         for warning in options.config.exposure(None) {

@@ -8,6 +8,7 @@ use toolgate_wire::{Id, Json, Kind, Message, Object, era};
 use super::{dispatch::Incoming, namespace::Namespace, said::Said};
 use crate::{
     catalog::{lists::server_meta, snapshot::Snapshot},
+    hops::Hops,
     outbound::connection::{Era, LEGACY, MODERN, ourselves},
     sessions::legacy::LegacySession,
 };
@@ -20,6 +21,7 @@ pub(crate) async fn initialize(
     namespace: &Namespace,
     message: &Message,
     session: Session,
+    hops: Option<Hops>,
 ) -> (Json, LegacySession) {
     let snapshot = namespace.settled().await;
     let asked = message.member("protocolVersion");
@@ -42,6 +44,7 @@ pub(crate) async fn initialize(
         version,
         object("capabilities"),
         object("clientInfo"),
+        hops,
     );
     (result.finish(), session)
 }

@@ -36,6 +36,7 @@ impl Serve {
             Transport::Stdio,
             Arc::clone(&out),
             id,
+            None,
         ));
         let limits = self.gateway.limits;
         let reading = async {

@@ -9,6 +9,7 @@ use toolgate_wire::{Json, era};
 use super::{
     abilities::Abilities, legacy::LegacySession, level::Level, questions::Asker, side::Side,
 };
+use crate::hops::Hops;
 use crate::outbound::{
     connection::{Era, MODERN, ourselves},
     handshake::own_version,
@@ -21,6 +22,8 @@ pub(crate) struct Caller {
     pub(crate) session: Arc<Session>,
     pub(crate) transport: Transport,
     pub(crate) speaks: Speaks,
+    /// The gateways that the request has passed.
+    pub(crate) hops: Option<Hops>,
 }
 
 /// How a caller speaks.

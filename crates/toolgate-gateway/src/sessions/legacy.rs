@@ -21,7 +21,7 @@ use super::{
     questions::Questions,
     replay::Replay,
 };
-use crate::outbound::server::Owner;
+use crate::{hops::Hops, outbound::server::Owner};
 
 /// No level was asked for.
 const NO_LEVEL: u8 = u8::MAX;
@@ -38,6 +38,8 @@ pub(crate) struct LegacySession {
     pub(crate) questions: Questions,
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) replay: Replay,
+    /// The gateways that the session was opened through.
+    pub(crate) hops: Option<Hops>,
     /// Cancelled when the session is over.
     pub(crate) over: CancellationToken,
     /// Cancels whoever reads the outlet now: the last one to open the stream has it.
@@ -59,6 +61,7 @@ impl LegacySession {
         version: Arc<str>,
         capabilities: Json,
         info_text: Json,
+        hops: Option<Hops>,
     ) -> Self {
         let text = |key| info_text.get(key).and_then(|json| json.text().map(Cow::into_owned));
         let info = text("name").map(|name| Arc::new(ClientInfo { name, version: text("version") }));
@@ -72,6 +75,7 @@ impl LegacySession {
             questions: Questions::default(),
             outlet: Outlet::new(Wanted::everything()),
             replay: Replay::default(),
+            hops,
             over: CancellationToken::new(),
             reader: Mutex::default(),
             level: AtomicU8::new(NO_LEVEL),

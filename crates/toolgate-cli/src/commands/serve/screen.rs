@@ -118,7 +118,10 @@ fn table(look: &Look, servers: &[Served], unreachable: &[String]) {
     }
     for name in unreachable {
         let state = look.paint(Paint::Bad, "unused  ").into_owned();
-        say(&format!("  {name:longest$}  {state}  {:>5}  {:10}  belongs to no namespace", "-", "-"));
+        say(&format!(
+            "  {name:longest$}  {state}  {:>5}  {:10}  belongs to no namespace",
+            "-", "-"
+        ));
     }
 }
 

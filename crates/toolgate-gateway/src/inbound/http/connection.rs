@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     future::poll_fn,
+    net::SocketAddr,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
@@ -37,6 +38,8 @@ pub(super) struct Site<H> {
     pub(super) handler: Arc<H>,
     pub(super) settings: Arc<Settings>,
     pub(super) progress: Arc<Progress>,
+    /// Where the client is.
+    pub(super) peer: Option<SocketAddr>,
 }
 
 /// Serves a connection until it ends.
@@ -72,11 +75,16 @@ async fn answer<H: Handler>(
     let (head, mut body) = request.into_parts();
     let answer = match site.handler.check(&head) {
         Ok(()) => match collect(&mut body, site.handler.body_limit(), &site.settings).await {
-            Ok(body) => site.handler.answer(head, body).await,
-            Err(not_read) => last(&site.progress, not_read.answer()),
+            Ok(body) => site.handler.answer(site.peer, head, body).await,
+            Err(not_read) => {
+                let answer = site.handler.rejected(site.peer, &head, not_read.answer());
+                last(&site.progress, answer)
+            }
         },
-        Err(refusal) if is_here(&mut body).await => refusal,
-        Err(refusal) => last(&site.progress, refusal),
+        Err(refusal) => {
+            let refusal = site.handler.rejected(site.peer, &head, refusal);
+            if is_here(&mut body).await { refusal } else { last(&site.progress, refusal) }
+        }
     };
     Ok(answer.map(|body| Tracked { body, progress: Arc::clone(&site.progress) }))
 }

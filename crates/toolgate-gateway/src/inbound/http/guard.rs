@@ -11,7 +11,7 @@ use hyper::{
     http::request::Parts,
 };
 
-use super::{body::AnswerBody, text};
+use super::{body::AnswerBody, rejection, text};
 
 /// What is known, read once.
 #[derive(Debug)]
@@ -44,12 +44,14 @@ impl Stranger {
             Self::HostUnclear => {
                 text(StatusCode::BAD_REQUEST, "a request has exactly one `Host` header\n")
             }
-            Self::HostUnknown => text(
+            Self::HostUnknown => rejection(
                 StatusCode::FORBIDDEN,
+                "unknown_host",
                 "the gateway is not known under this host: add it to `serve.hosts`\n",
             ),
-            Self::OriginUnknown => text(
+            Self::OriginUnknown => rejection(
                 StatusCode::FORBIDDEN,
+                "unknown_origin",
                 "pages of this origin may not use the gateway: add it to `serve.origins`\n",
             ),
         }
@@ -100,8 +102,13 @@ impl Guard {
         authority.name.is_loopback() || self.hosts.iter().any(|known| known.is(&authority))
     }
 
+    /// Whether the settings name an origin.
+    pub(crate) fn lists_origin(&self, origin: &str) -> bool {
+        self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin))
+    }
+
     fn knows_origin(&self, origin: &str) -> bool {
-        if self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) {
+        if self.lists_origin(origin) {
             return true;
         }
         let Some((scheme, authority)) = origin.split_once("://") else { return false };

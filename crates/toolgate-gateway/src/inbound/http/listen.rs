@@ -133,6 +133,7 @@ impl Bound {
             next: 0,
             connections,
             shared: Arc::clone(&shared),
+            handler: Arc::clone(handler),
         };
         let accept = gate.run(stop.clone());
         let runtime = self.runtime.0.take();
@@ -230,15 +231,16 @@ impl Thread {
 }
 
 /// Accepts connections.
-struct Gate {
+struct Gate<H> {
     listeners: Vec<TcpListener>,
     workers: Vec<mpsc::Sender<StdTcpStream>>,
     next: usize,
     connections: usize,
     shared: Arc<Shared>,
+    handler: Arc<H>,
 }
 
-impl Gate {
+impl<H: Handler> Gate<H> {
     async fn run(mut self, stop: CancellationToken) {
         let mut turned_away = TurnedAway::default();
         // Kept so that a client can be told that there are no more.
@@ -255,6 +257,7 @@ impl Gate {
                     if self.shared.open.load(Ordering::Relaxed) < self.connections {
                         self.hand_over(stream).await;
                     } else {
+                        self.handler.turned_away(stream.peer_addr().ok());
                         turned_away.tell(stream);
                     }
                 }
@@ -289,6 +292,7 @@ impl Gate {
         for _ in 0..BACKLOG {
             let next = poll_fn(|cx| Poll::Ready(self.poll_accept(cx)));
             let Poll::Ready(Ok(stream)) = next.await else { return };
+            self.handler.turned_away(stream.peer_addr().ok());
             turned_away::unheard(&stream);
         }
     }

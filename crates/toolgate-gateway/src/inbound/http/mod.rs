@@ -18,7 +18,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::{
     Response, StatusCode,
@@ -41,9 +41,23 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// The most bytes of a body.
     fn body_limit(&self) -> usize;
 
+    /// Takes note of a request that is rejected, and completes the response to it.
+    fn rejected(
+        &self,
+        _peer: Option<SocketAddr>,
+        _head: &Parts,
+        answer: Response<AnswerBody>,
+    ) -> Response<AnswerBody> {
+        answer
+    }
+
+    /// Takes note of a connection that there is no room for.
+    fn turned_away(&self, _peer: Option<SocketAddr>) {}
+
     /// Answers a request. Dropped before it has, the client is gone or the door is shut.
     fn answer(
         self: &Arc<Self>,
+        peer: Option<SocketAddr>,
         head: Parts,
         body: Bytes,
     ) -> impl Future<Output = Response<AnswerBody>> + Send;
@@ -86,6 +100,21 @@ impl Default for Settings {
             sweep: Duration::from_secs(1),
         }
     }
+}
+
+/// Why a request was rejected, in one word: carried by the response to whoever takes note of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reason(pub(crate) &'static str);
+
+/// A short answer for people, with the reason for the record.
+pub(crate) fn rejection(
+    status: StatusCode,
+    reason: &'static str,
+    words: &'static str,
+) -> Response<AnswerBody> {
+    let mut answer = text(status, words);
+    answer.extensions_mut().insert(Reason(reason));
+    answer
 }
 
 /// A short answer for people.

@@ -58,7 +58,12 @@ impl Handler for Simple {
         LIMIT
     }
 
-    async fn answer(self: &Arc<Self>, head: Parts, body: Bytes) -> Response<AnswerBody> {
+    async fn answer(
+        self: &Arc<Self>,
+        _: Option<SocketAddr>,
+        head: Parts,
+        body: Bytes,
+    ) -> Response<AnswerBody> {
         match head.uri.path() {
             "/thread" => {
                 let name = std::thread::current().name().unwrap_or_default().to_owned();

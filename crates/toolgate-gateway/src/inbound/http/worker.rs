@@ -114,11 +114,13 @@ impl<H: Handler> Worker<H> {
                 return;
             }
         };
+        let peer = stream.peer_addr().ok();
         let progress = Arc::new(Progress::new(Arc::clone(&self.sweeps)));
         let site = Site {
             handler: Arc::clone(&self.handler),
             settings: Arc::clone(&self.settings),
             progress: Arc::clone(&progress),
+            peer,
         };
         let task = self.tasks.spawn(connection::serve(stream, site));
         self.known.insert(task.id(), (progress, task));

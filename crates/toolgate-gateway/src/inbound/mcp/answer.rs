@@ -14,10 +14,11 @@ use hyper::{
 };
 use tokio::sync::mpsc;
 use toolgate::Boxed;
-use toolgate_wire::sse;
+use toolgate_wire::{Id, sse};
 
 use crate::{
     inbound::http::{
+        Reason,
         accept::Accepts,
         body::AnswerBody,
         events::{EventSender, stream},
@@ -203,6 +204,14 @@ pub(super) fn json(status: StatusCode, said: Said) -> Response<AnswerBody> {
         Text::Parts(parts) => super::bytes(status, AnswerBody::Parts(parts)),
         Text::Nothing => super::empty(StatusCode::ACCEPTED),
     }
+}
+
+/// A request that came back through a loop of gateways.
+#[cold]
+pub(super) fn looped(id: Option<&Id>, why: String) -> Response<AnswerBody> {
+    let mut answer = json(StatusCode::BAD_REQUEST, Said::refused(id, -32600, why));
+    answer.extensions_mut().insert(Reason("loop"));
+    answer
 }
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");

@@ -10,6 +10,7 @@ use toolgate_wire::{Message, Shape, era};
 
 use super::{SESSION, VERSION, Visit, answer, bytes, empty, only};
 use crate::{
+    hops::{self, Hops},
     inbound::http::{accept::Accepts, body::AnswerBody},
     serve::{
         Gateway,
@@ -40,29 +41,53 @@ impl Visit<'_> {
             Gateway::hear(&session, &self.namespace, &message);
             return empty(StatusCode::ACCEPTED);
         }
-        let incoming = self.incoming(&session, message);
+        let incoming = match self.incoming(&session, message) {
+            Ok(incoming) => incoming,
+            Err(looped) => return *looped,
+        };
         answer::answer(Arc::clone(&self.door.gateway), incoming, accepts, Some(session)).await
     }
 
-    fn incoming(&self, session: &Arc<LegacySession>, message: Message) -> Incoming {
-        Incoming {
+    /// The gateways that a request has passed; an error if it is in a loop.
+    pub(super) fn hops(
+        &self,
+        session: Option<&LegacySession>,
+        message: &Message,
+    ) -> Result<Option<Hops>, String> {
+        let before = session.and_then(|session| session.hops.as_ref());
+        hops::read(before, Some(&self.head.headers), message.member("_meta").as_ref())
+    }
+
+    fn incoming(
+        &self,
+        session: &Arc<LegacySession>,
+        message: Message,
+    ) -> Result<Incoming, Box<Response<AnswerBody>>> {
+        let hops = self.hops(Some(session), &message);
+        let hops = hops.map_err(|why| Box::new(answer::looped(message.id(), why)))?;
+        Ok(Incoming {
             namespace: Arc::clone(&self.namespace),
             caller: Caller {
                 session: Arc::clone(&session.session),
                 transport: Transport::Http,
                 speaks: Speaks::Legacy(Arc::clone(session)),
+                hops,
             },
             message,
             side: Side::Outlet(Arc::clone(&session.outlet)),
             cancel: CancellationToken::new(),
             headers: None,
-        }
+        })
     }
 
     async fn initialize(self, message: &Message) -> Response<AnswerBody> {
         let Some(id) = message.id() else { return empty(StatusCode::BAD_REQUEST) };
         let failed = |why: String| {
             answer::json(StatusCode::SERVICE_UNAVAILABLE, Said::refused(Some(id), -32603, why))
+        };
+        let hops = match self.hops(None, message) {
+            Ok(hops) => hops,
+            Err(why) => return answer::looped(Some(id), why),
         };
         let session = match random_id() {
             Ok(session) => session,
@@ -73,7 +98,7 @@ impl Visit<'_> {
             namespace: Arc::clone(&self.namespace.name),
             principal: self.principal.clone(),
         };
-        let (result, session) = hello::initialize(&self.namespace, message, session).await;
+        let (result, session) = hello::initialize(&self.namespace, message, session, hops).await;
         let session = Arc::new(session);
         if self.door.gateway.sessions.enter(&session).is_err() {
             return failed(
@@ -125,7 +150,10 @@ impl Visit<'_> {
         for line in messages {
             match Message::parse(line, &gateway.limits) {
                 Ok(message) if message.shape() == Shape::Request => {
-                    let incoming = self.incoming(&session, message);
+                    let incoming = match self.incoming(&session, message) {
+                        Ok(incoming) => incoming,
+                        Err(looped) => return *looped,
+                    };
                     let begun = session.begin(incoming.id(), &incoming.cancel);
                     let Ok(_begun) = begun else {
                         let id = incoming.id();

@@ -4,26 +4,28 @@ mod answer;
 mod legacy;
 mod modern;
 mod older;
+mod pages;
+mod rejections;
 mod streams;
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use hyper::{
     HeaderMap, Method, Response, StatusCode,
     body::Bytes,
-    header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE},
+    header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE},
     http::request::Parts,
 };
 use toolgate::Principal;
 use toolgate_wire::{Json, Message, Refused, WireErrorKind, era, headers, split_batch};
 
-use self::older::OlderClients;
+use self::{older::OlderClients, rejections::Rejections};
 use super::http::{
     Handler,
     accept::{Accepts, is_json},
     body::AnswerBody,
     guard::Guard,
-    text,
+    rejection, text,
     tokens::{Tokens, bearer},
 };
 use crate::serve::{Gateway, namespace::Namespace, said::Said};
@@ -41,6 +43,7 @@ pub(crate) struct Door {
     guard: Guard,
     tokens: Tokens,
     older: OlderClients,
+    rejections: Rejections,
 }
 
 /// What an address means.
@@ -96,41 +99,53 @@ impl<'a> Place<'a> {
 }
 
 /// Why a request is not let in.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rejected {
     NoToken,
+    BadToken,
     NoNamespace,
 }
 
 impl Rejected {
     fn answer(self) -> Response<AnswerBody> {
         match self {
-            Self::NoToken => {
-                let mut answer = text(
+            Self::NoToken | Self::BadToken => {
+                let mut answer = rejection(
                     StatusCode::UNAUTHORIZED,
+                    if self == Self::NoToken { "no_token" } else { "bad_token" },
                     "send a token of `[serve.tokens]`, as `Authorization: Bearer …`\n",
                 );
                 answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 answer
             }
-            Self::NoNamespace => text(StatusCode::NOT_FOUND, "there is no such namespace\n"),
+            Self::NoNamespace => {
+                rejection(StatusCode::NOT_FOUND, "no_namespace", "there is no such namespace\n")
+            }
         }
     }
 }
 
 impl Door {
     pub(crate) fn new(gateway: Arc<Gateway>, guard: Guard, tokens: Tokens) -> Self {
-        Self { gateway, guard, tokens, older: OlderClients::default() }
+        let (older, rejections) = (OlderClients::default(), Rejections::new());
+        Self { gateway, guard, tokens, older, rejections }
     }
 
     /// Who asks, and for which namespace. Without access a namespace does not exist: the answer is the same.
-    fn admit(&self, headers: &HeaderMap, name: &str) -> Result<(Principal, Arc<Namespace>), Rejected> {
+    fn admit(
+        &self,
+        headers: &HeaderMap,
+        name: &str,
+    ) -> Result<(Principal, Arc<Namespace>), Rejected> {
         let found = self.gateway.namespace(name);
         let (principal, found) = if self.tokens.is_empty() {
             (Principal::Anonymous, found)
         } else {
             let entry = bearer(headers).and_then(|token| self.tokens.owner(token));
-            let entry = entry.ok_or(Rejected::NoToken)?;
+            let entry = entry.ok_or_else(|| match headers.contains_key(AUTHORIZATION) {
+                true => Rejected::BadToken,
+                false => Rejected::NoToken,
+            })?;
             (Principal::Key((&*entry.name).into()), found.filter(|_| entry.opens(name)))
         };
         found.map(|namespace| (principal, namespace)).ok_or(Rejected::NoNamespace)
@@ -140,11 +155,15 @@ impl Door {
 impl Handler for Door {
     fn check(&self, head: &Parts) -> Result<(), Response<AnswerBody>> {
         self.guard.check(head).map_err(super::http::guard::Stranger::answer)?;
+        if pages::is_preflight(head) {
+            return Err(pages::preflight(&self.guard, &head.headers));
+        }
         let place = Place::of(head.uri.path());
         let methods = place.methods();
         if methods.is_empty() {
-            return Err(text(
+            return Err(rejection(
                 StatusCode::NOT_FOUND,
+                "no_such_path",
                 "nothing is here: MCP is at /mcp and /mcp/NAMESPACE\n",
             ));
         }
@@ -167,14 +186,40 @@ impl Handler for Door {
         self.gateway.limits.max_bytes
     }
 
-    async fn answer(self: &Arc<Self>, head: Parts, body: Bytes) -> Response<AnswerBody> {
+    fn rejected(
+        &self,
+        peer: Option<SocketAddr>,
+        head: &Parts,
+        answer: Response<AnswerBody>,
+    ) -> Response<AnswerBody> {
+        self.rejections.note(&self.gateway, peer, head, &answer);
+        pages::dress(&self.guard, head, answer)
+    }
+
+    fn turned_away(&self, peer: Option<SocketAddr>) {
+        self.rejections.note_connection(&self.gateway, peer);
+    }
+
+    async fn answer(
+        self: &Arc<Self>,
+        peer: Option<SocketAddr>,
+        head: Parts,
+        body: Bytes,
+    ) -> Response<AnswerBody> {
+        let answer = self.visited(&head, body).await;
+        self.rejected(peer, &head, answer)
+    }
+}
+
+impl Door {
+    async fn visited(self: &Arc<Self>, head: &Parts, body: Bytes) -> Response<AnswerBody> {
         let place = Place::of(head.uri.path());
         let Some(name) = place.namespace() else { return text(StatusCode::OK, "ok\n") };
         let (principal, namespace) = match self.admit(&head.headers, name) {
             Ok(admitted) => admitted,
             Err(rejected) => return rejected.answer(),
         };
-        let visit = Visit { door: self, principal, namespace, head: &head };
+        let visit = Visit { door: self, principal, namespace, head };
         match (place, &head.method) {
             (Place::Sse(_), _) => visit.older_stream(),
             (Place::Messages(_), _) => visit.older_message(body).await,

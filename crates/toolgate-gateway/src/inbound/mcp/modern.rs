@@ -42,9 +42,14 @@ impl Visit<'_> {
             Ok(said) => said,
             Err(refused) => return answer::json(StatusCode::BAD_REQUEST, refused),
         };
+        let hops = match self.hops(None, &message) {
+            Ok(hops) => hops,
+            Err(why) => return answer::looped(message.id(), why),
+        };
         let caller = Caller {
             session: self.namespace.session_of(&self.principal),
             transport: Transport::Http,
+            hops,
             speaks: Speaks::Modern(said),
         };
         let incoming = Incoming {

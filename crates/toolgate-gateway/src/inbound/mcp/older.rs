@@ -12,6 +12,7 @@ use toolgate_wire::sse;
 
 use super::{Visit, answer, empty};
 use crate::{
+    hops,
     inbound::{
         http::{accept::Accepts, body::AnswerBody, events::stream, text},
         lines::LineClient,
@@ -41,6 +42,10 @@ impl Visit<'_> {
         let Ok(id) = random_id() else {
             return text(StatusCode::SERVICE_UNAVAILABLE, "the system gives no randomness\n");
         };
+        let opened_by = match hops::read(None, Some(&self.head.headers), None) {
+            Ok(hops) => hops,
+            Err(why) => return answer::looped(None, why),
+        };
         let outbox = Arc::new(Outbox::new());
         let client = Arc::new(LineClient::new(
             Arc::clone(&self.door.gateway),
@@ -49,6 +54,7 @@ impl Visit<'_> {
             Transport::Http,
             Arc::clone(&outbox),
             Arc::clone(&id),
+            opened_by,
         ));
         {
             let mut clients = self.door.older.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,6 +19,7 @@ use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 use toolgate_wire::headers;
 
 use super::{SendError, connect};
+use crate::hops;
 
 /// What a server may cost.
 #[derive(Debug, Clone, Copy)]
@@ -287,6 +288,7 @@ fn templates(
             set.push(parsed);
         }
     }
+    other.insert(hops::HEADER, HeaderValue::from_static(hops::own()));
     let mut post = other.clone();
     let both = HeaderValue::from_static("application/json, text/event-stream");
     post.insert(ACCEPT, both);

@@ -6,6 +6,7 @@ use toolgate_wire::{Json, Object};
 
 use super::{Conversation, Meta};
 use crate::{
+    hops,
     outbound::{connection::Era, flight::Hop},
     serve::eras,
 };
@@ -17,8 +18,8 @@ impl Conversation<'_> {
         cx: &Context,
         hop: &Hop,
         era: Era,
-        arguments: Option<&Json>,
-        round: Option<&Round>,
+        (arguments, round): (Option<&Json>, Option<&Round>),
+        hops: Option<&Json>,
     ) -> Bytes {
         let is_translated = self.caller.era() != era;
         let changes = &self.changes;
@@ -29,6 +30,7 @@ impl Conversation<'_> {
             && !changes.has_our_round
             && cx.span().is_none()
             && hop.token.is_none()
+            && hops.is_none()
             && !is_translated;
         if is_same {
             return match &hop.id {
@@ -57,7 +59,7 @@ impl Conversation<'_> {
         if round.is_some() {
             put_round(&mut params, round);
         }
-        follow(&mut params, cx.span(), hop.token.as_ref());
+        follow(&mut params, cx.span(), hop.token.as_ref(), hops);
         self.message.with(hop.id.as_ref(), Some(params.finish()))
     }
 }
@@ -74,10 +76,10 @@ fn put_round(params: &mut Object, round: Option<&Round>) {
     }
 }
 
-/// Names our span as the server's parent, and the token under which it tells of progress. A `_meta` that is no object
-/// stays.
-fn follow(params: &mut Object, span: Option<&Trace>, token: Option<&Json>) {
-    if span.is_none() && token.is_none() {
+/// Names our span as the server's parent, the token under which it tells of progress, and the gateways that the request
+/// has passed. A `_meta` that is no object stays.
+fn follow(params: &mut Object, span: Option<&Trace>, token: Option<&Json>, hops: Option<&Json>) {
+    if span.is_none() && token.is_none() && hops.is_none() {
         return;
     }
     let meta = params.get("_meta").map_or_else(|| Some(Object::new()), |meta| meta.object());
@@ -87,6 +89,9 @@ fn follow(params: &mut Object, span: Option<&Trace>, token: Option<&Json>) {
         }
         if let Some(token) = token {
             meta.set("progressToken", token.clone());
+        }
+        if let Some(hops) = hops {
+            meta.set(hops::META, hops.clone());
         }
         params.set("_meta", meta.finish());
     }

@@ -12,6 +12,7 @@ mod output;
 mod queue;
 mod record;
 mod redact;
+mod rejection;
 mod seal;
 mod sink;
 mod tail;
@@ -29,6 +30,7 @@ pub use intent::AuditIntent;
 pub use output::{About, AuditLine, AuditOutput};
 pub use redact::Redactor;
 pub(in crate::middleware) use redact::cut;
+pub use rejection::Rejection;
 pub use sink::{AuditCounts, AuditSink, OpenError};
 
 use crate::{

@@ -37,7 +37,7 @@ pub struct AuditLine<'a> {
 pub struct About {
     /// When the call began, or when this happened.
     pub at: jiff::Timestamp,
-    /// `call`, `intent`, `lost`, `begin` or `torn`.
+    /// `call`, `intent`, `rejected`, `lost`, `begin` or `torn`.
     pub event: &'static str,
     /// The call, where it is about one.
     pub call_id: Option<CallId>,

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::{Semaphore, oneshot};
 
-use super::{Event, output::About};
+use super::{Event, Rejection, output::About};
 use crate::context::CallId;
 
 /// What waits in the queue.
@@ -17,6 +17,8 @@ pub(super) enum Item {
     Call(Box<Event>),
     /// A call that is about to run.
     Intent(Intent),
+    /// A request that no call was read from.
+    Rejected(Box<Rejection>),
 }
 
 /// A call that is about to run, and who waits until that is written.

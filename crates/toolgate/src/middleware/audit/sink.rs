@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    AuditConfig, AuditOutput, Event, Intents, OnFull, RedactConfig, Redactor, Target,
+    AuditConfig, AuditOutput, Event, Intents, OnFull, RedactConfig, Redactor, Rejection, Target,
     event::Begun,
     file::AuditFile,
     queue::{Announced, Intent, Item, Pace},
@@ -273,6 +273,15 @@ impl AuditSink {
     pub(super) fn try_record(&self, event: Box<Event>) {
         let place = self.0.desk.queue.try_place();
         if !place.is_some_and(|place| place.fill(Item::Call(event), Pace::Later)) {
+            self.lose();
+        }
+    }
+
+    /// Records a request that a transport rejected. Never waits.
+    pub fn reject(&self, rejection: Rejection) {
+        let place = self.0.desk.queue.try_place();
+        let item = Item::Rejected(Box::new(rejection));
+        if !place.is_some_and(|place| place.fill(item, Pace::Later)) {
             self.lose();
         }
     }

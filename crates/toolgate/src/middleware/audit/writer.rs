@@ -227,6 +227,13 @@ impl Writer {
                 waiting.push((call, written));
                 true
             }
+            Item::Rejected(rejection) => {
+                let is_told = self.kinds.contains(&Kind::Decisions);
+                if is_told {
+                    batch.add(|record| rejection.write(record));
+                }
+                is_told
+            }
             Item::Call(event) => {
                 let has_intent = self.under_way.remove(&event.call_id());
                 // What began must have an end, whatever is of interest.

@@ -43,6 +43,7 @@ struct Inner {
     calls: Counter<u64>,
     errors: Counter<u64>,
     operation: Histogram<f64>,
+    rejected: Counter<u64>,
     labels: AllLabels,
 }
 
@@ -66,12 +67,14 @@ impl Instruments {
         let operation = operation.with_description("How long requests took");
         let calls = meter.u64_counter("mcp.tool.calls");
         let errors = meter.u64_counter("mcp.tool.errors");
+        let rejected = meter.u64_counter("toolgate.http.rejected");
         Self(Arc::new(Inner {
             tracer,
             duration: duration.with_boundaries(MILLISECONDS.to_vec()).build(),
             calls: calls.with_description("Calls of tools, also those that were refused").build(),
             errors: errors.with_description("Calls of tools that did not end well").build(),
             operation: operation.with_boundaries(SECONDS.to_vec()).build(),
+            rejected: rejected.with_description("HTTP requests that were rejected").build(),
             labels: AllLabels::default(),
         }))
     }
@@ -121,6 +124,15 @@ impl Instruments {
             self.0.errors.add(1, &measured.tool);
         }
         self.0.operation.record(took.as_secs_f64(), &measured.operation);
+    }
+
+    /// Counts an HTTP request that was rejected before any MCP request was read from it.
+    pub fn count_rejected(&self, status: u16, reason: &'static str) {
+        let labels = [
+            KeyValue::new("http.response.status_code", i64::from(status)),
+            KeyValue::new("reason", reason),
+        ];
+        self.0.rejected.add(1, &labels);
     }
 
     /// Counts a listing or any other request.

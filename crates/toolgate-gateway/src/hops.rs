@@ -1,0 +1,228 @@
+//! Loops of gateways: each request carries the gateways that it has passed, and a gateway that finds itself among them
+//! rejects it.
+//!
+//! An HTTP request has the id of the gateway that sends it in a header, which is part of the head that is made once.
+//! What opens a connection (`initialize`, `server/discover`) has it in `_meta`, for servers behind pipes. Only a request
+//! that came from another gateway, or goes to one behind a pipe, gets a list in its own `_meta`; every other request
+//! passes as it is. A list serves for nothing but rejections.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _, UdpSocket},
+    sync::{Arc, LazyLock},
+};
+
+use hyper::{HeaderMap, Uri, header::HeaderName};
+use toolgate_wire::Json;
+
+use crate::config::ServerConfig;
+
+/// The header that names the gateways.
+pub(crate) const HEADER: HeaderName = HeaderName::from_static("toolgate-hops");
+/// The member of `_meta` that does.
+pub(crate) const META: &str = "toolgate/hops";
+/// A request that has passed more gateways than this is in a loop, or might as well be.
+const MOST: usize = 16;
+/// Bytes of an id, in hexadecimal.
+const ID: usize = 16;
+
+static OWN: LazyLock<String> = LazyLock::new(|| {
+    let mut bytes = [0; ID / 2];
+    // Without randomness no gateway starts at all.
+    let _ = getrandom::fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+});
+
+/// The id of this process.
+pub(crate) fn own() -> &'static str {
+    &OWN
+}
+
+/// The gateways that a request has passed, in order: ids with commas between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hops(Arc<str>);
+
+impl Hops {
+    /// The list for the next server, with this gateway at its end.
+    pub(crate) fn onwards(&self) -> Json {
+        Json::string(&format!("{},{}", self.0, own()))
+    }
+}
+
+/// The list of a request that begins here.
+pub(crate) fn from_here() -> Json {
+    Json::string(own())
+}
+
+/// The gateways that a request has passed, by what its session, its headers and its `_meta` say. An error if this one is
+/// among them: it says why the request is rejected.
+pub(crate) fn read(
+    session: Option<&Hops>,
+    headers: Option<&HeaderMap>,
+    meta: Option<&Json>,
+) -> Result<Option<Hops>, String> {
+    let meta = meta.and_then(|meta| meta.get(META));
+    let header = headers.filter(|headers| headers.contains_key(HEADER));
+    if meta.is_none() && header.is_none() {
+        return Ok(session.cloned());
+    }
+    let mut passed: Vec<String> = Vec::new();
+    let mut take = |text: &str| {
+        for id in text.split(',').map(str::trim) {
+            if id.len() != ID || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                return Err(format!("`{META}` is no list of gateways: the request did not run"));
+            }
+            if !passed.iter().any(|other| other == id) {
+                passed.push(id.to_owned());
+            }
+            if passed.len() > MOST {
+                return Err(format!(
+                    "the request has passed more than {MOST} gateways, so it is taken for a loop: it did not run"
+                ));
+            }
+        }
+        Ok(())
+    };
+    if let Some(session) = session {
+        take(&session.0)?;
+    }
+    if let Some(meta) = meta {
+        take(&meta.text().unwrap_or_default())?;
+    }
+    for value in header.into_iter().flat_map(|headers| headers.get_all(HEADER)) {
+        take(value.to_str().unwrap_or_default())?;
+    }
+    if let Some(at) = passed.iter().position(|id| id == own()) {
+        let mut way: Vec<&str> = passed.iter().skip(at).map(String::as_str).collect();
+        way.push(own());
+        return Err(format!(
+            "a loop of gateways: the request came back to the gateway that it passed before ({}), and did not run; \
+             remove the server that leads back from one of their configs",
+            way.join(" -> ")
+        ));
+    }
+    Ok(Some(Hops(passed.join(",").into())))
+}
+
+/// Why a server is this gateway itself, listening at these addresses; `None` if it is not.
+pub(crate) fn leads_here(
+    name: &str,
+    server: &ServerConfig,
+    listen: &[SocketAddr],
+) -> Option<String> {
+    let words = server.command.iter().chain(&server.args).map(|text| text.as_str());
+    let words = words.flat_map(|text| text.split([' ', '\t', '\'', '"', '=', ',', ';']));
+    let in_command = words.filter(|word| is_ours(word, listen, true)).map(str::to_owned).next();
+    let url = server.url.as_ref().map(|url| url.as_str()).filter(|url| is_ours(url, listen, false));
+    let (what, url) = match (url, in_command) {
+        (Some(url), _) => ("is this gateway itself", url.to_owned()),
+        (None, Some(url)) => ("leads back to this gateway", url),
+        (None, None) => return None,
+    };
+    // Whatever follows the path may be a secret.
+    let shown = url.split(['?', '#']).next().unwrap_or_default();
+    Some(format!(
+        "the server `{name}` {what} (`{shown}`): each call would call itself without end. Remove it from the config that \
+         toolgate reads, which lists the servers; in the config of your client, toolgate stands in place of the servers"
+    ))
+}
+
+/// Whether a URL is at one of these addresses; in a command it is of interest only if MCP is spoken there.
+fn is_ours(url: &str, listen: &[SocketAddr], only_mcp: bool) -> bool {
+    let Ok(uri) = url.parse::<Uri>() else { return false };
+    let usual = match uri.scheme_str() {
+        Some("http") => 80,
+        Some("https") => 443,
+        _ => return false,
+    };
+    let port = uri.port_u16().unwrap_or(usual);
+    let Some(host) = uri.host().map(|host| host.trim_matches(['[', ']'])) else { return false };
+    let path = uri.path();
+    if only_mcp && !(path.starts_with("/mcp") || path.starts_with("/sse")) {
+        return false;
+    }
+    // A name is only looked up where the port is one of ours.
+    let here: Vec<IpAddr> =
+        listen.iter().filter(|a| a.port() == port).map(SocketAddr::ip).collect();
+    if here.is_empty() {
+        return false;
+    }
+    let there: Vec<IpAddr> = match host.parse() {
+        Ok(address) => vec![address],
+        Err(_) if is_localhost(host) => {
+            vec![Ipv4Addr::LOCALHOST.into(), std::net::Ipv6Addr::LOCALHOST.into()]
+        }
+        Err(_) => match (host, port).to_socket_addrs() {
+            Ok(found) => found.map(|address| address.ip()).collect(),
+            Err(_) => return false,
+        },
+    };
+    there.iter().any(|there| here.iter().any(|here| is_same(*here, *there)))
+}
+
+fn is_localhost(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    host == "localhost" || host.ends_with(".localhost")
+}
+
+/// Whether a connection to `there` arrives at a socket that listens on `here`.
+fn is_same(here: IpAddr, there: IpAddr) -> bool {
+    let (here, there) = (here.to_canonical(), there.to_canonical());
+    if here == there {
+        return true;
+    }
+    // To connect to no address in particular is to connect to this machine.
+    if there.is_unspecified() {
+        return here.is_loopback() || here.is_unspecified();
+    }
+    // An address is of this machine if a socket can have it.
+    here.is_unspecified() && (there.is_loopback() || UdpSocket::bind((there, 0)).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> Result<Option<Hops>, String> {
+        let mut meta = toolgate_wire::Object::new();
+        meta.set(META, Json::string(text));
+        read(None, None, Some(&meta.finish()))
+    }
+
+    #[test]
+    fn a_gateway_finds_itself_and_nothing_else() {
+        assert_eq!(read(None, None, None), Ok(None));
+        let one = list("0123456789abcdef").unwrap().unwrap();
+        assert_eq!(one.onwards().text().unwrap(), format!("0123456789abcdef,{}", own()));
+        let looped = list(&format!("0123456789abcdef,{},fedcba9876543210", own())).unwrap_err();
+        assert!(looped.contains("loop") && looped.contains("did not run"), "{looped}");
+        assert!(looped.contains("fedcba9876543210 -> "), "{looped}");
+        for odd in ["", "x", "0123456789abcdef,", "0123456789abcdeg", &"a".repeat(70_000)] {
+            assert!(list(odd).is_err(), "{odd}");
+        }
+        let many: Vec<String> = (0..=MOST).map(|n| format!("{n:016x}")).collect();
+        assert!(list(&many.join(",")).unwrap_err().contains("more than"));
+    }
+
+    #[test]
+    fn every_spelling_of_our_own_address_is_known() {
+        let at = |listen: &str, url: &str| is_ours(url, &[listen.parse().unwrap()], false);
+        for url in [
+            "http://127.0.0.1:8642/mcp",
+            "http://localhost:8642",
+            "HTTP://LOCALHOST.:8642/mcp/x",
+            "http://0.0.0.0:8642/",
+            "http://[::ffff:127.0.0.1]:8642/mcp",
+            "http://me.localhost:8642/sse",
+        ] {
+            assert!(at("127.0.0.1:8642", url), "{url}");
+            assert!(at("0.0.0.0:8642", url), "{url}");
+        }
+        assert!(at("0.0.0.0:8642", "http://127.8.9.10:8642/mcp"));
+        assert!(at("[::1]:8642", "http://[::1]:8642/mcp") && at("[::]:8642", "http://[::1]:8642/"));
+        for url in
+            ["http://127.0.0.1:8643/mcp", "http://192.0.2.7:8642/mcp", "ftp://127.0.0.1:8642"]
+        {
+            assert!(!at("127.0.0.1:8642", url) && !at("0.0.0.0:8642", url), "{url}");
+        }
+    }
+}

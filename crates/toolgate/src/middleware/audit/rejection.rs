@@ -1,0 +1,66 @@
+//! A request that a transport rejected before any call was read from it: a record of its own kind.
+
+use std::{borrow::Cow, net::SocketAddr};
+
+use super::{output::About, record::Record};
+
+/// The most characters of what a client chose.
+const MOST: usize = 120;
+
+/// What is known of a rejected request. Holds no header and no body: those may be secrets.
+#[derive(Clone, Debug)]
+pub struct Rejection {
+    /// The HTTP status.
+    pub status: u16,
+    /// Why, in one word.
+    pub reason: &'static str,
+    /// Where the request came from.
+    pub peer: Option<SocketAddr>,
+    /// Its method.
+    pub method: String,
+    /// Its path, without the query.
+    pub path: String,
+    /// So many more were rejected for the same reason since the last record.
+    pub more: u64,
+}
+
+impl Rejection {
+    /// A text that a client chose, cut and with every control character and direction mark escaped.
+    #[must_use]
+    pub fn shown(text: &str) -> Cow<'_, str> {
+        let is_plain = |c: char| c.is_ascii_graphic() || c == ' ' || (c.is_alphanumeric());
+        if text.len() <= MOST && text.chars().all(is_plain) {
+            return Cow::Borrowed(text);
+        }
+        let mut shown = String::new();
+        for c in text.chars().take(MOST) {
+            if is_plain(c) {
+                shown.push(c);
+            } else {
+                shown.extend(c.escape_unicode());
+            }
+        }
+        if text.chars().nth(MOST).is_some() {
+            shown.push('…');
+        }
+        shown.into()
+    }
+
+    /// Writes the record: a JSON object.
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> About {
+        let about = About::now("rejected");
+        let mut record = Record::new(out);
+        record.time("ts", about.at);
+        record.plain("event", "rejected");
+        record.value("status", &self.status);
+        record.plain("reason", self.reason);
+        record.some_text("peer", self.peer.map(|peer| peer.to_string()).as_deref());
+        record.text("method", &Self::shown(&self.method));
+        record.text("path", &Self::shown(&self.path));
+        if self.more > 0 {
+            record.value("more", &self.more);
+        }
+        record.end();
+        about
+    }
+}
