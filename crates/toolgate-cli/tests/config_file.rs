@@ -126,7 +126,7 @@ fn what_is_wrong_is_told_with_its_place_and_the_nearest_right_word() {
 fn a_namespace_has_its_own_tables() {
     let folder = Folder::new(
         "audit = { file = \"off\" }\n[limits]\nresponse_bytes = 4000\n\
-         [namespaces.small]\nsafety = \"readonly\"\n[namespaces.small.limits]\nresponse_bytes = 2000\n",
+         [namespaces.default]\n[namespaces.small]\nsafety = \"readonly\"\n[namespaces.small.limits]\nresponse_bytes = 2000\n",
     );
     let chain = |namespace: &str| {
         let arguments = ["chain", "--config", &folder.path(), "--namespace", namespace];
@@ -137,6 +137,7 @@ fn a_namespace_has_its_own_tables() {
         chain("default").contains("at most 4000 bytes") && !chain("default").contains("safety")
     );
     assert!(chain("small").contains("at most 2000 bytes") && chain("small").contains("safety"));
+    assert_eq!(chain("other"), "", "a namespace that the file does not define is refused");
 }
 
 #[test]

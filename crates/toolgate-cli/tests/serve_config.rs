@@ -189,19 +189,27 @@ fn a_change_that_is_wrong_is_refused_whole() {
 fn what_cannot_change_while_it_runs_is_told() {
     let server = Upstream::legacy("alpha");
     let config = |more: &str| format!("{}{more}", server.table(""));
-    let gateway = Gateway::start(&config("[namespaces.dev]\n"));
+    let gateway = Gateway::start(&config("[namespaces.default]\n[namespaces.dev]\n"));
     gateway.settled(14);
     for (config, part) in [
-        (config(&format!("[namespaces.dev]\n{}", stdio("new", &[], ""))), "`[servers]`"),
-        (server.table("start_timeout = \"9s\"") + "[namespaces.dev]\n", "`[servers]`"),
         (
-            config("[namespaces.dev]\n[serve]\ntokens = { ci = \"a-token-that-is-long\" }\n"),
+            config(&format!("[namespaces.default]\n[namespaces.dev]\n{}", stdio("new", &[], ""))),
+            "`[servers]`",
+        ),
+        (
+            server.table("start_timeout = \"9s\"") + "[namespaces.default]\n[namespaces.dev]\n",
+            "`[servers]`",
+        ),
+        (
+            config(
+                "[namespaces.default]\n[namespaces.dev]\n[serve]\ntokens = { ci = \"a-token-that-is-long\" }\n",
+            ),
             "`[serve]`",
         ),
         (config(""), "namespace that was added or removed"),
-        (config("[namespaces.dev]\nservers = []\n"), "list of servers"),
-        (config("[namespaces.dev]\nprefix = \"always\"\n"), "`prefix`"),
-        (config("[namespaces.dev]\npage_size = 3\n"), "`page_size`"),
+        (config("[namespaces.default]\n[namespaces.dev]\nservers = []\n"), "list of servers"),
+        (config("[namespaces.default]\n[namespaces.dev]\nprefix = \"always\"\n"), "`prefix`"),
+        (config("[namespaces.default]\n[namespaces.dev]\npage_size = 3\n"), "`page_size`"),
     ] {
         let before =
             gateway.stderr().iter().filter(|line| line.contains("from the next start on")).count();

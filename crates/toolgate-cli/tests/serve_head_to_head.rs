@@ -255,7 +255,7 @@ fn test_7_an_evil_host_or_origin_is_refused_everywhere() {
 fn test_8_two_users_never_get_what_is_the_others() {
     let server = Upstream::legacy("alpha");
     let gateway = Gateway::start(&format!(
-        "{}[serve]\ntokens = {{ anna = \"token-of-anna-0001\", ben = \"token-of-ben-000022\" }}\n\
+        "{}[serve]\ntokens.anna = {{ token = \"token-of-anna-0001\", namespaces = [\"*\"] }}\ntokens.ben = {{ token = \"token-of-ben-000022\", namespaces = [\"*\"] }}\n\
          [namespaces.default.principals]\n\"key:anna\" = \"anna\"\n\"key:ben\" = \"ben\"\n\
          [policies.anna]\nallow = [\"alpha/echo\", \"alpha/whoami\"]\n\
          [policies.ben]\nallow = [\"alpha/write\", \"alpha/whoami\"]\n",

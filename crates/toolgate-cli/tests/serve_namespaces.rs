@@ -92,7 +92,7 @@ fn every_list_has_pages_of_the_size_that_was_set() {
 fn a_cursor_leads_on_only_for_whom_and_for_what_it_was_given() {
     let alpha = Upstream::numbered("alpha", Era::Legacy, 3);
     let gateway = Gateway::start(&format!(
-        "{}[serve]\ntokens = {{ anna = \"token-of-anna-0001\", ben = \"token-of-ben-000022\" }}\n\
+        "{}[serve]\ntokens.anna = {{ token = \"token-of-anna-0001\", namespaces = [\"*\"] }}\ntokens.ben = {{ token = \"token-of-ben-000022\", namespaces = [\"*\"] }}\n\
          [namespaces.default]\npage_size = 1\n[namespaces.other]\npage_size = 1\n",
         alpha.table("")
     ));

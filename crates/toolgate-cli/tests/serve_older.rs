@@ -154,7 +154,7 @@ fn a_client_of_2024_has_everything_on_its_one_stream() {
 fn a_session_of_2024_is_its_principals_and_its_namespaces_alone() {
     let server = Upstream::legacy("alpha");
     let gateway = Gateway::start(&format!(
-        "{}[serve]\ntokens = {{ anna = \"token-of-anna-0001\", ben = \"token-of-ben-000022\" }}\n[namespaces.dev]\nsafety = \"readonly\"\n\
+        "{}[serve]\ntokens.anna = {{ token = \"token-of-anna-0001\", namespaces = [\"*\"] }}\ntokens.ben = {{ token = \"token-of-ben-000022\", namespaces = [\"*\"] }}\n[namespaces.default]\n[namespaces.dev]\nsafety = \"readonly\"\n\
          [limits]\nmessage_bytes = 1_000_000\n",
         server.table("")
     ));

@@ -179,7 +179,7 @@ fn a_gateway_that_runs_is_reached_over_pipes_in_both_eras() {
     for era in [Era::Legacy, Era::Modern] {
         let server = Upstream::start("alpha", era);
         let config = format!(
-            "{}[serve]\ntokens = {{ anna = \"token-of-anna-0001\" }}\n[namespaces.dev]\nsafety = \"readonly\"\n[namespaces.open]\n",
+            "{}[serve]\ntokens = {{ anna = \"token-of-anna-0001\" }}\n[namespaces.default]\n[namespaces.dev]\nsafety = \"readonly\"\n[namespaces.open]\n",
             server.table("")
         );
         let gateway = Gateway::start(&config);
