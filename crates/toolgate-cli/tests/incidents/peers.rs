@@ -330,7 +330,7 @@ fn a_case_variant_does_not_replace_the_checked_name() {
     });
 }
 
-/// [mcp-proxy #218 and #877, Kong 3.13.0.1] Tools that a list hid were visible and callable on a second path.
+/// [mcpproxy-go #218 and #877, Kong 3.13.0.1] Tools that a list hid were visible and callable on a second path.
 #[test]
 fn a_hidden_tool_is_hidden_on_every_path() {
     let setup = Setup::new(
