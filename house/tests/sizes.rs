@@ -355,23 +355,23 @@ fn functions_are_found_as_rustfmt_writes_them() {
 
 #[test]
 fn exceptions_raise_a_limit_and_must_be_needed() {
-    let file = [long("crates/a/src/b.rs", 450)];
+    let file = [long("crates/a/src/b.rs", 950)];
     let check = |exceptions: &[Exception]| complaints(&file, exceptions);
     let path = "crates/a/src/b.rs";
-    assert_eq!(check(&[exception(path, None, 450)]), [""; 0]);
-    assert_eq!(check(&[exception(path, None, 449)]).len(), 1);
-    let two = [exception(path, None, 450), exception(path, Some("gone"), 90)];
+    assert_eq!(check(&[exception(path, None, 950)]), [""; 0]);
+    assert_eq!(check(&[exception(path, None, 949)]).len(), 1);
+    let two = [exception(path, None, 950), exception(path, Some("gone"), 90)];
     assert_eq!(check(&two).len(), 1);
-    let two = [exception(path, None, 450), exception("crates/a/src/gone.rs", None, 450)];
+    let two = [exception(path, None, 950), exception("crates/a/src/gone.rs", None, 950)];
     assert_eq!(check(&two).len(), 1);
-    let silent = Exception { reason: " ".into(), ..exception(path, None, 450) };
+    let silent = Exception { reason: " ".into(), ..exception(path, None, 950) };
     assert_eq!(check(&[silent]).len(), 1);
 
     let text = ["//! A file.\n", &function("long", 90)].concat();
     let file = [source(path, text)];
     assert_eq!(complaints(&file, &[exception(path, Some("long"), 90)]), [""; 0]);
     assert_eq!(complaints(&file, &[exception(path, Some("long"), 89)]).len(), 1);
-    let needless = [exception(path, Some("long"), 90), exception(path, None, 500)];
+    let needless = [exception(path, Some("long"), 90), exception(path, None, 1000)];
     assert_eq!(complaints(&file, &needless).len(), 1);
 }
 
