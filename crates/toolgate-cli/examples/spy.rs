@@ -7,6 +7,7 @@
 //! Tools: `safe` (read-only) and `wipe` (destructive) answer with their name and arguments; `emit` (read-only) writes the texts in
 //! `raw` to stdout as they are, then answers; `ask` (read-only) sends `elicitation/create` with the given `params`, under the given `id` if there is one, and
 //! answers with the response; `env` answers with its environment. `--tool NAME` adds a tool without annotations. The request `spy/tools` replaces those.
+//! `--leak TEXT` puts this text into results, tasks, prompts, resources, completions, errors, notifications and questions.
 //! Speaks legacy versions and, without `--legacy-only`, 2026-07-28.
 
 #![expect(
@@ -71,6 +72,40 @@ fn main() {
     }
 }
 
+/// The answer to a request that is no call, with the text in it.
+fn leaked(method: &str, params: &Value, leak: &str) -> Option<Value> {
+    let content = json!({"type": "text", "text": leak});
+    Some(match method {
+        "initialize" => json!({"protocolVersion": params["protocolVersion"],
+            "capabilities": {"tools": {}, "prompts": {}, "resources": {}, "completions": {},
+                "logging": {}, "tasks": {"requests": {"tools": {"call": {}}}}},
+            "serverInfo": {"name": "spy", "version": "1"}}),
+        "server/discover" => json!({"supportedVersions": ["2026-07-28", "2025-11-25"],
+            "capabilities": {"tools": {}, "prompts": {}, "resources": {}, "completions": {},
+                "logging": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+            "serverInfo": {"name": "spy", "version": "1"}, "ttlMs": 0, "cacheScope": "private"}),
+        "logging/setLevel" => json!({}),
+        "prompts/list" => json!({"prompts": [{"name": "p"}], "ttlMs": 0, "cacheScope": "private"}),
+        "prompts/get" => json!({"messages": [{"role": "user", "content": content}]}),
+        "resources/list" => {
+            json!({"resources": [{"uri": "spy://r", "name": "r"}], "ttlMs": 0, "cacheScope": "private"})
+        }
+        "resources/templates/list" => {
+            json!({"resourceTemplates": [], "ttlMs": 0, "cacheScope": "private"})
+        }
+        "resources/read" => json!({"contents": [{"uri": "spy://r", "text": leak}],
+            "ttlMs": 0, "cacheScope": "private"}),
+        "completion/complete" => json!({"completion": {"values": [leak], "hasMore": false}}),
+        "tasks/result" => json!({"content": [content]}),
+        "tasks/get" => {
+            json!({"taskId": params["taskId"], "status": "completed", "statusMessage": leak,
+            "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z",
+            "ttl": 60000, "ttlMs": 60000, "result": {"content": [content]}})
+        }
+        _ => return None,
+    })
+}
+
 fn tool(name: &str, annotations: Value) -> Value {
     json!({"name": name, "description": format!("The tool {name}."),
         "inputSchema": {"type": "object"}, "annotations": annotations})
@@ -109,10 +144,21 @@ impl Spy {
                     spy.answer(id, &message, result);
                 }));
             }
-            let result = self.call(&message["params"]);
+            let result = match self.leak() {
+                Some(leak) => self.leaking(&message["params"], &leak),
+                None => self.call(&message["params"]),
+            };
             return self.answer(id, &message, result);
         }
-        let Some(result) = self.result(method, &message["params"]) else {
+        if let (Some(leak), Some(id)) = (self.leak(), &id)
+            && message["params"]["taskId"] == "t-error"
+        {
+            let error = json!({"code": -32000, "message": leak, "data": {"why": leak}});
+            return self
+                .write(&format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "error": error})));
+        }
+        let leaked = self.leak().and_then(|leak| leaked(method, &message["params"], &leak));
+        let Some(result) = leaked.or_else(|| self.result(method, &message["params"])) else {
             if let Some(id) = id {
                 let error = json!({"code": -32601, "message": format!("no method {method}")});
                 self.write(&format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "error": error})));
@@ -164,6 +210,43 @@ impl Spy {
             }
             _ => return None,
         })
+    }
+
+    fn leak(&self) -> Option<String> {
+        let mut pairs = self.options.windows(2).filter(|pair| pair[0] == "--leak");
+        pairs.next().map(|pair| pair[1].clone())
+    }
+
+    /// The result of a call with the text in it, or the task that it becomes, after notifications with the text.
+    fn leaking(&self, params: &Value, leak: &str) -> Value {
+        if params["arguments"].get("mark").is_some() {
+            return self.call(params);
+        }
+        let token = &params["_meta"]["progressToken"];
+        let progress = json!({"progressToken": token, "progress": 1, "message": leak});
+        let log = json!({"level": "error", "logger": leak, "data": {"at": [leak]}});
+        let status = json!({"taskId": "t-1", "status": "working", "statusMessage": leak,
+            "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": 60000});
+        let mut told = vec![("notifications/message", log), ("notifications/tasks/status", status)];
+        if !token.is_null() {
+            told.push(("notifications/progress", progress));
+        }
+        for (method, params) in told {
+            let told = json!({"jsonrpc": "2.0", "method": method, "params": params});
+            self.write(&format!("{told}\n"));
+        }
+        let task = json!({"taskId": format!("t-{}", params["name"].as_str().unwrap()),
+            "status": "working", "createdAt": "2026-01-01T00:00:00Z", "ttl": 60000, "ttlMs": 60000,
+            "lastUpdatedAt": "2026-01-01T00:00:00Z", "pollInterval": 1, "pollIntervalMs": 1});
+        if params.get("task").is_some() {
+            return json!({"task": task});
+        }
+        if params["arguments"]["task"] == true {
+            let mut task = task;
+            task["resultType"] = json!("task");
+            return task;
+        }
+        json!({"content": [{"type": "text", "text": leak}]})
     }
 
     fn call(&self, params: &Value) -> Value {

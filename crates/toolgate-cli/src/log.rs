@@ -59,7 +59,7 @@ pub(crate) fn fail(error: &anyhow::Error) {
     // The message may quote files, clients and servers: its own further lines are indented, so that none of
     // them looks like another message of toolgate.
     let error = error.to_string();
-    let text = printable::lines(&error).replace('\n', "\n  ");
+    let text = printable::lines(error.trim_end()).replace('\n', "\n  ");
     eprintln!("toolgate: {bold}error{plain}: {text}");
 }
 

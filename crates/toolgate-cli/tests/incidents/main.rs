@@ -13,8 +13,10 @@
     reason = "a test that cannot go on should say where, also in the functions that tests share"
 )]
 
+mod data;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod matrix;
 mod peers;
 mod table;
+mod terminal_output;

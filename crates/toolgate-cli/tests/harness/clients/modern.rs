@@ -57,6 +57,7 @@ impl Modern {
         let name = match method.as_str() {
             "tools/call" | "prompts/get" => message["params"]["name"].as_str(),
             "resources/read" => message["params"]["uri"].as_str(),
+            method if method.starts_with("tasks/") => message["params"]["taskId"].as_str(),
             _ => None,
         };
         let mut headers = vec![("MCP-Protocol-Version", MODERN), ("Mcp-Method", &method)];
