@@ -100,6 +100,8 @@ pub struct Parts {
     pub telemetry: Option<crate::middleware::telemetry::Instruments>,
     /// The tools that somebody has looked at, for a namespace that quarantines new ones.
     pub known: KnownTools,
+    /// Whether the chain is only looked at: then no audit file is opened.
+    pub only_explains: bool,
     /// The tools that tasks are of.
     pub tasks: crate::task::Tasks,
 }
@@ -157,7 +159,12 @@ pub fn build(settings: &Settings) -> Result<Stack, StackError> {
 
 /// The same, with what the program gives it.
 pub fn build_with(settings: &Settings, parts: Parts) -> Result<Stack, StackError> {
-    let audit = AuditSink::open_with(&settings.audit, &settings.redact, &parts.audit_outputs)?;
+    let (config, redact) = (&settings.audit, &settings.redact);
+    let audit = if parts.only_explains {
+        AuditSink::unopened(config, redact)?
+    } else {
+        AuditSink::open_with(config, redact, &parts.audit_outputs)?
+    };
     finish(settings, parts, audit)
 }
 

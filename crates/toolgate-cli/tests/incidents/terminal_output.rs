@@ -111,6 +111,10 @@ fn commands_print_names_escaped() {
         "a bad config",
         &run(&["check", "--config", &bad.display().to_string()], folder.path()),
     );
+    let script = "printf '\\033]52;c;x\\007\\302\\233\\r\\342\\200\\256 SAID\\n' >&2";
+    let noisy = run(&["wrap", "--", "sh", "-c", script], folder.path());
+    harmless("a server's stderr", &noisy);
+    assert!(String::from_utf8_lossy(&noisy.stderr).contains("SAID"), "{noisy:?}");
     harmless("audit", &run(&["audit", "verify", EVIL], folder.path()));
     harmless("replay", &run(&["replay", EVIL], folder.path()));
 }
@@ -118,14 +122,14 @@ fn commands_print_names_escaped() {
 /// [issue 12.5] JSON output kept C1 controls and bidirectional overrides, which serde does not escape.
 #[test]
 fn json_output_escapes_what_serde_leaves() {
-    Setup::new("store = 'log.db'\n").through(&[super::matrix::Via::Wrap], |client| {
+    Setup::new("store = 'sqlite:log.db'\n").through(&[super::matrix::Via::Wrap], |client| {
         client.call(EVIL, json!({"a": EVIL}));
         client.fence();
         let folder = client.path("");
         let mut found = String::new();
         super::harness::gateway::until_or(
             || {
-                let log = run(&["log", "--format", "jsonl", "--store", "log.db"], &folder);
+                let log = run(&["log", "--format", "jsonl", "--store", "sqlite:log.db"], &folder);
                 found = format!(
                     "{}{}",
                     String::from_utf8_lossy(&log.stdout),
@@ -166,8 +170,7 @@ fn why_never_panics_and_has_no_effect() {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("toolgate.toml");
         let chain = if preset.is_empty() { String::new() } else { format!("chain = '{preset}'\n") };
-        let text =
-            format!("[tmux]\n[namespaces.default]\n{chain}");
+        let text = format!("[tmux]\n[namespaces.default]\n{chain}");
         std::fs::write(&config, &text).unwrap();
         let config = config.display().to_string();
         for tool in &tools {

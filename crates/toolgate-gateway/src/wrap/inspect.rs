@@ -39,7 +39,13 @@ impl Inspection {
         let log = options.store.as_ref().map(|_| memory::log_to_nowhere(&settings)).transpose()?;
         let trail =
             options.trail.as_ref().map(|_| memory::log_to_nowhere(&settings)).transpose()?;
-        let parts = Parts { log, trail, telemetry: silent(options)?, ..Parts::default() };
+        let parts = Parts {
+            log,
+            trail,
+            telemetry: silent(options)?,
+            only_explains: true,
+            ..Parts::default()
+        };
         let hub = super::hub_for(options, &settings, Memory::default(), parts)?;
         let (governance, session) = (hub.governance(), Arc::clone(&hub.session));
         Ok(Self { governance, session, tools: Vec::new() })
@@ -48,7 +54,7 @@ impl Inspection {
     /// Starts the server, asks it for its tools, and ends it.
     pub async fn of_server(options: &Options) -> Result<Self, WrapError> {
         let settings = (options.settings)().map_err(WrapError::Settings)?;
-        let parts = Parts { telemetry: silent(options)?, ..Parts::default() };
+        let parts = Parts { telemetry: silent(options)?, only_explains: true, ..Parts::default() };
         let hub = Arc::new(super::hub_for(options, &settings, Memory::default(), parts)?);
         let mut running = life::start(&hub, &options.server)
             .map_err(|error| WrapError::Inspection(error.to_string()))?;
@@ -84,7 +90,7 @@ impl Inspection {
     ) -> Result<Self, WrapError> {
         let log = options.store.as_ref().map(|_| memory::log_to_nowhere(settings)).transpose()?;
         let trail = options.trail.as_ref().map(|_| memory::log_to_nowhere(settings)).transpose()?;
-        let parts = Parts { log, trail, telemetry: silent(options)?, ..parts };
+        let parts = Parts { log, trail, telemetry: silent(options)?, only_explains: true, ..parts };
         let hub = super::hub_for(options, settings, Memory::default(), parts)?;
         let (governance, session) = (hub.governance(), Arc::clone(&hub.session));
         governance.tools.list(definitions);

@@ -128,6 +128,23 @@ impl AuditSink {
         redact: &RedactConfig,
         further: &[Arc<dyn AuditOutput>],
     ) -> Result<Option<Self>, OpenError> {
+        Self::made(config, redact, further, true)
+    }
+
+    /// A sink that says where records would go and writes none: for commands that only explain.
+    pub fn unopened(
+        config: &AuditConfig,
+        redact: &RedactConfig,
+    ) -> Result<Option<Self>, OpenError> {
+        Self::made(config, redact, &[], false)
+    }
+
+    fn made(
+        config: &AuditConfig,
+        redact: &RedactConfig,
+        further: &[Arc<dyn AuditOutput>],
+        opens: bool,
+    ) -> Result<Option<Self>, OpenError> {
         let redactor = Redactor::new(redact)
             .map_err(|source| OpenError::key_file(redact.key_file.as_deref(), source))?;
         if let Some(fault) = config.fault() {
@@ -140,6 +157,9 @@ impl AuditSink {
             Target::Off if further.is_empty() => return Ok(None),
             Target::Off => (Output::Nowhere(Run::START), String::new()),
             Target::Stderr => (Output::Stderr(Run::START), "stderr".to_owned()),
+            Target::File(path) if !opens => {
+                (Output::Nowhere(Run::START), path.display().to_string())
+            }
             Target::File(path) => {
                 let file = AuditFile::open(path, config.rotate_bytes, config.keep_files);
                 let path = path.display().to_string();
