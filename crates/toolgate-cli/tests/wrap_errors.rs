@@ -67,6 +67,8 @@ fn provoke(code: Code) -> Option<Value> {
             session.initialize();
             session.call("rigid", json!({"keys": 1000}))
         }
+        // Only between eras, which `serve` translates: see `incidents/bounds.rs`.
+        Code::ClientIncapable => return None,
         // No answer may be sent for a cancelled call: `wrap_passes` shows that none is. The others come
         // from tools, layers and preconditions written with the library, and are provoked there.
         Code::Cancelled | Code::ToolFailed | Code::Refused | Code::Deferred | Code::Internal => {
@@ -85,6 +87,10 @@ fn provoke(code: Code) -> Option<Value> {
         }
         Code::ToolNotAllowed => session
             .request("tools/call", json!({"name": "echo", "_meta": {"allowedTools": ["pid"]}})),
+        Code::ControlTooLarge => session.request(
+            "tools/call",
+            json!({"name": "echo", "_meta": {"allowedTools": vec!["echo"; 1001]}}),
+        ),
         Code::ToolQuarantined => governed(
             "store = \"sqlite:x.db\"\n[namespaces.default]\nnew_tools = \"quarantine\"\n",
             "nobody_lists_this",

@@ -200,7 +200,7 @@ fn control(meta: &RequestMetaObject) -> Control {
         return Control::default();
     }
     let lifted = Json::serialize(meta).ok().and_then(|meta| Control::lift(&meta));
-    lifted.map(|(control, _)| control).unwrap_or_default()
+    lifted.map_or_else(Control::unreadable, |(control, _)| control)
 }
 
 fn wire_id(id: &RequestId) -> Id {

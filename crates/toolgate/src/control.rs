@@ -1,16 +1,30 @@
 //! Control data: what a request says in `_meta` to narrow what it may do. It never widens anything.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use toolgate_wire::Json;
 
-use crate::{identity::ToolId, selector::Selector};
+use crate::{
+    identity::ToolId,
+    selector::{Selector, Steps},
+};
 
 const PARENT: &str = "parent_call_uuid";
 const POLICY: &str = "policyId";
 const ALLOWED: &str = "allowedTools";
 const CONFIRM: &str = "toolgate/confirm";
 const DRY_RUN: &str = "toolgate/dry_run";
+
+/// So many entries `allowedTools` may have.
+const MOST_ENTRIES: usize = 1000;
+/// So many bytes an entry, a policy or the id of a parent call may have.
+const LONGEST: usize = 256;
+/// So many bytes the whole list may have, with quotes and commas.
+const LONGEST_LIST: usize = MOST_ENTRIES * (LONGEST + 8);
+/// So many bytes a confirmation may have.
+const LONGEST_CONFIRM: usize = 4096;
+/// So many policies, and so many lists, a call may have together with the calls that it is part of.
+const MOST_INHERITED: usize = 16;
 
 /// What was lifted off one request's `_meta`, with what it inherits from the call that it is part of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +39,8 @@ pub struct Control {
     pub confirm: Option<Json>,
     /// The caller only wants to see what would be called.
     pub dry_run: bool,
+    /// The bound that the control data exceeds, if it does. Such a request may do nothing, and is told why.
+    pub fault: Option<Arc<str>>,
 }
 
 impl Control {
@@ -35,7 +51,8 @@ impl Control {
     /// is. Gives `None` if there is no control data.
     ///
     /// Data of the wrong type narrows to nothing: an allow list that is no list allows no tool, a policy
-    /// that is no text is one that nobody knows, and whatever stands under dry run but `false` is one.
+    /// that is no text is one that nobody knows, and whatever stands under dry run but `false` is one. Data beyond a
+    /// bound narrows to nothing too, and `fault` names the bound.
     #[must_use]
     pub fn lift(meta: &Json) -> Option<(Self, Option<Json>)> {
         let mut rest = meta.object()?;
@@ -47,25 +64,68 @@ impl Control {
         if !rest.is_changed() {
             return None;
         }
-        let text = |json: Json| Arc::from(json.text().unwrap_or_default().as_ref());
-        let control = Self {
-            parent: parent.map(text),
-            policies: policy.map(text).into_iter().collect(),
-            allowed: allowed.map(|json| Arc::new(AllowedTools::read(&json))).into_iter().collect(),
-            confirm,
+        let mut control = Self {
             dry_run: dry_run.is_some_and(|json| json.bool() != Some(false)),
+            ..Self::default()
         };
+        if let Some(json) = parent {
+            control.parent = control.text(PARENT, &json);
+        }
+        if let Some(json) = policy {
+            let text = control.text(POLICY, &json);
+            control.policies.push(text.unwrap_or_default());
+        }
+        if let Some(json) = allowed {
+            let list = AllowedTools::read(&json).unwrap_or_else(|fault| {
+                control.exceeds(fault);
+                AllowedTools::default()
+            });
+            control.allowed.push(Arc::new(list));
+        }
+        control.confirm = confirm.filter(|json| {
+            let fits = json.len() <= LONGEST_CONFIRM;
+            if !fits {
+                control.exceeds(format!("`{CONFIRM}` is longer than {LONGEST_CONFIRM} bytes"));
+            }
+            fits
+        });
         Some((control, if rest.is_empty() { None } else { Some(rest.finish()) }))
+    }
+
+    /// Control data that nobody can read: nothing is allowed.
+    #[must_use]
+    pub fn unreadable() -> Self {
+        let mut control = Self::default();
+        control.exceeds("the control data cannot be read".to_owned());
+        control
+    }
+
+    /// A text that is kept; `None` if it is too long.
+    fn text(&mut self, key: &str, json: &Json) -> Option<Arc<str>> {
+        let text = json.text().unwrap_or_default();
+        if text.len() > LONGEST {
+            self.exceeds(format!("`{key}` is longer than {LONGEST} bytes"));
+            return None;
+        }
+        Some(text.as_ref().into())
+    }
+
+    /// Narrows to nothing, and says why.
+    fn exceeds(&mut self, fault: String) {
+        self.allowed = vec![Arc::default()];
+        self.fault = Some(format!("`_meta`: {fault}").into());
     }
 
     /// Turns names that a client sees into the tools that they mean, once, at the door; a name that means no tool any
     /// more allows none, and one that several servers have allows only the one that the client sees under it.
     pub fn translate(&mut self, meant: impl Fn(&str) -> Option<ToolId>) {
         for list in &mut self.allowed {
-            let tools = list.names.iter().filter_map(|name| meant(name));
-            let tools = list.tools.iter().cloned().chain(tools).collect();
-            let selectors = list.selectors.clone();
-            *list = Arc::new(AllowedTools { selectors, names: Vec::new(), tools });
+            if !list.names.is_empty() {
+                let tools = list.names.iter().filter_map(|name| meant(name));
+                let tools = list.tools.iter().cloned().chain(tools).collect();
+                let (selectors, bytes) = (list.selectors.clone(), list.bytes);
+                *list = Arc::new(AllowedTools { selectors, names: HashSet::new(), tools, bytes });
+            }
         }
     }
 
@@ -77,42 +137,90 @@ impl Control {
 
     /// Adds what the call that this one is part of was narrowed to.
     pub fn inherit(&mut self, parent: &Self) {
-        self.policies.extend(parent.policies.iter().cloned());
-        self.allowed.extend(parent.allowed.iter().cloned());
+        for policy in &parent.policies {
+            if !self.policies.contains(policy) {
+                self.policies.push(Arc::clone(policy));
+            }
+        }
+        for list in &parent.allowed {
+            if !self.allowed.iter().any(|own| Arc::ptr_eq(own, list)) {
+                self.allowed.push(Arc::clone(list));
+            }
+        }
         self.dry_run |= parent.dry_run;
+        self.fault = self.fault.take().or_else(|| parent.fault.clone());
+        if self.policies.len() > MOST_INHERITED || self.allowed.len() > MOST_INHERITED {
+            self.policies.truncate(MOST_INHERITED);
+            self.exceeds(format!(
+                "the call and those that it is part of have more than {MOST_INHERITED} lists or policies"
+            ));
+        }
+    }
+
+    /// How much memory it takes to remember what it narrows to, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let policies: usize = self.policies.iter().map(|policy| policy.len() + 32).sum();
+        let lists: usize = self.allowed.iter().map(|list| list.bytes + 128).sum();
+        size_of::<Self>() + policies + lists
     }
 }
 
 /// `_meta.allowedTools`: selectors (`server/tool`), or names of tools on any server; globs in both.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedTools {
+    /// Those with wildcards: each is tried.
     selectors: Vec<Selector>,
     /// Names without a server and without wildcards: what a client sees.
-    names: Vec<String>,
-    /// The tools that such names turned out to mean.
-    tools: Vec<ToolId>,
+    names: HashSet<String>,
+    /// The tools that such names turned out to mean, and those that were named with their server.
+    tools: HashSet<ToolId>,
+    bytes: usize,
 }
 
 impl AllowedTools {
-    fn read(json: &Json) -> Self {
-        let mut allowed = Self { selectors: Vec::new(), names: Vec::new(), tools: Vec::new() };
-        for entry in json.array().unwrap_or_default() {
+    fn read(json: &Json) -> Result<Self, String> {
+        let mut allowed = Self::default();
+        // Before it is taken apart: that costs more than the text.
+        if json.len() > LONGEST_LIST {
+            return Err(format!("`{ALLOWED}` is longer than {LONGEST_LIST} bytes"));
+        }
+        let entries = json.array().unwrap_or_default();
+        if entries.len() > MOST_ENTRIES {
+            return Err(format!("`{ALLOWED}` has more than {MOST_ENTRIES} entries"));
+        }
+        for entry in entries {
             let Some(text) = entry.text() else { continue };
+            if text.len() > LONGEST {
+                return Err(format!("an entry of `{ALLOWED}` is longer than {LONGEST} bytes"));
+            }
+            allowed.bytes += text.len() + size_of::<Selector>() + 32;
             if !text.contains(['/', '*', '?']) {
-                allowed.names.push(text.into_owned());
-            } else if let Ok(selector) = text.parse().or_else(|_| format!("*/{text}").parse()) {
-                allowed.selectors.push(selector);
+                allowed.names.insert(text.into_owned());
+            } else if let Ok(selector) =
+                text.parse::<Selector>().or_else(|_| format!("*/{text}").parse())
+            {
+                match selector.exact() {
+                    Some(tool) => drop(allowed.tools.insert(tool)),
+                    None => allowed.selectors.push(selector),
+                }
             }
         }
-        allowed
+        Ok(allowed)
     }
 
-    /// Whether the list has this tool.
+    /// Whether the list has this tool; `None` if that takes more steps than are left.
     #[must_use]
-    pub fn covers(&self, tool: &ToolId) -> bool {
-        self.tools.contains(tool)
-            || self.names.iter().any(|name| name == tool.name())
-            || self.selectors.iter().any(|selector| selector.covers(tool))
+    pub fn covers(&self, tool: &ToolId, steps: &mut Steps) -> Option<bool> {
+        if self.tools.contains(tool) || self.names.contains(tool.name()) {
+            return Some(true);
+        }
+        for selector in &self.selectors {
+            if selector.covers_within(tool, steps)? {
+                return Some(true);
+            }
+        }
+        Some(false)
     }
 }
 
@@ -126,6 +234,11 @@ mod tests {
         Control::lift(&Json::parse(text, &Limits::default()).unwrap())
     }
 
+    fn covers(control: &Control, tool: &ToolId) -> bool {
+        let mut steps = Steps::default();
+        control.allowed.iter().all(|list| list.covers(tool, &mut steps) == Some(true))
+    }
+
     #[test]
     fn control_data_is_lifted_and_the_rest_stays_as_it_was() {
         assert_eq!(lift(r#"{"progressToken": 1}"#), None);
@@ -136,8 +249,7 @@ mod tests {
         assert_eq!(rest.unwrap().as_str(), r#"{"a": 1e5}"#);
         assert_eq!(control.parent.as_deref(), Some("u"));
         assert_eq!(control.policies, [Arc::from("p")]);
-        let covers =
-            |server: &str, name: &str| control.allowed[0].covers(&ToolId::new(server, name));
+        let covers = |server: &str, name: &str| covers(&control, &ToolId::new(server, name));
         assert!(covers("any", "x") && covers("s", "yes") && !covers("t", "yes"));
         assert_eq!(lift(r#"{"policyId":"p"}"#).unwrap().1, None);
     }
@@ -146,8 +258,7 @@ mod tests {
     fn names_that_clients_see_mean_the_tools_behind_them() {
         let (mut control, _) = lift(r#"{"allowedTools":["seen","gone","s/z"]}"#).unwrap();
         control.translate(|name| (name == "seen").then(|| ToolId::new("s", "own")));
-        let covers =
-            |server: &str, name: &str| control.allowed[0].covers(&ToolId::new(server, name));
+        let covers = |server: &str, name: &str| covers(&control, &ToolId::new(server, name));
         assert!(covers("s", "own") && covers("s", "z"));
         assert!(!covers("s", "seen") && !covers("s", "gone"));
         assert!(!covers("other", "own"), "the name of another server's tool");
@@ -159,7 +270,7 @@ mod tests {
             [r#"{"allowedTools":"x"}"#, r#"{"allowedTools":null}"#, r#"{"allowedTools":[1]}"#]
         {
             let (control, _) = lift(text).unwrap();
-            assert!(!control.allowed[0].covers(&ToolId::new("s", "x")), "{text}");
+            assert!(!covers(&control, &ToolId::new("s", "x")), "{text}");
         }
         assert_eq!(lift(r#"{"policyId":7}"#).unwrap().0.policies, [Arc::from("")]);
     }
@@ -180,7 +291,56 @@ mod tests {
         let (parent, _) = lift(r#"{"allowedTools":["x"],"policyId":"p"}"#).unwrap();
         child.inherit(&parent);
         let tool = ToolId::new("s", "y");
-        assert!(!child.allowed.iter().all(|list| list.covers(&tool)));
+        assert!(!covers(&child, &tool));
         assert_eq!(child.policies.len(), 1);
+    }
+
+    #[test]
+    fn data_beyond_a_bound_narrows_to_nothing_and_names_the_bound() {
+        let long = "x".repeat(257);
+        let many: Vec<String> = (0..1001).map(|n| format!("t{n}")).collect();
+        for (meta, bound) in [
+            (serde_json::json!({"allowedTools": many}), "1000 entries"),
+            (serde_json::json!({"allowedTools": [long, "x"]}), "256 bytes"),
+            (serde_json::json!({"allowedTools": ["x".repeat(300_000)]}), "264000 bytes"),
+            (serde_json::json!({"allowedTools": ["x"], "policyId": long}), "`policyId` is longer"),
+            (serde_json::json!({"allowedTools": ["x"], "parent_call_uuid": long}), "256 bytes"),
+            (serde_json::json!({"toolgate/confirm": "x".repeat(5000)}), "4096 bytes"),
+        ] {
+            let (control, _) = Control::lift(&Json::value(&meta)).unwrap();
+            let fault = control.fault.clone().unwrap_or_default();
+            assert!(fault.contains(bound), "{bound}: {fault}");
+            assert!(!covers(&control, &ToolId::new("s", "x")), "{bound}");
+            assert!(control.bytes() < 2000, "{bound}: nothing of it is kept");
+        }
+        let most: Vec<String> = (0..1000).map(|n| format!("{n:0256}")).collect();
+        let (control, _) =
+            Control::lift(&Json::value(&serde_json::json!({"allowedTools": most}))).unwrap();
+        assert!(control.fault.is_none() && covers(&control, &ToolId::new("s", &*most[7])));
+    }
+
+    #[test]
+    fn what_is_inherited_is_bounded_and_the_same_counts_once() {
+        let (parent, _) = lift(r#"{"allowedTools":["x"],"policyId":"p"}"#).unwrap();
+        let mut child = parent.clone();
+        (0..100).for_each(|_| child.inherit(&parent));
+        assert_eq!((child.policies.len(), child.allowed.len()), (1, 1));
+        for _ in 0..100 {
+            let (other, _) = lift(r#"{"allowedTools":["x"]}"#).unwrap();
+            child.inherit(&other);
+        }
+        assert!(child.fault.unwrap().contains("more than 16 lists"));
+        assert!(child.allowed.len() <= 16);
+    }
+
+    #[test]
+    fn patterns_take_a_bounded_number_of_steps() {
+        let globs: Vec<String> = (0..1000).map(|n| format!("*a*b*{n}")).collect();
+        let (control, _) =
+            Control::lift(&Json::value(&serde_json::json!({"allowedTools": globs}))).unwrap();
+        let mut steps = Steps::default();
+        let tools = (0..100_000).map(|n| ToolId::new("s", format!("{}{n}", "ab".repeat(20))));
+        let undecided = tools.map(|tool| control.allowed[0].covers(&tool, &mut steps));
+        assert!(undecided.take_while(Option::is_some).count() < 100_000);
     }
 }

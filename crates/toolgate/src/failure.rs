@@ -323,6 +323,8 @@ const fn type_name(code: Code) -> &'static str {
         Code::PolicyDenied => "PolicyDenied",
         Code::ToolInactive => "ToolInactive",
         Code::ToolNotAllowed => "ToolNotAllowed",
+        Code::ControlTooLarge => "ControlTooLarge",
+        Code::ClientIncapable => "MissingRequiredClientCapability",
         Code::ToolQuarantined => "ToolQuarantined",
         Code::ToolDisabled => "ToolDisabled",
         Code::RateLimited => "RateLimited",

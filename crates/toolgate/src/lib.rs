@@ -42,7 +42,7 @@ pub use next::{Endpoint, Next, Replay};
 pub use outcome::{Outcome, Reply, ToolResult};
 pub use registry::{Class, Code, Delivery, Entry, Retry};
 pub use selection::{Facts, Selection};
-pub use selector::{BadSelector, Selector};
+pub use selector::{BadSelector, Selector, Steps};
 pub use settings::ToolSettings;
 pub use tier::{Hints, Tier, UnknownTier};
 pub use tool::{TierRules, Tool};

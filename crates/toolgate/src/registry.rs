@@ -161,6 +161,12 @@ registry! {
     /// The tool is not among those that the request allows itself.
     ToolNotAllowed = "TOOL_NOT_ALLOWED", Denied, Useless, Result(403), expected,
         "call one of the tools in `_meta.allowedTools`";
+    /// What the request says in `_meta` to narrow itself is more than is read.
+    ControlTooLarge = "CONTROL_TOO_LARGE", Denied, Useless, Result(-32602), expected,
+        "send less in `_meta`";
+    /// The server asks the client for something that the client cannot do.
+    ClientIncapable = "CLIENT_INCAPABLE", Denied, Useless, Error(-32021), expected,
+        "use a client that has the capability, or another tool";
     /// The tool is new, and nobody has looked at it yet.
     ToolQuarantined = "TOOL_QUARANTINED", Denied, Useless, Result(403), expected,
         "ask the operator to look at the new tool and set its status to active";

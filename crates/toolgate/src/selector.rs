@@ -29,6 +29,13 @@ impl Selector {
         glob(&self.server, tool.server()) && glob(&self.tool, tool.name())
     }
 
+    /// The same for a selector that a client wrote; `None` if it takes more steps than are left.
+    pub(crate) fn covers_within(&self, tool: &ToolId, steps: &mut Steps) -> Option<bool> {
+        let covers = glob_within(&self.server, tool.server(), &mut steps.0)?
+            && glob_within(&self.tool, tool.name(), &mut steps.0)?;
+        Some(covers)
+    }
+
     /// The one tool that it names, if it does.
     #[must_use]
     pub fn exact(&self) -> Option<ToolId> {
@@ -39,6 +46,21 @@ impl Selector {
     #[must_use]
     pub fn is_exact(&self) -> bool {
         !self.server.contains(['*', '?']) && !self.tool.contains(['*', '?'])
+    }
+}
+
+/// The steps that are left for matching the patterns of one request. A step compares one character.
+#[derive(Debug)]
+pub struct Steps(u32);
+
+impl Steps {
+    /// How many a request has: some ten milliseconds.
+    pub const MOST: u32 = 5_000_000;
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self(Self::MOST)
     }
 }
 
@@ -70,9 +92,16 @@ impl<'de> Deserialize<'de> for Selector {
 /// Whether the whole text fits the pattern, by the rules of [`Selector`]. Allocates nothing; linear in
 /// practice and never exponential: only the last `*` is ever retried.
 pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+    let mut steps = u32::MAX;
+    glob_within(pattern, text, &mut steps).unwrap_or(false)
+}
+
+/// The same in so many steps; `None` if it takes more.
+fn glob_within(pattern: &str, text: &str, steps: &mut u32) -> Option<bool> {
     let (mut pattern, mut text) = (pattern, text);
     let mut retry: Option<(&str, &str)> = None;
     loop {
+        *steps = steps.checked_sub(1)?;
         let (mut wanted, mut given) = (pattern.chars(), text.chars());
         match (wanted.next(), given.next()) {
             (Some('*'), _) => {
@@ -82,16 +111,16 @@ pub(crate) fn glob(pattern: &str, text: &str) -> bool {
             (Some(want), Some(got)) if want == '?' || want == got => {
                 (pattern, text) = (wanted.as_str(), given.as_str());
             }
-            (None, None) => return true,
+            (None, None) => return Some(true),
             // The last `*` takes one character more.
             (_, Some(_)) => {
-                let Some((after_star, from)) = retry else { return false };
+                let Some((after_star, from)) = retry else { return Some(false) };
                 let mut longer = from.chars();
                 longer.next();
                 (pattern, text) = (after_star, longer.as_str());
                 retry = Some((after_star, text));
             }
-            (Some(_), None) => return false,
+            (Some(_), None) => return Some(false),
         }
     }
 }

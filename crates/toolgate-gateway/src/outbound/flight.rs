@@ -166,6 +166,16 @@ pub(crate) fn lost(server: &str, why: &str, ran: Ran) -> Failure {
 }
 
 /// A server that says something that cannot be understood.
+/// A server that asks for what the client cannot do: the client's shortcoming, not the server's.
+pub(crate) fn incapable(server: &str, what: &str, missing: Abilities) -> Failure {
+    let message = format!("The server `{server}` {what}, which the client cannot do");
+    let required = missing.capabilities().to_value().unwrap_or_default();
+    Failure::new(Code::ClientIncapable, message)
+        .suggest("Use a client that declares the capability, or another tool.")
+        .tell("requiredCapabilities", required)
+        .ran(Ran::Maybe)
+}
+
 pub(crate) fn nonsense(server: &str, what: &str) -> Failure {
     let message = format!("The server `{server}` {what}");
     Failure::new(Code::ServerProtocol, message)

@@ -15,7 +15,7 @@ use crate::{
     hops,
     outbound::{
         connection::{Connection, Era},
-        flight::{Ask, Flight, Hears, Hop, NotStarted, Step, nonsense, unavailable},
+        flight::{Ask, Flight, Hears, Hop, NotStarted, Step, incapable, nonsense, unavailable},
         server::Server,
     },
     sessions::{
@@ -114,10 +114,7 @@ impl Conversation<'_> {
                     return if self.caller.abilities().has(Abilities::URLS) {
                         Ok(Heard::Asked(asking))
                     } else {
-                        Err(nonsense(
-                            &self.server.name,
-                            "wants a page opened, which the client cannot do",
-                        ))
+                        Err(incapable(&self.server.name, "wants a page opened", Abilities::URLS))
                     };
                 }
                 if from == Era::Modern && is_asking(&answer) {

@@ -312,15 +312,8 @@ impl Namespace {
     }
 
     /// The narrowing that a call inherits from the one that it is part of, and hands on.
-    pub(crate) fn inherit(&self, cx: Context, mut control: Control) -> Context {
-        let mut narrowed = self.narrowed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(parent) = control.parent.as_deref().and_then(|parent| narrowed.of(parent)) {
-            control.inherit(&parent);
-        }
-        if control.narrows() {
-            narrowed.remember(cx.call_id(), control.clone());
-        }
-        cx.with_control(control)
+    pub(crate) fn inherit(&self, cx: Context, control: Control) -> Context {
+        self.narrowed.lock().unwrap_or_else(PoisonError::into_inner).inherit(cx, control)
     }
 }
 

@@ -81,15 +81,21 @@ impl Abilities {
 
     /// Whether a request of a server can be put to the client.
     pub(crate) fn can_answer(self, method: &str, params: Option<&Json>) -> bool {
+        let needed = Self::needed_for(method, params);
+        !needed.is_empty() && self.has(needed)
+    }
+
+    /// What a client must be able to do to answer a request of a server; nothing for one that is no question.
+    pub(crate) fn needed_for(method: &str, params: Option<&Json>) -> Self {
         match method {
             "elicitation/create" => {
                 let mode = params.and_then(|params| params.get("mode"));
                 let is_url = mode.as_ref().and_then(Json::text).is_some_and(|mode| mode == "url");
-                self.has(if is_url { Self::URLS } else { Self::FORMS })
+                if is_url { Self::URLS } else { Self::FORMS }
             }
-            "sampling/createMessage" => self.has(Self::SAMPLING),
-            "roots/list" => self.has(Self::ROOTS),
-            _ => false,
+            "sampling/createMessage" => Self::SAMPLING,
+            "roots/list" => Self::ROOTS,
+            _ => Self::default(),
         }
     }
 }

@@ -127,15 +127,8 @@ impl Hub {
 
     /// The narrowing that a call inherits from the one that it is part of, and hands on to those that are
     /// part of it.
-    pub(crate) fn inherit(&self, cx: Context, mut control: Control) -> Context {
-        let mut narrowed = lock(&self.narrowed);
-        if let Some(parent) = control.parent.as_deref().and_then(|parent| narrowed.of(parent)) {
-            control.inherit(&parent);
-        }
-        if control.narrows() {
-            narrowed.remember(cx.call_id(), control.clone());
-        }
-        cx.with_control(control)
+    pub(crate) fn inherit(&self, cx: Context, control: Control) -> Context {
+        lock(&self.narrowed).inherit(cx, control)
     }
 
     /// The way to the server.

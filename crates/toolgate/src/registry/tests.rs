@@ -30,7 +30,7 @@ fn names_are_unique_and_rows_complete() {
 fn no_code_is_invented_in_the_range_of_the_protocol() {
     for code in Code::ALL {
         let rpc = code.entry().rpc;
-        let standard = [-32700, -32600, -32602, -32603].contains(&rpc);
+        let standard = [-32700, -32600, -32602, -32603, -32021].contains(&rpc);
         assert!(standard || !(-32768..=-32000).contains(&rpc), "{code:?} uses {rpc}");
     }
 }
@@ -126,12 +126,14 @@ async fn made(code: Code) -> Maker {
         | Code::ServerStartTimeout
         | Code::ServerProtocol
         | Code::Overloaded
+        | Code::ClientIncapable
         // From layers behind features: provoked through the program, and beside those layers.
         | Code::ScopeRejected
         | Code::OutputInvalid
         | Code::PolicyDenied
         | Code::ToolInactive
         | Code::ToolNotAllowed
+        | Code::ControlTooLarge
         | Code::ToolQuarantined
         | Code::ToolDisabled
         | Code::RateLimited

@@ -6,9 +6,12 @@ use toolgate_wire::{Json, Message, Object, response};
 
 use super::{Conversation, Driven, Heard, cancelled, too_long};
 use crate::{
-    outbound::{connection::Era, flight::nonsense},
+    outbound::{connection::Era, flight::incapable},
     serve::parked,
-    sessions::{abilities::is_question, caller::Speaks},
+    sessions::{
+        abilities::{Abilities, is_question},
+        caller::Speaks,
+    },
 };
 
 impl Conversation<'_> {
@@ -48,8 +51,8 @@ impl Conversation<'_> {
             let method = method.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
             let params = request.get("params").map(|params| for_session(&method, &params));
             if !self.caller.abilities().can_answer(&method, params.as_ref()) {
-                let what = format!("asks for `{method}`, which the client cannot do");
-                return Err(nonsense(&self.server.name, &what));
+                let needed = Abilities::needed_for(&method, params.as_ref());
+                return Err(incapable(&self.server.name, &format!("asks for `{method}`"), needed));
             }
             match self.ask(cx, &method, params.as_ref()).await? {
                 Ok(result) => responses.set(&key, result),
@@ -76,8 +79,8 @@ impl Conversation<'_> {
             if is_question(&method)
                 && !abilities.can_answer(&method, request.get("params").as_ref())
             {
-                let what = format!("asks for `{method}`, which the client cannot do");
-                return Err(nonsense(&self.server.name, &what));
+                let needed = Abilities::needed_for(&method, request.get("params").as_ref());
+                return Err(incapable(&self.server.name, &format!("asks for `{method}`"), needed));
             }
         }
         Ok(())

@@ -103,6 +103,19 @@ impl Circuit {
         }
     }
 
+    /// How long calls are refused from now on, if they are.
+    pub(super) fn open_for(&self, now: Instant) -> Option<Duration> {
+        self.open
+            .as_ref()
+            .and_then(|open| open.until.checked_duration_since(now))
+            .filter(|d| !d.is_zero())
+    }
+
+    /// Whether nothing that failed is remembered.
+    pub(super) fn is_well(&self) -> bool {
+        self.open.is_none() && self.last == 0
+    }
+
     fn is_over(&self, config: &BreakerConfig) -> bool {
         let of = config.of.min(64);
         let bits = self.last & (u64::MAX >> (64 - of));

@@ -1,4 +1,4 @@
-//! Breaker: a server that keeps failing is left alone for a while, and told so to whoever calls.
+//! Breaker: a server that keeps failing is not called for a while, and callers are told so.
 #![doc = include_str!("README.md")]
 
 mod circuit;
@@ -21,7 +21,7 @@ use crate::{
     context::Context,
     duration,
     failure::Failure,
-    identity::ToolId,
+    identity::{Principal, ToolId},
     middleware::{Hooks, Middleware, Order},
     next::Next,
     outcome::Outcome,
@@ -31,17 +31,24 @@ use crate::{
 /// The layer's name.
 pub const NAME: &str = "breaker";
 
-/// So many circuits are kept: a client cannot grow the table by inventing names.
+/// So many servers or tools have circuits: a client cannot grow the table by inventing names.
 const MOST: usize = 10_000;
+/// So many principals have circuits of their own for one server or tool.
+const MOST_PRINCIPALS: usize = 1000;
+/// The circuits of so many principals must be open before everybody's is.
+const SEVERAL: usize = 2;
 
 type Key = (Box<str>, Option<Box<str>>);
 
+/// The circuits of those principals whose calls failed: what one of them asks for may fail by their own doing.
+type Group = HashMap<Principal, Circuit>;
+
 /// What is known of servers so far: a chain for changed settings goes on from it.
 #[derive(Clone, Debug, Default)]
-pub struct Circuits(Arc<Mutex<HashMap<Key, Circuit>>>);
+pub struct Circuits(Arc<Mutex<HashMap<Key, Group>>>);
 
 impl Circuits {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Circuit>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Group>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -65,21 +72,32 @@ impl Breaker {
         (id.server().into(), tool)
     }
 
-    fn enter(&self, id: &ToolId) -> Result<Passage<'_>, Failure> {
+    fn enter(&self, id: &ToolId, principal: &Principal) -> Result<Passage<'_>, Failure> {
         let key = self.key(id);
         let mut circuits = self.circuits.lock();
-        let pass =
-            circuits.get_mut(&key).map_or(Pass::Free, |circuit| circuit.pass(Instant::now()));
-        let is_trial = match pass {
-            Pass::Free => false,
-            Pass::Trial => true,
-            Pass::Refused(wait) => {
-                let why = circuits.get(&key).map(|circuit| circuit.why(&self.config));
-                return Err(refusal(&key, wait, &why.unwrap_or_default()));
+        let mut is_trial = false;
+        if let Some(group) = circuits.get_mut(&key) {
+            let now = Instant::now();
+            match group.get_mut(principal).map_or(Pass::Free, |circuit| circuit.pass(now)) {
+                Pass::Free => {
+                    // Whoever's calls succeeded so far is refused only if it is not one principal's doing.
+                    let waits: Vec<Duration> =
+                        group.values().filter_map(|c| c.open_for(now)).collect();
+                    if let Some(wait) = waits.iter().min().filter(|_| waits.len() >= SEVERAL) {
+                        let why = format!("calls of {} principals keep failing", waits.len());
+                        return Err(refusal(&key, *wait, &why));
+                    }
+                }
+                Pass::Trial => is_trial = true,
+                Pass::Refused(wait) => {
+                    let why = group.get(principal).map(|circuit| circuit.why(&self.config));
+                    return Err(refusal(&key, wait, &why.unwrap_or_default()));
+                }
             }
-        };
+        }
         drop(circuits);
-        Ok(Passage { breaker: self, key, is_trial, ending: Ending::Unclear })
+        let principal = principal.clone();
+        Ok(Passage { breaker: self, key, principal, is_trial, ending: Ending::Unclear })
     }
 }
 
@@ -101,6 +119,7 @@ fn refusal((server, tool): &Key, wait: Duration, why: &str) -> Failure {
 struct Passage<'a> {
     breaker: &'a Breaker,
     key: Key,
+    principal: Principal,
     is_trial: bool,
     ending: Ending,
 }
@@ -108,17 +127,29 @@ struct Passage<'a> {
 impl Drop for Passage<'_> {
     fn drop(&mut self) {
         let mut circuits = self.breaker.circuits.lock();
-        let is_known = circuits.contains_key(&self.key);
         // What succeeds needs no entry.
-        if !is_known && (self.ending != Ending::Failed || circuits.len() >= MOST) {
+        let failed = self.ending == Ending::Failed;
+        if !circuits.contains_key(&self.key) && (!failed || circuits.len() >= MOST) {
             return;
         }
         let key = (self.key.0.clone(), self.key.1.clone());
-        let circuit = circuits.entry(key).or_default();
+        let group = circuits.entry(key).or_default();
+        let is_known = group.contains_key(&self.principal);
+        if !is_known && (!failed || group.len() >= MOST_PRINCIPALS) {
+            return;
+        }
         let config = &self.breaker.config;
+        let circuit = group.entry(self.principal.clone()).or_default();
         if circuit.ended(self.ending, self.is_trial, config, Instant::now()) {
-            let (server, tool) = &self.key;
-            tracing::warn!(%server, ?tool, "left alone for a while: {}", circuit.why(config));
+            let ((server, tool), principal) = (&self.key, &self.principal);
+            let why = circuit.why(config);
+            tracing::warn!(%server, ?tool, %principal, "not called for a while: {why}");
+        }
+        if circuit.is_well() {
+            group.remove(&self.principal);
+        }
+        if group.is_empty() {
+            circuits.remove(&self.key);
         }
     }
 }
@@ -155,7 +186,7 @@ impl Middleware for Breaker {
             Scope::Tool => "tool",
         };
         format!(
-            "a {per} is left alone for {} after {failures} failures in a row, or {:.0} % of {of} calls",
+            "a {per} is not called for {} after {failures} failures in a row, or {:.0} % of {of} calls, of one principal",
             duration::format(*wait),
             share * 100.0,
         )
@@ -173,7 +204,7 @@ impl Middleware for Breaker {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let mut passage = match self.enter(call.id()) {
+        let mut passage = match self.enter(call.id(), cx.principal()) {
             Ok(passage) => passage,
             Err(refusal) => return refusal.into(),
         };

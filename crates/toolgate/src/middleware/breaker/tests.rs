@@ -140,6 +140,54 @@ async fn tools_can_be_counted_one_by_one() {
     assert_eq!(flaky.call_by("other", Code::ToolFailed).await.code(), Some(Code::ToolFailed));
 }
 
+/// A call of one principal that ends so.
+async fn call_of(chain: &Chain, principal: &str, code: Option<Code>) -> Outcome {
+    let session = crate::Session {
+        principal: Principal::Key(principal.into()),
+        ..crate::Session::clone(testbed::context().session())
+    };
+    let server = Server::new(move |_| match code {
+        Some(code) => Outcome::failed(Failure::new(code, "slow")),
+        None => Outcome::answered(ToolResult::new(json("{}"))),
+    });
+    let mut cx = Context::new(session.into());
+    chain.call(&mut cx, Call::new(tool("t", None), None), &server).await
+}
+
+/// [review 14] The slow calls of one principal opened the circuit for everybody.
+#[tokio::test(start_paused = true)]
+async fn one_principals_failures_open_its_own_circuit_only() {
+    let chain = testbed::chain(Breaker::new(three(), Circuits::default()).unwrap());
+    for code in [Code::TimedOut, Code::ServerProtocol, Code::ServerCrashed] {
+        call_of(&chain, "mallory", Some(code)).await;
+    }
+    assert_eq!(call_of(&chain, "mallory", None).await.code(), Some(Code::CircuitOpen));
+    assert_eq!(call_of(&chain, "alice", None).await.class(), Class::Ok);
+    // The server is really away: alice finds out by herself, and from then on nobody else has to.
+    for _ in 0..3 {
+        call_of(&chain, "alice", Some(Code::ServerUnavailable)).await;
+    }
+    let refused = call_of(&chain, "bob", None).await;
+    assert_eq!(refused.code(), Some(Code::CircuitOpen));
+    let rule = refused.failure().unwrap().rule().unwrap().to_owned();
+    assert_eq!(rule, "breaker: calls of 2 principals keep failing");
+    // After the wait anybody finds out.
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert_eq!(call_of(&chain, "bob", None).await.class(), Class::Ok);
+    assert_eq!(call_of(&chain, "alice", None).await.class(), Class::Ok, "the trial");
+}
+
+/// [review 14] A client that cannot be asked opened the circuit for everybody.
+#[tokio::test(start_paused = true)]
+async fn what_a_client_lacks_does_not_count() {
+    let chain = testbed::chain(Breaker::new(three(), Circuits::default()).unwrap());
+    let codes =
+        [Code::ClientIncapable, Code::InvalidArguments, Code::Cancelled, Code::ControlTooLarge];
+    for code in codes.into_iter().cycle().take(12) {
+        assert_eq!(call_of(&chain, "mallory", Some(code)).await.code(), Some(code));
+    }
+}
+
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     let plain = BreakerConfig::default;

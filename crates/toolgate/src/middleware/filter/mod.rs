@@ -21,7 +21,7 @@ use crate::{
     next::Next,
     outcome::Outcome,
     registry::Code,
-    selector::Selector,
+    selector::{Selector, Steps},
 };
 
 /// The layer's name.
@@ -56,7 +56,12 @@ enum Refusal<'a> {
     Quarantined,
     /// A list of allowed tools, of the request or of a call that it is part of, leaves it out.
     NotAllowed,
+    /// The control data of the request exceeds a bound.
+    Control(&'a str),
 }
+
+const TOO_COSTLY: &str =
+    "the patterns of `allowedTools` take more than 5000000 steps to match: name the tools instead";
 
 impl Filter {
     /// A filter of these statuses. `known` is only asked where new tools are quarantined.
@@ -73,17 +78,28 @@ impl Filter {
 
     /// The one decision, for listings and calls alike. What the operator says comes before what the
     /// request says about itself.
-    fn decide(&self, control: &Control, tool: &ToolId) -> Result<(), Refusal<'_>> {
+    fn decide<'a>(
+        &'a self,
+        control: &'a Control,
+        tool: &ToolId,
+        steps: &mut Steps,
+    ) -> Result<(), Refusal<'a>> {
         match (self.statuses.of(tool), &self.quarantine) {
             (Some((Status::Inactive, selector)), _) => return Err(Refusal::Inactive(selector)),
             (None, Some(known)) if !known.is_known(tool) => return Err(Refusal::Quarantined),
             _ => {}
         }
-        if control.allowed.iter().all(|list| list.covers(tool)) {
-            Ok(())
-        } else {
-            Err(Refusal::NotAllowed)
+        if let Some(fault) = &control.fault {
+            return Err(Refusal::Control(fault));
         }
+        for list in &control.allowed {
+            match list.covers(tool, steps) {
+                Some(true) => {}
+                Some(false) => return Err(Refusal::NotAllowed),
+                None => return Err(Refusal::Control(TOO_COSTLY)),
+            }
+        }
+        Ok(())
     }
 
     fn failure(&self, refusal: Refusal<'_>, call: &Call, namespace: &str) -> Failure {
@@ -121,13 +137,21 @@ impl Filter {
                     .suggest("Call one of the tools in `_meta.allowedTools`.")
                     .by(NAME, "allowedTools")
             }
+            Refusal::Control(fault) => exceeded(fault),
         }
     }
 
     fn check(&self, cx: &Context, call: &Call) -> Result<(), Failure> {
-        let decision = self.decide(cx.control(), call.id());
+        let decision = self.decide(cx.control(), call.id(), &mut Steps::default());
         decision.map_err(|refusal| self.failure(refusal, call, &cx.session().namespace))
     }
+}
+
+/// Control data beyond a bound: nothing is allowed.
+fn exceeded(fault: &str) -> Failure {
+    Failure::new(Code::ControlTooLarge, fault)
+        .suggest("Send less in `_meta`, or connect to a namespace that has only these tools.")
+        .by(NAME, "control data")
 }
 
 /// The name to tell the caller: the one that it used.
@@ -183,8 +207,21 @@ impl Middleware for Filter {
         listing: Listing,
         next: Next<'_>,
     ) -> Result<ToolList, Failure> {
+        if let Some(fault) = &cx.control().fault {
+            return Err(exceeded(fault));
+        }
         let mut list = next.list(cx, listing).await?;
-        list.retain(|tool| self.decide(cx.control(), tool.id()).is_ok());
-        Ok(list)
+        // One budget for the whole list: its length is the server's, the patterns are the client's.
+        let mut steps = Steps::default();
+        let mut fault = None;
+        list.retain(|tool| match self.decide(cx.control(), tool.id(), &mut steps) {
+            Ok(()) => true,
+            Err(Refusal::Control(why)) => {
+                fault = Some(why.to_owned());
+                false
+            }
+            Err(_) => false,
+        });
+        fault.map_or(Ok(list), |fault| Err(exceeded(&fault)))
     }
 }
