@@ -11,7 +11,7 @@ use toolgate::settings::Switch;
 use super::Text;
 
 /// Where `toolgate serve` listens, whom it answers, and how much it takes on.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServeConfig {
     /// The address, or a list of them: `127.0.0.1:8642`. Others than this machine's own need `tokens`.
@@ -28,8 +28,14 @@ pub struct ServeConfig {
     pub tokens: BTreeMap<String, TokenConfig>,
     /// How many connections there may be at once.
     pub connections: usize,
-    /// How many sessions there may be at once.
+    /// How many sessions there may be at once; a request that listens (`subscriptions/listen`) counts as one.
     pub sessions: usize,
+    /// How many resources clients may be subscribed to at once; 1,000 in one session, with addresses of 8 KiB.
+    pub subscriptions: usize,
+    /// How much of the gateway one principal may use where `tokens` has several, from 0 to 1: of `sessions`,
+    /// `subscriptions`, `limits.in_flight`, `processes` of a server, calls that wait for their client, and the memory
+    /// for all that. One at least of each. A principal at its bound is refused with 429; others are served as before.
+    pub per_principal: f64,
     /// A session that was not used for so long is ended.
     pub session_idle: Switch<Duration>,
     /// How many threads serve clients; as many as there are cores if not set.
@@ -121,6 +127,8 @@ impl Default for ServeConfig {
             tokens: BTreeMap::new(),
             connections: 20_000,
             sessions: 10_000,
+            subscriptions: 40_000,
+            per_principal: 0.25,
             session_idle: Switch::On(Duration::from_mins(30)),
             threads: None,
         }
@@ -146,8 +154,13 @@ impl ServeConfig {
         if self.listen.is_empty() {
             return Some("`serve.listen` is empty: name an address, or leave it out".to_owned());
         }
-        if [self.connections, self.sessions].contains(&0) || self.threads == Some(0) {
+        if [self.connections, self.sessions, self.subscriptions].contains(&0)
+            || self.threads == Some(0)
+        {
             return Some("`[serve]` lets nobody in: write at least 1".to_owned());
+        }
+        if !(self.per_principal > 0.0 && self.per_principal <= 1.0) {
+            return Some("`serve.per_principal` must be above 0 and at most 1".to_owned());
         }
         None
     }

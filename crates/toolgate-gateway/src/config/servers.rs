@@ -38,6 +38,9 @@ pub struct ServerConfig {
     pub start: Start,
     /// Whether all clients share it, or each session has one of its own.
     pub sharing: Sharing,
+    /// With `sharing = "session"`: how many there may be at once, of all sessions. One principal may have a share of
+    /// them (`serve.per_principal`).
+    pub processes: usize,
     /// A command that nobody used for so long is stopped until it is needed again, as `10m`.
     pub idle_stop: Switch<Duration>,
     /// How long it may take to say hello.
@@ -69,6 +72,7 @@ impl Default for ServerConfig {
             builtin: None,
             start: Start::default(),
             sharing: Sharing::default(),
+            processes: 256,
             idle_stop: Switch::Off,
             start_timeout: Duration::from_mins(1),
             protocol: Protocol::default(),
@@ -130,6 +134,9 @@ impl ServerConfig {
         }
         if self.inherit_env && self.only_env.is_some() {
             return Some("has `inherit_env` and `only_env`: write one of them");
+        }
+        if self.processes == 0 {
+            return Some("may have no process: write `processes = 1` at least");
         }
         match (&self.command, &self.url) {
             (None, None) if self.builtin.is_some() => None,

@@ -29,6 +29,7 @@ use crate::{
         caller::{self, Caller, Speaks},
         legacy::LegacySession,
         side::Side,
+        usage,
     },
 };
 
@@ -164,23 +165,25 @@ impl LineClient {
                 Ok(hops) => hops,
                 Err(why) => return client.refuse(Some(id), -32600, &why).await,
             };
-            let (result, session) =
-                hello::initialize(&client.namespace, &message, session, hops).await;
-            let session = Arc::new(session);
+            let member = client.namespace.member(&client.principal);
+            let place = match member.account.take(usage::Kind::Sessions, 1) {
+                Ok(place) => place,
+                Err(full) => return client.say(Said::full(id, &full)).await,
+            };
+            let opened =
+                hello::initialize(&client.namespace, &message, session, member, hops).await;
+            let (result, session) = match opened {
+                Ok((result, session)) => (result, Arc::new(session)),
+                Err(why) => return client.refuse(Some(id), -32602, &why).await,
+            };
             {
                 let mut own = client.session.lock().unwrap_or_else(PoisonError::into_inner);
                 // It may have left while it was told what there is.
                 if client.gone.is_cancelled() {
                     return;
                 }
-                if client.gateway.sessions.enter(&session).is_ok() {
-                    *own = Some(Arc::clone(&session));
-                }
-            }
-            if client.session().is_none() {
-                return client
-                    .refuse(Some(id), -32603, "there are as many sessions as there may be")
-                    .await;
+                client.gateway.sessions.enter(&session, place);
+                *own = Some(Arc::clone(&session));
             }
             client.namespace.listen(&session.outlet);
             client.say(Said::result(id, result)).await;
@@ -242,13 +245,16 @@ impl LineClient {
                 None
             }
         };
-        let session = match &speaks {
-            Speaks::Legacy(session) => Arc::clone(&session.session),
-            Speaks::Modern(_) => self.namespace.session_of(&self.principal),
+        let (session, member) = match &speaks {
+            Speaks::Legacy(session) => (Arc::clone(&session.session), Arc::clone(&session.member)),
+            Speaks::Modern(_) => {
+                let member = self.namespace.member(&self.principal);
+                (Arc::clone(&member.session), member)
+            }
         };
         let incoming = Incoming {
             namespace: Arc::clone(&self.namespace),
-            caller: Caller { session, transport: self.transport, speaks, hops },
+            caller: Caller { session, member, transport: self.transport, speaks, hops },
             message,
             side: Side::Pipe(Arc::clone(&self.out)),
             cancel: token,

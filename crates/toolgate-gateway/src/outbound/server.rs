@@ -159,9 +159,7 @@ impl Server {
         owner: Option<&Owner>,
     ) -> Result<Arc<Connection>, Failure> {
         self.use_now();
-        let Some(slot) = self.slot(owner) else {
-            return Err(unavailable(&self.name, "its client is gone"));
-        };
+        let slot = self.slot(owner)?;
         if let Some(connection) = slot.ready() {
             return Ok(connection);
         }
@@ -226,6 +224,11 @@ impl Server {
         {
             return Err(failure.clone());
         }
+        // First among those of its own principal: nobody waits for all the starts of another one.
+        let _own_turn = match whose.owner() {
+            Some(owner) => owner.account.starts.acquire().await.ok(),
+            None => None,
+        };
         let _turn = self.surroundings.starts.acquire().await;
         // What failed before is not waited for again.
         if !matches!(*self.state.borrow(), State::Failed(_)) {

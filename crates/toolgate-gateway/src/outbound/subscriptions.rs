@@ -15,7 +15,10 @@ use super::{
     flight::{NotStarted, unavailable},
     server::{Owner, Server},
 };
-use crate::sessions::caller::Caller;
+use crate::sessions::{
+    caller::Caller,
+    usage::{Full, Held, Kind},
+};
 
 /// So long whoever subscribes waits until the server is listened to.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -96,7 +99,11 @@ pub(crate) struct Subscribed {
     uri: Arc<str>,
     /// Whose connection it is on, where each session has its own.
     owner: Option<Owner>,
+    _places: [Held; 2],
 }
+
+/// So many bytes the address of a subscription may have.
+pub(crate) const LONGEST: usize = 8 * 1024;
 
 impl Subscribed {
     /// Listens to a resource of a server.
@@ -104,11 +111,16 @@ impl Subscribed {
         server: &Arc<Server>,
         uri: Arc<str>,
         caller: &Caller,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, NotSubscribed> {
+        if uri.len() > LONGEST {
+            return Err(NotSubscribed::TooLong);
+        }
+        let take = |kind, amount| caller.member.account.take(kind, amount);
+        let places = [take(Kind::Subscriptions, 1)?, take(Kind::SubscriptionBytes, uri.len())?];
         let owner = server.is_private().then(|| caller.owner());
         let is_first = server.subscriptions.add(&uri) || owner.is_some();
         // From here on: dropped while it waits, it is taken back.
-        let subscribed = Self { server: Arc::clone(server), uri, owner };
+        let subscribed = Self { server: Arc::clone(server), uri, owner, _places: places };
         if is_first {
             let connection = server.connection(subscribed.owner.as_ref()).await?;
             match connection.era() {
@@ -124,18 +136,51 @@ impl Subscribed {
         Ok(subscribed)
     }
 
-    pub(crate) fn uri(&self) -> &str {
+    pub(crate) fn uri(&self) -> &Arc<str> {
         &self.uri
     }
 
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.server.name == other.server.name && self.uri == other.uri
+    pub(crate) fn is_at(&self, server: &Server) -> bool {
+        self.server.name == server.name
     }
 
     /// Whether a change of this resource is of interest: of this one, or of a part of it.
     pub(crate) fn covers(&self, server: &Server, owner: Option<&str>, uri: &str) -> bool {
         let own = self.owner.as_ref().map(|owner| &*owner.key);
         self.server.name == server.name && own == owner && is_part_of(uri, &self.uri)
+    }
+}
+
+/// Why a resource is not listened to.
+#[derive(Debug)]
+pub(crate) enum NotSubscribed {
+    /// Its address is too long.
+    TooLong,
+    /// There is no room.
+    Full(Full),
+    /// The server cannot be told.
+    Failed(Failure),
+}
+
+impl From<Full> for NotSubscribed {
+    fn from(full: Full) -> Self {
+        Self::Full(full)
+    }
+}
+
+impl From<Failure> for NotSubscribed {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl std::fmt::Display for NotSubscribed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooLong => write!(f, "`uri` is longer than {LONGEST} bytes"),
+            Self::Full(full) => full.fmt(f),
+            Self::Failed(failure) => failure.fmt(f),
+        }
     }
 }
 

@@ -43,9 +43,9 @@ pub(super) async fn call(gateway: &Gateway, incoming: &Incoming) -> Said {
     }
     let (cx_narrowed, changes) = lift(namespace, &snapshot, cx, message);
     cx = cx_narrowed;
-    let entered = namespace.enter(charter.settings.limits.in_flight);
+    let entered = incoming.caller.member.enter(charter.settings.limits.in_flight);
     let refusal = match (&entered, snapshot.tool(&name)) {
-        (Err(overloaded), entry) => Some((overloaded.clone(), entry)),
+        (Err(full), entry) => Some((full.failure(), entry)),
         (Ok(_), None) => Some((unknown(&name), None)),
         (Ok(_), Some(_)) => None,
     };

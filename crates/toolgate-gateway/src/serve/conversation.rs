@@ -275,11 +275,9 @@ impl Conversation<'_> {
                     }
                     Speaks::Modern(_) => {
                         let question = self.shown(question)?;
-                        let who = self.caller.session.principal.to_string();
-                        let parked = self.parking.park(flight, question, self.binding()?, who);
-                        return parked
-                            .map(Driven::Asked)
-                            .map_err(|why| Failure::new(Code::Overloaded, why).ran(Ran::Maybe));
+                        let account = Arc::clone(&self.caller.member.account);
+                        let parked = self.parking.park(flight, question, self.binding()?, account);
+                        return parked.map(Driven::Asked);
                     }
                 },
             }

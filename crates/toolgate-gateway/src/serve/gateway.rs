@@ -25,11 +25,13 @@ use crate::{
         connection::Era,
         server::{Server, State, Surroundings, Watch},
     },
-    sessions::{legacy::LegacySession, table::Table},
+    sessions::{
+        legacy::LegacySession,
+        table::Table,
+        usage::{STARTS, Share, Usage},
+    },
 };
 
-/// So many servers start at once.
-const STARTS: usize = 16;
 /// How long requests under way may take when the gateway ends.
 const LAST_CALLS: Duration = Duration::from_secs(5);
 /// How long it may take to take leave of servers behind addresses.
@@ -66,7 +68,6 @@ pub(crate) struct Gateway {
     namespaces: HashMap<Box<str>, Arc<Namespace>>,
     servers: Vec<Arc<Server>>,
     pub(crate) sessions: Table,
-    pub(crate) most_sessions: usize,
     pub(crate) parking: Parking,
     pub(crate) cursors: Cursors,
     /// Seals names of tasks.
@@ -197,10 +198,16 @@ impl Serve {
         });
         let servers = servers(&options, &names, &surroundings)?;
         let has_principals = !options.serve.tokens.is_empty();
+        // One client over stdio has nobody beside it.
+        let principals = if options.only.is_some() { 1 } else { options.serve.tokens.len() };
+        let share = Share::new(options.serve.per_principal, principals);
+        let usage = Usage::new(share, options.serve.sessions, options.serve.subscriptions);
+        let usage = Arc::new(usage);
         let mut opened = Opened::default();
         let mut namespaces = HashMap::new();
         for name in &names {
-            let namespace = opened.namespace(name, &options, &servers, has_principals).await?;
+            let namespace =
+                opened.namespace(name, &options, &servers, has_principals, &usage).await?;
             namespaces.insert(name.as_str().into(), Arc::new(namespace));
         }
         let mut key = [0; 32];
@@ -208,8 +215,7 @@ impl Serve {
         let gateway = Arc::new(Gateway {
             namespaces,
             servers: servers.into_values().collect(),
-            sessions: Table::new(options.serve.sessions, options.serve.session_idle.get()),
-            most_sessions: options.serve.sessions,
+            sessions: Table::new(options.serve.session_idle.get()),
             parking: Parking::default(),
             cursors: Cursors::new().map_err(random)?,
             key,
@@ -385,6 +391,11 @@ fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &Messag
     };
     let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
     for server in concerned.filter(is_old) {
+        // As requests: what waits for a server that is slow to start is bounded.
+        let Ok(entered) = session.member.enter(namespace.most_in_flight()) else {
+            tracing::debug!("a notification is dropped: too many requests are in flight");
+            return;
+        };
         let (server, owner) = (Arc::clone(server), session.owner());
         let line = message.line().clone();
         server.surroundings.control.clone().spawn(async move {
@@ -392,6 +403,7 @@ fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &Messag
             if let Ok(connection) = server.connection(owner.as_ref()).await {
                 let _ = connection.wire().tell(line).await;
             }
+            drop(entered);
         });
     }
 }

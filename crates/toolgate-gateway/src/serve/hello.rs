@@ -10,19 +10,30 @@ use crate::{
     catalog::{lists::server_meta, snapshot::Snapshot},
     hops::Hops,
     outbound::connection::{Era, LEGACY, MODERN, ourselves},
-    sessions::legacy::LegacySession,
+    sessions::{legacy::LegacySession, usage::Member},
 };
 
 /// So much of what servers say to models is passed on.
 const MOST_INSTRUCTIONS: usize = 32 * 1024;
+
+/// So many bytes a client may say about itself.
+const MOST_ABOUT_CLIENT: usize = 64 * 1024;
 
 /// `initialize`: the result, and the session that it opens.
 pub(crate) async fn initialize(
     namespace: &Namespace,
     message: &Message,
     session: Session,
+    member: Arc<Member>,
     hops: Option<Hops>,
-) -> (Json, LegacySession) {
+) -> Result<(Json, LegacySession), String> {
+    let said = ["capabilities", "clientInfo"].into_iter().filter_map(|name| message.member(name));
+    // Both are kept as long as the session is.
+    if said.map(|json| json.len()).sum::<usize>() > MOST_ABOUT_CLIENT {
+        return Err(format!(
+            "`capabilities` and `clientInfo` are longer than {MOST_ABOUT_CLIENT} bytes together"
+        ));
+    }
     let snapshot = namespace.settled().await;
     let asked = message.member("protocolVersion");
     let asked = asked.as_ref().and_then(Json::text).unwrap_or_default();
@@ -41,12 +52,13 @@ pub(crate) async fn initialize(
     }
     let session = LegacySession::new(
         Arc::new(session),
+        member,
         version,
         object("capabilities"),
         object("clientInfo"),
         hops,
     );
-    (result.finish(), session)
+    Ok((result.finish(), session))
 }
 
 /// `server/discover`

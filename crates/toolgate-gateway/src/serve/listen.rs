@@ -6,15 +6,16 @@ use toolgate_wire::{Json, Object, era, notification};
 
 use super::{Gateway, dispatch::Incoming, said::Said};
 use crate::{
-    outbound::{server::Server, subscriptions::Subscribed},
+    outbound::{
+        server::Server,
+        subscriptions::{LONGEST, NotSubscribed, Subscribed},
+    },
     sessions::{
         caller::Speaks,
-        outlet::{Outlet, Wanted},
+        outlet::{MOST_SUBSCRIBED, Outlet, Wanted},
+        usage::{Full, Kind},
     },
 };
-
-/// So many resources may be listened to by one request.
-const MOST: usize = 1000;
 
 /// `subscriptions/listen`: goes on until the client or the gateway has enough.
 pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
@@ -27,6 +28,10 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
             -32602,
             "`notifications` must say what to listen to",
         );
+    };
+    let _place = match incoming.caller.member.account.take(Kind::Sessions, 1) {
+        Ok(place) => place,
+        Err(full) => return Said::full(incoming.id(), &full),
     };
     let has = |capability: &str| snapshot.servers_with(capability).next().is_some();
     let wants = |key: &str| filter.get(key).and_then(|json| json.bool()) == Some(true);
@@ -47,23 +52,40 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
         }
     }
     let outlet = Outlet::new(wanted);
-    let uris =
-        filter.get("resourceSubscriptions").and_then(|json| json.array()).unwrap_or_default();
+    let uris = filter.get("resourceSubscriptions");
+    // Before it is taken apart: that costs more than the text.
+    let fits = |json: &Json| json.len() <= MOST_SUBSCRIBED * (LONGEST + 8);
+    let uris = match uris.as_ref().map(|json| fits(json).then(|| json.array().unwrap_or_default()))
+    {
+        None => Vec::new(),
+        Some(Some(uris)) if uris.len() <= MOST_SUBSCRIBED => uris,
+        Some(_) => {
+            let why = format!(
+                "`resourceSubscriptions` has more than {MOST_SUBSCRIBED} addresses of {LONGEST} bytes"
+            );
+            return Said::refused(Some(incoming.id()), -32602, why);
+        }
+    };
     let mut heard = Vec::new();
     let mut beginning = tokio::task::JoinSet::new();
-    for uri in uris.into_iter().take(MOST) {
+    for uri in uris {
         let Some(text) = uri.text().filter(|text| !text.is_empty()) else { continue };
         let Some(server) = snapshot.resource(&text).cloned() else { continue };
         let (address, caller) = (Arc::<str>::from(text.as_ref()), incoming.caller.clone());
-        beginning.spawn(async move { (Subscribed::to(&server, address, &caller).await, uri) });
+        beginning.spawn(async move {
+            let subscribed = Subscribed::to(&server, address, &caller).await;
+            (subscribed, server, uri)
+        });
     }
     while let Some(begun) = beginning.join_next().await {
         match begun {
-            Ok((Ok(subscribed), uri)) => {
-                outlet.subscribe(subscribed);
+            Ok((Ok(subscribed), server, uri)) => {
+                outlet.subscribe(&server, subscribed);
                 heard.push(uri);
             }
-            Ok((Err(failure), _)) => tracing::debug!("a resource cannot be listened to: {failure}"),
+            // A client that asks for more than it may have is told so; what a server refuses is not honoured.
+            Ok((Err(NotSubscribed::Full(full)), ..)) => return Said::full(incoming.id(), &full),
+            Ok((Err(why), ..)) => tracing::debug!("a resource cannot be listened to: {why}"),
             Err(_) => {}
         }
     }
@@ -119,12 +141,32 @@ pub(super) async fn subscribe(incoming: &Incoming) -> Said {
     let Some(server) = server else {
         return Said::refused(Some(incoming.id()), -32002, format!("Unknown resource: `{uri}`"));
     };
+    let done = || Said::result(incoming.id(), Json::empty_object());
+    if session.outlet.is_subscribed(&server, &uri) {
+        return done();
+    }
+    if !session.outlet.has_room() {
+        let full = Full::in_session("subscriptions", MOST_SUBSCRIBED);
+        return Said::full(incoming.id(), &full);
+    }
+    let _entered = match incoming.caller.member.enter(incoming.namespace.most_in_flight()) {
+        Ok(entered) => entered,
+        Err(full) => return Said::full(incoming.id(), &full),
+    };
     match Subscribed::to(&server, uri.as_str().into(), &incoming.caller).await {
         Ok(subscribed) => {
-            session.outlet.subscribe(subscribed);
-            Said::result(incoming.id(), Json::empty_object())
+            session.outlet.subscribe(&server, subscribed);
+            // It may have ended meanwhile: nobody would unsubscribe then.
+            if session.over.is_cancelled() {
+                session.outlet.close();
+            }
+            done()
         }
-        Err(failure) => Said::failed(Some(incoming.id()), &failure),
+        Err(NotSubscribed::Full(full)) => Said::full(incoming.id(), &full),
+        Err(NotSubscribed::Failed(failure)) => Said::failed(Some(incoming.id()), &failure),
+        Err(why @ NotSubscribed::TooLong) => {
+            Said::refused(Some(incoming.id()), -32602, why.to_string())
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use toolgate::{
-    CallId, Code, Context, Control, Failure, Principal, Session, TierRules, Tool, ToolId,
+    CallId, Context, Control, Principal, Session, TierRules, Tool, ToolId,
     middleware::filter::NewTools,
     settings::Settings,
     stack::{Stack, StackError},
@@ -24,7 +24,10 @@ use crate::{
     },
     narrowed::Narrowed,
     outbound::{events::Kind, server::Server},
-    sessions::outlet::Outlet,
+    sessions::{
+        outlet::Outlet,
+        usage::{Member, Usage},
+    },
     wrap::memory::Acquaintances,
 };
 
@@ -76,9 +79,10 @@ pub(crate) struct Namespace {
     making: Mutex<()>,
     generation: AtomicU64,
     outlets: Mutex<Vec<Weak<Outlet>>>,
-    sessions: RwLock<HashMap<Principal, Arc<Session>>>,
+    usage: Arc<Usage>,
+    members: RwLock<HashMap<Principal, Arc<Member>>>,
     narrowed: Mutex<Narrowed>,
-    in_flight: AtomicUsize,
+    in_flight: Arc<AtomicUsize>,
     acquaintances: Option<Acquaintances>,
 }
 
@@ -89,6 +93,7 @@ impl Namespace {
         servers: Vec<Arc<Server>>,
         charter: Charter,
         has_principals: bool,
+        usage: Arc<Usage>,
         acquaintances: Option<Acquaintances>,
     ) -> Self {
         let empty = Making {
@@ -109,9 +114,10 @@ impl Namespace {
             making: Mutex::default(),
             generation: AtomicU64::new(0),
             outlets: Mutex::default(),
-            sessions: RwLock::default(),
+            usage,
+            members: RwLock::default(),
             narrowed: Mutex::default(),
-            in_flight: AtomicUsize::new(0),
+            in_flight: Arc::default(),
             acquaintances,
         };
         namespace.rebuild();
@@ -279,36 +285,29 @@ impl Namespace {
         self.servers.iter().any(|own| own.name == server.name)
     }
 
-    /// The connection of requests that have none: all of one principal are one.
-    pub(crate) fn session_of(&self, principal: &Principal) -> Arc<Session> {
-        let known = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(session) = known.get(principal) {
-            return Arc::clone(session);
+    /// A principal in this namespace.
+    pub(crate) fn member(&self, principal: &Principal) -> Arc<Member> {
+        let known = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(member) = known.get(principal) {
+            return Arc::clone(member);
         }
         drop(known);
-        let mut known = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        let session = known.entry(principal.clone()).or_insert_with(|| {
-            Arc::new(Session {
+        let mut known = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        let member = known.entry(principal.clone()).or_insert_with(|| {
+            let session = Session {
                 id: CallId::next().to_string().into(),
                 namespace: Arc::clone(&self.name),
                 principal: principal.clone(),
-            })
+            };
+            let account = self.usage.account(principal);
+            Arc::new(Member::new(session.into(), account, Arc::clone(&self.in_flight)))
         });
-        Arc::clone(session)
+        Arc::clone(member)
     }
 
-    /// Lets one more request in, if there is room.
-    pub(crate) fn enter(&self, most: usize) -> Result<InFlight<'_>, Failure> {
-        let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let entered = InFlight(self);
-        if before < most {
-            return Ok(entered);
-        }
-        Err(Failure::new(
-            Code::Overloaded,
-            format!("{most} requests are in flight, and no more are allowed"),
-        )
-        .suggest("Wait for calls in flight to end, then call again."))
+    /// How many requests may be in flight here.
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.charter.load().settings.limits.in_flight
     }
 
     /// The narrowing that a call inherits from the one that it is part of, and hands on.
@@ -340,14 +339,4 @@ fn listed(offered: &[Offered]) -> Vec<ToolId> {
         }));
     }
     listed
-}
-
-/// A request in flight.
-#[derive(Debug)]
-pub(crate) struct InFlight<'a>(&'a Namespace);
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
 }

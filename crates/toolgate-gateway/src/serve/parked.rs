@@ -6,19 +6,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use toolgate::{DuplicateKey, Fingerprint};
-use toolgate_wire::{Id, Json, Kind, Message, Object};
+use toolgate::{DuplicateKey, Failure, Fingerprint, Ran};
+use toolgate_wire::{self as wire, Id, Json, Message, Object};
 
-use crate::{outbound::flight::Flight, sessions::table::random_id};
+use crate::{
+    outbound::flight::Flight,
+    sessions::{
+        table::random_id,
+        usage::{Account, Held, Kind},
+    },
+};
 
 /// What our states begin with. No server sees them.
 const MARK: &str = "tgp1.";
 /// The name of the question in the result that asks it.
 const QUESTION: &str = "toolgate_question";
-/// So many calls wait at once.
-const MOST: usize = 1000;
-/// … and so many of one principal: whoever does not come back keeps nobody else from being asked.
-const MOST_OF_ONE: usize = 100;
 /// So long a client may take to come back.
 const PATIENCE: Duration = Duration::from_mins(10);
 
@@ -32,8 +34,9 @@ pub(crate) struct Parked {
     pub(crate) flight: Flight,
     question: Message,
     binding: [u8; 32],
-    who: String,
+    account: Arc<Account>,
     until: Instant,
+    _places: [Held; 2],
 }
 
 /// Why a call cannot be taken up again.
@@ -75,18 +78,19 @@ impl Parking {
         flight: Flight,
         question: Message,
         binding: [u8; 32],
-        who: String,
-    ) -> Result<Json, String> {
-        let id = random_id()?;
+        account: Arc<Account>,
+    ) -> Result<Json, Failure> {
+        let id = random_id().map_err(Failure::internal)?;
         let result = asking(&question, &id);
         let until = Instant::now() + PATIENCE;
         let mut waiting = self.lock();
         waiting.retain(|_, parked| parked.until > Instant::now());
-        let theirs = waiting.values().filter(|parked| parked.who == who).count();
-        if waiting.len() >= MOST || theirs >= MOST_OF_ONE {
-            return Err("too many calls wait for their clients, and no more can".to_owned());
-        }
-        waiting.insert(id, Parked { flight, question, binding, who, until });
+        let take = |kind, amount| {
+            account.take(kind, amount).map_err(|full| full.failure().ran(Ran::Maybe))
+        };
+        let places = [take(Kind::Parked, 1)?, take(Kind::ParkedBytes, question.line().len())?];
+        let parked = Parked { flight, question, binding, account, until, _places: places };
+        waiting.insert(id, parked);
         Ok(result)
     }
 
@@ -124,13 +128,15 @@ impl Parking {
 impl Parked {
     /// The answer to the question, for the server; `None` if the client has not brought one.
     pub(crate) fn answer(&self, responses: Option<&Json>) -> Option<(Id, Json)> {
-        let answer = responses?.get(QUESTION).filter(|json| json.kind() == Kind::Object)?;
+        let answer = responses?.get(QUESTION).filter(|json| json.kind() == wire::Kind::Object)?;
         Some((self.question.id()?.clone(), answer))
     }
 
     /// Parks it again: the client came back without an answer.
-    pub(crate) fn ask_again(self, parking: &Parking) -> Result<Json, String> {
-        parking.park(self.flight, self.question, self.binding, self.who)
+    pub(crate) fn ask_again(self, parking: &Parking) -> Result<Json, Failure> {
+        let Self { flight, question, binding, account, _places, .. } = self;
+        drop(_places);
+        parking.park(flight, question, binding, account)
     }
 }
 
@@ -159,6 +165,7 @@ mod tests {
     use toolgate_wire::Limits;
 
     use super::*;
+    use crate::sessions::usage::{Share, Usage};
 
     fn question() -> Message {
         let line = r#"{"jsonrpc":"2.0","id":"s1","method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}"#;
@@ -172,9 +179,17 @@ mod tests {
     #[test]
     fn a_call_is_taken_up_once_and_by_nobody_else() {
         let parking = Parking::default();
+        let account = Usage::new(Share::new(1.0, 1), 1, 1);
         let bind = |who, params| binding(who, "tools/call", "t", Some(&json(params))).unwrap();
         let mine = bind("me", r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
-        let result = parking.park(Flight::Landed(None), question(), mine, "me".to_owned()).unwrap();
+        let result = parking
+            .park(
+                Flight::Landed(None),
+                question(),
+                mine,
+                account.account(&toolgate::Principal::local()),
+            )
+            .unwrap();
         assert_eq!(result.get("resultType").unwrap().as_str(), "\"input_required\"");
         let state = result.get("requestState").unwrap();
         assert!(is_ours(&state) && !is_ours(&json(r#""rs1.x""#)));

@@ -121,9 +121,9 @@ async fn through(
 ) -> Said {
     let namespace = &incoming.namespace;
     let charter = namespace.charter();
-    let _entered = match namespace.enter(charter.settings.limits.in_flight) {
+    let _entered = match incoming.caller.member.enter(charter.settings.limits.in_flight) {
         Ok(entered) => entered,
-        Err(failure) => return Said::failed(Some(incoming.id()), &failure),
+        Err(full) => return Said::full(incoming.id(), &full),
     };
     let snapshot = namespace.snapshot();
     let cx = incoming.context(&charter);

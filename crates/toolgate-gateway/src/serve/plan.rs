@@ -14,6 +14,7 @@ use super::{
 use crate::{
     config::{Config, ServeConfig},
     outbound::{server::Server, trail::TrailConfig},
+    sessions::usage::Usage,
     telemetry::TelemetryConfig,
     wrap::Outlets,
 };
@@ -89,6 +90,7 @@ impl Opened {
         options: &Options,
         servers: &HashMap<Arc<str>, Arc<Server>>,
         has_principals: bool,
+        usage: &Arc<Usage>,
     ) -> Result<Namespace, ServeError> {
         let config = |error: crate::config::ConfigError| ServeError::Settings(error.to_string());
         let said = (options.settings)(name).map_err(ServeError::Settings)?;
@@ -114,6 +116,7 @@ impl Opened {
             servers.collect(),
             charter,
             has_principals,
+            Arc::clone(usage),
             acquaintances,
         ))
     }

@@ -4,12 +4,16 @@ use bytes::Bytes;
 use toolgate::{Failure, Outcome, Reply, RpcError};
 use toolgate_wire::{Id, Json, error_response};
 
+use crate::sessions::usage::Full;
+
 /// The answer to one message.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) text: Text,
     /// The code, where it is an error.
     pub(crate) code: Option<i64>,
+    /// There was no room for the request: for its principal (`true`), or for anybody.
+    pub(crate) is_full: Option<bool>,
 }
 
 /// The bytes of an answer.
@@ -26,12 +30,12 @@ pub(crate) enum Text {
 impl Said {
     /// Nothing.
     pub(crate) fn nothing() -> Self {
-        Self { text: Text::Nothing, code: None }
+        Self { text: Text::Nothing, code: None, is_full: None }
     }
 
     /// The very line of a server.
     pub(crate) fn verbatim(line: Bytes, code: Option<i64>) -> Self {
-        Self { text: Text::Whole(line), code }
+        Self { text: Text::Whole(line), code, is_full: None }
     }
 
     /// A result.
@@ -44,16 +48,16 @@ impl Said {
             // Small ones are cheaper in one piece.
             head.extend_from_slice(result.as_bytes());
             head.push(b'}');
-            return Self { text: Text::Whole(head.into()), code: None };
+            return Self { text: Text::Whole(head.into()), code: None, is_full: None };
         }
         let parts = [head.into(), result.into_bytes(), Bytes::from_static(b"}")];
-        Self { text: Text::Parts(parts), code: None }
+        Self { text: Text::Parts(parts), code: None, is_full: None }
     }
 
     /// An error.
     pub(crate) fn error(id: Option<&Id>, rpc: &RpcError) -> Self {
         let line = error_response(id, rpc.code, &rpc.message, rpc.data.as_ref());
-        Self { text: Text::Whole(line), code: Some(rpc.code) }
+        Self { text: Text::Whole(line), code: Some(rpc.code), is_full: None }
     }
 
     /// An error object as it is.
@@ -62,12 +66,17 @@ impl Said {
         message.set("jsonrpc", Json::string("2.0"));
         message.set("id", id.as_json().clone());
         message.set("error", error.clone());
-        Self { text: Text::Whole(message.finish().into_bytes()), code: Some(code) }
+        Self { text: Text::Whole(message.finish().into_bytes()), code: Some(code), is_full: None }
     }
 
     /// A failure as an error.
     pub(crate) fn failed(id: Option<&Id>, failure: &Failure) -> Self {
         Self::error(id, &failure.to_rpc())
+    }
+
+    /// There is no room for the request.
+    pub(crate) fn full(id: &Id, full: &Full) -> Self {
+        Self { is_full: Some(full.is_share), ..Self::failed(Some(id), &full.failure()) }
     }
 
     /// An error of the protocol's own.

@@ -17,8 +17,7 @@ use crate::{
 
 impl Gateway {
     fn owner(&self, key: Option<&str>) -> Option<Arc<LegacySession>> {
-        let key = key?;
-        self.sessions.all().into_iter().find(|session| *session.session.id == *key)
+        self.sessions.by_id(key?)
     }
 }
 

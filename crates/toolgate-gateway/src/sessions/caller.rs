@@ -8,6 +8,7 @@ use toolgate_wire::{Json, era};
 
 use super::{
     abilities::Abilities, legacy::LegacySession, level::Level, questions::Asker, side::Side,
+    usage::Member,
 };
 use crate::hops::Hops;
 use crate::outbound::{
@@ -20,6 +21,8 @@ use crate::outbound::{
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) session: Arc<Session>,
+    /// The principal in this namespace.
+    pub(crate) member: Arc<Member>,
     pub(crate) transport: Transport,
     pub(crate) speaks: Speaks,
     /// The gateways that the request has passed.
@@ -149,6 +152,7 @@ impl Caller {
                     info: ourselves(),
                     version: own_version(),
                     over: CancellationToken::new(),
+                    account: Arc::clone(&self.member.account),
                 }
             }
         }

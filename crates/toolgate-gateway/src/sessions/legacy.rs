@@ -20,6 +20,7 @@ use super::{
     outlet::{Outlet, Wanted},
     questions::Questions,
     replay::Replay,
+    usage::Member,
 };
 use crate::{hops::Hops, outbound::server::Owner};
 
@@ -30,6 +31,7 @@ const NO_LEVEL: u8 = u8::MAX;
 #[derive(Debug)]
 pub(crate) struct LegacySession {
     pub(crate) session: Arc<Session>,
+    pub(crate) member: Arc<Member>,
     pub(crate) version: Arc<str>,
     pub(crate) capabilities: Json,
     pub(crate) info_text: Json,
@@ -58,6 +60,7 @@ pub(crate) struct SameId;
 impl LegacySession {
     pub(crate) fn new(
         session: Arc<Session>,
+        member: Arc<Member>,
         version: Arc<str>,
         capabilities: Json,
         info_text: Json,
@@ -74,7 +77,8 @@ impl LegacySession {
             info,
             questions: Questions::default(),
             outlet: Outlet::new(Wanted::everything()),
-            replay: Replay::default(),
+            replay: Replay::new(Arc::clone(&member.account)),
+            member,
             hops,
             over: CancellationToken::new(),
             reader: Mutex::default(),
@@ -94,6 +98,7 @@ impl LegacySession {
             info: self.info_text.clone(),
             version: Arc::clone(&self.version),
             over: self.over.clone(),
+            account: Arc::clone(&self.member.account),
         }
     }
 

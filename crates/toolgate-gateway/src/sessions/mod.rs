@@ -9,3 +9,4 @@ pub(crate) mod questions;
 pub(crate) mod replay;
 pub(crate) mod side;
 pub(crate) mod table;
+pub(crate) mod usage;

@@ -1,7 +1,8 @@
 //! What a client is told that belongs to no request: gathered until it reads, and never more than a little.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Bound,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -15,15 +16,22 @@ use crate::outbound::{events::Kind, server::Server, subscriptions::Subscribed};
 const MOST: usize = 256;
 /// So many resources are remembered as changed.
 const MOST_UPDATED: usize = 1024;
+/// So many bytes of messages wait, besides the newest.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// So many resources one client is subscribed to.
+pub(crate) const MOST_SUBSCRIBED: usize = 1000;
 
 /// One client's ear for what happens. Whatever comes while it does not listen is put together.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     wanted: Wanted,
     state: Mutex<State>,
-    subscribed: Mutex<Vec<Subscribed>>,
+    subscribed: Mutex<BySubject>,
     wake: Notify,
 }
+
+/// Subscriptions by their address. Servers may have the same one.
+type BySubject = BTreeMap<Arc<str>, Vec<Subscribed>>;
 
 /// What a client wants to hear of.
 #[derive(Debug, Default)]
@@ -55,6 +63,7 @@ struct State {
     changed: [bool; 3],
     updated: BTreeSet<Arc<str>>,
     lines: VecDeque<Bytes>,
+    bytes: usize,
     dropped: u64,
     is_closed: bool,
 }
@@ -70,26 +79,40 @@ impl Outlet {
         self.wanted.subscription.is_none()
     }
 
+    fn subscribed(&self) -> MutexGuard<'_, BySubject> {
+        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it hears of this resource of a server already.
+    pub(crate) fn is_subscribed(&self, server: &Server, uri: &str) -> bool {
+        self.subscribed().get(uri).is_some_and(|known| known.iter().any(|one| one.is_at(server)))
+    }
+
+    /// Whether it may hear of one more resource.
+    pub(crate) fn has_room(&self) -> bool {
+        self.subscribed().len() < MOST_SUBSCRIBED
+    }
+
     /// Hears of a resource from here on.
-    pub(crate) fn subscribe(&self, subscribed: Subscribed) {
-        let mut all = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
-        if !all.iter().any(|known| known.is_same(&subscribed)) {
-            all.push(subscribed);
+    pub(crate) fn subscribe(&self, server: &Server, subscribed: Subscribed) {
+        let mut all = self.subscribed();
+        let known = all.entry(Arc::clone(subscribed.uri())).or_default();
+        if !known.iter().any(|one| one.is_at(server)) {
+            known.push(subscribed);
         }
     }
 
     /// Hears of a resource no more.
     pub(crate) fn unsubscribe(&self, uri: &str) {
-        let mut all = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|known| known.uri() != uri);
+        let gone = self.subscribed().remove(uri);
+        drop(gone);
     }
 
     /// A resource of a server changed: told if somebody here wants to know of it, or of what it is a part of.
     pub(crate) fn updated_at(&self, server: &Server, owner: Option<&str>, uri: &Arc<str>) {
-        let wants = {
-            let all = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
-            all.iter().any(|known| known.covers(server, owner, uri))
-        };
+        let wants = any_prefix(&self.subscribed(), uri, |known| {
+            known.iter().any(|one| one.covers(server, owner, uri))
+        });
         if wants {
             self.updated(uri);
         }
@@ -122,17 +145,22 @@ impl Outlet {
     /// A message of its own.
     pub(crate) fn push(&self, line: Bytes) {
         let mut state = self.lock();
-        if state.lines.len() >= MOST {
-            state.lines.pop_front();
+        while (state.lines.len() >= MOST || state.bytes + line.len() > MOST_BYTES)
+            && let Some(oldest) = state.lines.pop_front()
+        {
+            state.bytes -= oldest.len();
             state.dropped += 1;
         }
+        state.bytes += line.len();
         state.lines.push_back(line);
         drop(state);
         self.wake.notify_one();
     }
 
-    /// Nothing follows.
+    /// Nothing follows, and nothing is listened to.
     pub(crate) fn close(&self) {
+        let subscribed = std::mem::take(&mut *self.subscribed());
+        drop(subscribed);
         self.lock().is_closed = true;
         self.wake.notify_one();
         self.wake.notify_waiters();
@@ -165,6 +193,7 @@ impl Outlet {
             lines.push(self.message("notifications/resources/updated", params));
         }
         lines.extend(state.lines.drain(..));
+        state.bytes = 0;
         if state.dropped > 0 {
             tracing::warn!("{} messages were dropped: their client does not read", state.dropped);
             state.dropped = 0;
@@ -180,6 +209,30 @@ impl Outlet {
         }
         let params = params.finish();
         notification(method, (params.len() > 2).then_some(&params))
+    }
+}
+
+/// Whether one of the values satisfies whose key is the text or a beginning of it. Looks at few of the others: each look
+/// goes to the next shorter key that can be one.
+fn any_prefix<T>(all: &BTreeMap<Arc<str>, T>, text: &str, holds: impl Fn(&T) -> bool) -> bool {
+    let mut end = text.len();
+    loop {
+        let Some(beginning) = text.get(..end) else { return false };
+        let mut below = all.range::<str, _>((Bound::Unbounded, Bound::Included(beginning)));
+        let Some((key, value)) = below.next_back() else { return false };
+        let common = key.bytes().zip(beginning.bytes()).take_while(|(one, two)| one == two).count();
+        if common == key.len() {
+            if holds(value) {
+                return true;
+            }
+            let Some(shorter) = common.checked_sub(1) else { return false };
+            end = shorter;
+        } else {
+            end = common;
+        }
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
     }
 }
 
@@ -214,5 +267,31 @@ mod tests {
         assert_eq!(lines.len(), 1);
         let text = std::str::from_utf8(&lines[0]).unwrap();
         assert!(text.contains("prompts/list_changed") && text.contains(r#"subscriptionId":7"#));
+    }
+
+    #[test]
+    fn keys_that_begin_a_text_are_found() {
+        let all: BTreeMap<Arc<str>, usize> =
+            ["", "a/", "a/b", "a/bc", "a/b/ü", "a/b/üx", "b", "a/b/z"]
+                .iter()
+                .enumerate()
+                .map(|(at, key)| (Arc::from(*key), at))
+                .collect();
+        for text in ["a/b/üxy", "a/b/ÿ", "a/bcd", "", "c", "a", "b", "a/b/ü"] {
+            for (key, at) in &all {
+                let found = any_prefix(&all, text, |value| value == at);
+                assert_eq!(found, text.starts_with(&**key), "{key:?} of {text:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_are_bounded_in_bytes_and_the_newest_stays() {
+        let outlet = Outlet::new(Wanted::everything());
+        let large = Bytes::from(vec![b'x'; MOST_BYTES / 2]);
+        (0..10).for_each(|_| outlet.push(large.clone()));
+        outlet.push(Bytes::from(vec![b'y'; 2 * MOST_BYTES]));
+        let lines = outlet.next().await.unwrap();
+        assert_eq!(lines.iter().map(Bytes::len).collect::<Vec<_>>(), [2 * MOST_BYTES]);
     }
 }

@@ -11,6 +11,9 @@ use toolgate_wire::{Id, Json, Message, Object, notification, request};
 
 use super::side::Side;
 
+/// So many questions wait for one client's answer.
+const MOST: usize = 100;
+
 /// Questions that wait for one client's answer.
 #[derive(Debug, Default)]
 pub(crate) struct Questions(Mutex<Waiting>);
@@ -47,6 +50,13 @@ impl Questions {
         let (sender, answer) = oneshot::channel();
         let id = {
             let mut waiting = self.lock();
+            if waiting.by_id.len() >= MOST {
+                let why = format!("{MOST} questions wait for the client's answer, and no more can");
+                let mut error = Object::new();
+                error.set("code", Json::value(&(-32603).into()));
+                error.set("message", Json::string(&why));
+                return Some(Err(error.finish()));
+            }
             waiting.asked += 1;
             let id = Id::string(&format!("toolgate-q{}", waiting.asked));
             waiting.by_id.insert(id.clone(), sender);

@@ -9,6 +9,8 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::usage::{Account, Held, Kind};
+
 /// So long a stream is remembered after its end.
 const REMEMBERED: Duration = Duration::from_mins(1);
 /// So many streams of one session are remembered.
@@ -17,20 +19,31 @@ const MOST_STREAMS: usize = 32;
 const MOST_BYTES: usize = 2 * 1024 * 1024;
 
 /// The streams of one session.
-#[derive(Debug, Default)]
-pub(crate) struct Replay(Mutex<(u64, VecDeque<Arc<Stream>>)>);
+#[derive(Debug)]
+pub(crate) struct Replay {
+    streams: Mutex<(u64, VecDeque<Arc<Stream>>)>,
+    account: Arc<Account>,
+}
 
 impl Replay {
+    pub(crate) fn new(account: Arc<Account>) -> Self {
+        Self { streams: Mutex::default(), account }
+    }
+
     fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<Arc<Stream>>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new stream.
     pub(crate) fn stream(&self) -> Arc<Stream> {
         let mut streams = self.lock();
         streams.0 += 1;
-        let stream =
-            Arc::new(Stream { number: streams.0, log: Mutex::default(), wake: Notify::new() });
+        let stream = Arc::new(Stream {
+            number: streams.0,
+            account: Arc::clone(&self.account),
+            log: Mutex::default(),
+            wake: Notify::new(),
+        });
         streams.1.push_back(Arc::clone(&stream));
         forget_old(&mut streams.1);
         if streams.1.len() > MOST_STREAMS {
@@ -64,13 +77,15 @@ fn forget_old(streams: &mut VecDeque<Arc<Stream>>) {
 #[derive(Debug)]
 pub(crate) struct Stream {
     number: u64,
+    account: Arc<Account>,
     log: Mutex<Log>,
     wake: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Log {
-    events: VecDeque<(u64, Bytes)>,
+    /// Each with its place in the memory of its principal.
+    events: VecDeque<(u64, Bytes, Held)>,
     next: u64,
     bytes: usize,
     done_at: Option<Instant>,
@@ -86,11 +101,19 @@ impl Stream {
         let mut log = self.lock();
         let number = log.next;
         log.next += 1;
-        log.bytes += line.len();
-        log.events.push_back((number, line.clone()));
-        while log.bytes > MOST_BYTES && log.events.len() > 1 {
-            if let Some((_, oldest)) = log.events.pop_front() {
-                log.bytes -= oldest.len();
+        while log.bytes + line.len() > MOST_BYTES
+            && let Some((_, oldest, _)) = log.events.pop_front()
+        {
+            log.bytes -= oldest.len();
+        }
+        // What finds no place is sent, but cannot be sent again.
+        match self.account.take(Kind::ReplayBytes, line.len()) {
+            Ok(place) => {
+                log.bytes += line.len();
+                log.events.push_back((number, line.clone(), place));
+            }
+            Err(full) => {
+                tracing::debug!("an event cannot be sent again if its stream breaks: {full}")
             }
         }
         drop(log);
@@ -127,7 +150,7 @@ impl Stream {
             woken.as_mut().enable();
             {
                 let log = self.lock();
-                if let Some((at, line)) = log.events.iter().find(|(at, _)| *at > number) {
+                if let Some((at, line, _)) = log.events.iter().find(|(at, ..)| *at > number) {
                     return Some((*at, line.clone()));
                 }
                 if log.done_at.is_some() {
@@ -142,10 +165,16 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sessions::usage::{Share, Usage};
+
+    fn replay() -> Replay {
+        let usage = Usage::new(Share::new(1.0, 1), 1, 1);
+        Replay::new(usage.account(&toolgate::Principal::local()))
+    }
 
     #[tokio::test]
     async fn a_stream_is_taken_up_where_it_broke_off() {
-        let replay = Replay::default();
+        let replay = replay();
         let stream = replay.stream();
         let first = stream.first_id();
         let ids: Vec<String> = [&b"a"[..], b"b", b"c"]
@@ -164,7 +193,7 @@ mod tests {
 
     #[test]
     fn streams_and_bytes_are_bounded() {
-        let replay = Replay::default();
+        let replay = replay();
         let first = replay.stream();
         for _ in 0..2 * MOST_STREAMS {
             replay.stream();

@@ -1,4 +1,4 @@
-//! All sessions: bounded in number, ended when nobody uses them, found by an id that nobody can guess.
+//! All sessions: ended when nobody uses them, found by an id that nobody can guess.
 
 use std::{
     collections::HashMap,
@@ -9,33 +9,31 @@ use std::{
 
 use toolgate::Principal;
 
-use super::legacy::LegacySession;
+use super::{legacy::LegacySession, usage::Held};
 
 /// The sessions of the gateway.
 #[derive(Debug)]
 pub(crate) struct Table {
-    sessions: RwLock<HashMap<Arc<str>, Arc<LegacySession>>>,
-    most: usize,
+    /// Each with its place, which is free again once the session is taken out.
+    sessions: RwLock<HashMap<Arc<str>, (Arc<LegacySession>, Held)>>,
     idle: Option<Duration>,
 }
 
-/// There is no room for another session.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Full;
-
 impl Table {
-    pub(crate) fn new(most: usize, idle: Option<Duration>) -> Self {
-        Self { sessions: RwLock::default(), most, idle }
+    pub(crate) fn new(idle: Option<Duration>) -> Self {
+        Self { sessions: RwLock::default(), idle }
     }
 
-    /// Enters a session.
-    pub(crate) fn enter(&self, session: &Arc<LegacySession>) -> Result<(), Full> {
+    /// Enters a session, which has a place.
+    pub(crate) fn enter(&self, session: &Arc<LegacySession>, place: Held) {
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        if sessions.len() >= self.most {
-            return Err(Full);
-        }
-        sessions.insert(Arc::clone(&session.session.id), Arc::clone(session));
-        Ok(())
+        sessions.insert(Arc::clone(&session.session.id), (Arc::clone(session), place));
+    }
+
+    /// The session of this id.
+    pub(crate) fn by_id(&self, id: &str) -> Option<Arc<LegacySession>> {
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(id).map(|(session, _)| Arc::clone(session))
     }
 
     /// The session of this id, if it is of this namespace and of whoever it was given to.
@@ -46,21 +44,21 @@ impl Table {
         principal: &Principal,
     ) -> Option<Arc<LegacySession>> {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
-        let found = sessions.get(id)?;
+        let (found, _) = sessions.get(id)?;
         let session = &found.session;
         let is_theirs = &*session.namespace == namespace && session.principal == *principal;
         is_theirs.then(|| Arc::clone(found))
     }
 
     /// Takes a session out.
-    pub(crate) fn remove(&self, id: &str) -> Option<Arc<LegacySession>> {
-        self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(id)
+    pub(crate) fn remove(&self, id: &str) {
+        self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
     /// All of them.
     pub(crate) fn all(&self) -> Vec<Arc<LegacySession>> {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
-        sessions.values().cloned().collect()
+        sessions.values().map(|(session, _)| Arc::clone(session)).collect()
     }
 
     /// Takes out those that nobody used for long.
@@ -68,7 +66,7 @@ impl Table {
         let Some(idle) = self.idle else { return Vec::new() };
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         let mut taken = Vec::new();
-        sessions.retain(|_, session| {
+        sessions.retain(|_, (session, _)| {
             let is_idle = session.idle_for() >= idle;
             if is_idle {
                 taken.push(Arc::clone(session));

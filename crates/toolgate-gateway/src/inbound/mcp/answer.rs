@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use hyper::{
     Response, StatusCode,
-    header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue},
+    header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
 };
 use tokio::sync::mpsc;
 use toolgate::Boxed;
@@ -32,6 +32,7 @@ use crate::{
         legacy::LegacySession,
         replay,
         side::{ROOM, Side},
+        usage::Full,
     },
 };
 
@@ -188,13 +189,27 @@ impl Pump {
 }
 
 /// An answer as JSON, with the status that it has from 2026-07-28 on.
-fn finished(said: Said, is_modern: bool) -> Response<AnswerBody> {
+pub(super) fn finished(said: Said, is_modern: bool) -> Response<AnswerBody> {
+    if let Some(is_share) = said.is_full {
+        // Who asks too much, or when the gateway is full.
+        let status =
+            if is_share { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE };
+        let mut answer = json(status, said);
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        return answer;
+    }
     let status = match said.code {
         Some(-32601) if is_modern => StatusCode::NOT_FOUND,
         Some(-32700 | -32600 | -32022..=-32020) if is_modern => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
     json(status, said)
+}
+
+/// There is no room for a stream.
+pub(super) fn full(full: &Full) -> Response<AnswerBody> {
+    let said = Said::failed(None, &full.failure());
+    finished(Said { is_full: Some(full.is_share), ..said }, false)
 }
 
 /// An answer as JSON.

@@ -23,6 +23,7 @@ use crate::{
         legacy::LegacySession,
         side::Side,
         table::random_id,
+        usage,
     },
 };
 
@@ -69,6 +70,7 @@ impl Visit<'_> {
             namespace: Arc::clone(&self.namespace),
             caller: Caller {
                 session: Arc::clone(&session.session),
+                member: Arc::clone(&session.member),
                 transport: Transport::Http,
                 speaks: Speaks::Legacy(Arc::clone(session)),
                 hops,
@@ -89,6 +91,11 @@ impl Visit<'_> {
             Ok(hops) => hops,
             Err(why) => return answer::looped(Some(id), why),
         };
+        let member = self.namespace.member(&self.principal);
+        let place = match member.account.take(usage::Kind::Sessions, 1) {
+            Ok(place) => place,
+            Err(full) => return answer::finished(Said::full(id, &full), false),
+        };
         let session = match random_id() {
             Ok(session) => session,
             Err(why) => return failed(why),
@@ -98,14 +105,14 @@ impl Visit<'_> {
             namespace: Arc::clone(&self.namespace.name),
             principal: self.principal.clone(),
         };
-        let (result, session) = hello::initialize(&self.namespace, message, session, hops).await;
-        let session = Arc::new(session);
-        if self.door.gateway.sessions.enter(&session).is_err() {
-            return failed(
-                "there are as many sessions as there may be: end one, or raise `serve.sessions`"
-                    .to_owned(),
-            );
-        }
+        let opened = hello::initialize(&self.namespace, message, session, member, hops).await;
+        let (result, session) = match opened {
+            Ok((result, session)) => (result, Arc::new(session)),
+            Err(why) => {
+                return answer::json(StatusCode::BAD_REQUEST, Said::refused(Some(id), -32602, why));
+            }
+        };
+        self.door.gateway.sessions.enter(&session, place);
         self.namespace.listen(&session.outlet);
         let mut response = answer::json(StatusCode::OK, Said::result(id, result));
         if let Ok(value) = HeaderValue::from_str(&session.session.id) {

@@ -46,8 +46,10 @@ impl Visit<'_> {
             Ok(hops) => hops,
             Err(why) => return answer::looped(message.id(), why),
         };
+        let member = self.namespace.member(&self.principal);
         let caller = Caller {
-            session: self.namespace.session_of(&self.principal),
+            session: Arc::clone(&member.session),
+            member,
             transport: Transport::Http,
             hops,
             speaks: Speaks::Modern(said),

@@ -18,7 +18,7 @@ use crate::{
         lines::LineClient,
     },
     outbox::Outbox,
-    sessions::table::random_id,
+    sessions::{table::random_id, usage},
 };
 
 /// Clients that are connected in this way, by the id in their address.
@@ -46,6 +46,11 @@ impl Visit<'_> {
             Ok(hops) => hops,
             Err(why) => return answer::looped(None, why),
         };
+        let account = &self.namespace.member(&self.principal).account;
+        let place = match account.take(usage::Kind::SseStreams, 1) {
+            Ok(place) => place,
+            Err(full) => return answer::full(&full),
+        };
         let outbox = Arc::new(Outbox::new());
         let client = Arc::new(LineClient::new(
             Arc::clone(&self.door.gateway),
@@ -56,16 +61,12 @@ impl Visit<'_> {
             Arc::clone(&id),
             opened_by,
         ));
-        {
-            let mut clients = self.door.older.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if clients.len() >= self.door.gateway.most_sessions {
-                return text(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "there are as many sessions as there may be\n",
-                );
-            }
-            clients.insert(Arc::clone(&id), Arc::clone(&client));
-        }
+        self.door
+            .older
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(Arc::clone(&id), Arc::clone(&client));
         let (events, body) = stream();
         let endpoint =
             format!("event: endpoint\ndata: /messages/{}?session={id}\n\n", self.namespace.name);
@@ -86,6 +87,7 @@ impl Visit<'_> {
             };
             door.older.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
             client.end();
+            drop(place);
         });
         answer::event_stream(body)
     }

@@ -9,17 +9,20 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use toolgate::Failure;
+use toolgate::{Failure, Principal};
 
 use super::{Owner, SESSIONLESS, Server};
 use crate::{
     config::{ServerConfig, Text},
-    outbound::{backoff::Backoff, connection::Connection},
+    outbound::{backoff::Backoff, connection::Connection, flight::unavailable},
+    sessions::usage::Full,
 };
 
 /// The place of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
+    /// Whose it is, where each session has its own.
+    principal: Option<Principal>,
     pub(super) used_ms: AtomicU64,
     pub(super) current: ArcSwapOption<Connection>,
     pub(super) opening: tokio::sync::Mutex<Opening>,
@@ -49,18 +52,34 @@ impl Server {
         }
     }
 
-    pub(super) fn slot(&self, owner: Option<&Owner>) -> Option<Arc<Slot>> {
+    pub(super) fn slot(&self, owner: Option<&Owner>) -> Result<Arc<Slot>, Failure> {
         let Some(owner) = owner.filter(|_| self.is_private()) else {
-            return Some(Arc::clone(&self.shared));
+            return Ok(Arc::clone(&self.shared));
         };
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock: whoever is gone from here on finds the place, and ends what is in it.
         if owner.over.is_cancelled() {
-            return None;
+            return Err(unavailable(&self.name, "its client is gone"));
         }
-        let slot = own.entry(Arc::clone(&owner.key)).or_default();
+        if let Some(slot) = own.get(&owner.key) {
+            slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
+            return Ok(Arc::clone(slot));
+        }
+        let most = self.config.processes;
+        let share = owner.account.share.of(most);
+        let principal = Some(&owner.account.principal);
+        let theirs = own.values().filter(|slot| slot.principal.as_ref() == principal).count();
+        if theirs >= share || own.len() >= most {
+            let is_share = theirs >= share && share < most;
+            let bound = if is_share { share } else { most };
+            let what = "processes of the server for sessions of their own";
+            let setting = format!("servers.{}.processes", self.name);
+            return Err(Full::new(what, setting, bound, is_share).failure());
+        }
+        let slot = Arc::new(Slot { principal: principal.cloned(), ..Slot::default() });
         slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
-        Some(Arc::clone(slot))
+        own.insert(Arc::clone(&owner.key), Arc::clone(&slot));
+        Ok(slot)
     }
 
     /// Whether the place of a connection is still somebody's.

@@ -10,6 +10,7 @@ use super::Server;
 use crate::{
     catalog::manifest::Shelf,
     outbound::events::{Kind, ReplyTo},
+    sessions::usage::Account,
 };
 
 /// What servers share.
@@ -63,6 +64,8 @@ pub(crate) struct Owner {
     pub(crate) version: Arc<str>,
     /// Cancelled when whoever it is is gone: nothing is started for it from then on.
     pub(crate) over: CancellationToken,
+    /// Whose principal's it is.
+    pub(crate) account: Arc<Account>,
 }
 
 /// Whose a connection is.

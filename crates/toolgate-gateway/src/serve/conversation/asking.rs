@@ -113,8 +113,7 @@ impl Conversation<'_> {
             })
         })?;
         let Some((id, answer)) = parked.answer(responses) else {
-            let asked = parked.ask_again(self.parking);
-            return asked.map(Heard::Asked).map_err(|why| Failure::new(Code::Overloaded, why));
+            return parked.ask_again(self.parking).map(Heard::Asked);
         };
         parked.flight.reply(response(&id, &answer)).await?;
         match self.drive(cx, parked.flight).await? {
