@@ -14,6 +14,7 @@ use tokio::{
     io::{AsyncWrite, AsyncWriteExt},
     sync::{Notify, Semaphore},
 };
+use toolgate_wire::single_line;
 
 /// So many messages wait for the writer before senders have to.
 const ROOM: usize = 1024;
@@ -65,6 +66,8 @@ impl Outbox {
     }
 
     fn put(&self, line: Bytes, borrowed: usize) -> u64 {
+        // The last check: whoever made the line, one message is one line.
+        let line = single_line(line);
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.closed {
             return u64::MAX;
@@ -158,9 +161,7 @@ impl Outbox {
                     continue;
                 }
                 small.extend_from_slice(&line);
-                if !line.ends_with(b"\n") {
-                    small.push(b'\n');
-                }
+                small.push(b'\n');
                 if small.len() > SMALL {
                     pipe.write_all(&small).await?;
                     small.clear();
@@ -182,8 +183,7 @@ async fn write_large(
     before: &[u8],
     line: &Bytes,
 ) -> io::Result<()> {
-    let newline: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
-    let mut parts = [IoSlice::new(before), IoSlice::new(line), IoSlice::new(newline)];
+    let mut parts = [IoSlice::new(before), IoSlice::new(line), IoSlice::new(b"\n")];
     let mut rest: &mut [IoSlice<'_>] = &mut parts;
     IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
@@ -215,6 +215,20 @@ mod tests {
         let expected = [b"a\n", large.as_ref(), b"\nb\n"].concat();
         assert_eq!(out, expected);
         assert!(outbox.was_written(3) && !outbox.was_written(u64::MAX));
+    }
+
+    #[tokio::test]
+    async fn a_message_is_one_line_whoever_made_it() {
+        let outbox = Outbox::new();
+        let large = format!("{{\r\n\"a\":\"{}\"\n}}\r\n", "x".repeat(3 * SMALL));
+        outbox.push(Bytes::from_static(b"\n{\n\r}\r\n\n")).await;
+        outbox.push_now(Bytes::from(large));
+        outbox.close();
+        assert_eq!(outbox.next().await.as_deref(), Some(&b" {  }"[..]));
+        let mut out = Vec::new();
+        outbox.drain(&mut out).await.unwrap();
+        assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert!(out.ends_with(b"}\n") && !out.contains(&b'\r'));
     }
 
     #[tokio::test]

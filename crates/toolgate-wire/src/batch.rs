@@ -7,9 +7,14 @@ use crate::json::check_text;
 use crate::limits::Limits;
 use crate::scan::{Scanner, trimmed};
 
-/// Most messages in one batch. A slice of two bytes takes thirty-two, so without a bound a batch
-/// could take sixteen times its size.
-pub const MAX_BATCH: usize = 10_000;
+/// Most messages in one batch.
+pub const MAX_BATCH: usize = 100;
+
+/// Whether the line is an array: a batch, if it is a message at all.
+#[must_use]
+pub fn is_batch(line: &[u8]) -> bool {
+    line.get(trimmed(line).start) == Some(&b'[')
+}
 
 /// The messages of a batch as slices of the line; `None` if the line is not an array.
 ///
@@ -17,8 +22,7 @@ pub const MAX_BATCH: usize = 10_000;
 /// [`Message::parse`](crate::Message::parse) to say. An empty batch is refused, as JSON-RPC asks.
 #[must_use]
 pub fn split_batch(line: &Bytes, limits: &Limits) -> Option<Result<Vec<Bytes>, WireError>> {
-    let is_array = line.get(trimmed(line).start) == Some(&b'[');
-    is_array.then(|| elements(line, limits))
+    is_batch(line).then(|| elements(line, limits))
 }
 
 fn elements(line: &Bytes, limits: &Limits) -> Result<Vec<Bytes>, WireError> {

@@ -48,7 +48,7 @@ const MAX_RECORDED: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Envelope {
     spans: [Option<Span>; 6],
-    seen: Seen,
+    seen: Seen<'static>,
     /// Members of the body, in order.
     pub(crate) members: Vec<Member>,
     /// Whether that is all of them.
@@ -146,14 +146,7 @@ impl Envelope {
         let mut seen = Seen::default();
         let mut first = true;
         while let Some(key) = scanner.next_key(&mut first)? {
-            let value = scanner.value()?;
-            let decides = match seen.check(inside_quotes(key.of(line)), watched) {
-                Ok(decides) => decides,
-                Err(reason) => {
-                    self.blame(key.start, reason);
-                    false
-                }
-            };
+            let (value, decides) = self.watched_value(scanner, line, (key, watched), &mut seen)?;
             if decides || self.members.len() < MAX_RECORDED {
                 self.members.push(Member { key, value });
             } else {
@@ -162,6 +155,38 @@ impl Envelope {
         }
         let end = scanner.at();
         Ok(Span { start, end })
+    }
+
+    /// The value of a key of a watched object, and whether the key is a watched one. Looks into the value where keys
+    /// are watched there too: as deep as the tables in `keys` go.
+    fn watched_value<'a>(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        line: &'a [u8],
+        (key, watched): (Span, &Watched),
+        seen: &mut Seen<'a>,
+    ) -> Result<(Span, bool), WireError> {
+        let found = match seen.check(inside_quotes(key.of(line)), watched) {
+            Ok(found) => found,
+            Err(reason) => {
+                self.blame(key.start, reason);
+                None
+            }
+        };
+        let Some(inner) = found.and_then(|index| watched.inner(index)) else {
+            return Ok((scanner.value()?, found.is_some()));
+        };
+        if scanner.token() != b'{' {
+            return Ok((scanner.value()?, true));
+        }
+        let start = scanner.at();
+        scanner.open_object()?;
+        let mut seen = Seen::default();
+        let mut first = true;
+        while let Some(key) = scanner.next_key(&mut first)? {
+            self.watched_value(scanner, line, (key, inner), &mut seen)?;
+        }
+        Ok((Span { start, end: scanner.at() }, true))
     }
 
     fn blame(&mut self, position: usize, reason: Reason) {

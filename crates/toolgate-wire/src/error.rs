@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::direction::Sender;
+
 /// What is wrong with a text, and where.
 ///
 /// Its message names envelope keys and byte offsets only: a payload may hold secrets and error
@@ -32,6 +34,8 @@ pub enum WireErrorKind {
     WrongType,
     /// A member that must be there is not.
     Missing,
+    /// A notification that its sender may not send.
+    Misplaced,
     /// There is nothing in it.
     Empty,
 }
@@ -44,10 +48,15 @@ pub(crate) enum Reason {
     TooMany { limit: usize },
     TooDeep { limit: usize },
     Duplicate(&'static str),
+    DuplicateName,
     Spelling { found: Box<str>, want: &'static str },
     WrongType { key: &'static str, want: &'static str },
     Conflict { key: &'static str, with: &'static str },
     NotAnObject,
+    NoId,
+    NotificationId,
+    NotificationName,
+    Direction { method: &'static str, sender: Sender },
     Missing(&'static str),
     Empty,
 }
@@ -65,14 +74,21 @@ impl WireError {
             Reason::Utf8 => WireErrorKind::Utf8,
             Reason::TooLarge { .. } | Reason::TooMany { .. } => WireErrorKind::TooLarge,
             Reason::TooDeep { .. } => WireErrorKind::TooDeep,
-            Reason::Duplicate(_) => WireErrorKind::DuplicateKey,
+            Reason::Duplicate(_) | Reason::DuplicateName => WireErrorKind::DuplicateKey,
             Reason::Spelling { .. } => WireErrorKind::KeySpelling,
-            Reason::WrongType { .. } | Reason::Conflict { .. } | Reason::NotAnObject => {
-                WireErrorKind::WrongType
-            }
-            Reason::Missing(_) => WireErrorKind::Missing,
+            Reason::WrongType { .. }
+            | Reason::Conflict { .. }
+            | Reason::NotAnObject
+            | Reason::NotificationId => WireErrorKind::WrongType,
+            Reason::NotificationName | Reason::Direction { .. } => WireErrorKind::Misplaced,
+            Reason::Missing(_) | Reason::NoId => WireErrorKind::Missing,
             Reason::Empty => WireErrorKind::Empty,
         }
+    }
+
+    /// A method that only requests have, without an id.
+    pub(crate) fn is_missing_id(&self) -> bool {
+        self.reason == Reason::NoId
     }
 
     /// The byte offset in the text as it was given.
@@ -94,6 +110,7 @@ impl fmt::Display for WireError {
                 write!(f, "nested deeper than {limit} levels at byte {at}")
             }
             Reason::Duplicate(key) => write!(f, "duplicate key `{key}` at byte {at}"),
+            Reason::DuplicateName => write!(f, "duplicate key at byte {at}"),
             Reason::Spelling { found, want } => {
                 write!(f, "key `{found}` at byte {at}: write it `{want}`")
             }
@@ -102,6 +119,21 @@ impl fmt::Display for WireError {
                 write!(f, "`{key}` at byte {at} cannot stand beside `{with}`")
             }
             Reason::NotAnObject => write!(f, "a message must be an object, at byte {at}"),
+            Reason::NoId => {
+                write!(f, "`id` is missing: only methods that begin with `notifications/` have none")
+            }
+            Reason::NotificationId => {
+                write!(f, "a method that begins with `notifications/` has no `id`")
+            }
+            Reason::NotificationName => {
+                write!(f, "the name of a notification has letters, digits and `_-./` only")
+            }
+            Reason::Direction { method, sender: Sender::Client } => {
+                write!(f, "`{method}` is for servers to send, not for clients")
+            }
+            Reason::Direction { method, sender: Sender::Server } => {
+                write!(f, "`{method}` is for clients to send, not for servers")
+            }
             Reason::Missing(key) => write!(f, "`{key}` is missing"),
             Reason::Empty => write!(f, "empty message"),
         }

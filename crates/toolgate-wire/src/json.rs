@@ -12,6 +12,7 @@ use crate::limits::Limits;
 use crate::number::Number;
 use crate::object::Object;
 use crate::scan::{Scanner, Span, inside_quotes, trimmed};
+use crate::single_line::single_line;
 use crate::{keys, text};
 
 /// One valid JSON value as refcounted text. A clone or a slice of it copies no text.
@@ -20,7 +21,7 @@ use crate::{keys, text};
 /// Equality is that of the text: `1` and `1.0` differ.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Json(
-    // INVARIANT: one JSON value in valid UTF-8 with no whitespace around it.
+    // INVARIANT: one JSON value in valid UTF-8 with no whitespace around it, and no CR and no LF in it.
     Bytes,
 );
 
@@ -56,7 +57,7 @@ impl Kind {
 }
 
 impl Json {
-    /// Reads one value, strictly by RFC 8259; whitespace around it is dropped.
+    /// Reads one value, strictly by RFC 8259; whitespace around it is dropped, and line breaks in it become spaces.
     pub fn parse(text: impl Into<Bytes>, limits: &Limits) -> Result<Self, WireError> {
         let text = text.into();
         let span = check_text(&text, limits)?;
@@ -64,12 +65,13 @@ impl Json {
         let mut scanner = Scanner::new(inner, span.start, limits.max_depth);
         scanner.value()?;
         scanner.end()?;
-        Ok(Self(span.slice(&text)))
+        Ok(Self(single_line(span.slice(&text))))
     }
 
     /// Writes any value that serde can write.
     pub fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        Ok(Self(serde_json::to_vec(value)?.into()))
+        // A `RawValue` in it may hold line breaks.
+        Ok(Self(single_line(serde_json::to_vec(value)?.into())))
     }
 
     /// Writes a [`serde_json::Value`].

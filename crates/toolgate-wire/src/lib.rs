@@ -2,6 +2,7 @@
 
 mod batch;
 mod compose;
+mod direction;
 mod envelope;
 pub mod era;
 mod error;
@@ -21,13 +22,15 @@ mod refused;
 mod salvage;
 mod scan;
 mod shape;
+mod single_line;
 mod splice;
 #[cfg(feature = "http")]
 pub mod sse;
 mod text;
 
-pub use batch::{MAX_BATCH, split_batch};
+pub use batch::{MAX_BATCH, is_batch, split_batch};
 pub use compose::{error_response, notification, request, response};
+pub use direction::Sender;
 pub use error::{WireError, WireErrorKind};
 pub use id::Id;
 pub use json::{Json, Kind};
@@ -37,3 +40,4 @@ pub use object::Object;
 pub use refused::Refused;
 pub use salvage::{salvage_id, salvage_shape};
 pub use shape::Shape;
+pub use single_line::single_line;

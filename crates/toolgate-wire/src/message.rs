@@ -1,5 +1,6 @@
 //! One JSON-RPC message, read by its envelope.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -13,12 +14,14 @@ use crate::object::Object;
 use crate::refused::Refused;
 use crate::scan::{Member, Span, inside_quotes};
 use crate::shape::{Method, Shape, fit};
+use crate::single_line::without_breaks;
 use crate::splice::{Edit, splice};
 
 /// One JSON-RPC message. One pass over the bytes has checked all of it and noted where the members
 /// of `params`, `result` or `error` stand; nothing was decoded or copied.
 #[derive(Clone)]
 pub struct Message {
+    // INVARIANT: no CR and no LF.
     line: Bytes,
     /// The message without whitespace around it.
     text: Span,
@@ -33,7 +36,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// Reads one message. Whitespace around it (the newline of its line) is allowed.
+    /// Reads one message. Whitespace around it (the newline of its line) is allowed. What is read has no line break:
+    /// those between tokens become spaces, those behind the message are dropped.
     pub fn parse(line: Bytes, limits: &Limits) -> Result<Self, Refused> {
         let text = match check_text(&line, limits) {
             Ok(text) => text,
@@ -49,6 +53,12 @@ impl Message {
             Shape::Request | Shape::Notification => Part::Params,
             Shape::Response => Part::Result,
             Shape::Error => Part::Error,
+        };
+        let line = line.slice(..text.end);
+        // The scan has found all line breaks to be between tokens.
+        let line = match without_breaks(&line) {
+            Cow::Borrowed(_) => line,
+            Cow::Owned(line) => line.into(),
         };
         Ok(Self {
             text,
@@ -87,7 +97,8 @@ impl Message {
         }
     }
 
-    /// The bytes that came in, untouched, with any whitespace around them.
+    /// The bytes that came in, with a space for each line break between tokens and nothing behind the message: one
+    /// line, without the newline that ends it.
     #[must_use]
     pub fn line(&self) -> &Bytes {
         &self.line

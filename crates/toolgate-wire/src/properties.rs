@@ -3,10 +3,12 @@
 mod lines;
 mod message;
 mod oracle;
+mod single_line;
 mod splice;
 
 pub use lines::check_lines;
 pub use message::check_message;
+pub use single_line::check_single_line;
 pub use splice::check_splice;
 
 /// A property that does not hold is told, not panicked about.

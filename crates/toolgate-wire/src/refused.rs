@@ -27,6 +27,13 @@ pub struct Refused {
 }
 
 impl Refused {
+    /// Whether nobody waits for an answer, so that the message can be dropped: a notification that its sender may not
+    /// send, or a request without an id.
+    #[must_use]
+    pub fn is_unanswerable(&self) -> bool {
+        self.error.kind() == WireErrorKind::Misplaced || self.error.is_missing_id()
+    }
+
     /// A line that failed before its envelope could be read.
     pub(crate) fn unread(line: &Bytes, error: WireError, limits: &Limits) -> Self {
         let text = trimmed(line);
@@ -55,7 +62,12 @@ impl Refused {
             Some(last) => id.filter(|id| *id == last),
             None => id,
         };
-        Self { error, shape_hint: shape_hint(found, id.is_some()), id }
+        let shape_hint = match shape_hint(found, id.is_some()) {
+            // By its method it is a request.
+            Some(Shape::Notification) if error.is_missing_id() => Some(Shape::Request),
+            hint => hint,
+        };
+        Self { error, shape_hint, id }
     }
 }
 

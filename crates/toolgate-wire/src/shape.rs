@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use crate::direction::NOTIFICATION;
 use crate::envelope::{Envelope, Part};
 use crate::error::{Reason, WireError};
 use crate::scan::{Span, inside_quotes};
@@ -49,7 +50,7 @@ pub(crate) fn fit(
         found.check_error(line, error)?;
     }
     let method = match found.span(Part::Method) {
-        Some(span) => method(line, span)?,
+        Some(span) => method(line, span, shape)?,
         None => Method::None,
     };
     Ok((shape, method))
@@ -94,8 +95,16 @@ fn check_id(found: &Envelope, line: &[u8], shape: Shape, readable: bool) -> Resu
     }
 }
 
-fn method(line: &[u8], span: Span) -> Result<Method, WireError> {
-    let Cow::Owned(decoded) = unescape(inside_quotes(span.of(line))) else {
+/// Only `notifications/…` go without an id, and no server takes one for a request: a call that nobody waits for would
+/// be seen by no layer.
+fn method(line: &[u8], span: Span, shape: Shape) -> Result<Method, WireError> {
+    let said = unescape(inside_quotes(span.of(line)));
+    match (shape, said.starts_with(NOTIFICATION.as_bytes())) {
+        (Shape::Notification, false) => return Err(WireError::new(span.start, Reason::NoId)),
+        (Shape::Request, true) => return Err(WireError::new(span.start, Reason::NotificationId)),
+        _ => {}
+    }
+    let Cow::Owned(decoded) = said else {
         return Ok(Method::Plain(span));
     };
     String::from_utf8(decoded).map_or_else(

@@ -2,6 +2,8 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
+use crate::single_line::without_breaks;
+
 /// Room that is kept free for the next read.
 const SPARE: usize = 16 * 1024;
 
@@ -152,9 +154,7 @@ impl Events {
     }
 }
 
-/// The bytes of an event whose data is one JSON message.
-///
-/// A newline within it would end the data: JSON allows one between its tokens only, where it may go.
+/// The bytes of an event whose data is one JSON message: on one line, as a line break would end the data.
 #[must_use]
 pub fn event(message: &[u8], id: Option<&str>) -> Bytes {
     let mut out = BytesMut::with_capacity(message.len() + 32);
@@ -164,13 +164,7 @@ pub fn event(message: &[u8], id: Option<&str>) -> Bytes {
         out.put_u8(b'\n');
     }
     out.put_slice(b"data: ");
-    if memchr::memchr2(b'\n', b'\r', message).is_none() {
-        out.put_slice(message);
-    } else {
-        out.extend(
-            message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { &b' ' } else { byte }),
-        );
-    }
+    out.put_slice(&without_breaks(message));
     out.put_slice(b"\n\n");
     out.freeze()
 }

@@ -11,7 +11,9 @@
 use std::fs;
 use std::path::Path;
 
-use toolgate_wire::properties::{Dice, check_lines, check_message, check_splice};
+use toolgate_wire::properties::{
+    Dice, check_lines, check_message, check_single_line, check_splice,
+};
 
 type Check = fn(&[u8]) -> Result<(), String>;
 
@@ -75,6 +77,11 @@ fn messages() {
 #[test]
 fn lines() {
     run("lines", check_lines, 2_000);
+}
+
+#[test]
+fn single_lines() {
+    run("single_line", check_single_line, 5_000);
 }
 
 #[test]

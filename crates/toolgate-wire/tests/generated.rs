@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use toolgate_wire::properties::{check_lines, check_message, check_splice};
+use toolgate_wire::properties::{check_lines, check_message, check_single_line, check_splice};
 use toolgate_wire::{Id, Json, Limits, Message, Shape, salvage_id};
 
 /// JSON whitespace, mostly none.
@@ -104,14 +104,21 @@ fn message() -> impl Strategy<Value = Made> {
             members.extend(id.iter().map(|id| format!("\"id\":{id}")));
             members.extend(body.iter().map(|body| format!("{before}\"{name}\"{after}:{body}")));
             members.extend(extra.map(|(key, value)| format!("{key}:{value}")));
-            if matches!(shape, Shape::Request | Shape::Notification) {
-                members.push(r#""method":"tools/call""#.to_owned());
+            match shape {
+                Shape::Request => members.push(r#""method":"tools/call""#.to_owned()),
+                Shape::Notification => members.push(r#""method":"notifications/x""#.to_owned()),
+                Shape::Response | Shape::Error => {}
             }
             let turn = turn.index(members.len());
             members.rotate_left(turn);
             let line = format!("{before}{{{}{after}}}{after}\n", members.join(","));
             Made { line, shape, id, body }
         })
+}
+
+/// What becomes of line breaks between tokens.
+fn flat(text: &str) -> String {
+    text.replace(['\r', '\n'], " ")
 }
 
 fn read(line: &str) -> Message {
@@ -125,15 +132,26 @@ proptest! {
     #[test]
     fn a_valid_message_is_read_and_kept(made in message()) {
         let message = read(&made.line);
-        prop_assert_eq!(&message.line()[..], made.line.as_bytes());
+        prop_assert_eq!(message.line(), &flat(made.line.trim_end()));
         prop_assert_eq!(message.shape(), made.shape);
         prop_assert_eq!(message.id().map(ToString::to_string), made.id);
         let body = message.params().or(message.result()).or(message.error());
-        prop_assert_eq!(body.as_ref().map(Json::as_str), made.body.as_deref());
+        let flat_body = made.body.as_deref().map(flat);
+        prop_assert_eq!(body.as_ref().map(Json::as_str), flat_body.as_deref());
         if let Some(body) = body {
-            prop_assert_eq!(&message.with_body(body)[..], made.line.trim().as_bytes());
+            prop_assert_eq!(message.with_body(body), flat(made.line.trim()));
         }
         prop_assert_eq!(check_message(made.line.as_bytes()), Ok(()));
+        prop_assert_eq!(check_single_line(made.line.as_bytes()), Ok(()));
+    }
+
+    #[test]
+    fn everything_that_makes_a_line_makes_one(all in prop::collection::vec(message(), 1..4), text in spaced(value())) {
+        let lines: Vec<&str> = all.iter().map(|made| made.line.as_str()).collect();
+        prop_assert_eq!(check_single_line(format!("[{}]", lines.join("\r,\n")).as_bytes()), Ok(()));
+        prop_assert_eq!(check_single_line(text.as_bytes()), Ok(()));
+        let event = format!("data: {}\n\n", lines[0].trim().replace(['\r', '\n'], "\ndata: "));
+        prop_assert_eq!(check_single_line(event.as_bytes()), Ok(()));
     }
 
     #[test]
@@ -142,13 +160,13 @@ proptest! {
         let id = Id::number(n);
         let edited = message.with_id(&id);
         if let Some(old) = &made.id {
-            let text = made.line.trim();
+            let text = flat(made.line.trim());
             let at = text.find(&format!("\"id\":{old}")).unwrap();
             let rest = &text[at + 5 + old.len()..];
             let expected = format!("{}\"id\":{n}{rest}", &text[..at]);
             prop_assert_eq!(&edited[..], expected.as_bytes());
         } else {
-            prop_assert_eq!(&edited[..], made.line.trim().as_bytes());
+            prop_assert_eq!(edited, flat(made.line.trim()));
         }
         if made.shape != Shape::Error {
             let body = Json::parse(body, &Limits::default()).unwrap();

@@ -10,12 +10,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolgate::{Principal, Session, Transport};
-use toolgate_wire::{Id, Json, Message, Shape, era, split_batch};
+use toolgate_wire::{Id, Json, Message, Sender, Shape, era, is_batch, split_batch};
 
 use crate::{
+    batch::{self, Responses},
     hops::{self, Hops},
     outbox::Outbox,
     serve::{
@@ -100,26 +101,66 @@ impl LineClient {
 
     /// Takes a line of the client.
     pub(crate) async fn take(self: &Arc<Self>, line: Bytes) {
+        if !is_batch(&line) {
+            return self.take_one(line).await;
+        }
+        let session = self.session();
+        if !batch::are_allowed(session.as_ref().map(|session| &*session.version)) {
+            return self.refuse(None, -32600, batch::REFUSED).await;
+        }
         match split_batch(&line, &self.gateway.limits) {
-            None => self.take_one(line).await,
-            Some(Ok(messages)) => {
-                for message in messages {
-                    self.take_one(message).await;
-                }
-            }
-            Some(Err(error)) => self.refuse(None, -32700, &error.to_string()).await,
+            Some(Ok(messages)) => self.take_batch(messages),
+            Some(Err(error)) => self.say(Said::unread_batch(&error)).await,
+            None => {}
         }
     }
 
+    /// Takes several messages at once, one after the other: answered with an array.
+    fn take_batch(self: &Arc<Self>, messages: Vec<Bytes>) {
+        let client = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let mut responses = Responses::new(&client.gateway.limits);
+            for line in messages {
+                // Others of this thread have their turn in between.
+                tokio::task::yield_now().await;
+                let said = match Message::receive(line, &client.gateway.limits, Sender::Client) {
+                    Ok(message) if message.shape() != Shape::Request => {
+                        client.hear(&message);
+                        continue;
+                    }
+                    Ok(message) if responses.is_full() => {
+                        responses.refuse(message.id());
+                        continue;
+                    }
+                    Ok(message) => {
+                        let id = message.id().cloned();
+                        match client.begin(message) {
+                            Ok(Some(begun)) => (id, begun.run(&client).await),
+                            Ok(None) => continue,
+                            Err(said) => (id, *said),
+                        }
+                    }
+                    Err(refused) => (refused.id.clone(), Said::unread(&refused)),
+                };
+                if let (id, Some(line)) = (said.0, said.1.into_line()) {
+                    responses.add(id.as_ref(), &line);
+                }
+            }
+            if let Some(array) = responses.finish() {
+                client.out.push(array).await;
+            }
+        });
+    }
+
     async fn take_one(self: &Arc<Self>, line: Bytes) {
-        let message = match Message::parse(line, &self.gateway.limits) {
+        let message = match Message::receive(line, &self.gateway.limits, Sender::Client) {
             Ok(message) => message,
             Err(refused) => {
                 let is_request = refused.shape_hint.is_none_or(|shape| shape == Shape::Request);
                 if refused.id.is_some() || is_request {
-                    self.refuse(refused.id.as_ref(), -32600, &refused.error.to_string()).await;
+                    return self.say(Said::unread(&refused)).await;
                 }
-                return;
+                return tracing::warn!("a message of the client is refused: {}", refused.error);
             }
         };
         match (message.shape(), message.method()) {
@@ -131,12 +172,16 @@ impl LineClient {
                 self.initialize(message);
             }
             (Shape::Request, _) => self.request(message).await,
-            (Shape::Notification, "notifications/cancelled") => self.cancel(&message),
-            _ => {
-                if let Some(session) = self.session() {
-                    Gateway::hear(&session, &self.namespace, &message);
-                }
-            }
+            _ => self.hear(&message),
+        }
+    }
+
+    /// Takes a notification, or an answer.
+    fn hear(&self, message: &Message) {
+        if message.method() == "notifications/cancelled" {
+            self.cancel(message);
+        } else if let Some(session) = self.session() {
+            Gateway::hear(&session, &self.namespace, message);
         }
     }
 
@@ -210,20 +255,28 @@ impl LineClient {
     }
 
     async fn request(self: &Arc<Self>, message: Message) {
-        let Some(id) = message.id().cloned() else { return };
-        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
-            return self
-                .refuse(Some(&id), -32603, "too many requests of this client are under way")
-                .await;
-        };
-        let speaks = match self.speaks(&message) {
-            Ok(speaks) => speaks,
+        let begun = match self.begin(message) {
+            Ok(Some(begun)) => begun,
+            Ok(None) => return,
             Err(said) => return self.say(*said).await,
         };
-        let hops = match self.hops(&message) {
-            Ok(hops) => hops,
-            Err(why) => return self.refuse(Some(&id), -32600, &why).await,
+        let client = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let said = begun.run(&client).await;
+            client.say(said).await;
+        });
+    }
+
+    /// Notes a request that is to be run; `None` if its id is that of another one.
+    fn begin(&self, message: Message) -> Result<Option<Begun>, Box<Said>> {
+        let Some(id) = message.id().cloned() else { return Ok(None) };
+        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
+            let why = "too many requests of this client are under way";
+            return Err(Box::new(Said::refused(Some(&id), -32603, why)));
         };
+        let speaks = self.speaks(&message)?;
+        let hops = self.hops(&message);
+        let hops = hops.map_err(|why| Box::new(Said::refused(Some(&id), -32600, why)))?;
         // Whoever only listens has nothing left to wait for when the client says no more.
         let is_listening = message.method() == "subscriptions/listen";
         let token = if is_listening { self.silent.child_token() } else { CancellationToken::new() };
@@ -231,7 +284,7 @@ impl LineClient {
             Speaks::Legacy(session) => {
                 let Ok(begun) = session.begin(&id, &token) else {
                     tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
-                    return;
+                    return Ok(None);
                 };
                 Some(begun)
             }
@@ -239,7 +292,7 @@ impl LineClient {
                 let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
                 if in_flight.contains_key(&id) {
                     tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
-                    return;
+                    return Ok(None);
                 }
                 in_flight.insert(id.clone(), token.clone());
                 None
@@ -260,14 +313,7 @@ impl LineClient {
             cancel: token,
             headers: None,
         };
-        let client = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let said = dispatch(&client.gateway, &incoming).await;
-            drop(begun);
-            client.in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-            client.say(said).await;
-            drop(room);
-        });
+        Ok(Some(Begun { incoming, _session: begun, _room: room }))
     }
 
     fn speaks(&self, message: &Message) -> Result<Speaks, Box<Said>> {
@@ -331,6 +377,24 @@ impl LineClient {
             std::mem::take(&mut *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner));
         tokens.values().for_each(CancellationToken::cancel);
         self.out.close();
+    }
+}
+
+/// A request that is to be run.
+struct Begun {
+    incoming: Incoming,
+    _session: Option<crate::sessions::legacy::Begun>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Begun {
+    async fn run(self, client: &LineClient) -> Said {
+        let said = dispatch(&client.gateway, &self.incoming).await;
+        let mut in_flight = client.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.incoming.caller.is_modern() {
+            in_flight.remove(self.incoming.id());
+        }
+        said
     }
 }
 

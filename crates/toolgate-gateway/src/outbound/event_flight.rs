@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::header::HeaderValue;
 use tokio::sync::{mpsc, oneshot};
 use toolgate::{Boxed, Failure, Ran};
-use toolgate_wire::{Id, Json, Message, Shape, error_response, response};
+use toolgate_wire::{Id, Json, Message, Sender, Shape, error_response, response};
 
 use super::{
     events::Event,
@@ -163,10 +163,18 @@ impl EventFlight {
             return Ok(None);
         }
         let server = Arc::clone(&self.link.server);
-        let message = Message::parse(event.data, &self.link.limits).map_err(|refused| {
-            self.land();
-            nonsense(&server, &format!("sent an event that cannot be read: {}", refused.error))
-        })?;
+        let message = match Message::receive(event.data, &self.link.limits, Sender::Server) {
+            Ok(message) => message,
+            Err(refused) if refused.is_unanswerable() => {
+                tracing::warn!(%server, "a message of the server is dropped: {}", refused.error);
+                return Ok(None);
+            }
+            Err(refused) => {
+                self.land();
+                let why = format!("sent an event that cannot be read: {}", refused.error);
+                return Err(nonsense(&server, &why));
+            }
+        };
         match message.shape() {
             Shape::Response | Shape::Error => {
                 let fits = message.id().is_none_or(|id| *id == self.expected);

@@ -29,10 +29,22 @@ pub(super) enum Arrival {
 }
 
 /// All requests in flight.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Flights {
     waiting: Mutex<HashMap<u64, Waiting>>,
+    first: u64,
     next: AtomicU64,
+}
+
+/// Numbers begin below this: they stay integers in JavaScript for as long as anybody counts.
+const FIRST: u64 = 1 << 52;
+
+impl Default for Flights {
+    /// Numbers begin somewhere: who has not been told one cannot name a request of somebody else.
+    fn default() -> Self {
+        let first = getrandom::u64().map_or(1, |random| 1 + random % FIRST);
+        Self { waiting: Mutex::default(), first, next: AtomicU64::new(first) }
+    }
 }
 
 #[derive(Debug)]
@@ -99,7 +111,7 @@ impl Flights {
                 drop(waiting.answer.send(arrival));
                 Found::Taken
             }
-            None if number < self.next.load(Ordering::Relaxed) => Found::Late,
+            None if (self.first..self.next.load(Ordering::Relaxed)).contains(&number) => Found::Late,
             None => Found::Unknown,
         }
     }

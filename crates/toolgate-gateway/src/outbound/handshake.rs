@@ -216,8 +216,9 @@ async fn legacy(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Fa
         version: version.as_str().into(),
         speaks_legacy: true,
     };
-    if let Wire::Http(http) = wire {
-        http.agree(false, &version, session);
+    match wire {
+        Wire::Http(http) => http.agree(false, &version, session),
+        Wire::Pipe(pipe) => pipe.agree(&version),
     }
     wire.tell(notification("notifications/initialized", None)).await?;
     Ok(offer)

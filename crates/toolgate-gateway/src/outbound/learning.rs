@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use toolgate_wire::{Json, Message, Object};
+use toolgate_wire::{Json, Message, Object, Sender};
 
 use super::{
     connection::{Connection, Era, Wire},
@@ -225,8 +225,13 @@ async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc
                     let id = event.id.as_ref();
                     last =
                         id.and_then(|id| hyper::header::HeaderValue::from_bytes(id).ok()).or(last);
-                    if let Ok(message) = Message::parse(event.data, &server.surroundings.limits) {
-                        http.take(message).await;
+                    let limits = &server.surroundings.limits;
+                    match Message::receive(event.data, limits, Sender::Server) {
+                        Ok(message) => http.take(message).await,
+                        Err(refused) => {
+                            let (server, why) = (&server.name, refused.error);
+                            tracing::debug!(%server, "an event that is no message is dropped: {why}");
+                        }
                     }
                 }
                 has_missed = last.is_none();

@@ -8,7 +8,7 @@ use hyper::{Method, StatusCode};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use toolgate::Failure;
-use toolgate_wire::{Id, Limits, Message, Shape};
+use toolgate_wire::{Id, Limits, Message, Sender, Shape};
 
 use super::{
     connection::{Connection, Wire},
@@ -52,7 +52,7 @@ pub(super) async fn open(
                 () = ended.cancelled() => break,
             };
             let Ok(Some(event)) = event else { break };
-            match Message::parse(event.data, &limits) {
+            match Message::receive(event.data, &limits, Sender::Server) {
                 Ok(message) => pipe.take(message, &ear),
                 Err(refused) => {
                     tracing::warn!("an event that is no message is dropped: {}", refused.error);

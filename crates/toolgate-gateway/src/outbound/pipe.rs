@@ -15,7 +15,7 @@ use tokio::{
 };
 use toolgate::{Failure, Ran};
 use toolgate_wire::{
-    Id, Json, Limits, Message, Shape, error_response,
+    Id, Json, Limits, Message, Sender, Shape, error_response, is_batch,
     lines::{Line, Lines},
     response, salvage_id, split_batch,
 };
@@ -26,7 +26,7 @@ use super::{
     flights::{Arrival, Flights, Found, cancelled, id_of},
     noise::StrayLines,
 };
-use crate::{outbox::Outbox, sessions::abilities::is_question};
+use crate::{batch, outbox::Outbox, sessions::abilities::is_question};
 
 /// One connection of lines.
 #[derive(Debug)]
@@ -35,11 +35,24 @@ pub(crate) struct Pipe {
     outbox: Arc<Outbox>,
     flights: Arc<Flights>,
     closed: AtomicBool,
+    /// Whether the version that was agreed on has batches.
+    takes_batches: AtomicBool,
 }
 
 impl Pipe {
     pub(crate) fn new(server: Arc<str>, outbox: Arc<Outbox>) -> Self {
-        Self { server, outbox, flights: Arc::default(), closed: AtomicBool::new(false) }
+        Self {
+            server,
+            outbox,
+            flights: Arc::default(),
+            closed: AtomicBool::new(false),
+            takes_batches: AtomicBool::new(false),
+        }
+    }
+
+    /// From here on the connection speaks this version.
+    pub(crate) fn agree(&self, version: &str) {
+        self.takes_batches.store(batch::are_allowed(Some(version)), Ordering::Release);
     }
 
     /// Sends a request, under a number of ours.
@@ -120,6 +133,11 @@ impl Pipe {
 
     fn take_line(&self, line: Line, limits: &Limits, events: &Events, stray: &mut StrayLines) {
         match line {
+            Line::Whole(line)
+                if is_batch(&line) && !self.takes_batches.load(Ordering::Acquire) =>
+            {
+                stray.report(&self.server, batch::REFUSED, &line);
+            }
             Line::Whole(line) => match split_batch(&line, limits) {
                 None => self.take_text(&line, limits, events, stray),
                 Some(Ok(messages)) => {
@@ -142,7 +160,7 @@ impl Pipe {
     }
 
     fn take_text(&self, line: &Bytes, limits: &Limits, events: &Events, stray: &mut StrayLines) {
-        match Message::parse(line.clone(), limits) {
+        match Message::receive(line.clone(), limits, Sender::Server) {
             Ok(message) => self.take(message, events),
             Err(refused) => {
                 let why = refused.error.to_string();

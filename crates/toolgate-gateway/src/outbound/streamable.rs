@@ -14,7 +14,7 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 use toolgate::{Code, Failure, Ran};
-use toolgate_wire::{Id, Json, Limits, Message, Shape, headers};
+use toolgate_wire::{Id, Json, Limits, Message, Sender, Shape, headers};
 
 use super::{
     event_flight::{EventFlight, Phase},
@@ -262,7 +262,7 @@ impl Streamable {
         let has_text = is(&answer, "application/json");
         let body = answer.whole(self.limits.max_bytes).await;
         let body = body.map_err(|error| self.unread(&error))?;
-        let message = (has_text && !body.is_empty()).then(|| Message::parse(body, &self.limits));
+        let message = (has_text && !body.is_empty()).then(|| Message::receive(body, &self.limits, Sender::Server));
         if status == StatusCode::OK {
             let message = message
                 .ok_or_else(|| nonsense(&self.server, "answered with neither JSON nor events"))?

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use toolgate::{Failure, Outcome, Reply, RpcError};
-use toolgate_wire::{Id, Json, error_response};
+use toolgate_wire::{Id, Json, Refused, WireError, WireErrorKind, error_response};
 
 use crate::sessions::usage::Full;
 
@@ -82,6 +82,21 @@ impl Said {
     /// An error of the protocol's own.
     pub(crate) fn refused(id: Option<&Id>, code: i64, message: impl Into<String>) -> Self {
         Self::error(id, &RpcError { code, message: message.into(), data: None })
+    }
+
+    /// The answer to a message that cannot be read.
+    pub(crate) fn unread(refused: &Refused) -> Self {
+        let code = match refused.error.kind() {
+            WireErrorKind::Syntax | WireErrorKind::Utf8 | WireErrorKind::Empty => -32700,
+            _ => -32600,
+        };
+        Self::refused(refused.id.as_ref(), code, refused.error.to_string())
+    }
+
+    /// The answer to a batch that cannot be read: an empty one is JSON, and says nothing.
+    pub(crate) fn unread_batch(error: &WireError) -> Self {
+        let is_json = !matches!(error.kind(), WireErrorKind::Syntax | WireErrorKind::Utf8);
+        Self::refused(None, if is_json { -32600 } else { -32700 }, error.to_string())
     }
 
     /// How a call ended, for the client.

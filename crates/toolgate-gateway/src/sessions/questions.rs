@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use toolgate::{Boxed, Elicit, NoAnswer};
 use toolgate_wire::{Id, Json, Message, Object, notification, request};
 
-use super::side::Side;
+use super::{side::Side, table::random_id};
 
 /// So many questions wait for one client's answer.
 const MOST: usize = 100;
@@ -18,9 +18,35 @@ const MOST: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Questions(Mutex<Waiting>);
 
+/// The ids of our questions on one connection. Only the client that is asked sees them: a server that makes a request
+/// cannot use one, and so has none of its questions answered in place of ours.
+#[derive(Debug, Default)]
+pub(crate) struct QuestionIds {
+    /// What each begins with, drawn when the first is needed.
+    prefix: Option<String>,
+    asked: u64,
+}
+
+impl QuestionIds {
+    /// The next id; `None` if the system gives no randomness, and so nothing can be asked safely.
+    pub(crate) fn next(&mut self) -> Option<Id> {
+        if self.prefix.is_none() {
+            self.prefix = Some(format!("toolgate-q-{}-", random_id().ok()?));
+        }
+        self.asked += 1;
+        Some(Id::string(&format!("{}{}", self.prefix.as_deref()?, self.asked)))
+    }
+
+    /// Whether an id is, or could become, one of these.
+    pub(crate) fn has(&self, id: &Id) -> bool {
+        let prefix = self.prefix.as_deref();
+        prefix.is_some_and(|prefix| id.as_json().text().is_some_and(|id| id.starts_with(prefix)))
+    }
+}
+
 #[derive(Debug, Default)]
 struct Waiting {
-    asked: u64,
+    ids: QuestionIds,
     by_id: HashMap<Id, oneshot::Sender<Result<Json, Json>>>,
 }
 
@@ -57,8 +83,7 @@ impl Questions {
                 error.set("message", Json::string(&why));
                 return Some(Err(error.finish()));
             }
-            waiting.asked += 1;
-            let id = Id::string(&format!("toolgate-q{}", waiting.asked));
+            let id = waiting.ids.next()?;
             waiting.by_id.insert(id.clone(), sender);
             id
         };

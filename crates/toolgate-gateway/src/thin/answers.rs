@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use tokio::time::timeout;
 use toolgate::Failure;
-use toolgate_wire::{Id, Message, Shape, error_response, split_batch};
+use toolgate_wire::{Id, Message, Sender, Shape, error_response, split_batch};
 
 use super::{
     failures,
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The longest that the gateway can make us wait.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// The most bytes of a refusal.
-const REFUSAL: usize = 64 * 1024;
+pub(super) const REFUSAL: usize = 64 * 1024;
 
 /// Whether an answer is a stream of events.
 pub(super) fn is_stream(answer: &Answer) -> bool {
@@ -60,7 +60,7 @@ pub(super) async fn read(
     }
     let body = answer.whole(hub.limits.max_bytes).await;
     let body = body.map_err(|error| failures::unread(url, &error))?;
-    match Message::parse(body, &hub.limits) {
+    match Message::receive(body, &hub.limits, Sender::Server) {
         Ok(message) if answers(&message, id) => Ok((message, None)),
         Ok(_) => Err(failures::nonsense(url, "a message that is no answer to the request")),
         Err(_) if is_json => Err(failures::nonsense(url, "JSON that is no JSON-RPC message")),
@@ -108,7 +108,7 @@ async fn read_stream(
                 pause = event.retry.map_or(pause, Duration::from_millis).min(LONGEST_PAUSE);
                 last = event.id.or(last);
                 tries = 0;
-                match Message::parse(event.data.clone(), &hub.limits) {
+                match Message::receive(event.data.clone(), &hub.limits, Sender::Server) {
                     Ok(message) if answers(&message, id) => return Ok((message, Some(stream))),
                     _ => pass(hub, event.data).await,
                 }
@@ -142,7 +142,7 @@ async fn read_stream(
 
 /// Hands the client what the gateway sent besides the answer.
 pub(super) async fn pass(hub: &Hub, data: Bytes) {
-    let is_good = |data: Bytes| Message::parse(data, &hub.limits).is_ok();
+    let is_good = |data: Bytes| Message::receive(data, &hub.limits, Sender::Server).is_ok();
     match split_batch(&data, &hub.limits) {
         _ if data.is_empty() => {}
         None if is_good(data.clone()) => hub.say(data).await,

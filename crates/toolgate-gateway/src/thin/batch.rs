@@ -5,14 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::Method;
 use toolgate::{Code, Failure};
-use toolgate_wire::{Id, Json, Message, Shape, error_response};
+use toolgate_wire::{Id, Json, Message, Sender, Shape, error_response};
 
 use super::{answers, failures, hub::Hub};
 use crate::outbound::http::EventStream;
 
 /// Posts a batch whose messages these are.
 pub(super) async fn post(hub: Arc<Hub>, line: Bytes, messages: Vec<Bytes>) {
-    let messages = messages.into_iter().filter_map(|one| Message::parse(one, &hub.limits).ok());
+    let messages = messages.into_iter().filter_map(|one| Message::receive(one, &hub.limits, Sender::Client).ok());
     let requests = messages.filter(|message| message.shape() == Shape::Request);
     let ids: Vec<Id> = requests.filter_map(|request| request.id().cloned()).collect();
     let Err(failure) = exchange(&hub, line, ids.len()).await else { return };
@@ -30,7 +30,13 @@ async fn exchange(hub: &Hub, line: Bytes, requests: usize) -> Result<(), Failure
     let answer = hub.gateway.send(Method::POST, None, &headers, line).await;
     let answer = answer.map_err(|error| failures::unanswered(&hub.url, &error))?;
     if !answer.status.is_success() {
-        return Err(failures::status(&hub.url, answer.status));
+        let failure = failures::status(&hub.url, answer.status);
+        let body = answer.whole(answers::REFUSAL).await.map_err(|_| failure.clone())?;
+        // The gateway refuses a batch as a whole with one error.
+        let error = Message::receive(body, &hub.limits, Sender::Server).ok();
+        let error = error.filter(|said| said.shape() == Shape::Error).ok_or(failure)?;
+        hub.say(error.line().clone()).await;
+        return Ok(());
     }
     let unread = |error| failures::unread(&hub.url, &error);
     if answers::is_stream(&answer) {

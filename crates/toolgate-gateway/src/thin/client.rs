@@ -11,7 +11,7 @@ use tokio::{
 };
 use toolgate::{Code, Failure};
 use toolgate_wire::{
-    Id, Message, Refused, Shape, WireErrorKind,
+    Id, Message, Refused, Sender, Shape, WireErrorKind,
     lines::{Line, Lines},
     salvage_id, split_batch,
 };
@@ -82,7 +82,7 @@ async fn take(hub: &Arc<Hub>, line: Line) {
 }
 
 async fn take_one(hub: &Arc<Hub>, line: Bytes) {
-    let message = match Message::parse(line, &hub.limits) {
+    let message = match Message::receive(line, &hub.limits, Sender::Client) {
         Ok(message) => message,
         Err(refused) => return refuse(hub, &refused).await,
     };

@@ -127,9 +127,9 @@ impl Hub {
         self.over.cancel();
     }
 
-    /// Tells the client something, as one line.
+    /// Tells the client something.
     pub(super) async fn say(&self, message: Bytes) {
-        self.to_client.push(one_line(&message)).await;
+        self.to_client.push(message).await;
     }
 
     pub(super) async fn refuse(&self, id: Option<&Id>, failure: &Failure) {
@@ -151,14 +151,4 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         self.hub.flights().remove(&self.id);
     }
-}
-
-/// JSON may be written over several lines; on stdio a message is one.
-fn one_line(message: &Bytes) -> Bytes {
-    let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
-    let text = message.slice_ref(message.trim_ascii());
-    if !text.iter().any(is_break) {
-        return text;
-    }
-    text.iter().map(|byte| if is_break(byte) { b' ' } else { *byte }).collect()
 }

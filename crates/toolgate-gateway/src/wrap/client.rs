@@ -6,12 +6,13 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use toolgate::{Code, Control, Failure};
 use toolgate_wire::{
-    Id, Message, Refused, Shape, WireErrorKind,
+    Id, Message, Refused, Sender, Shape, WireErrorKind,
     lines::{Line, Lines},
-    salvage_id, split_batch,
+    is_batch, salvage_id, split_batch,
 };
 
 use super::{hub::Hub, pending::Waiter, reply::Batch, requests};
+use crate::batch;
 
 /// Reads the client until it is done.
 pub(crate) async fn read(hub: Arc<Hub>, mut input: impl AsyncRead + Unpin) {
@@ -36,6 +37,9 @@ pub(crate) async fn read(hub: Arc<Hub>, mut input: impl AsyncRead + Unpin) {
 
 async fn take(hub: &Arc<Hub>, line: Line) {
     match line {
+        Line::Whole(line) if is_batch(&line) && !hub.takes_batches() => {
+            hub.refuse(None, &Failure::new(Code::InvalidRequest, batch::REFUSED)).await;
+        }
         Line::Whole(line) => match split_batch(&line, &hub.limits) {
             None => take_one(hub, line).await,
             Some(Ok(messages)) => take_batch(hub, messages).await,
@@ -54,11 +58,11 @@ async fn take(hub: &Arc<Hub>, line: Line) {
 }
 
 async fn take_batch(hub: &Arc<Hub>, messages: Vec<Bytes>) {
-    let parse = |line| Message::parse(line, &hub.limits);
+    let parse = |line| Message::receive(line, &hub.limits, Sender::Client);
     let messages: Vec<Result<Message, Refused>> = messages.into_iter().map(parse).collect();
     let is_request =
         |m: &&Result<Message, Refused>| matches!(m, Ok(m) if m.shape() == Shape::Request);
-    let batch = Batch::new(messages.iter().filter(is_request).count());
+    let batch = Batch::new(messages.iter().filter(is_request).count(), &hub.limits);
     for message in messages {
         match message {
             Ok(message) if message.shape() == Shape::Request => {
@@ -71,7 +75,7 @@ async fn take_batch(hub: &Arc<Hub>, messages: Vec<Bytes>) {
 }
 
 async fn take_one(hub: &Arc<Hub>, line: Bytes) {
-    let message = match Message::parse(line, &hub.limits) {
+    let message = match Message::receive(line, &hub.limits, Sender::Client) {
         Ok(message) => message,
         Err(refused) => return refuse(hub, &refused).await,
     };

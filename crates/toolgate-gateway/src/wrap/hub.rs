@@ -24,7 +24,7 @@ use super::{
     pending::{Arrival, PendingTable, Waiter},
     questions::{self, Questions},
 };
-use crate::{narrowed::Narrowed, outbox::Outbox};
+use crate::{batch, narrowed::Narrowed, outbox::Outbox};
 
 /// Shared by the reader of the client, the reader of the server and every call in between.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Hub {
             governance: ArcSwap::from_pointee(governance),
             limits: Limits { max_bytes: settings.limits.message_bytes, ..Limits::default() },
             most_in_flight: settings.limits.in_flight,
-            questions: Arc::new(Questions::new(Arc::clone(&to_client), &session.id)),
+            questions: Arc::new(Questions::new(Arc::clone(&to_client))),
             to_client,
             session: Arc::new(session),
             pending: Arc::default(),
@@ -217,6 +217,11 @@ impl Hub {
         let said = said.as_ref().and_then(version);
         let protocol = said.or_else(|| lock(&self.client).negotiated.clone());
         Ingress { transport, protocol, trace: meta.and_then(Trace::of) }
+    }
+
+    /// Whether the session speaks the version that has batches.
+    pub(crate) fn takes_batches(&self) -> bool {
+        batch::are_allowed(lock(&self.client).negotiated.as_deref())
     }
 
     /// Notes what the answer to `initialize` says.

@@ -9,39 +9,41 @@ use tokio::sync::oneshot;
 use toolgate::{Asking, Boxed, Elicit, NoAnswer};
 use toolgate_wire::{Id, Json, Message, Object, Shape, era, notification, request};
 
-use crate::outbox::Outbox;
+use crate::{outbox::Outbox, sessions::questions::QuestionIds};
 
 /// Questions that wait for the client's answer.
 #[derive(Debug)]
 pub(crate) struct Questions {
     to_client: Arc<Outbox>,
-    /// What the ids of our questions begin with: no server uses it.
-    prefix: String,
     waiting: Mutex<Waiting>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    asked: u64,
+    ids: QuestionIds,
     by_id: HashMap<Id, oneshot::Sender<Result<Json, NoAnswer>>>,
 }
 
 impl Questions {
-    pub(crate) fn new(to_client: Arc<Outbox>, session: &str) -> Self {
-        Self { to_client, prefix: format!("toolgate-{session}-q"), waiting: Mutex::default() }
+    pub(crate) fn new(to_client: Arc<Outbox>) -> Self {
+        Self { to_client, waiting: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self) -> (Id, oneshot::Receiver<Result<Json, NoAnswer>>) {
+    fn enter(&self) -> Option<(Id, oneshot::Receiver<Result<Json, NoAnswer>>)> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.lock();
-        waiting.asked += 1;
-        let id = Id::string(&format!("{}{}", self.prefix, waiting.asked));
+        let id = waiting.ids.next()?;
         waiting.by_id.insert(id.clone(), sender);
-        (id, receiver)
+        Some((id, receiver))
+    }
+
+    /// Whether an id is one that only questions of ours have. A server's own question never has one.
+    pub(crate) fn has(&self, id: &Id) -> bool {
+        self.lock().ids.has(id)
     }
 
     /// Takes an answer of the client that is for us, also one that comes too late; `false`: it is for the
@@ -51,18 +53,18 @@ impl Questions {
         if !matches!(message.shape(), Shape::Response | Shape::Error) {
             return false;
         }
-        let ours = id.as_json().text().is_some_and(|id| id.starts_with(&self.prefix));
-        if let Some(waiting) = self.lock().by_id.remove(id) {
-            drop(waiting.send(message.result().ok_or(NoAnswer::Unable)));
+        let mut waiting = self.lock();
+        if let Some(asked) = waiting.by_id.remove(id) {
+            drop(asked.send(message.result().ok_or(NoAnswer::Unable)));
         }
-        ours
+        waiting.ids.has(id)
     }
 }
 
 impl Elicit for Questions {
     fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, NoAnswer>> {
         Box::pin(async move {
-            let (id, answer) = self.enter();
+            let (id, answer) = self.enter().ok_or(NoAnswer::Unable)?;
             let mut open = Open { questions: self, id: Some(id.clone()) };
             self.to_client.push(request(&id, "elicitation/create", Some(&params))).await;
             let answer = answer.await;

@@ -4,30 +4,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use toolgate::{Code, Failure, Reply};
-use toolgate_wire::{Id, Json, Message, era, error_response, response};
+use toolgate_wire::{Id, Json, Limits, Message, era, error_response, response};
 
 use super::hub::Hub;
+use crate::batch::Responses;
 
-/// The answers of one batch, until the last one is there.
+/// The responses of one batch, until the last one is there.
 #[derive(Debug)]
-pub(crate) struct Batch(Mutex<(usize, Vec<Bytes>)>);
+pub(crate) struct Batch(Mutex<(usize, Option<Responses>)>);
 
 impl Batch {
-    pub(crate) fn new(expected: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new((expected, Vec::with_capacity(expected)))))
+    pub(crate) fn new(expected: usize, limits: &Limits) -> Arc<Self> {
+        Arc::new(Self(Mutex::new((expected, Some(Responses::new(limits))))))
     }
 
-    /// Adds an answer (or the lack of one) and gives the whole array when it was the last.
-    fn add(&self, line: Option<&Bytes>) -> Option<Bytes> {
+    /// Adds a response (or the lack of one) and gives the whole array when it was the last.
+    fn add(&self, id: &Id, line: Option<&Bytes>) -> Option<Bytes> {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (left, lines) = &mut *inner;
+        let (left, responses) = &mut *inner;
         *left = left.saturating_sub(1);
-        lines.extend(line.cloned());
-        if *left > 0 || lines.is_empty() {
+        if let (Some(responses), Some(line)) = (responses.as_mut(), line) {
+            responses.add(Some(id), line);
+        }
+        if *left > 0 {
             return None;
         }
-        let texts: Vec<&[u8]> = lines.iter().map(|line| line.trim_ascii()).collect();
-        Some([b"[".as_slice(), &texts.join(&b','), b"]"].concat().into())
+        responses.take().and_then(Responses::finish)
     }
 }
 
@@ -81,7 +83,7 @@ impl Owed {
     pub(crate) fn forget(mut self) {
         self.open = false;
         if let Some(batch) = &self.batch
-            && let Some(line) = batch.add(None)
+            && let Some(line) = batch.add(&self.id, None)
         {
             self.hub.to_client.push_now(line);
         }
@@ -92,7 +94,7 @@ impl Owed {
         self.open = false;
         self.hub.finish(&self.id);
         let line = match &self.batch {
-            Some(batch) => batch.add(line.as_ref()),
+            Some(batch) => batch.add(&self.id, line.as_ref()),
             None => line,
         };
         if let Some(line) = line {
@@ -123,7 +125,7 @@ impl Drop for Owed {
         let rpc = failure.to_rpc();
         let line = error_response(Some(&self.id), rpc.code, &rpc.message, rpc.data.as_ref());
         let line = match &self.batch {
-            Some(batch) => batch.add(Some(&line)),
+            Some(batch) => batch.add(&self.id, Some(&line)),
             None => Some(line),
         };
         if let Some(line) = line {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use toolgate::Notice;
 use toolgate_wire::{
-    Id, Message, Shape, error_response,
+    Id, Message, Sender, Shape, error_response, is_batch,
     lines::{Line, Lines},
     salvage_id, split_batch,
 };
@@ -15,7 +15,7 @@ use super::{
     hub::Hub,
     pending::{Arrival, Found, Waiter},
 };
-use crate::outbound::noise::StrayLines;
+use crate::{batch, outbound::noise::StrayLines};
 
 /// Reads the server until it closes its output.
 pub(crate) async fn read(hub: Arc<Hub>, mut output: impl AsyncRead + Unpin) {
@@ -38,6 +38,9 @@ pub(crate) async fn read(hub: Arc<Hub>, mut output: impl AsyncRead + Unpin) {
 
 async fn take(hub: &Hub, line: Line, stray: &mut StrayLines) {
     match line {
+        Line::Whole(line) if is_batch(&line) && !hub.takes_batches() => {
+            stray.report(&hub.server, batch::REFUSED, &line);
+        }
         Line::Whole(line) => match split_batch(&line, &hub.limits) {
             None => take_one(hub, line, stray).await,
             Some(Ok(messages)) => {
@@ -59,7 +62,7 @@ async fn take(hub: &Hub, line: Line, stray: &mut StrayLines) {
 }
 
 async fn take_one(hub: &Hub, line: Bytes, stray: &mut StrayLines) {
-    let message = match Message::parse(line.clone(), &hub.limits) {
+    let message = match Message::receive(line.clone(), &hub.limits, Sender::Server) {
         Ok(message) => message,
         Err(refused) => {
             let why = refused.error.to_string();
@@ -73,6 +76,11 @@ async fn take_one(hub: &Hub, line: Bytes, stray: &mut StrayLines) {
         (Shape::Response | Shape::Error, Some(id)) => {
             let id = id.clone();
             answer(hub, &id, message).await;
+        }
+        // Its answer would count as the answer to a question of ours.
+        (Shape::Request, Some(id)) if hub.questions.has(id) => {
+            let why = "a request with an id of one of toolgate's questions";
+            stray.report(&hub.server, why, &line);
         }
         (Shape::Request | Shape::Notification | Shape::Error, _) => {
             if message.method() == "notifications/tools/list_changed" {

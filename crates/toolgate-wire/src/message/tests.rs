@@ -38,7 +38,7 @@ fn reads_a_call() {
     assert_eq!(call.member("name").unwrap().text().unwrap(), "read");
     assert_eq!(call.member("arguments").unwrap().as_str(), r#"{"n":0.10}"#);
     assert_eq!(call.member("x"), None);
-    assert_eq!(call.line(), &format!("{CALL}\r\n"));
+    assert_eq!(call.line(), CALL);
     assert_eq!((call.result(), call.error()), (None, None));
     assert_eq!(call.body().unwrap().len(), 3);
     let shown = format!("{call:?}");
@@ -50,7 +50,7 @@ fn reads_every_shape() {
     for (members, shape, id) in [
         (r#""id":"a","method":"m""#, Shape::Request, Some(Id::string("a"))),
         (r#""id":1.5,"method":"m","params":[]"#, Shape::Request, parse_id("1.5")),
-        (r#""method":"m","params":null"#, Shape::Notification, None),
+        (r#""method":"notifications/m","params":null"#, Shape::Notification, None),
         (r#""id":1,"result":null"#, Shape::Response, Some(Id::number(1))),
         (r#""id":1,"result":[1]"#, Shape::Response, Some(Id::number(1))),
         (r#""id":1,"error":{"code":-1,"message":"","x":1}"#, Shape::Error, Some(Id::number(1))),
@@ -69,10 +69,37 @@ fn parse_id(text: &str) -> Option<Id> {
 
 #[test]
 fn an_escaped_method_is_decoded() {
-    assert_eq!(message(&with(r#""method":"tools\/list""#)).method(), "tools/list");
+    assert_eq!(message(&with(r#""id":1,"method":"tools\/list""#)).method(), "tools/list");
+    assert_eq!(message(&with(r#""method":"notifications\/x""#)).shape(), Shape::Notification);
     assert_eq!(message(&with(r#""id":1,"result":{}"#)).method(), "");
     let kind = refusal(&with(r#""id":1,"method":"\ud800""#));
     assert_eq!(kind, WireErrorKind::WrongType);
+}
+
+#[test]
+fn a_message_over_several_lines_leaves_as_one() {
+    let pretty = "\n{\r\n  \"jsonrpc\": \"2.0\",\r  \"id\":\n7,\n \"method\": \"tools/call\",\n \"params\": {\n  \"name\": \"a\\nb\",\n  \"arguments\": {\r\n }\n }\n}\n\r\n";
+    let call = message(pretty);
+    assert_eq!(call.member("name").unwrap().text().unwrap(), "a\nb");
+    assert_eq!(call.id(), Some(&Id::number(7)));
+    let mut params = call.body().unwrap();
+    params.set("more", Json::parse("[\n1,\r2]", &Limits::default()).unwrap());
+    let value: serde_json::Value = serde_json::from_str(pretty).unwrap();
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(call.line()).unwrap(), value);
+    for line in [
+        call.line().clone(),
+        call.with_id(&Id::number(8)),
+        call.with_body(params.clone().finish()),
+        params.finish().into_bytes(),
+        call.params().unwrap().into_bytes(),
+        call.member("arguments").unwrap().into_bytes(),
+    ] {
+        assert!(!line.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "{line:?}");
+    }
+    // In a string they are no JSON.
+    assert_eq!(refusal(&with("\"id\":1,\"method\":\"a\nb\"")), WireErrorKind::Syntax);
+    let raw = serde_json::value::RawValue::from_string("[1,\n2]".to_owned()).unwrap();
+    assert_eq!(Json::serialize(&raw).unwrap().as_str(), "[1, 2]");
 }
 
 #[test]
@@ -94,8 +121,9 @@ fn edits_find_their_order_and_add_what_is_missing() {
     assert_eq!(late.with(Some(&id), Some(body.clone())), with(r#""result":{},"id":8"#));
     let bare = message(&with(r#""id":7,"method":"m" "#));
     assert_eq!(bare.with_body(body.clone()), with(r#""id":7,"method":"m" ,"params":{}"#));
-    let note = message(&with(r#""method":"m""#));
-    assert_eq!(note.with(Some(&id), Some(body)), with(r#""method":"m","params":{}"#));
+    let note = message(&with(r#""method":"notifications/m""#));
+    let noted = with(r#""method":"notifications/m","params":{}"#);
+    assert_eq!(note.with(Some(&id), Some(body)), noted);
     let error = message(&with(r#""id":null,"error":{"code":1,"message":"m"}"#));
     assert_eq!(error.with_id(&id), with(r#""id":8,"error":{"code":1,"message":"m"}"#));
     let nameless = message(&with(r#""error":{"code":1,"message":"m"}"#));

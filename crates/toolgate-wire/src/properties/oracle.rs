@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::keys::{self, Watched};
 use crate::number::Number;
 use crate::shape::Shape;
 
@@ -55,11 +56,13 @@ impl Pairs {
         let fold = |c: char| match c {
             'ſ' => 's',
             '\u{212a}' => 'k',
+            'İ' | 'ı' => 'i',
             c => c.to_ascii_lowercase(),
         };
         let folded = |key: &String| key.chars().map(fold).collect::<String>();
         let mut keys = self.0.iter().map(|(key, _)| key);
-        keys.any(|key| names.contains(&&*folded(key)) && !names.contains(&&**key))
+        let lower: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        keys.any(|key| lower.contains(&folded(key)) && !names.contains(&&**key))
     }
 
     fn repeats(&self, names: &[&str]) -> bool {
@@ -98,23 +101,15 @@ fn shape(message: &Pairs) -> Option<Shape> {
     let id_fits = id.is_none_or(|id| id.starts_with('"') || id.starts_with(number));
     match ENVELOPE.map(|key| message.one(key)) {
         [_, _, Some(method), params, None, None] => {
-            let fits = id_fits && serde_json::from_str::<String>(method).is_ok();
+            let method: String = serde_json::from_str(method).ok()?;
             let shape = id.map_or(Shape::Notification, |_| Shape::Request);
-            (fits && params_fit(params)).then_some(shape)
+            let named = method.starts_with("notifications/") == (shape == Shape::Notification);
+            let is_list = |text: &str| text == "null" || text.starts_with(['{', '[']);
+            let fit = params.is_none_or(is_list) && fits(params, &keys::PARAMS);
+            (id_fits && named && fit).then_some(shape)
         }
         [_, Some(_), None, None, Some(result), None] => {
-            let names = [
-                "content",
-                "isError",
-                "structuredContent",
-                "_meta",
-                "resultType",
-                "tools",
-                "nextCursor",
-                "contents",
-            ];
-            let twice = Pairs::of(result).is_some_and(|result| result.repeats(&names));
-            (id_fits && !twice).then_some(Shape::Response)
+            (id_fits && fits(Some(result), &keys::RESULT)).then_some(Shape::Response)
         }
         [_, id, None, None, None, Some(error)] => {
             ((id_fits || id == Some("null")) && error_fits(error)).then_some(Shape::Error)
@@ -127,16 +122,19 @@ fn number(c: char) -> bool {
     c.is_ascii_digit() || c == '-'
 }
 
-fn params_fit(params: Option<&str>) -> bool {
-    let Some(params) = params else { return true };
-    let once = ["cursor", "uri", "requestId", "progressToken"];
-    let exact = ["name", "arguments", "_meta"];
-    match Pairs::of(params) {
-        Some(params) => {
-            !params.repeats(&once) && !params.repeats(&exact) && !params.misspells(&exact)
-        }
-        None => params == "null" || params.starts_with(['{', '[']),
-    }
+/// Whether no watched key stands there twice or in another spelling, on any level.
+fn fits(text: Option<&str>, watched: &Watched) -> bool {
+    let Some(pairs) = text.and_then(Pairs::of) else { return true };
+    let names = watched.names();
+    let are_distinct = || {
+        let mut keys: Vec<_> = pairs.0.iter().map(|(key, _)| key).collect();
+        keys.sort();
+        keys.windows(2).all(|two| two.first() != two.last())
+    };
+    !pairs.repeats(names)
+        && !pairs.misspells(names)
+        && (!watched.is_distinct() || are_distinct())
+        && watched.nested().iter().all(|(key, inner)| fits(pairs.one(key), inner))
 }
 
 fn error_fits(error: &str) -> bool {
@@ -144,7 +142,9 @@ fn error_fits(error: &str) -> bool {
         return false;
     };
     let is_integer = |code: &str| matches!(Number::of(code.as_bytes()), Number::Integer(_));
-    error.count("code") == 1
+    !error.misspells(&["code", "message", "data"])
+        && error.count("data") <= 1
+        && error.count("code") == 1
         && error.count("message") == 1
         && error.one("code").is_some_and(|code| code.starts_with(number) && is_integer(code))
         && error.one("message").is_some_and(|text| text.starts_with('"'))

@@ -90,37 +90,68 @@ fn keys_of_the_envelope_stand_once_and_are_spelled_as_they_are() {
     message(&with(r#""id":1,"method":"m","other":1,"other":2,"methods":3"#));
 }
 
+/// Checks that a key can stand at this place of a message, once and in its own spelling only.
+fn stands_once(key: &str, place: &str) {
+    let members = |inside: &str| with(&place.replace('@', inside));
+    message(&members(&format!(r#""{key}":null,"x":2"#)));
+    let twice = members(&format!(r#""{key}":null,"a":2,"{key}":3"#));
+    assert_eq!(refusal(&twice).0, DuplicateKey, "{twice}");
+    let (first, rest) = key.split_at(1);
+    let mut variants = vec![format!("\\u{:04x}{rest}", key.as_bytes()[0])];
+    if first != "_" {
+        variants.push(format!("{}{rest}", first.to_ascii_uppercase()));
+    }
+    if let Some(at) = key.find('s') {
+        variants.push(format!("{}\u{17f}{}", &key[..at], &key[at + 1..]));
+    }
+    if let Some(at) = key.find('k') {
+        variants.push(format!("{}\\u212a{}", &key[..at], &key[at + 1..]));
+    }
+    for variant in variants {
+        let alone = members(&format!(r#""{variant}":1"#));
+        assert_eq!(refusal(&alone).0, KeySpelling, "{alone}");
+        let beside = members(&format!(r#""{key}":null,"{variant}":1"#));
+        assert_eq!(refusal(&beside).0, KeySpelling, "{beside}");
+    }
+}
+
+/// Walks the tables, so that no key of them is left out.
+fn walk(watched: &'static crate::keys::Watched, place: &str) {
+    for key in watched.names() {
+        stands_once(key, place);
+    }
+    for (key, inner) in watched.nested() {
+        walk(inner, &place.replace('@', &format!(r#""{key}":{{@}}"#)));
+    }
+}
+
 #[test]
-fn keys_of_the_body_that_decide_stand_once() {
-    for key in ["name", "arguments", "_meta", "cursor", "uri", "requestId", "progressToken"] {
-        let members = format!(r#""id":1,"method":"m","params":{{"{key}":1,"a":2,"{key}":3}}"#);
-        assert_eq!(refusal(&with(&members)).0, DuplicateKey, "{key}");
-        message(&with(&format!(r#""id":1,"result":{{"a":1,"{key}":3}}"#)));
-    }
-    for key in [
-        "content",
-        "isError",
-        "structuredContent",
-        "_meta",
-        "resultType",
-        "tools",
-        "nextCursor",
-        "contents",
-    ] {
-        let members = format!(r#""id":1,"result":{{"{key}":1,"a":2,"{key}":3}}"#);
-        assert_eq!(refusal(&with(&members)).0, DuplicateKey, "{key}");
-    }
-    for spelling in ["Name", "n\\u0061me", "ARGUMENTS", "argument\\u017f", "_Meta", "\\u005fmeta"] {
-        let members = format!(r#""id":1,"method":"m","params":{{"{spelling}":1}}"#);
-        assert_eq!(refusal(&with(&members)).0, KeySpelling, "{spelling}");
-    }
-    // An escaped spelling of a key that may only not stand there twice.
-    message(&with(r#""id":1,"method":"m","params":{"c\u0075rsor":1}"#));
-    let twice = with(r#""id":1,"method":"m","params":{"c\u0075rsor":1,"cursor":2}"#);
+fn keys_that_decide_stand_once_and_are_spelled_as_they_are() {
+    walk(&crate::keys::PARAMS, r#""id":1,"method":"m","params":{@}"#);
+    walk(&crate::keys::PARAMS, r#""method":"notifications/m","params":{@}"#);
+    walk(&crate::keys::RESULT, r#""id":1,"result":{@}"#);
+    // Names that others have chosen stand there once too.
+    let chosen = with(r#""id":1,"method":"m","params":{"inputResponses":{"a":1,"\u0061":2}}"#);
+    assert_eq!(refusal(&chosen).0, DuplicateKey);
+    // PHP escapes slashes.
+    let slashes = r#""_meta":{"io.modelcontextprotocol\/protocolVersion":"2026-07-28"}"#;
+    message(&with(&format!(r#""id":1,"method":"m","params":{{{slashes}}}"#)));
+    let twice = r#""_meta":{"toolgate\/confirm":1,"toolgate/confirm":2}"#;
+    let twice = with(&format!(r#""id":1,"method":"m","params":{{{twice}}}"#));
     assert_eq!(refusal(&twice).0, DuplicateKey);
-    // What decides nothing passes, as does anything further in.
+    // What decides nothing passes, as do the arguments.
     message(&with(r#""id":1,"method":"m","params":{"a":1,"a":2,"arguments":{"name":1,"name":2}}"#));
-    message(&with(r#""id":1,"result":{"IsError":1,"x":1,"x":2}"#));
+    message(&with(r#""id":1,"result":{"x":1,"x":2}"#));
+}
+
+#[test]
+fn only_notifications_go_without_an_id() {
+    for method in ["tools/call", "notification", "Notifications/x", "\\u0074ools/call"] {
+        let refused = refusal(&with(&format!(r#""method":"{method}""#)));
+        assert_eq!(refused, (Missing, None, Some(Shape::Request)), "{method}");
+    }
+    let noted = refusal(&with(r#""id":1,"method":"notifications/x""#));
+    assert_eq!(noted, (WrongType, Some(Id::number(1)), Some(Shape::Request)));
 }
 
 #[test]

@@ -10,9 +10,9 @@ use std::{
 };
 
 use hyper::{
-    Request, Response,
+    HeaderMap, Request, Response, StatusCode,
     body::{Body, Bytes, Frame, Incoming, SizeHint},
-    header::{CONNECTION, HeaderValue},
+    header::{CONNECTION, CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING},
     server::conn::http1,
     service::service_fn,
 };
@@ -24,6 +24,7 @@ use super::{
     body::AnswerBody,
     collect::{collect, is_here},
     progress::{Progress, Socket},
+    text,
 };
 
 /// The most bytes of a head. The number of headers is hyper's own bound, 100: another one would cost an allocation
@@ -73,6 +74,12 @@ async fn answer<H: Handler>(
     request: Request<Incoming>,
 ) -> Result<Response<Tracked>, Infallible> {
     let (head, mut body) = request.into_parts();
+    if !has_one_length(&head.headers) {
+        let refusal = "a request says once how long its body is: one `Content-Length`, or \
+             `Transfer-Encoding: chunked`\n";
+        let answer = last(&site.progress, text(StatusCode::BAD_REQUEST, refusal));
+        return Ok(answer.map(|body| Tracked { body, progress: Arc::clone(&site.progress) }));
+    }
     let answer = match site.handler.check(&head) {
         Ok(()) => match collect(&mut body, site.handler.body_limit(), &site.settings).await {
             Ok(body) => site.handler.answer(site.peer, head, body).await,
@@ -87,6 +94,19 @@ async fn answer<H: Handler>(
         }
     };
     Ok(answer.map(|body| Tracked { body, progress: Arc::clone(&site.progress) }))
+}
+
+/// Whether nobody can disagree about where the body ends: a proxy in front may count otherwise than we do, and what it
+/// takes for a body we would take for a request.
+fn has_one_length(headers: &HeaderMap) -> bool {
+    let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = match (encodings.next(), encodings.next()) {
+        (None, _) => false,
+        (Some(one), None) if one.as_bytes().eq_ignore_ascii_case(b"chunked") => true,
+        _ => return false,
+    };
+    let lengths = headers.get_all(CONTENT_LENGTH).iter().count();
+    lengths + usize::from(is_chunked) <= 1
 }
 
 /// An answer after which the connection ends, because what follows on it is of a request that nobody reads.

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use hyper::{Response, StatusCode, header::HeaderValue};
 use tokio_util::sync::CancellationToken;
 use toolgate::{Session, Transport};
-use toolgate_wire::{Message, Shape, era};
+use toolgate_wire::{Message, Sender, Shape, era, split_batch};
 
 use super::{SESSION, VERSION, Visit, answer, bytes, empty, only};
 use crate::{
+    batch::{self, Responses},
     hops::{self, Hops},
     inbound::http::{accept::Accepts, body::AnswerBody},
     serve::{
@@ -147,37 +148,54 @@ impl Visit<'_> {
     }
 
     /// Several messages at once, as 2025-03-26 has it: answered with an array.
-    pub(super) async fn batch(self, messages: Vec<Bytes>) -> Response<AnswerBody> {
+    pub(super) async fn batch(self, body: &Bytes) -> Response<AnswerBody> {
+        let refused = |said| answer::json(StatusCode::BAD_REQUEST, said);
         let session = match self.session() {
             Ok(session) => session,
             Err((status, why)) => return answer::json(status, Said::refused(None, -32600, why)),
         };
+        if !batch::are_allowed(Some(&session.version)) {
+            return refused(Said::refused(None, -32600, batch::REFUSED));
+        }
         let gateway = &self.door.gateway;
-        let mut answers: Vec<Bytes> = Vec::new();
+        let messages = match split_batch(body, &gateway.limits) {
+            Some(Ok(messages)) => messages,
+            Some(Err(error)) => return refused(Said::unread_batch(&error)),
+            None => return empty(StatusCode::BAD_REQUEST),
+        };
+        let mut responses = Responses::new(&gateway.limits);
         for line in messages {
-            match Message::parse(line, &gateway.limits) {
-                Ok(message) if message.shape() == Shape::Request => {
+            // Others of this thread have their turn in between.
+            tokio::task::yield_now().await;
+            match Message::receive(line, &gateway.limits, Sender::Client) {
+                Ok(message) if message.shape() != Shape::Request => {
+                    Gateway::hear(&session, &self.namespace, &message);
+                }
+                Ok(message) if responses.is_full() => responses.refuse(message.id()),
+                Ok(message) => {
                     let incoming = match self.incoming(&session, message) {
                         Ok(incoming) => incoming,
                         Err(looped) => return *looped,
                     };
-                    let begun = session.begin(incoming.id(), &incoming.cancel);
-                    let Ok(_begun) = begun else {
-                        let id = incoming.id();
+                    let id = incoming.id();
+                    let Ok(_begun) = session.begin(id, &incoming.cancel) else {
                         tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
                         continue;
                     };
-                    answers.extend(dispatch(gateway, &incoming).await.into_line());
+                    if let Some(line) = dispatch(gateway, &incoming).await.into_line() {
+                        responses.add(Some(id), &line);
+                    }
                 }
-                Ok(message) => Gateway::hear(&session, &self.namespace, &message),
-                Err(refused) => answers.extend(super::unread(&refused).into_line()),
+                Err(refused) => {
+                    if let Some(line) = Said::unread(&refused).into_line() {
+                        responses.add(refused.id.as_ref(), &line);
+                    }
+                }
             }
         }
-        if answers.is_empty() {
-            return empty(StatusCode::ACCEPTED);
+        match responses.finish() {
+            Some(array) => bytes(StatusCode::OK, AnswerBody::Whole(array)),
+            None => empty(StatusCode::ACCEPTED),
         }
-        let texts: Vec<&[u8]> = answers.iter().map(|line| line.trim_ascii()).collect();
-        let array = [b"[".as_slice(), &texts.join(&b','), b"]"].concat();
-        bytes(StatusCode::OK, AnswerBody::Whole(array.into()))
     }
 }

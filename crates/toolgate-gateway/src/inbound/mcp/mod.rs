@@ -17,7 +17,7 @@ use hyper::{
     http::request::Parts,
 };
 use toolgate::Principal;
-use toolgate_wire::{Json, Message, Refused, WireErrorKind, era, headers, split_batch};
+use toolgate_wire::{Json, Message, Sender, era, headers, is_batch};
 
 use self::{older::OlderClients, rejections::Rejections};
 use super::http::{
@@ -258,24 +258,14 @@ impl Visit<'_> {
             );
         }
         let limits = &self.door.gateway.limits;
-        let message = match split_batch(&body, limits) {
-            None => Message::parse(body, limits),
+        if is_batch(&body) {
             // On the heap: it is rare, and larger than all the rest.
-            Some(Ok(messages)) => return Box::pin(self.batch(messages)).await,
-            Some(Err(error)) => {
-                // An empty batch is JSON, and says nothing.
-                let is_json = !matches!(error.kind(), WireErrorKind::Syntax | WireErrorKind::Utf8);
-                let code = if is_json { -32600 } else { -32700 };
-                return answer::json(
-                    StatusCode::BAD_REQUEST,
-                    Said::refused(None, code, error.to_string()),
-                );
-            }
-        };
-        match message {
+            return Box::pin(self.batch(&body)).await;
+        }
+        match Message::receive(body, limits, Sender::Client) {
             Ok(message) if self.is_modern(&message) => self.modern(message, accepts).await,
             Ok(message) => self.legacy(message, accepts).await,
-            Err(refused) => answer::json(StatusCode::BAD_REQUEST, unread(&refused)),
+            Err(refused) => answer::json(StatusCode::BAD_REQUEST, Said::unread(&refused)),
         }
     }
 
@@ -294,14 +284,6 @@ impl Visit<'_> {
     }
 }
 
-/// A message that cannot be read.
-fn unread(refused: &Refused) -> Said {
-    let code = match refused.error.kind() {
-        WireErrorKind::Syntax | WireErrorKind::Utf8 | WireErrorKind::Empty => -32700,
-        _ => -32600,
-    };
-    Said::refused(refused.id.as_ref(), code, refused.error.to_string())
-}
 
 /// The one value of a header; an error if there are several.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, ()> {

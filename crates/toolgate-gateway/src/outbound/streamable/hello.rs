@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hyper::{Method, header::HeaderValue};
-use toolgate_wire::{Id, Message, Shape};
+use toolgate_wire::{Id, Message, Sender, Shape};
 
 use super::{METHOD, Received, Streamable, VERSION};
 use crate::outbound::flight::{NotStarted, nonsense};
@@ -28,7 +28,7 @@ impl Streamable {
                         nonsense(&self.server, "ended its stream before it answered").into()
                     );
                 };
-                if let Ok(message) = Message::parse(event.data, &self.limits)
+                if let Ok(message) = Message::receive(event.data, &self.limits, Sender::Server)
                     && matches!(message.shape(), Shape::Response | Shape::Error)
                     && message.id() == Some(id)
                 {
@@ -50,7 +50,7 @@ impl Streamable {
             Received::Accepted => Err(nonsense(&self.server, "did not answer").into()),
             Received::Stream(mut stream) => {
                 while let Ok(Some(event)) = stream.next().await {
-                    if let Ok(message) = Message::parse(event.data, &self.limits)
+                    if let Ok(message) = Message::receive(event.data, &self.limits, Sender::Server)
                         && message.id() == Some(id)
                         && message.method().is_empty()
                     {

@@ -1,0 +1,114 @@
+//! Batches, which are part of 2025-03-26 only: in which sessions they are taken, and how much they may be answered.
+
+use bytes::Bytes;
+use toolgate::{Code, Failure, Ran};
+use toolgate_wire::{Id, Limits, error_response};
+
+/// The most bytes of all responses to one batch.
+const MOST: usize = 16 * 1024 * 1024;
+
+/// Why a batch is refused as a whole, with the code -32600.
+pub(crate) const REFUSED: &str =
+    "a batch is part of protocol version 2025-03-26 only, which this session does not speak: \
+     send each message on its own";
+
+/// Whether a session of this version takes batches.
+pub(crate) fn are_allowed(version: Option<&str>) -> bool {
+    version == Some("2025-03-26")
+}
+
+/// The responses to one batch: an array that does not grow beyond its bound.
+#[derive(Debug)]
+pub(crate) struct Responses {
+    text: Vec<u8>,
+    most: usize,
+    is_full: bool,
+}
+
+impl Responses {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { text: Vec::new(), most: MOST.min(limits.max_bytes), is_full: false }
+    }
+
+    /// Whether nothing further is to be run: each further request is refused.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Adds the response to a request. One that is over the bound becomes an error.
+    pub(crate) fn add(&mut self, id: Option<&Id>, line: &[u8]) {
+        let line = line.trim_ascii();
+        if self.text.len() + line.len() > self.most {
+            self.is_full = true;
+            let text = format!(
+                "the responses to a batch may have {} bytes in all, and this one is beyond that: the request ran",
+                self.most
+            );
+            return self.push(&refusal(id, text, Ran::Maybe));
+        }
+        self.push(line);
+    }
+
+    /// Adds the refusal of a request that comes after the bound was reached.
+    pub(crate) fn refuse(&mut self, id: Option<&Id>) {
+        let text = format!(
+            "the responses to a batch may have {} bytes in all, which those before have reached: the request did not run",
+            self.most
+        );
+        self.push(&refusal(id, text, Ran::No));
+    }
+
+    fn push(&mut self, line: &[u8]) {
+        self.text.push(if self.text.is_empty() { b'[' } else { b',' });
+        self.text.extend_from_slice(line);
+    }
+
+    /// The whole array; `None` if there is nothing to answer.
+    pub(crate) fn finish(mut self) -> Option<Bytes> {
+        if self.text.is_empty() {
+            return None;
+        }
+        self.text.push(b']');
+        Some(self.text.into())
+    }
+}
+
+fn refusal(id: Option<&Id>, text: String, ran: Ran) -> Bytes {
+    let failure = Failure::new(Code::MessageTooLarge, text).suggest("Send fewer at once.").ran(ran);
+    let rpc = failure.to_rpc();
+    error_response(id, rpc.code, &rpc.message, rpc.data.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_version_has_batches() {
+        for version in toolgate_wire::era::VERSIONS {
+            assert_eq!(are_allowed(Some(version)), version == "2025-03-26", "{version}");
+        }
+        assert!(!are_allowed(None));
+    }
+
+    #[test]
+    fn responses_beyond_the_bound_become_errors() {
+        let limits = Limits { max_bytes: 20, ..Limits::default() };
+        let mut responses = Responses::new(&limits);
+        assert!(Responses::new(&limits).finish().is_none());
+        responses.add(Some(&1.into()), b"{\"a\":1}\n");
+        assert!(!responses.is_full());
+        responses.add(Some(&2.into()), &[b'x'; 30]);
+        assert!(responses.is_full());
+        responses.refuse(Some(&3.into()));
+        let text = responses.finish().unwrap();
+        let all: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+        assert_eq!(all.len(), 3);
+        assert_eq!(all[0], serde_json::json!({"a": 1}));
+        for (at, id) in [(1, 2), (2, 3)] {
+            assert_eq!(all[at]["id"], id);
+            assert_eq!(all[at]["error"]["code"], -32600);
+            assert!(all[at]["error"]["message"].as_str().unwrap().contains("20 bytes"));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Which notifications a client may send, and which a server may.
+
+use bytes::Bytes;
+
+use crate::error::{Reason, WireError};
+use crate::limits::Limits;
+use crate::message::Message;
+use crate::refused::Refused;
+use crate::shape::Shape;
+
+/// The side that a message comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sender {
+    /// A client, or what stands in its place.
+    Client,
+    /// A server, or what stands in its place.
+    Server,
+}
+
+/// What the name of every notification begins with, and no request's.
+pub(crate) const NOTIFICATION: &str = "notifications/";
+
+/// The longest name of a notification.
+const LONGEST: usize = 128;
+
+/// The notifications of all versions of the protocol, and who may send them: (name, client, server).
+const KNOWN: [(&str, bool, bool); 13] = [
+    ("notifications/initialized", true, false),
+    ("notifications/roots/list_changed", true, false),
+    ("notifications/cancelled", true, true),
+    ("notifications/progress", true, true),
+    // 2025-11-25 has tasks on both sides.
+    ("notifications/tasks/status", true, true),
+    // 2026-07-28
+    ("notifications/tasks", false, true),
+    ("notifications/subscriptions/acknowledged", false, true),
+    ("notifications/message", false, true),
+    ("notifications/resources/updated", false, true),
+    ("notifications/resources/list_changed", false, true),
+    ("notifications/tools/list_changed", false, true),
+    ("notifications/prompts/list_changed", false, true),
+    // 2025-11-25
+    ("notifications/elicitation/complete", false, true),
+];
+
+impl Message {
+    /// Reads one message that came from this side: [`Message::parse`], and a notification must be one that this side
+    /// may send.
+    ///
+    /// A notification that is in no version of the protocol may come from either side, so that extensions work: its
+    /// name begins with `notifications/`, as no request's does, and consists of letters, digits and `_-./`.
+    pub fn receive(line: Bytes, limits: &Limits, sender: Sender) -> Result<Self, Refused> {
+        let message = Self::parse(line, limits)?;
+        match fault(&message, sender) {
+            None => Ok(message),
+            Some(reason) => Err(Refused {
+                error: WireError::new(0, reason),
+                id: None,
+                shape_hint: Some(Shape::Notification),
+            }),
+        }
+    }
+}
+
+fn fault(message: &Message, sender: Sender) -> Option<Reason> {
+    if message.shape() != Shape::Notification {
+        return None;
+    }
+    let method = message.method();
+    match KNOWN.iter().find(|(name, ..)| *name == method) {
+        Some((_, true, _)) if sender == Sender::Client => None,
+        Some((_, _, true)) if sender == Sender::Server => None,
+        Some((method, ..)) => Some(Reason::Direction { method, sender }),
+        None if is_plain(method) => None,
+        None => Some(Reason::NotificationName),
+    }
+}
+
+/// Whether nobody can take the name for another one.
+fn is_plain(method: &str) -> bool {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let is_part =
+        |part: &str| !part.is_empty() && !part.starts_with('.') && part.bytes().all(is_known);
+    method.len() <= LONGEST && method.split('/').all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::WireErrorKind;
+
+    fn receive(method: &str, sender: Sender) -> Result<Message, WireErrorKind> {
+        let line = crate::notification(method, None);
+        Message::receive(line, &Limits::default(), sender).map_err(|refused| refused.error.kind())
+    }
+
+    #[test]
+    fn each_side_sends_its_own_notifications() {
+        for (method, client, server) in KNOWN {
+            assert_eq!(receive(method, Sender::Client).is_ok(), client, "{method}");
+            assert_eq!(receive(method, Sender::Server).is_ok(), server, "{method}");
+        }
+    }
+
+    #[test]
+    fn unknown_notifications_pass_if_their_name_is_plain() {
+        for method in ["notifications/vendor/x_y-1.2", "notifications/claude/channel"] {
+            assert!(receive(method, Sender::Client).is_ok(), "{method}");
+            assert!(receive(method, Sender::Server).is_ok(), "{method}");
+        }
+        let long = format!("notifications/{}", "x".repeat(LONGEST));
+        for method in [
+            "notifications/",
+            "notifications//x",
+            "notifications/../tools/call",
+            "notifications/x\ny",
+            "notifications/ſ",
+            "notifications/a b",
+            &long,
+        ] {
+            assert_eq!(receive(method, Sender::Client).err(), Some(WireErrorKind::Misplaced));
+        }
+    }
+
+    #[test]
+    fn no_other_method_goes_without_an_id_and_no_notification_with_one() {
+        for method in ["tools/call", "Notifications/initialized", "notifications", "initialize", ""]
+        {
+            assert_eq!(receive(method, Sender::Server).err(), Some(WireErrorKind::Missing));
+        }
+        let line = crate::request(&1.into(), "notifications/cancelled", None);
+        let refused = Message::parse(line, &Limits::default()).unwrap_err();
+        assert_eq!(refused.error.kind(), WireErrorKind::WrongType);
+        assert_eq!(refused.id, Some(1.into()));
+    }
+}

@@ -1,0 +1,57 @@
+//! One line: a message, and every value that can be part of one, holds no line break.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+/// The text without line breaks: each CR and LF within it becomes a space, those at its end are dropped.
+///
+/// JSON allows both characters between tokens only, so the text of a valid message means the same afterwards. A text
+/// that is not valid JSON may mean something else, but it never becomes two lines.
+#[must_use]
+pub fn single_line(text: Bytes) -> Bytes {
+    let end = text.iter().rposition(|byte| !is_break(*byte)).map_or(0, |last| last + 1);
+    let text = text.slice(..end);
+    match without_breaks(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(text) => text.into(),
+    }
+}
+
+/// The text with a space for each CR and LF: all offsets stay.
+pub(crate) fn without_breaks(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr2(b'\n', b'\r', text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    text.iter().map(|byte| if is_break(*byte) { b' ' } else { *byte }).collect::<Vec<_>>().into()
+}
+
+fn is_break(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_becomes_one_line() {
+        for (text, line) in [
+            ("{}", "{}"),
+            ("{}\n", "{}"),
+            ("{}\r\n\n", "{}"),
+            ("{\r\n\"a\":\r1\n}\n", "{  \"a\": 1 }"),
+            ("\n{}", " {}"),
+            ("\r\n", ""),
+            ("", ""),
+        ] {
+            assert_eq!(single_line(Bytes::from(text)), line, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_line_breaks_is_not_copied() {
+        let text = Bytes::from(vec![b'x'; 100]);
+        assert_eq!(single_line(text.clone()).as_ptr(), text.as_ptr());
+    }
+}
