@@ -7,10 +7,11 @@ use toolgate_wire::Json;
 use crate::{
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
-    failure::Failure,
-    middleware::{Boxed, Explained, Info, Layer, Middleware, Notice, Order},
+    failure::{Failure, Ran},
+    middleware::{Boxed, Explained, Info, Layer, Middleware, Notice, Order, preconditions},
     next::{Endpoint, Next},
     outcome::Outcome,
+    registry::Code,
     task::{self, Tasks},
 };
 
@@ -29,6 +30,7 @@ struct Layers {
     needs_tools: bool,
     asks: bool,
     follows_traces: bool,
+    has_preconditions: bool,
 }
 
 /// Why a chain was refused.
@@ -88,6 +90,7 @@ impl Builder {
             needs_tools: infos.iter().any(|info| info.needs_tools),
             asks: infos.iter().any(|info| info.asks),
             follows_traces: infos.iter().any(|info| info.name == crate::stack::TELEMETRY),
+            has_preconditions: infos.iter().any(|info| info.name == preconditions::NAME),
             infos,
         })))
     }
@@ -135,6 +138,12 @@ impl Chain {
         call: Call,
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Outcome> {
+        if cx.round().is_some() && !self.0.has_preconditions {
+            // No layer gives such states out, so it is made up.
+            let text = "`requestState` is none that was given out: nothing was run";
+            let failure = Failure::new(Code::ConfirmTampered, text).ran(Ran::No);
+            return Box::pin(std::future::ready(failure.into()));
+        }
         Next { layers: &self.0.calls, end }.call(cx, call)
     }
 

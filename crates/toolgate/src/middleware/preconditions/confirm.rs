@@ -45,6 +45,24 @@ fn given(cx: &Context) -> Option<&Json> {
     given.filter(|json| json.bool() != Some(false) && json.as_str() != "null")
 }
 
+/// A call that needs no confirmation may come with a state of ours, given out when it still needed one. Only a state
+/// that was given out for this very call lets it run; a made-up one never does.
+pub(super) fn check_round(gate: &Gate, cx: &mut Context, call: &Call) -> Result<(), Outcome> {
+    const RULE: &str = "requestState";
+    let Some(round) = cx.round().cloned() else { return Ok(()) };
+    let state = round.state.as_ref().and_then(Json::text).unwrap_or_default();
+    let made_up = || refused(Refusal::Tampered, RULE);
+    let purpose = purpose_of(&state).filter(|purpose| *purpose != Purpose::Token);
+    let purpose = purpose.ok_or_else(made_up)?;
+    let binding = Binding::of(cx, call).map_err(|_| made_up())?;
+    let inner = gate.approvals.redeem(purpose, &state, &binding);
+    let inner = inner.map_err(|refusal| refused(refusal, RULE))?;
+    if purpose == Purpose::Carry {
+        cx.resume(Round { state: uncarried(inner), responses: round.responses.clone() });
+    }
+    Ok(())
+}
+
 /// An approval for this call, or what the caller is told instead.
 pub(super) async fn obtain(
     gate: &Gate,

@@ -120,7 +120,10 @@ impl Middleware for Preconditions {
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         let said = self.gate.decide(cx, &call).await;
         match said.verdict {
-            Verdict::Allow => next.call(cx, call).await,
+            Verdict::Allow => match confirm::check_round(&self.gate, cx, &call) {
+                Ok(()) => next.call(cx, call).await,
+                Err(outcome) => outcome,
+            },
             Verdict::Ask(question) => {
                 match confirm::obtain(&self.gate, cx, &call, &question, &said.rule).await {
                     Ok(approval) => {
