@@ -160,10 +160,15 @@ impl Gateway {
 
     /// A client with a session `s1`, whose stream is open.
     fn session(&self) -> (Session, Asked) {
+        self.session_of("2025-06-18")
+    }
+
+    /// The same of another version.
+    fn session_of(&self, version: &str) -> (Session, Asked) {
         let mut client = self.client(&[]);
         initialize(&mut client);
-        initialized(self.expect("POST", "initialize"), "s1");
-        assert_eq!(client.answer(0)["result"]["protocolVersion"], "2025-06-18");
+        initialized_as(self.expect("POST", "initialize"), "s1", version);
+        assert_eq!(client.answer(0)["result"]["protocolVersion"], version);
         client.notify("notifications/initialized", json!({}));
         self.expect("POST", "notifications/initialized").accept();
         let stream = self.expect("GET", "");
@@ -186,9 +191,13 @@ fn initialize(client: &mut Session) {
 
 /// Answers `initialize` with a session.
 fn initialized(asked: Asked, session: &str) {
+    initialized_as(asked, session, "2025-06-18");
+}
+
+fn initialized_as(asked: Asked, session: &str, version: &str) {
     assert_eq!(asked.header("mcp-session-id"), None);
     let answer = json!({"jsonrpc": "2.0", "id": asked.body["id"], "result":
-        {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "g", "version": "1"}}});
+        {"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "g", "version": "1"}}});
     let headers = format!("content-type: application/json\r\nmcp-session-id: {session}\r\n");
     asked.respond("200 OK", &headers, &answer.to_string());
 }
@@ -493,7 +502,7 @@ fn refusals_of_the_gateway_say_what_to_do() {
 #[test]
 fn a_batch_is_posted_and_answered_as_one() {
     let gateway = Gateway::start();
-    let (mut client, _stream) = gateway.session();
+    let (mut client, _stream) = gateway.session_of("2025-03-26");
     let batch =
         r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]"#;
     client.send_line(batch);

@@ -19,7 +19,7 @@ fn a_request_reaches_the_server_as_the_bytes_that_came_in() {
 fn an_answer_reaches_the_client_as_the_bytes_that_came_in() {
     // `cat` as a server: what the client sends as an answer comes back as the server's own.
     let mut session = Session::wrap(&[], &["cat"]);
-    let notice = r#"{ "jsonrpc":"2.0","method":"vendor/notice","params":{"n":[1E5,1e400,-0],"x":[ ],"s":"\ud800"} }"#;
+    let notice = r#"{ "jsonrpc":"2.0","method":"notifications/vendor","params":{"n":[1E5,1e400,-0],"x":[ ],"s":"\ud800"} }"#;
     session.send_line(notice);
     assert_eq!(session.line(), notice);
     let request = r#"{"jsonrpc":"2.0","id":1.5,"method":"vendor/ask","params":[1,2]}"#;
@@ -113,7 +113,7 @@ fn concurrent_calls_are_not_serialized() {
 #[test]
 fn a_batch_is_governed_and_answered_as_one_array() {
     let mut session = Session::fixture(&["--safety", "readonly"], &[]);
-    session.initialize();
+    session.initialize_as("2025-03-26");
     let call = |id: i64, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {"text": "x"}}});
     let notice = json!({"jsonrpc": "2.0", "method": "notifications/x"});
     session.send_line(&json!([call(70, "echo"), notice, call(71, "crash")]).to_string());

@@ -272,7 +272,9 @@ fn scopes_that_change_hold_for_the_next_call_and_the_next_listing() {
 
 #[test]
 fn each_call_of_a_batch_is_judged_alone() {
-    let mut session = start(&Governed::new(""), Some("read"));
+    let folder = Governed::new("");
+    let mut session = bare(&folder, Some("read"), &["--page-size", "4"]);
+    session.initialize_as("2025-03-26");
     let call = |id: i64, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {"text": "x"}}});
     let list =
         json!({"jsonrpc": "2.0", "id": 72, "method": "tools/list", "params": {"cursor": "8"}});

@@ -8,8 +8,7 @@ use toolgate_wire::{Id, Limits, error_response};
 const MOST: usize = 16 * 1024 * 1024;
 
 /// Why a batch is refused as a whole, with the code -32600.
-pub(crate) const REFUSED: &str =
-    "a batch is part of protocol version 2025-03-26 only, which this session does not speak: \
+pub(crate) const REFUSED: &str = "a batch is part of protocol version 2025-03-26 only, which this session does not speak: \
      send each message on its own";
 
 /// Whether a session of this version takes batches.

@@ -120,7 +120,10 @@ impl fmt::Display for WireError {
             }
             Reason::NotAnObject => write!(f, "a message must be an object, at byte {at}"),
             Reason::NoId => {
-                write!(f, "`id` is missing: only methods that begin with `notifications/` have none")
+                write!(
+                    f,
+                    "`id` is missing: only methods that begin with `notifications/` have none"
+                )
             }
             Reason::NotificationId => {
                 write!(f, "a method that begins with `notifications/` has no `id`")

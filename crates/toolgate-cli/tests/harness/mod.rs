@@ -115,7 +115,12 @@ impl Session {
 
     /// Says initialize as a client of 2025-11-25, and gives the result.
     pub fn initialize(&mut self) -> Value {
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        self.initialize_as("2025-11-25")
+    }
+
+    /// The same as a client of another version.
+    pub fn initialize_as(&mut self, version: &str) -> Value {
+        let params = json!({"protocolVersion": version, "capabilities": {},
             "clientInfo": {"name": "harness", "version": "7"}});
         let answer = self.request("initialize", params);
         self.notify("notifications/initialized", json!({}));

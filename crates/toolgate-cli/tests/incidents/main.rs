@@ -20,3 +20,4 @@ mod matrix;
 mod peers;
 mod table;
 mod terminal_output;
+mod wire;

@@ -81,6 +81,7 @@ pub struct Setup {
     capabilities: Value,
     answering: Option<Answering>,
     environment: Vec<(String, String)>,
+    version: String,
 }
 
 impl Setup {
@@ -93,6 +94,7 @@ impl Setup {
             capabilities: json!({}),
             answering: None,
             environment: Vec::new(),
+            version: "2025-11-25".to_owned(),
         }
     }
 
@@ -116,6 +118,12 @@ impl Setup {
     ) -> Self {
         self.capabilities = capabilities;
         self.answering = Some(Arc::new(answering));
+        self
+    }
+
+    /// The version that a legacy client of streamable HTTP or over pipes speaks.
+    pub fn version(mut self, version: &str) -> Self {
+        version.clone_into(&mut self.version);
         self
     }
 
@@ -187,7 +195,7 @@ impl Setup {
         let address = gateway.address;
         match via {
             Via::Legacy => {
-                let mut client = Legacy::new(address, "/mcp");
+                let mut client = Legacy::new(address, "/mcp").of_version(&self.version);
                 if let Some(answering) = self.answering.clone() {
                     client = client.able(self.capabilities.clone(), move |asked| answering(asked));
                 }
@@ -221,7 +229,7 @@ impl Setup {
         let mut session = Session::spawn(command, tempfile::tempdir().unwrap());
         session.audit = folder.join("audit.jsonl");
         if !via.is_modern() {
-            let params = json!({"protocolVersion": "2025-11-25", "capabilities": self.capabilities,
+            let params = json!({"protocolVersion": self.version, "capabilities": self.capabilities,
                 "clientInfo": {"name": "harness", "version": "7"}});
             session.request("initialize", params);
             session.notify("notifications/initialized", json!({}));

@@ -111,7 +111,9 @@ impl Flights {
                 drop(waiting.answer.send(arrival));
                 Found::Taken
             }
-            None if (self.first..self.next.load(Ordering::Relaxed)).contains(&number) => Found::Late,
+            None if (self.first..self.next.load(Ordering::Relaxed)).contains(&number) => {
+                Found::Late
+            }
             None => Found::Unknown,
         }
     }

@@ -133,9 +133,7 @@ impl Pipe {
 
     fn take_line(&self, line: Line, limits: &Limits, events: &Events, stray: &mut StrayLines) {
         match line {
-            Line::Whole(line)
-                if is_batch(&line) && !self.takes_batches.load(Ordering::Acquire) =>
-            {
+            Line::Whole(line) if is_batch(&line) && !self.takes_batches.load(Ordering::Acquire) => {
                 stray.report(&self.server, batch::REFUSED, &line);
             }
             Line::Whole(line) => match split_batch(&line, limits) {

@@ -262,7 +262,8 @@ impl Streamable {
         let has_text = is(&answer, "application/json");
         let body = answer.whole(self.limits.max_bytes).await;
         let body = body.map_err(|error| self.unread(&error))?;
-        let message = (has_text && !body.is_empty()).then(|| Message::receive(body, &self.limits, Sender::Server));
+        let message = (has_text && !body.is_empty())
+            .then(|| Message::receive(body, &self.limits, Sender::Server));
         if status == StatusCode::OK {
             let message = message
                 .ok_or_else(|| nonsense(&self.server, "answered with neither JSON nor events"))?

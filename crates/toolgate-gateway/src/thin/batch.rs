@@ -12,7 +12,9 @@ use crate::outbound::http::EventStream;
 
 /// Posts a batch whose messages these are.
 pub(super) async fn post(hub: Arc<Hub>, line: Bytes, messages: Vec<Bytes>) {
-    let messages = messages.into_iter().filter_map(|one| Message::receive(one, &hub.limits, Sender::Client).ok());
+    let messages = messages
+        .into_iter()
+        .filter_map(|one| Message::receive(one, &hub.limits, Sender::Client).ok());
     let requests = messages.filter(|message| message.shape() == Shape::Request);
     let ids: Vec<Id> = requests.filter_map(|request| request.id().cloned()).collect();
     let Err(failure) = exchange(&hub, line, ids.len()).await else { return };

@@ -11,7 +11,7 @@ use tokio::{
 };
 use toolgate::{Code, Failure};
 use toolgate_wire::{
-    Id, Message, Refused, Sender, Shape, WireErrorKind,
+    Id, Message, Refused, Sender, Shape, WireErrorKind, is_batch,
     lines::{Line, Lines},
     salvage_id, split_batch,
 };
@@ -71,6 +71,10 @@ async fn take(hub: &Arc<Hub>, line: Line) {
             return hub.refuse(salvage_id(&head, &tail).as_ref(), &failure).await;
         }
     };
+    if is_batch(&line) && !hub.session().takes_batches() {
+        let failure = Failure::new(Code::InvalidRequest, crate::batch::REFUSED);
+        return hub.refuse(None, &failure).await;
+    }
     match split_batch(&line, &hub.limits) {
         None => take_one(hub, line).await,
         Some(Ok(messages)) => hub.spawn(batch::post(Arc::clone(hub), line, messages)),

@@ -9,6 +9,8 @@ use toolgate_wire::{Message, Shape};
 
 use tokio::time::timeout;
 
+use crate::batch;
+
 use super::{
     FAREWELL, answers, failures,
     headers::{Headers, SESSION, VERSION, negotiated},
@@ -38,6 +40,12 @@ impl Session {
     /// Whether there is one.
     pub(super) fn is_open(&self) -> bool {
         self.version.is_some()
+    }
+
+    /// Whether it speaks the version that has batches.
+    pub(super) fn takes_batches(&self) -> bool {
+        let version = self.version.as_ref().and_then(|version| version.to_str().ok());
+        batch::are_allowed(version)
     }
 
     fn begin(&mut self, agreed: Agreed) {

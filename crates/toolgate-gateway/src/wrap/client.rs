@@ -6,9 +6,9 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use toolgate::{Code, Control, Failure};
 use toolgate_wire::{
-    Id, Message, Refused, Sender, Shape, WireErrorKind,
+    Id, Message, Refused, Sender, Shape, WireErrorKind, is_batch,
     lines::{Line, Lines},
-    is_batch, salvage_id, split_batch,
+    salvage_id, split_batch,
 };
 
 use super::{hub::Hub, pending::Waiter, reply::Batch, requests};

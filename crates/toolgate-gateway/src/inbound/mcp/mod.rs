@@ -284,7 +284,6 @@ impl Visit<'_> {
     }
 }
 
-
 /// The one value of a header; an error if there are several.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, ()> {
     let mut values = headers.get_all(name).iter();
