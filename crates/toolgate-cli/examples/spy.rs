@@ -6,7 +6,7 @@
 //!
 //! Tools: `safe` (read-only) and `wipe` (destructive) answer with their name and arguments; `emit` (read-only) writes the texts in
 //! `raw` to stdout as they are, then answers; `ask` (read-only) sends `elicitation/create` with the given `params`, under the given `id` if there is one, and
-//! answers with the response; `env` answers with its environment. `--tool NAME` adds a tool without annotations. The request `spy/tools` replaces those.
+//! answers with the response; `structured` among the arguments adds structured content of so many values; `env` answers with its environment. `--tool NAME` adds a tool without annotations. The request `spy/tools` replaces those.
 //! `--leak TEXT` puts this text into results, tasks, prompts, resources, completions, errors, notifications and questions.
 //! Speaks legacy versions and, without `--legacy-only`, 2026-07-28.
 
@@ -265,7 +265,11 @@ impl Spy {
             }
             _ => format!("{name} ran with {arguments}"),
         };
-        json!({"content": [{"type": "text", "text": text}]})
+        let mut result = json!({"content": [{"type": "text", "text": text}]});
+        if let Some(count) = arguments["structured"].as_u64() {
+            result["structuredContent"] = json!({"list": vec![0; usize::try_from(count).unwrap()]});
+        }
+        result
     }
 
     /// Asks the client's user, and waits for the response.

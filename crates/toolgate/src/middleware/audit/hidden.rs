@@ -6,6 +6,7 @@ use toolgate_wire::{Json, Kind, Limits};
 use super::{
     Redactor,
     redact::{BATCHES, is_batch},
+    secret_names,
 };
 
 /// Nothing that a person would call a secret is deeper.
@@ -25,15 +26,23 @@ impl Redactor {
             return false;
         }
         match json.kind() {
-            Kind::Object => json.object().unwrap_or_default().iter().all(|(key, value)| {
-                let hidden = hidden
-                    || self.is_sensitive(&key)
-                    || BATCHES.contains(&&*key) && !is_batch(&value);
-                self.look(&value, hidden, depth + 1, found)
-            }),
+            Kind::Object => {
+                let object = json.object().unwrap_or_default();
+                let names_one = secret_names::names_one(&object, |name| self.names_secret(name));
+                object.iter().all(|(key, value)| {
+                    let hidden = hidden
+                        || self.is_sensitive(&key)
+                        || names_one && !secret_names::is_naming(&key)
+                        || BATCHES.contains(&&*key) && !is_batch(&value);
+                    self.look(&value, hidden, depth + 1, found)
+                })
+            }
             Kind::Array => {
-                let mut elements = json.array().unwrap_or_default().into_iter();
-                elements.all(|element| self.look(&element, hidden, depth + 1, found))
+                let mut is_named = false;
+                json.array().unwrap_or_default().into_iter().all(|element| {
+                    let behind = std::mem::replace(&mut is_named, self.is_name(&element));
+                    self.look(&element, hidden || behind, depth + 1, found)
+                })
             }
             Kind::String => match json.text() {
                 Some(text) => self.look_at_text(&text, hidden, depth, found),

@@ -14,6 +14,7 @@ mod record;
 mod redact;
 mod rejection;
 mod seal;
+pub(in crate::middleware) mod secret_names;
 mod sink;
 mod tail;
 #[cfg(test)]
@@ -29,7 +30,7 @@ pub use event::Event;
 pub use intent::AuditIntent;
 pub use output::{About, AuditLine, AuditOutput};
 pub use redact::Redactor;
-pub(in crate::middleware) use redact::cut;
+pub(in crate::middleware) use redact::{cut, insert};
 pub use rejection::Rejection;
 pub use sink::{AuditCounts, AuditSink, OpenError};
 

@@ -11,36 +11,22 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use toolgate_wire::{Json, Kind, Limits};
 
-use super::{Digest, RedactConfig};
+use super::{Digest, RedactConfig, secret_names};
 
 /// Payloads of terminal and file tools, by their exact names.
 const PAYLOADS: [&str; 7] = ["keys", "text", "command", "value", "content", "shell", "environment"];
 
-/// Words that make a name sound like a secret, wherever they stand in it, in any case, with or
-/// without `_`, `-` and spaces.
-const SECRETS: [&str; 12] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "token",
-    "apikey",
-    "accesskey",
-    "privatekey",
-    "authorization",
-    "bearer",
-    "credential",
-    "cookie",
-];
-
-/// No word of these is shorter.
-const SHORTEST_SECRET: usize = 5;
+/// Names that often hold a secret, and often what people have to see: records hide them, previews do not.
+const OFTEN: [&str; 2] = ["key", "session"];
 
 /// Lists of calls within a call. What stands there and is no call is told by its shape only.
 pub(super) const BATCHES: [&str; 1] = ["operations"];
 
 /// Texts that are no secret are cut after this many characters.
 pub(super) const LONGEST_TEXT: usize = 200;
+/// … and searched for secrets up to here: what a secret replaces may be longer than what is told.
+const SEARCHED: usize = 4096;
+const CUT: &str = "...<truncated>";
 /// Deeper values are told by their shape only.
 const DEEPEST: usize = 12;
 /// Of longer lists and maps only the first entries are told.
@@ -49,6 +35,8 @@ const MOST_ENTRIES: usize = 100;
 const MOST_VALUES: usize = 1000;
 /// A key for `hmac` that is shorter could be guessed like the secrets that it protects.
 const SHORTEST_KEY: usize = 16;
+/// Arguments within a text are no deeper.
+const SHALLOW: Limits = Limits { max_bytes: usize::MAX, max_depth: 128 };
 
 /// Sums up arguments so that no secret stays in them.
 pub struct Redactor {
@@ -109,21 +97,32 @@ impl Redactor {
     }
 
     pub(in crate::middleware) fn is_sensitive(&self, key: &str) -> bool {
-        self.defaults && PAYLOADS.contains(&key) || self.names_secret(key)
+        self.defaults
+            && (PAYLOADS.contains(&key) || OFTEN.iter().any(|name| key.eq_ignore_ascii_case(name)))
+            || self.names_secret(key)
     }
 
     /// Whether a name sounds like a secret. Payloads are none: who confirms a command must see it.
     pub(in crate::middleware) fn names_secret(&self, key: &str) -> bool {
-        if self.keys.is_empty() && (!self.defaults || key.len() < SHORTEST_SECRET) {
-            return false;
+        if self.defaults && secret_names::sounds_secret(key) || secret_names::is_confirmation(key) {
+            return true;
         }
-        let lower = key.to_lowercase();
-        self.keys.contains(&lower) || self.has_secret_word(&lower)
+        !self.keys.is_empty() && self.keys.contains(&key.to_lowercase())
     }
 
     /// Whether a text is JSON in which something sounds like a secret.
     pub(in crate::middleware) fn is_secret_json(&self, text: &str) -> bool {
-        text.trim_start().starts_with(['{', '[']) && self.names_secret(text)
+        text.trim_start().starts_with(['{', '['])
+            && (self.has_secret_word(&text.to_lowercase())
+                || Json::parse(text.to_owned(), &SHALLOW)
+                    .is_ok_and(|json| self.has_secret_key(&json)))
+    }
+
+    fn has_secret_key(&self, json: &Json) -> bool {
+        let object = json.object().unwrap_or_default();
+        let list = json.array().unwrap_or_default();
+        object.iter().any(|(key, value)| self.names_secret(&key) || self.has_secret_key(&value))
+            || list.iter().any(|json| self.has_secret_key(json))
     }
 
     /// Whether a text is JSON with a sensitive key in it, as from clients that write nested
@@ -132,8 +131,7 @@ impl Redactor {
         if !text.trim_start().starts_with(['{', '[']) {
             return false;
         }
-        let limits = Limits { max_depth: 128, ..Limits::default() };
-        let Ok(json) = Json::parse(text.to_owned(), &limits) else {
+        let Ok(json) = Json::parse(text.to_owned(), &SHALLOW) else {
             return self.sounds_sensitive(text);
         };
         self.has_sensitive_key(&json)
@@ -146,22 +144,7 @@ impl Redactor {
     }
 
     fn has_secret_word(&self, lower: &str) -> bool {
-        if !self.defaults {
-            return false;
-        }
-        let spaces = ['_', '-', ' '];
-        let plain = if lower.contains(spaces) {
-            lower.replace(spaces, "").into()
-        } else {
-            Cow::from(lower)
-        };
-        let is_word = |rest: &[u8]| SECRETS.iter().any(|word| rest.starts_with(word.as_bytes()));
-        // One pass: twelve searches would cost more than the rest of a record.
-        let bytes = plain.as_bytes();
-        (0..bytes.len().saturating_sub(SHORTEST_SECRET - 1)).any(|at| {
-            let rest = bytes.get(at..).unwrap_or_default();
-            rest.first().is_some_and(|first| b"pstabc".contains(first)) && is_word(rest)
-        })
+        self.defaults && secret_names::has_secret_word(lower)
     }
 
     fn has_sensitive_key(&self, json: &Json) -> bool {
@@ -182,6 +165,27 @@ impl Redactor {
             Kind::String => json.text().is_some_and(|text| self.is_sensitive_json(&text)),
             Kind::Number | Kind::Bool | Kind::Null => false,
         }
+    }
+
+    /// The text without secrets that their shape gives away.
+    pub(in crate::middleware) fn clean<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.defaults { secret_names::clean(text) } else { secret_names::unsealed(text) }
+    }
+
+    /// The start of a text, cleaned and cut as records have it. Only as much is searched as could be told.
+    fn start(&self, text: &str) -> String {
+        let end = text.floor_char_boundary(SEARCHED);
+        let start = text.get(..end).unwrap_or_default();
+        let mut told = cut(&self.clean(start));
+        if end < text.len() && !told.ends_with(CUT) {
+            told.push_str(CUT);
+        }
+        told
+    }
+
+    /// Whether a value in a list names the secret behind it.
+    pub(in crate::middleware) fn is_name(&self, json: &Json) -> bool {
+        secret_names::is_name_in_list(json, |name| self.names_secret(name))
     }
 
     /// Length and the first twelve digits of a digest: enough to see that two values are the same.
@@ -211,19 +215,36 @@ impl Walk<'_> {
     fn tell(&mut self, json: &Json, depth: usize) -> Value {
         match json.kind() {
             _ if !self.has_room(depth) => shape(json),
-            Kind::Object => self.members(json, |walk, key, value| {
-                if walk.redactor.is_sensitive(key) {
+            Kind::Object => self.members(json, |walk, (key, value), names_one| {
+                if secret_names::is_confirmation(key) {
+                    shape(value)
+                } else if walk.redactor.is_sensitive(key)
+                    || names_one && !secret_names::is_naming(key)
+                {
                     walk.hide(value, depth + 1)
+                } else if names_one {
+                    // The name of the secret beside it.
+                    json!(value.text().map_or_else(|| shape(value), |text| json!(cut(&text))))
                 } else if BATCHES.contains(&key) {
                     walk.batch(value, depth + 1)
                 } else {
                     walk.tell(value, depth + 1)
                 }
             }),
-            Kind::Array => self.elements(json, |walk, element| walk.tell(element, depth + 1)),
+            Kind::Array => {
+                let mut is_named = false;
+                self.elements(json, |walk, element| {
+                    let hides = std::mem::replace(&mut is_named, walk.redactor.is_name(element));
+                    if hides {
+                        walk.hide(element, depth + 1)
+                    } else {
+                        walk.tell(element, depth + 1)
+                    }
+                })
+            }
             Kind::String => match json.text() {
                 Some(text) if self.redactor.is_sensitive_json(&text) => self.redactor.digest(&text),
-                Some(text) => json!(cut(&text)),
+                Some(text) => json!(self.redactor.start(&text)),
                 None => shape(json),
             },
             Kind::Number | Kind::Bool | Kind::Null => {
@@ -256,7 +277,13 @@ impl Walk<'_> {
                 Some(text) => self.redactor.digest(&text),
                 None => shape(json),
             },
-            Kind::Object => self.members(json, |walk, _, value| walk.hide(value, depth + 1)),
+            Kind::Object => self.members(json, |walk, (key, value), _| {
+                if secret_names::is_confirmation(key) {
+                    shape(value)
+                } else {
+                    walk.hide(value, depth + 1)
+                }
+            }),
             // `null` hides nothing, and says that nothing was given.
             Kind::Null => Value::Null,
             _ => shape(json),
@@ -272,13 +299,15 @@ impl Walk<'_> {
     fn members(
         &mut self,
         json: &Json,
-        mut each: impl FnMut(&mut Self, &str, &Json) -> Value,
+        mut each: impl FnMut(&mut Self, (&str, &Json), bool) -> Value,
     ) -> Value {
         let object = json.object().unwrap_or_default();
+        let names_one = secret_names::names_one(&object, |name| self.redactor.names_secret(name));
         let mut map = Map::new();
         for (key, value) in object.iter().take(MOST_ENTRIES) {
-            // A key may be as long as any text.
-            map.insert(cut(&key), each(self, &key, &value));
+            let told = each(self, (&key, &value), names_one);
+            // A key may be as long as any text, and two may begin alike.
+            insert(&mut map, self.redactor.start(&key), told);
         }
         if object.len() > MOST_ENTRIES {
             let more = object.len() - MOST_ENTRIES;
@@ -296,6 +325,19 @@ impl Walk<'_> {
         }
         Value::Array(list)
     }
+}
+
+/// Adds a member under a name of its own: one that looks like another is numbered, and hides none.
+pub(in crate::middleware) fn insert(map: &mut Map<String, Value>, name: String, value: Value) {
+    if !map.contains_key(&name) {
+        map.insert(name, value);
+        return;
+    }
+    let mut number = 2;
+    while map.contains_key(&format!("{name} ({number})")) {
+        number += 1;
+    }
+    map.insert(format!("{name} ({number})"), value);
 }
 
 /// Whether it is a list of calls and of nothing else.
@@ -335,7 +377,7 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     match text.char_indices().nth(LONGEST_TEXT) {
-        Some((end, _)) => format!("{}...<truncated>", text.get(..end).unwrap_or_default()).into(),
+        Some((end, _)) => format!("{}{CUT}", text.get(..end).unwrap_or_default()).into(),
         None => Cow::Borrowed(text),
     }
 }

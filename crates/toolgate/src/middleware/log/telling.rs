@@ -6,7 +6,10 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 use toolgate_wire::{Json, Kind, Limits};
 
-use crate::middleware::{audit::Redactor, error_results::mask::Mask};
+use crate::middleware::{
+    audit::{Redactor, secret_names::unsealed},
+    error_results::mask::Mask,
+};
 
 /// With more hidden values than this nobody looks for each of them: the answer is left out.
 const MOST_HIDDEN: usize = 256;
@@ -202,6 +205,13 @@ impl<'a> Telling<'a> {
     }
 
     fn masked<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match unsealed(text) {
+            Cow::Borrowed(text) => self.masked_values(text),
+            Cow::Owned(text) => Cow::Owned(self.masked_values(&text).into_owned()),
+        }
+    }
+
+    fn masked_values<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let hidden = self.hidden.as_deref().unwrap_or_default();
         if hidden.is_empty() {
             return Cow::Borrowed(text);

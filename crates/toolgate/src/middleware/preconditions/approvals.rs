@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::binding::Binding;
 
 /// What every seal begins with; a letter for its purpose follows.
-const PREFIX: &str = "tgc1";
+pub(super) const PREFIX: &str = "tgc1";
 
 /// So many used seals are remembered until they expire. When so many were used in so short a time, further
 /// ones are refused: forgetting one would let it be used twice.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use serde_json::json;
 use toolgate_wire::Json;
 
-use super::{Fallback, Gate};
+use super::{
+    Fallback, Gate,
+    approvals::{PREFIX, is_seal},
+};
 use crate::{
     asking::Asking,
     call::{Call, Listing, ToolList},
@@ -95,9 +98,14 @@ impl Middleware for ConfirmArgument {
     }
 
     async fn call(&self, cx: &mut Context, mut call: Call, next: Next<'_>) -> Outcome {
-        if self.gate.may_ask(call.tool())
-            && let Some(mut arguments) = call.arguments().and_then(Json::object)
+        // A confirmation of ours is nothing that a tool should get, whichever tool it was sent with.
+        let is_gated = self.gate.may_ask(call.tool());
+        let may_have_one = |json: &&Json| {
+            is_gated || memchr::memmem::find(json.as_bytes(), PREFIX.as_bytes()).is_some()
+        };
+        if let Some(mut arguments) = call.arguments().filter(may_have_one).and_then(Json::object)
             && let Some(key) = arguments.remove(ARGUMENT)
+            && (is_gated || key.text().is_some_and(|text| is_seal(&text)))
         {
             cx.bag_mut().put(ArgumentKey(key));
             call.set_arguments(arguments.finish());

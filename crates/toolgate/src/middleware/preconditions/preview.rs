@@ -10,7 +10,10 @@ use crate::{
     call::Call,
     context::Context,
     failure::Failure,
-    middleware::{audit::Redactor, error_results},
+    middleware::{
+        audit::{Redactor, insert, secret_names},
+        error_results,
+    },
     outcome::{Outcome, ToolResult},
     printable,
     registry::Code,
@@ -120,27 +123,35 @@ fn finish(gate: &Gate, failure: Failure) -> Outcome {
 fn facts(gate: &Gate, call: &Call, missing: &[Key]) -> Value {
     json!({
         "tool": call.id().to_string(),
-        "arguments": arguments(&gate.redactor, call),
+        "arguments": arguments(&gate.redactor, call).0,
         "missing": missing.iter().map(|key| key.name()).collect::<Vec<_>>(),
     })
 }
 
 /// The tool and its arguments, for people.
 pub(super) fn shown(gate: &Gate, call: &Call) -> String {
-    let arguments = arguments(&gate.redactor, call);
+    let (arguments, is_whole) = arguments(&gate.redactor, call);
     let tool = plain(call.id().name());
     if arguments.as_object().is_some_and(Map::is_empty) {
         return format!("`{tool}` of `{}` would be called without arguments.", call.id().server());
     }
     // A value that could be read can be written.
     let pretty = serde_json::to_string_pretty(&arguments).unwrap_or_default();
-    format!("`{tool}` of `{}` would be called with:\n{pretty}\n", call.id().server())
+    let count = match arguments.as_object().map_or(1, Map::len) {
+        1 => "1 argument".to_owned(),
+        more => format!("{more} arguments"),
+    };
+    let rest = if is_whole { "" } else { ", of which not everything is shown" };
+    let server = call.id().server();
+    format!("`{tool}` of `{server}` would be called with:\n{pretty}\n({count}{rest})\n")
 }
 
-/// The arguments without secrets.
-fn arguments(redactor: &Redactor, call: &Call) -> Value {
+/// The arguments without secrets, and whether all values are shown.
+fn arguments(redactor: &Redactor, call: &Call) -> (Value, bool) {
+    let Some(json) = call.arguments() else { return (json!({}), true) };
     let mut left = MOST_VALUES;
-    call.arguments().map_or_else(|| json!({}), |json| tell(redactor, json, 0, &mut left))
+    let shown = tell(redactor, json, 0, &mut left);
+    (shown, left > 0)
 }
 
 fn tell(redactor: &Redactor, json: &Json, depth: usize, left: &mut usize) -> Value {
@@ -149,23 +160,31 @@ fn tell(redactor: &Redactor, json: &Json, depth: usize, left: &mut usize) -> Val
     match json.kind() {
         Kind::Object if has_room => {
             let members = json.object().unwrap_or_default();
-            let members = members.iter().map(|(key, value)| {
-                let told = if redactor.names_secret(&key) {
+            let names_one = secret_names::names_one(&members, |name| redactor.names_secret(name));
+            let mut shown = Map::new();
+            for (key, value) in members.iter() {
+                let is_secret = names_one && !secret_names::is_naming(&key);
+                let told = if is_secret || redactor.names_secret(&key) {
                     hidden(&value)
                 } else {
                     tell(redactor, &value, depth + 1, left)
                 };
-                (plain(&key), told)
-            });
-            Value::Object(members.collect())
+                insert(&mut shown, name(redactor, &key), told);
+            }
+            Value::Object(shown)
         }
         Kind::Array if has_room => {
+            let mut is_named = false;
             let elements = json.array().unwrap_or_default();
-            elements.iter().map(|element| tell(redactor, element, depth + 1, left)).collect()
+            let elements = elements.iter().map(|element| {
+                let hides = std::mem::replace(&mut is_named, redactor.is_name(element));
+                if hides { hidden(element) } else { tell(redactor, element, depth + 1, left) }
+            });
+            elements.collect()
         }
         Kind::String => match json.text() {
             Some(text) if redactor.is_secret_json(&text) => hidden(json),
-            Some(text) => plain(&without_secrets(&text)).into(),
+            Some(text) => shown_text(redactor, &text).into(),
             None => hidden(json),
         },
         Kind::Object => "[an object that is not shown]".into(),
@@ -176,13 +195,25 @@ fn tell(redactor: &Redactor, json: &Json, depth: usize, left: &mut usize) -> Val
     }
 }
 
-#[cfg(feature = "sanitize")]
-use crate::middleware::sanitize::without_secrets;
+/// A text without secrets. What is beyond the searched start is counted, not shown.
+fn shown_text(redactor: &Redactor, text: &str) -> String {
+    if text.chars().nth(LONGEST_TEXT).is_none() {
+        return plain(&redactor.clean(text));
+    }
+    let end = text.char_indices().nth(LONGEST_TEXT).map_or(text.len(), |(at, _)| at);
+    let mut shown = plain(&redactor.clean(text.get(..end).unwrap_or_default()));
+    let more = text.get(end..).unwrap_or_default().chars().count();
+    let _ = write!(shown, "...[{more} more characters]");
+    shown
+}
 
-/// Without the detectors only names tell of secrets.
-#[cfg(not(feature = "sanitize"))]
-fn without_secrets(text: &str) -> std::borrow::Cow<'_, str> {
-    text.into()
+/// The name of an argument. Letters beyond ASCII are spelled out: two names that look alike are told apart.
+fn name(redactor: &Redactor, key: &str) -> String {
+    let mut name = String::new();
+    for c in shown_text(redactor, key).chars() {
+        if c.is_ascii() { name.push(c) } else { name.extend(c.escape_unicode()) }
+    }
+    name
 }
 
 /// As the seed writes it.

@@ -1,0 +1,285 @@
+//! Which names and which texts sound like a secret: one table for the audit, the call log, spans and previews.
+
+use std::borrow::Cow;
+
+use toolgate_wire::{Json, Kind, Object};
+
+/// Words that make a name sound like a secret, wherever they stand in it, in any case, with or without `_`, `-`
+/// and spaces.
+const ANYWHERE: [&str; 12] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "authorization",
+    "bearer",
+    "credential",
+    "cookie",
+];
+const SHORTEST_ANYWHERE: usize = 5;
+
+/// Short words that do so only as the last word of a name: `db_pw`, `basicAuth`, but not `passport` or `author`.
+const LAST: [&str; 15] = [
+    "pw",
+    "pwd",
+    "pass",
+    "passcode",
+    "auth",
+    "oauth",
+    "jwt",
+    "cred",
+    "creds",
+    "otp",
+    "totp",
+    "psk",
+    "sid",
+    "sessionid",
+    "sessid",
+];
+
+/// What may follow such a word and changes nothing.
+const BEHIND: [&str; 8] = ["value", "header", "string", "data", "text", "b64", "base64", "plain"];
+
+/// A key of one of these kinds is a secret; a `primary_key` or an `issue_key` is none.
+const KEYS_FOR: [&str; 19] = [
+    "api",
+    "access",
+    "private",
+    "secret",
+    "signing",
+    "encryption",
+    "decryption",
+    "ssh",
+    "gpg",
+    "pgp",
+    "master",
+    "auth",
+    "client",
+    "service",
+    "account",
+    "storage",
+    "shared",
+    "deploy",
+    "hmac",
+];
+
+/// Members of an object that name what another member of it holds.
+const NAMING: [&str; 6] = ["name", "key", "header", "field", "k", "n"];
+
+/// Our own seals: whoever reads one can confirm a call with it.
+const SEALS: [&str; 2] = ["tgc1", "tgp1"];
+const SEALED: &str = "[redacted: confirmation]";
+
+/// The reserved argument, and its name in `_meta`.
+const CONFIRMATIONS: [&str; 2] = ["__confirm", "toolgate/confirm"];
+
+/// Whether a name carries a confirmation.
+pub(in crate::middleware) fn is_confirmation(key: &str) -> bool {
+    CONFIRMATIONS.contains(&key)
+}
+
+/// Whether a name sounds like a secret.
+pub(super) fn sounds_secret(key: &str) -> bool {
+    has_secret_word(&key.to_lowercase()) || has_last_word(key) || is_confirmation(key)
+}
+
+/// Whether a text has one of the long words in it. The text is in lower case.
+pub(super) fn has_secret_word(lower: &str) -> bool {
+    let spaces = ['_', '-', ' '];
+    let plain =
+        if lower.contains(spaces) { lower.replace(spaces, "").into() } else { Cow::from(lower) };
+    let is_word = |rest: &[u8]| ANYWHERE.iter().any(|word| rest.starts_with(word.as_bytes()));
+    // One pass: twelve searches would cost more than the rest of a record.
+    let bytes = plain.as_bytes();
+    (0..bytes.len().saturating_sub(SHORTEST_ANYWHERE - 1)).any(|at| {
+        let rest = bytes.get(at..).unwrap_or_default();
+        rest.first().is_some_and(|first| b"pstabc".contains(first)) && is_word(rest)
+    })
+}
+
+fn has_last_word(key: &str) -> bool {
+    let is = |word: &str, list: &[&str]| list.iter().any(|known| word.eq_ignore_ascii_case(known));
+    let words = words(key);
+    let mut words = words.iter().rev().copied().peekable();
+    while words
+        .next_if(|word| is(word, &BEHIND) || word.bytes().all(|b| b.is_ascii_digit()))
+        .is_some()
+    {}
+    let Some(last) = words.next() else { return false };
+    let last = last.trim_end_matches(|c: char| c.is_ascii_digit());
+    // `phpsessid`, `jsessionid`, `sessionId`
+    let lower = key.to_ascii_lowercase();
+    is(last, &LAST)
+        || lower.ends_with("sessid")
+        || lower.ends_with("sessionid")
+        || (is(last, &["key", "keys"]) && words.next().is_some_and(|kind| is(kind, &KEYS_FOR)))
+}
+
+/// The words of a name: `db_pw`, `db-pw`, `dbPw`, `DB.PW` and `HTTPAuth` have two.
+fn words(key: &str) -> Vec<&str> {
+    let bytes = key.as_bytes();
+    let (mut words, mut start) = (Vec::new(), 0);
+    let mut push = |start: usize, end: usize| {
+        words.extend(key.get(start..end).filter(|word| !word.is_empty()));
+    };
+    for at in 0..bytes.len() {
+        let here = bytes.get(at).copied().unwrap_or_default();
+        let before = at.checked_sub(1).and_then(|at| bytes.get(at)).copied().unwrap_or_default();
+        let after = bytes.get(at + 1).copied().unwrap_or_default();
+        if here.is_ascii() && !here.is_ascii_alphanumeric() {
+            push(start, at);
+            start = at + 1;
+        } else if here.is_ascii_uppercase()
+            && (before.is_ascii_lowercase()
+                || before.is_ascii_digit()
+                || before.is_ascii_uppercase() && after.is_ascii_lowercase())
+        {
+            push(start, at);
+            start = at;
+        }
+    }
+    push(start, bytes.len());
+    words
+}
+
+/// Whether an object names a secret with one member and holds it in another, as
+/// `{"name": "Authorization", "value": "…"}`.
+pub(in crate::middleware) fn names_one(object: &Object, is_secret: impl Fn(&str) -> bool) -> bool {
+    object.len() <= 8
+        && object.iter().any(|(key, value)| {
+            NAMING.contains(&&*key) && value.text().is_some_and(|name| is_secret(name.trim()))
+        })
+}
+
+/// Whether a member of such an object is the name itself.
+pub(in crate::middleware) fn is_naming(key: &str) -> bool {
+    NAMING.contains(&key)
+}
+
+/// Whether a value in a list names the secret behind it, as in `["Authorization", "…"]` or `["--password", "…"]`.
+pub(in crate::middleware) fn is_name_in_list(
+    json: &Json,
+    is_secret: impl Fn(&str) -> bool,
+) -> bool {
+    json.kind() == Kind::String
+        && json.len() <= 64
+        && json.text().is_some_and(|text| {
+            let name = text.trim_start_matches('-');
+            !name.contains(char::is_whitespace)
+                && !name.contains('=')
+                && is_secret(name.trim_end_matches(':'))
+        })
+}
+
+/// The text without secrets that their shape gives away: those of well-known kinds, passwords in addresses, and
+/// our own confirmations.
+pub(in crate::middleware) fn clean(text: &str) -> Cow<'_, str> {
+    match unsealed(text) {
+        Cow::Borrowed(text) => without_secrets(text),
+        Cow::Owned(text) => Cow::Owned(without_secrets(&text).into_owned()),
+    }
+}
+
+/// The text without our own confirmations.
+pub(in crate::middleware) fn unsealed(text: &str) -> Cow<'_, str> {
+    let next = |rest: &str| SEALS.iter().filter_map(|seal| rest.find(seal)).min();
+    if next(text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = next(rest) {
+        let (before, seal) = rest.split_at(at);
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        let end = seal.find(|c| !is_part(c)).unwrap_or(seal.len());
+        let (seal, after) = seal.split_at(end);
+        shown.push_str(before);
+        // A word that only begins so is none.
+        shown.push_str(if seal.len() >= 16 { SEALED } else { seal });
+        rest = after;
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+#[cfg(feature = "sanitize")]
+use crate::middleware::sanitize::without_secrets;
+
+/// Without the detectors only names tell of secrets.
+#[cfg(not(feature = "sanitize"))]
+fn without_secrets(text: &str) -> Cow<'_, str> {
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_words_count_at_word_boundaries_only() {
+        for name in [
+            "pw",
+            "PW",
+            "pwd",
+            "dbPwd",
+            "PASS",
+            "db_pass",
+            "smtp-pass",
+            "auth",
+            "basicAuth",
+            "X-Auth",
+            "proxy.auth",
+            "jwt",
+            "userJWT",
+            "sessionid",
+            "sessionId",
+            "JSESSIONID",
+            "PHPSESSID",
+            "sid",
+            "otp",
+            "auth_header",
+            "signing_key",
+            "sshKey",
+            "SSH_KEYS",
+            "masterKey",
+            "pass2",
+            "__confirm",
+            "HTTPAuth",
+            "creds",
+        ] {
+            assert!(sounds_secret(name), "{name}");
+        }
+        for name in [
+            "passport",
+            "bypass",
+            "compass",
+            "author",
+            "authority",
+            "keyboard",
+            "key_name",
+            "primary_key",
+            "issueKey",
+            "monkey",
+            "session_name",
+            "session_id",
+            "passThrough",
+            "pass_count",
+            "path",
+            "pwned",
+            "side",
+        ] {
+            assert!(!sounds_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn our_own_seals_are_masked_wherever_they_stand() {
+        let seal = format!("tgc1t-{}", "0a".repeat(40));
+        assert_eq!(unsealed(&format!("use `{seal}` now")), format!("use `{SEALED}` now"));
+        assert_eq!(unsealed("tgc1 is a prefix"), "tgc1 is a prefix");
+        assert!(!clean(&seal).contains("0a0a"));
+    }
+}
