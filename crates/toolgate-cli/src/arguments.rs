@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand, builder::styling};
 
 use crate::commands::{
     audit::AuditCommand, chain::Chain, check::Check, completions::Completions,
-    config::ConfigCommand, log::Log, replay::Replay, serve::ServeCommand, stdio::Stdio,
-    tmux::TmuxCommand, why::Why, wrap::Wrap,
+    config::ConfigCommand, log::Log, reload::Reload, replay::Replay, serve::ServeCommand,
+    stdio::Stdio, tmux::TmuxCommand, why::Why, wrap::Wrap,
 };
 
 const STYLES: styling::Styles = styling::Styles::styled()
@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Why(Box<Why>),
     Log(Box<Log>),
     Audit(AuditCommand),
+    Reload(Reload),
     Replay(Replay),
     Config(ConfigCommand),
     Completions(Completions),

@@ -19,6 +19,7 @@ use toolgate::{
 use toolgate_gateway::{
     Environment, ServerCommand,
     config::{Config, TelemetryConfig, environment},
+    running::{self, Running},
     wrap::{NAMESPACE, SERVER, SettingsSource},
 };
 
@@ -229,6 +230,17 @@ impl Overlay {
     pub(crate) fn watch(&self) -> Option<PathBuf> {
         self.config.as_deref().map(Path::to_owned)
     }
+
+    /// Says that this process runs with the config, for `toolgate reload`, until what is given is dropped.
+    pub(crate) fn announce(&self) -> Option<Running> {
+        let config = self.config.as_deref()?;
+        let announced = run_folder().and_then(|folder| Ok(running::announce(&folder, config)?));
+        announced
+            .inspect_err(|error| {
+                tracing::warn!("`toolgate reload` will not find this process: {error:#}")
+            })
+            .ok()
+    }
 }
 
 fn chain(name: &str) -> Result<ChainOrder, String> {
@@ -237,6 +249,11 @@ fn chain(name: &str) -> Result<ChainOrder, String> {
         (_, Some(preset)) => Ok(ChainOrder::Preset(preset)),
         _ => Err("write default, libtmux, metamcp or mcp-core".to_owned()),
     }
+}
+
+/// Where gateways say that they run.
+pub(crate) fn run_folder() -> anyhow::Result<PathBuf> {
+    Ok(state_folder()?.join("run"))
 }
 
 /// Where toolgate keeps what it learns.

@@ -172,6 +172,7 @@ fn a_change_is_picked_up_and_a_wrong_one_refused() {
     session.initialize();
     assert_eq!(code(&session.call("spawn", json!({}))), "TIER_DENIED");
     folder.write(&config("mutating"));
+    session.reload();
     session.wait_for_stderr("the config has changed");
     assert!(session.call("spawn", json!({}))["result"]["_meta"].is_null());
     folder.write(&config("everything"));
@@ -196,6 +197,7 @@ fn a_change_under_load_loses_no_call_and_judges_each_by_one_config() {
     session.initialize();
     for round in 0..6 {
         folder.write(if round % 2 == 0 { other } else { open });
+        session.reload();
         loop {
             let ids: Vec<i64> = (0..100)
                 .map(|n| session.post_call("echo", json!({"text": n.to_string()})))

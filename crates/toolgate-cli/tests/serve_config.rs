@@ -68,6 +68,7 @@ fn a_changed_chain_governs_from_then_on_and_clients_hear_of_it() {
     ];
     for (times, (more, count, refusal)) in steps.into_iter().enumerate() {
         gateway.place().configure(&config(more));
+        gateway.reload();
         gateway.wait_for_stderr_times(CHANGED, times + 1);
         for (client, stream) in &mut clients {
             stream.method("notifications/tools/list_changed");
@@ -80,6 +81,7 @@ fn a_changed_chain_governs_from_then_on_and_clients_hear_of_it() {
     gateway
         .place()
         .configure(&config("[namespaces.default.tools.\"alpha/write\"]\nname = \"store\"\n"));
+    gateway.reload();
     gateway.wait_for_stderr_times(CHANGED, 7);
     for (client, stream) in &mut clients {
         stream.method("notifications/tools/list_changed");
@@ -129,6 +131,7 @@ fn each_namespace_changes_for_itself() {
     assert_eq!(dev.tools().len(), 9);
     let mut stream = dev.listen();
     gateway.place().configure(&config("destructive"));
+    gateway.reload();
     stream.method("notifications/tools/list_changed");
     assert_eq!(dev.tools().len(), 14);
     gateway.settled(14);
@@ -181,6 +184,7 @@ fn a_change_that_is_wrong_is_refused_whole() {
     gateway.wait_for_stderr_times(REFUSED, 7);
     gateway.settled(9);
     gateway.place().configure(&good.replace("readonly", "destructive"));
+    gateway.reload();
     gateway.wait_for_stderr(CHANGED);
     gateway.settled(14);
 }

@@ -373,6 +373,7 @@ fn a_changed_config_forgets_neither_what_was_given_out_nor_what_was_used() {
     let second = token(&session.call("hard", json!({})));
     assert_ran(&session.call("hard", json!({"__confirm": first})));
     governed.change(&format!("{}ttl = \"1h\"\n", open()));
+    session.reload();
     session.wait_for_stderr("the config has changed");
     assert_eq!(code(&session.call("hard", json!({"__confirm": first}))), "CONFIRM_REPLAYED");
     assert_ran(&session.call("hard", json!({"__confirm": second})));

@@ -254,6 +254,7 @@ fn quarantine_that_is_switched_on_while_running_trusts_what_is_there() {
     let mut session = folder.start();
     assert_eq!(listed(&mut session).len(), TOOLS.len());
     folder.change(QUARANTINE);
+    session.reload();
     session.wait_for_stderr("the config has changed");
     assert_eq!(text(&session.call("echo", json!({"text": "known"}))), "known");
     assert_eq!(listed(&mut session).len(), TOOLS.len());
@@ -386,6 +387,7 @@ fn a_disabled_tool_is_refused_for_maintenance_and_listed_only_if_asked_for() {
         let (runs, told) = folder.why("spawn", &[]);
         assert!(!runs && told.contains("disabled: main/s*"), "{told}");
         folder.change("[flags]\n");
+        session.reload();
         session.wait_for_stderr("the config has changed");
         assert_eq!(code(&session.call("see_line", json!({}))), "");
         session.finish();

@@ -356,6 +356,7 @@ fn a_policy_that_changes_holds_for_the_next_call_and_the_next_listing() {
     let mut session = folder.start();
     assert_eq!(code(&session.call("pid", json!({}))), "POLICY_DENIED");
     folder.change(&config("main/echo"));
+    session.reload();
     session.wait_for_stderr("the config has changed");
     assert_eq!(code(&session.call("pid", json!({}))), "");
     assert_eq!(code(&session.call("echo", json!({}))), "POLICY_DENIED");
@@ -371,6 +372,7 @@ fn a_cedar_file_that_changes_is_read_again_and_a_broken_one_refused() {
     let mut session = folder.start();
     assert_eq!(code(&session.call("pid", json!({}))), "POLICY_DENIED");
     folder.write("careful.cedar", "permit (principal, action, resource);");
+    session.reload();
     session.wait_for_stderr("the config has changed");
     assert_eq!(code(&session.call("pid", json!({}))), "");
     folder.write("careful.cedar", "permit (principal, action, resource");

@@ -256,6 +256,7 @@ fn scopes_that_change_hold_for_the_next_call_and_the_next_listing() {
     let mut session = start(&folder, None);
     assert_eq!(listed(&mut session).len(), TOOLS.len());
     folder.change("[namespaces.default]\nscopes = [\"write\"]\n");
+    session.reload();
     session.wait_for_stderr("the config has changed");
     assert_eq!(code(&session.call("pid", json!({}))), "SCOPE_REJECTED");
     assert_eq!(listed(&mut session), WRITE);
@@ -265,6 +266,7 @@ fn scopes_that_change_hold_for_the_next_call_and_the_next_listing() {
     assert!(told.contains("refused"), "{told}");
     assert_eq!(listed(&mut session), WRITE);
     folder.change("[namespaces.default]\nscopes = [\"read\"]\n");
+    session.reload();
     session.wait_for_stderr("the config has changed");
     assert_eq!(code(&session.call("pid", json!({}))), "");
     assert_eq!(code(&session.call("spawn", json!({}))), "SCOPE_REJECTED");

@@ -312,6 +312,7 @@ fn arguments_are_left_out_as_soon_as_the_file_says_so() {
     let mut session = governed.start();
     session.call("echo", json!({"path": "first"}));
     governed.change(&collector.config("arguments = false"));
+    session.reload();
     session.wait_for_stderr("the config has changed");
     session.call("echo", json!({"path": "second"}));
     finish(session);

@@ -94,6 +94,7 @@ fn unknown_arguments_pass_are_removed_or_refused() {
     let (mut session, folder) = start("");
     assert_eq!(line(&odd(&mut session)), ODD, "nobody looks");
     folder.change("[validate]\nunknown = \"strip\"\n");
+    session.reload();
     session.wait_for_stderr("the config has changed");
     let seen = odd(&mut session);
     let kept = r#""arguments":{"path" : "\u0061/b","mode":"copy","overwrite":true}"#;
@@ -104,6 +105,7 @@ fn unknown_arguments_pass_are_removed_or_refused() {
     assert_eq!(text(&bare), "got this far");
 
     folder.change("[validate]\nunknown = \"reject\"\n");
+    session.reload();
     session.wait_for_stderr("the config has changed");
     let refused = odd(&mut session);
     let code_of_unknown = "unexpected_keyword_argument";
@@ -114,10 +116,12 @@ fn unknown_arguments_pass_are_removed_or_refused() {
     folder.change(
         "[validate]\nunknown = \"reject\"\n[validate.tools.\"main/put\"]\nunknown = \"pass\"\n",
     );
+    session.reload();
     session.wait_for_stderr("the config has changed");
     assert_eq!(line(&odd(&mut session)), ODD);
 
     folder.change("[validate.tools.\"main/echo\"]\nunknown = \"reject\"\n");
+    session.reload();
     session.wait_for_stderr("the config has changed");
     let refused = session.call("echo", json!({"text": "x"}));
     assert_eq!(issues(&refused), pairs(&[("/text", code_of_unknown)]), "named, it holds there too");
@@ -198,6 +202,7 @@ fn results_pass_or_are_withheld() {
     assert_eq!(session.call("answer", json!({"result": wrong}))["result"], wrong, "nobody looks");
 
     folder.change("[validate]\noutput = \"enforce\"\n");
+    session.reload();
     session.wait_for_stderr("the config has changed");
     for is_modern in [false, true] {
         let meta = if is_modern { modern(json!({})) } else { json!({}) };

@@ -11,6 +11,7 @@ mod inbound;
 mod narrowed;
 mod outbound;
 mod outbox;
+pub mod running;
 pub mod serve;
 mod sessions;
 mod telemetry;

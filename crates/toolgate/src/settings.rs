@@ -1,6 +1,7 @@
 //! What a chain is set to: the settings of every layer, gathered in one place.
 
 mod tools;
+mod widening;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 

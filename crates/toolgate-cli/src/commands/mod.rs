@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod keep_server;
 pub(crate) mod log;
+pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod stdio;
@@ -32,6 +33,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Why(why) => why.run(),
         Command::Log(log) => log.run(),
         Command::Audit(audit) => audit.run(),
+        Command::Reload(reload) => reload.run(),
         Command::Replay(replay) => replay.run(),
         Command::Config(config) => config.run(),
         Command::Completions(completions) => completions.run(),

@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use toolgate_gateway::{
     config::{Config, serve::address},
     serve::{Namespaced, Options, Serve},
+    wrap::Trigger,
 };
 
 use crate::overlay::{Overlay, state_folder};
@@ -62,7 +63,7 @@ impl ServeCommand {
         find_config(&mut self.overlay);
         let options = options(&self.overlay, &self.listen, None)?;
         let runtime = super::runtime()?;
-        let code = runtime.block_on(serve(options));
+        let code = runtime.block_on(serve(options, &self.overlay));
         runtime.shutdown_background();
         code
     }
@@ -116,10 +117,11 @@ fn said(overlay: &Overlay, namespace: &str) -> anyhow::Result<Namespaced> {
     })
 }
 
-async fn serve(options: Options) -> anyhow::Result<ExitCode> {
+async fn serve(options: Options, overlay: &Overlay) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
+    let mut asked = signal(SignalKind::user_defined1())?;
     let is_in_terminal = std::io::stderr().is_terminal();
     let settles_first = options.settles_first()?;
     let serve = Serve::new(options).await?;
@@ -145,6 +147,7 @@ async fn serve(options: Options) -> anyhow::Result<ExitCode> {
     let doorkeeper = entrance.open(&serve)?;
     screen::listening(&addresses, &serve);
     let changes = serve.changes();
+    let _announced = overlay.announce();
     let mut welcome = Box::pin(screen::welcome(&addresses, &serve));
     let mut is_welcomed = false;
     loop {
@@ -158,9 +161,10 @@ async fn serve(options: Options) -> anyhow::Result<ExitCode> {
                     break;
                 }
                 serve.reopen();
-                serve.reload();
+                serve.reload(Trigger::Asked);
             }
-            () = changes.next() => serve.reload(),
+            _ = asked.recv() => serve.reload(Trigger::Asked),
+            () = changes.next() => serve.reload(Trigger::Changed),
         }
     }
     drop(welcome);

@@ -5,7 +5,7 @@ use std::{io::IsTerminal as _, process::ExitCode};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use toolgate_gateway::{serve::Serve, thin};
+use toolgate_gateway::{serve::Serve, thin, wrap::Trigger};
 
 use crate::overlay::Overlay;
 
@@ -52,6 +52,8 @@ impl Stdio {
         let served = runtime.block_on(async {
             let mut terminate = signal(SignalKind::terminate())?;
             let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut hangup = signal(SignalKind::hangup())?;
+            let mut asked = signal(SignalKind::user_defined1())?;
             let settles_first = options.settles_first()?;
             let serve = Serve::new(options).await?;
             if settles_first {
@@ -66,12 +68,18 @@ impl Stdio {
                 }
             }
             let changes = serve.changes();
+            let _announced = self.overlay.announce();
             let stop = async {
                 loop {
                     tokio::select! {
                         _ = terminate.recv() => break,
                         _ = interrupt.recv() => break,
-                        () = changes.next() => serve.reload(),
+                        _ = hangup.recv() => {
+                            serve.reopen();
+                            serve.reload(Trigger::Asked);
+                        }
+                        _ = asked.recv() => serve.reload(Trigger::Asked),
+                        () = changes.next() => serve.reload(Trigger::Changed),
                     }
                 }
             };

@@ -69,7 +69,7 @@ impl Wrap {
         if std::io::stdin().is_terminal() {
             explain("my-server");
         }
-        let code = runtime.block_on(wrap.run());
+        let code = runtime.block_on(wrap.run(|| self.overlay.announce()));
         // A read of a terminal that never ends must not keep us.
         runtime.shutdown_background();
         Ok(ExitCode::from(code))
@@ -103,7 +103,7 @@ impl Wrap {
             store: self.overlay.store(&config),
             trail: config.trail(&self.overlay.namespace)?,
             telemetry: self.overlay.telemetry(&config)?,
-            watch: self.overlay.watch(),
+            watch: self.overlay.watch().filter(|_| config.is_watched()),
             restart: self.restart,
             start_timeout: self.start_timeout,
         })

@@ -223,6 +223,11 @@ impl Gateway {
         kill_process(pid, signal).unwrap();
     }
 
+    /// As `toolgate reload` does: the config is applied also where it widens access.
+    pub fn reload(&self) {
+        self.signal(Signal::USR1);
+    }
+
     /// Asks it to end, and waits until it has.
     pub fn terminate(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);

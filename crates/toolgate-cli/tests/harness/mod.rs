@@ -233,6 +233,12 @@ impl Session {
         panic!("no {text:?} on stderr; there was {seen:?}");
     }
 
+    /// As `toolgate reload` does: the config is applied also where it widens access.
+    pub fn reload(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+    }
+
     pub fn close_stdin(&mut self) {
         self.stdin = None;
     }

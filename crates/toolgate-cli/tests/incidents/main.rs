@@ -13,6 +13,7 @@
     reason = "a test that cannot go on should say where, also in the functions that tests share"
 )]
 
+mod access;
 mod data;
 #[path = "../harness/mod.rs"]
 mod harness;

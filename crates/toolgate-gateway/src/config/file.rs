@@ -108,6 +108,9 @@ with_layers! {
         policies: BTreeMap<String, PolicyConfig>,
         /// The server of `toolgate tmux`.
         tmux: Option<TmuxConfig>,
+        /// What a running gateway does when this file changes: with `narrowing` it applies a change that only narrows
+        /// access, and any other change waits for `toolgate reload` or SIGHUP; with `off` every change waits.
+        reload: Reload,
         /// Where `toolgate serve` listens, whom it answers, and how much it takes on.
         serve: Option<ServeConfig>,
     }
@@ -148,6 +151,17 @@ with_layers! {
         /// Settings of single tools, by identity: `"server/tool"`; globs work where one setting fits many.
         tools: BTreeMap<String, ToolSettings>,
     }
+}
+
+/// `reload = "narrowing" | "off"`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Reload {
+    /// A change that only narrows access is applied at once.
+    #[default]
+    Narrowing,
+    /// The file is not watched.
+    Off,
 }
 
 /// Settings of the layers: at the top of the file for all namespaces, in a namespace for that one.

@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use file::{File, Namespace};
+use file::{File, Namespace, Reload};
 pub use presets::presets;
 pub use reference::reference;
 pub use serve::ServeConfig;
@@ -219,6 +219,12 @@ impl Config {
         server.command = Some(std::env::current_exe()?.display().to_string().into());
         server.args = words.into_iter().map(Text::from).collect();
         Ok(server)
+    }
+
+    /// Whether a running gateway looks for changes of the file.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.file.reload != Reload::Off
     }
 
     /// `[serve]`, if the file has it.

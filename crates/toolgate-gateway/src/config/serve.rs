@@ -52,7 +52,8 @@ pub enum TokenConfig {
     Bound(BoundToken),
 }
 
-/// `[serve.tokens.NAME]`
+/// One who may use the gateway, by a name of your own. `NAME = "TOKEN"` in `[serve.tokens]` is a token for every
+/// namespace; where there are several tokens and several namespaces, each token says which of them it opens.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BoundToken {
@@ -80,6 +81,18 @@ impl TokenConfig {
             Self::Plain(_) => None,
             Self::Bound(bound) => bound.namespaces.as_deref(),
         }
+    }
+}
+
+impl TokenConfig {
+    /// Whether it is the same token for fewer namespaces.
+    pub(crate) fn narrows(&self, old: &Self) -> bool {
+        let fits = match (old.namespaces(), self.namespaces()) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(old), Some(new)) => new.iter().all(|name| opens(Some(old), name)),
+        };
+        self.secret() == old.secret() && fits
     }
 }
 

@@ -8,7 +8,6 @@ use crate::inbound::{
         Settings as HttpSettings,
         guard::Guard,
         listen::{Bound, Listening, raise_open_files},
-        tokens::Tokens,
     },
     mcp::Door,
 };
@@ -24,8 +23,7 @@ impl Serve {
         let bound = Bound::bind(&serve.listen).map_err(|error| settings(error.to_string()))?;
         let guard = Guard::new(bound.addresses(), &serve.hosts, &serve.origins);
         let guard = guard.map_err(|error| settings(error.to_string()))?;
-        let tokens = Tokens::new(&serve.tokens).map_err(|error| settings(error.to_string()))?;
-        let door = Door::new(Arc::clone(&self.gateway), guard, tokens);
+        let door = Door::new(Arc::clone(&self.gateway), guard);
         Ok(Entrance { bound, door: Arc::new(door) })
     }
 }

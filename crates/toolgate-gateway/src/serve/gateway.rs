@@ -1,11 +1,12 @@
 //! The gateway: everything put together, started, and ended in order.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, OnceLock, Weak},
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, OnceLock, Weak},
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolgate::stack::StackError;
@@ -19,8 +20,9 @@ use super::{
 };
 use crate::{
     catalog::{cursor::Cursors, manifest::Shelf},
-    config::{ConfigError, Start},
+    config::{ConfigError, Start, serve::TokenConfig},
     hops,
+    inbound::http::tokens::Tokens,
     outbound::{
         connection::Era,
         server::{Server, State, Surroundings, Watch},
@@ -73,6 +75,8 @@ pub(crate) struct Gateway {
     /// Seals names of tasks.
     pub(crate) key: [u8; 32],
     pub(crate) limits: Limits,
+    /// Who may use it over HTTP.
+    pub(crate) tokens: ArcSwap<Tokens>,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -120,6 +124,8 @@ pub struct Serve {
     pub(super) gateway: Arc<Gateway>,
     pub(super) options: Options,
     surroundings: Arc<Surroundings>,
+    /// The tokens that are in force.
+    pub(super) tokens: Mutex<BTreeMap<String, TokenConfig>>,
     opened: Option<Box<OpenedOnce>>,
 }
 
@@ -197,6 +203,8 @@ impl Serve {
             watch: OnceLock::new(),
         });
         let servers = servers(&options, &names, &surroundings)?;
+        let tokens = Tokens::new(&options.serve.tokens)
+            .map_err(|error| ServeError::Settings(error.to_string()))?;
         let has_principals = !options.serve.tokens.is_empty();
         // One client over stdio has nobody beside it.
         let principals = if options.only.is_some() { 1 } else { options.serve.tokens.len() };
@@ -220,12 +228,14 @@ impl Serve {
             cursors: Cursors::new().map_err(random)?,
             key,
             limits,
+            tokens: ArcSwap::from_pointee(tokens),
             stopping: CancellationToken::new(),
         });
         let watch: Weak<dyn Watch> = Arc::<Gateway>::downgrade(&gateway) as Weak<dyn Watch>;
         let _ = surroundings.watch.set(watch);
-        let serve =
-            Self { gateway, options, surroundings, opened: Some(Box::new(OpenedOnce(opened))) };
+        let tokens = Mutex::new(options.serve.tokens.clone());
+        let opened = Some(Box::new(OpenedOnce(opened)));
+        let serve = Self { gateway, options, surroundings, tokens, opened };
         serve.tidy();
         for server in &serve.gateway.servers {
             server.begin();

@@ -17,6 +17,7 @@ use toolgate::{
     stack::{Stack, StackError},
 };
 
+use crate::wrap::governance::RuleFiles;
 use crate::{
     catalog::{
         Prefix,
@@ -39,13 +40,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Charter {
     pub(crate) stack: Stack,
     pub(crate) settings: Settings,
+    /// What stood in the files that decide besides the settings.
+    pub(crate) files: RuleFiles,
     rules: TierRules,
 }
 
 impl Charter {
     pub(crate) fn new(stack: Stack, settings: Settings) -> Self {
         let rules = settings.tier_rules();
-        Self { stack, settings, rules }
+        let files = settings.rule_files();
+        Self { stack, settings, files, rules }
     }
 
     /// The next one, by new settings.

@@ -1,11 +1,25 @@
 //! Settings that change while the gateway runs: checked, and swapped in whole or refused.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+};
+
+use toolgate::Principal;
 
 use super::gateway::Serve;
 use crate::{
-    config::Config,
-    wrap::{memory::needs_no_store, reload::ConfigWatch},
+    config::{
+        Config,
+        serve::{TokenConfig, opens},
+    },
+    inbound::http::tokens::Tokens,
+    wrap::{
+        Trigger,
+        memory::needs_no_store,
+        reload::{ConfigWatch, tell_waiting, waiting},
+    },
 };
 
 /// Tells when the settings have changed.
@@ -28,12 +42,14 @@ impl Serve {
     /// Watches the file that the settings come from.
     #[must_use]
     pub fn changes(&self) -> Changes {
-        Changes(ConfigWatch::new(self.options.watch.as_deref()))
+        let watch = self.options.watch.as_deref().filter(|_| self.options.config.is_watched());
+        Changes(ConfigWatch::new(watch))
     }
 
     /// Reads the settings again. What is wrong is refused, and everything stays as it was.
-    pub fn reload(&self) {
+    pub fn reload(&self, trigger: Trigger) {
         let mut charters = Vec::new();
+        let mut waits = Vec::new();
         let new = self.options.watch.as_deref().and_then(|path| Config::read(path).ok());
         for namespace in self.gateway.namespaces() {
             // One that was removed is served as it was until the next start; the others need not wait for that.
@@ -53,11 +69,16 @@ impl Serve {
             if said.settings.audit.otlp && !old.settings.audit.otlp {
                 return refused("`audit.otlp` is heeded from the next start on");
             }
-            let names_files = said.settings.policies.values().any(|policy| policy.cedar.is_some());
-            if old.settings == said.settings && !names_files {
+            let files = said.settings.rule_files();
+            if old.settings == said.settings && old.files == files {
                 continue;
             }
+            let keys = waiting(trigger, (&old.settings, &old.files), (&said.settings, &files));
+            waits.extend(keys.into_iter().map(|key| format!("{key} of `{}`", namespace.name)));
             match old.successor(said.settings) {
+                Ok(next) if trigger == Trigger::Changed && next.files != files => {
+                    waits.push("files of policies".to_owned());
+                }
                 Ok(next) => charters.push((Arc::clone(namespace), next)),
                 Err(error) => return refused(&error.to_string()),
             }
@@ -65,13 +86,66 @@ impl Serve {
         if let Some(why) = self.needs_a_start() {
             tracing::warn!("{why} is heeded from the next start on");
         }
-        if charters.is_empty() {
+        let tokens = new.as_ref().and_then(|new| self.changed_tokens(&new.serve().tokens));
+        if let Some((_, false)) = tokens
+            && trigger == Trigger::Changed
+        {
+            waits.push("`serve.tokens`".to_owned());
+        }
+        if let Some(new) = &new {
+            new.exposure(None).iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
+        if !waits.is_empty() {
+            return tell_waiting(&waits);
+        }
+        let has_tokens = tokens.is_some();
+        if let Some((tokens, _)) = tokens
+            && let Err(why) = self.admit_by(tokens)
+        {
+            return refused(&why);
+        }
+        if charters.is_empty() && !has_tokens {
             return;
         }
         for (namespace, charter) in charters {
             namespace.govern_by(charter);
         }
         tracing::info!("the config has changed; calls from here on are governed by it");
+    }
+
+    /// The tokens of a changed config, and whether they only narrow who gets in; `None` where nothing has changed that
+    /// can change while running: whether tokens are needed at all is decided at the start.
+    fn changed_tokens(
+        &self,
+        new: &BTreeMap<String, TokenConfig>,
+    ) -> Option<(BTreeMap<String, TokenConfig>, bool)> {
+        let old = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if *old == *new || old.is_empty() || new.is_empty() {
+            return None;
+        }
+        let narrows = new.iter().all(|(name, token)| {
+            old.get(name).is_some_and(|before| before == token || token.narrows(before))
+        });
+        Some((new.clone(), narrows))
+    }
+
+    /// From here on these tokens count. The sessions of those that are gone end.
+    fn admit_by(&self, tokens: BTreeMap<String, TokenConfig>) -> Result<(), String> {
+        let checked = Tokens::new(&tokens).map_err(|error| error.to_string())?;
+        self.gateway.tokens.store(Arc::new(checked));
+        for session in self.gateway.sessions.all() {
+            let is_gone = match &session.session.principal {
+                Principal::Key(name) => tokens
+                    .get(&**name)
+                    .is_none_or(|token| !opens(token.namespaces(), &session.session.namespace)),
+                _ => false,
+            };
+            if is_gone {
+                self.gateway.end_session(&session);
+            }
+        }
+        *self.tokens.lock().unwrap_or_else(PoisonError::into_inner) = tokens;
+        Ok(())
     }
 
     /// The audit file was moved away: a new one is begun.
@@ -91,8 +165,13 @@ impl Serve {
         if new.servers() != old.servers() {
             return Some("what has changed in `[servers]`");
         }
-        if new.serve() != old.serve() {
-            return Some("what has changed in `[serve]`, tokens included,");
+        let (mut serve, before) = (new.serve(), old.serve());
+        if !serve.tokens.is_empty() && !before.tokens.is_empty() {
+            // They change while it runs.
+            serve.tokens.clone_from(&before.tokens);
+        }
+        if serve != before {
+            return Some("what has changed in `[serve]`");
         }
         let names = |config: &Config| {
             config.namespaces().iter().map(ToString::to_string).collect::<Vec<_>>()

@@ -3,7 +3,7 @@
 //! Never changes; a new config makes a new one, which is swapped in whole. A call keeps the one that it
 //! started with, so no call is judged half by an old rule and half by a new one.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use toolgate::{
     Chain, ToolId,
@@ -20,7 +20,12 @@ pub(crate) struct Governance {
     pub(crate) stack: Stack,
     pub(crate) tools: Tools,
     settings: Settings,
+    /// What stood in the files that decide besides the settings.
+    files: RuleFiles,
 }
+
+/// Files that decide besides settings, with what stood in them.
+pub(crate) type RuleFiles = Vec<(PathBuf, Option<Vec<u8>>)>;
 
 impl Governance {
     /// The first one.
@@ -31,14 +36,16 @@ impl Governance {
     ) -> Result<Self, StackError> {
         let stack = stack::build_with(&settings, parts)?;
         let tools = Tools::new(server, settings.tier_rules(), settings.cache_ttl.get());
-        Ok(Self { stack, tools, settings })
+        let files = settings.rule_files();
+        Ok(Self { stack, tools, settings, files })
     }
 
     /// The next one, by new settings; what is known of the tools comes along.
     pub(crate) fn successor(&self, settings: Settings) -> Result<Self, StackError> {
         let stack = self.stack.successor(&self.settings, &settings)?;
         let tools = self.tools.judged_by(settings.tier_rules(), settings.cache_ttl.get());
-        let next = Self { stack, tools, settings };
+        let files = settings.rule_files();
+        let next = Self { stack, tools, settings, files };
         next.settle_names();
         if next.quarantines() && !self.quarantines() {
             // Which of the tools are known was of no interest before.
@@ -64,6 +71,10 @@ impl Governance {
     /// Whether tools that nobody has looked at are kept away.
     pub(crate) fn quarantines(&self) -> bool {
         self.settings.new_tools == NewTools::Quarantine
+    }
+
+    pub(crate) fn files(&self) -> &RuleFiles {
+        &self.files
     }
 
     pub(crate) fn settings(&self) -> &Settings {

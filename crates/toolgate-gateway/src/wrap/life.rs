@@ -12,7 +12,7 @@ use toolgate::{Code, Failure};
 use super::{
     Options, SettingsSource, client,
     hub::{Hub, Link},
-    reload::{ConfigWatch, reload},
+    reload::{ConfigWatch, Trigger, reload},
     restart, server,
 };
 use crate::{
@@ -53,6 +53,8 @@ struct Events {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    /// `toolgate reload`
+    asked: Signal,
     config: ConfigWatch,
     hub: Arc<Hub>,
     settings: SettingsSource,
@@ -68,6 +70,7 @@ impl Events {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
+            asked: signal(SignalKind::user_defined1())?,
             config: ConfigWatch::new(options.watch.as_deref()),
             hub: Arc::clone(hub),
             settings: Arc::clone(&options.settings),
@@ -87,9 +90,10 @@ impl Events {
                         audit.reopen();
                     }
                     self.hub.governance().tools.outdated();
-                    reload(&self.hub, &self.settings);
+                    reload(&self.hub, &self.settings, Trigger::Asked);
                 }
-                () = self.config.changed() => reload(&self.hub, &self.settings),
+                _ = self.asked.recv() => reload(&self.hub, &self.settings, Trigger::Asked),
+                () = self.config.changed() => reload(&self.hub, &self.settings, Trigger::Changed),
             }
         }
     }
@@ -118,7 +122,7 @@ pub(super) fn start(hub: &Arc<Hub>, command: &ServerCommand) -> Result<Running, 
     Ok(Running { server, outbox, reader, stderr })
 }
 
-pub(super) async fn run(hub: &Arc<Hub>, options: &Options) -> u8 {
+pub(super) async fn run<T>(hub: &Arc<Hub>, options: &Options, ready: impl FnOnce() -> T) -> u8 {
     // Before the client is read: its first message finds the server's way open.
     let first = start(hub, &options.server);
     if let Ok(running) = &first {
@@ -131,6 +135,7 @@ pub(super) async fn run(hub: &Arc<Hub>, options: &Options) -> u8 {
             return 1;
         }
     };
+    let _ready = ready();
     let code = match first {
         Ok(running) => live(hub, options, running, &mut events).await,
         Err(error) => never_started(hub, &error, &mut events).await,

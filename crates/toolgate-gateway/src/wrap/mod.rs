@@ -5,7 +5,7 @@
 
 mod asking;
 mod client;
-mod governance;
+pub(crate) mod governance;
 mod hub;
 mod inspect;
 mod life;
@@ -28,6 +28,7 @@ use hub::Hub;
 pub use inspect::Inspection;
 use memory::Memory;
 pub use outlets::Outlets;
+pub use reload::Trigger;
 use toolgate::{
     Principal, Session,
     settings::Settings,
@@ -133,8 +134,9 @@ impl Wrap {
     }
 
     /// Runs until the client is gone, the server is gone for good, or a signal comes. Gives the exit code.
-    pub async fn run(self) -> u8 {
-        let code = life::run(&self.hub, &self.options).await;
+    /// `ready` is called when signals are taken; what it gives is kept until the end.
+    pub async fn run<T>(self, ready: impl FnOnce() -> T) -> u8 {
+        let code = life::run(&self.hub, &self.options, ready).await;
         let governance = self.hub.governance();
         let outlets = self.hub.take_memory();
         let outlets = Outlets { memory: outlets.unwrap_or_default(), exporters: self.exporters };

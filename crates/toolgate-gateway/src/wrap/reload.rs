@@ -10,7 +10,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use toolgate::settings::Settings;
 
-use super::{SettingsSource, hub::Hub, memory};
+use super::{SettingsSource, governance::RuleFiles, hub::Hub, memory};
 
 /// Editors write a file in several steps; so long after the last one it is read.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -75,8 +75,44 @@ fn watch(path: &Path, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher
     Ok(watcher)
 }
 
+/// What has the settings read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// Their file has changed. Whoever changed it need not be the operator, so only what narrows access is applied.
+    Changed,
+    /// The operator asks for it, with `toolgate reload` or SIGHUP.
+    Asked,
+}
+
+/// The keys of a changed config that wait for the operator; none if the operator has asked.
+pub(crate) fn waiting(
+    trigger: Trigger,
+    old: (&Settings, &RuleFiles),
+    new: (&Settings, &RuleFiles),
+) -> Vec<String> {
+    if trigger == Trigger::Asked {
+        return Vec::new();
+    }
+    let mut keys: Vec<String> = new.0.widened_since(old.0).into_iter().map(str::to_owned).collect();
+    // A file that was not read before belongs to a policy or schema that is new, and judged above.
+    let changed = |(path, content): &&(PathBuf, Option<Vec<u8>>)| {
+        old.1.iter().any(|(known, before)| known == path && before != content)
+    };
+    keys.extend(new.1.iter().filter(changed).map(|(path, _)| format!("`{}`", path.display())));
+    keys
+}
+
+/// Tells which changes wait, and how they are applied.
+pub(crate) fn tell_waiting(keys: &[String]) {
+    tracing::warn!(
+        "the changed config waits, because it may widen access ({}): the old one stays in force; to apply it, run \
+         `toolgate reload` or send SIGHUP",
+        keys.join(", ")
+    );
+}
+
 /// Reads the settings again. What is wrong is refused, and everything stays as it was.
-pub(super) fn reload(hub: &Hub, source: &SettingsSource) {
+pub(super) fn reload(hub: &Hub, source: &SettingsSource, trigger: Trigger) {
     let old = hub.governance();
     let settings: Settings = match source() {
         Ok(settings) => settings,
@@ -91,11 +127,18 @@ pub(super) fn reload(hub: &Hub, source: &SettingsSource) {
         return refused("`audit.otlp` is heeded from the next start on");
     }
     // The settings only name the files of policies: what stands in those may have changed too.
-    let names_files = settings.policies.values().any(|policy| policy.cedar.is_some());
-    if *old.settings() == settings && !names_files {
+    let files = settings.rule_files();
+    if *old.settings() == settings && *old.files() == files {
         return;
     }
+    let keys = waiting(trigger, (old.settings(), old.files()), (&settings, &files));
+    if !keys.is_empty() {
+        return tell_waiting(&keys);
+    }
     match old.successor(settings) {
+        Ok(next) if trigger == Trigger::Changed && *next.files() != files => {
+            tell_waiting(&["files of policies".to_owned()]);
+        }
         Ok(next) => {
             hub.govern_by(next);
             tracing::info!("the config has changed; calls from here on are governed by it");

@@ -26,7 +26,7 @@ use super::http::{
     body::AnswerBody,
     guard::Guard,
     rejection, text,
-    tokens::{Tokens, bearer},
+    tokens::bearer,
 };
 use crate::serve::{Gateway, namespace::Namespace, said::Said};
 
@@ -41,7 +41,6 @@ const DEFAULT: &str = crate::wrap::NAMESPACE;
 pub(crate) struct Door {
     gateway: Arc<Gateway>,
     guard: Guard,
-    tokens: Tokens,
     older: OlderClients,
     rejections: Rejections,
 }
@@ -126,9 +125,9 @@ impl Rejected {
 }
 
 impl Door {
-    pub(crate) fn new(gateway: Arc<Gateway>, guard: Guard, tokens: Tokens) -> Self {
+    pub(crate) fn new(gateway: Arc<Gateway>, guard: Guard) -> Self {
         let (older, rejections) = (OlderClients::default(), Rejections::new());
-        Self { gateway, guard, tokens, older, rejections }
+        Self { gateway, guard, older, rejections }
     }
 
     /// Who asks, and for which namespace. Without access a namespace does not exist: the answer is the same.
@@ -138,10 +137,11 @@ impl Door {
         name: &str,
     ) -> Result<(Principal, Arc<Namespace>), Rejected> {
         let found = self.gateway.namespace(name);
-        let (principal, found) = if self.tokens.is_empty() {
+        let tokens = self.gateway.tokens.load();
+        let (principal, found) = if tokens.is_empty() {
             (Principal::Anonymous, found)
         } else {
-            let entry = bearer(headers).and_then(|token| self.tokens.owner(token));
+            let entry = bearer(headers).and_then(|token| tokens.owner(token));
             let entry = entry.ok_or_else(|| match headers.contains_key(AUTHORIZATION) {
                 true => Rejected::BadToken,
                 false => Rejected::NoToken,

@@ -1,0 +1,287 @@
+//! Which changes of settings only narrow what callers may do. A change that does not is not applied behind the
+//! operator's back: it waits until the operator asks for it.
+
+use std::path::PathBuf;
+
+use super::{LimitsConfig, Settings, Switch, ToolSettings};
+use crate::{
+    middleware::{
+        filter::{NewTools, Status},
+        flags::FlagsConfig,
+        policy::PolicyConfig,
+        preconditions::ConfirmConfig,
+        scopes::Granted,
+    },
+    selector::Selector,
+};
+
+impl Settings {
+    /// The keys whose change from `old` to these settings is not known to narrow. Empty if all of it narrows, or says
+    /// nothing about access.
+    #[must_use]
+    pub fn widened_since(&self, old: &Self) -> Vec<&'static str> {
+        // Taken apart, so that a further setting cannot be forgotten here.
+        let Self {
+            chain,
+            safety,
+            annotations,
+            tools,
+            audit,
+            redact,
+            limits,
+            breaker,
+            retry,
+            // Texts for callers, and how long lists are kept, decide nothing.
+            inactive_message: _,
+            cache_ttl: _,
+            new_tools,
+            flags,
+            policies,
+            policy,
+            principals,
+            confirm,
+            preconditions,
+            granted,
+            folder,
+            log,
+            #[cfg(feature = "telemetry")]
+            telemetry,
+            #[cfg(feature = "validate")]
+            validate,
+            #[cfg(feature = "sanitize")]
+            sanitize,
+        } = self;
+        let narrows_policies = old.policies.iter().all(|(name, old)| {
+            policies.get(name).is_some_and(|new| new == old || narrows_policy(old, new))
+        });
+        let mut widened = vec![
+            ("chain", *chain == old.chain),
+            ("safety", old.safety.is_none_or(|old| safety.is_some_and(|new| new <= old))),
+            ("annotations", *annotations == old.annotations),
+            ("tools", narrows_tools(&old.tools, tools)),
+            ("audit", *audit == old.audit),
+            ("redact", *redact == old.redact),
+            ("limits", narrows_limits(&old.limits, limits)),
+            ("breaker", *breaker == old.breaker || old.breaker.is_none()),
+            ("retry", *retry == old.retry || retry.is_none()),
+            ("new_tools", *new_tools == old.new_tools || *new_tools == NewTools::Quarantine),
+            ("flags", narrows_flags(old.flags.as_ref(), flags.as_ref())),
+            ("policies", narrows_policies),
+            ("policy", *policy == old.policy || old.policy.is_none()),
+            ("principals", contains_all(principals, &old.principals)),
+            ("confirm", narrows_confirm(old.confirm.as_ref(), confirm.as_ref())),
+            ("preconditions", contains_all(preconditions, &old.preconditions)),
+            ("scopes and grants", narrows_grants(&old.granted, granted)),
+            ("folder", *folder == old.folder),
+            ("log", *log == old.log || old.log.is_none()),
+        ];
+        #[cfg(feature = "telemetry")]
+        widened.push(("telemetry", *telemetry == old.telemetry));
+        #[cfg(feature = "validate")]
+        widened.push(("validate", *validate == old.validate || old.validate.is_none()));
+        #[cfg(feature = "sanitize")]
+        widened.push(("sanitize", *sanitize == old.sanitize || old.sanitize.is_none()));
+        widened.into_iter().filter(|(_, narrows)| !narrows).map(|(key, _)| key).collect()
+    }
+
+    /// The files that decide besides these settings, with what stands in them.
+    #[must_use]
+    pub fn rule_files(&self) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+        let files = self.policies.values().filter_map(|policy| policy.cedar.clone());
+        #[cfg(feature = "validate")]
+        let files = {
+            let schemas = self.validate.iter().flat_map(|validate| validate.tools.values());
+            files.chain(schemas.filter_map(|schema| schema.schema_file.clone()))
+        };
+        let read = |path: PathBuf| {
+            let path = self.folder.join(path);
+            let content = std::fs::read(&path).ok();
+            (path, content)
+        };
+        files.map(read).collect()
+    }
+}
+
+fn contains_all<T: PartialEq>(new: &[T], old: &[T]) -> bool {
+    old.iter().all(|one| new.contains(one))
+}
+
+/// Lower, or on where it was off.
+fn narrows_switch<T: Copy + PartialOrd>(old: Switch<T>, new: Switch<T>) -> bool {
+    match (old.get(), new.get()) {
+        (None, _) => true,
+        (Some(old), Some(new)) => new <= old,
+        (Some(_), None) => false,
+    }
+}
+
+fn narrows_limits(old: &LimitsConfig, new: &LimitsConfig) -> bool {
+    #[cfg(feature = "rate-limit")]
+    if !(contains_all(&new.rate, &old.rate) && contains_all(&new.quota, &old.quota)) {
+        return false;
+    }
+    let known = LimitsConfig {
+        response_bytes: new.response_bytes,
+        timeout: new.timeout,
+        message_bytes: new.message_bytes,
+        in_flight: new.in_flight,
+        #[cfg(feature = "rate-limit")]
+        rate: new.rate.clone(),
+        #[cfg(feature = "rate-limit")]
+        quota: new.quota.clone(),
+        ..old.clone()
+    };
+    known == *new
+        && narrows_switch(old.response_bytes, new.response_bytes)
+        && narrows_switch(old.timeout, new.timeout)
+        && new.message_bytes <= old.message_bytes
+        && new.in_flight <= old.in_flight
+}
+
+/// More tools may be switched off, and nothing else.
+fn narrows_tools(old: &[(Selector, ToolSettings)], new: &[(Selector, ToolSettings)]) -> bool {
+    let off = ToolSettings { status: Some(Status::Inactive), ..ToolSettings::default() };
+    let is_off = |tool: &ToolSettings| tool.status == Some(Status::Inactive);
+    let mut kept = old.iter().peekable();
+    for (selector, tool) in new {
+        match kept.next_if(|(known, _)| known == selector) {
+            Some((_, before)) if tool == before => {}
+            Some((_, before)) if is_off(tool) => {
+                if (ToolSettings { status: before.status, ..tool.clone() }) != *before {
+                    return false;
+                }
+            }
+            None if *tool == off => {}
+            _ => return false,
+        }
+    }
+    kept.next().is_none()
+}
+
+fn narrows_flags(old: Option<&FlagsConfig>, new: Option<&FlagsConfig>) -> bool {
+    match (old, new) {
+        (None, _) => true,
+        (Some(old), Some(new)) => {
+            contains_all(&new.disabled, &old.disabled) && (old.listed || !new.listed)
+        }
+        (Some(old), None) => old.disabled.is_empty(),
+    }
+}
+
+fn narrows_policy(old: &PolicyConfig, new: &PolicyConfig) -> bool {
+    let allows_less =
+        old.allow == new.allow || (!new.allow.is_empty() && contains_all(&old.allow, &new.allow));
+    let known = PolicyConfig { allow: new.allow.clone(), deny: new.deny.clone(), ..old.clone() };
+    known == *new && allows_less && contains_all(&new.deny, &old.deny)
+}
+
+/// More may have to be confirmed, and nothing else.
+fn narrows_confirm(old: Option<&ConfirmConfig>, new: Option<&ConfirmConfig>) -> bool {
+    match (old, new) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(old), Some(new)) => {
+            let known = ConfirmConfig { when: new.when.clone(), ..old.clone() };
+            known == *new && contains_all(&new.when, &old.when)
+        }
+    }
+}
+
+fn narrows_grants(old: &Granted, new: &Granted) -> bool {
+    let namespace = match (&old.namespace, &new.namespace) {
+        (None, _) => true,
+        (Some(old), Some(new)) => contains_all(old, new),
+        (Some(_), None) => false,
+    };
+    let principals = match (&old.principals, &new.principals) {
+        (None, _) => true,
+        (Some(old), Some(new)) => new.iter().all(|(pattern, scopes)| {
+            let before = old.iter().find(|(known, _)| known == pattern);
+            before.is_some_and(|(_, before)| contains_all(before, scopes))
+        }),
+        (Some(_), None) => false,
+    };
+    namespace && principals && old.variable == new.variable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tier::Tier;
+
+    fn tool(
+        selector: &str,
+        status: Option<Status>,
+        tier: Option<Tier>,
+    ) -> (Selector, ToolSettings) {
+        (selector.parse().unwrap(), ToolSettings { status, tier, ..ToolSettings::default() })
+    }
+
+    fn change(
+        old: impl FnOnce(&mut Settings),
+        new: impl FnOnce(&mut Settings),
+    ) -> Vec<&'static str> {
+        let (mut before, mut after) = (Settings::default(), Settings::default());
+        old(&mut before);
+        new(&mut after);
+        assert_eq!(before.widened_since(&before), [""; 0], "no change widens nothing");
+        after.widened_since(&before)
+    }
+
+    #[test]
+    fn what_narrows_is_known_in_one_direction_only() {
+        let selector = |text: &str| -> Selector { text.parse().unwrap() };
+        let policy = |allow: &[&str], deny: &[&str]| PolicyConfig {
+            allow: allow.iter().map(|s| s.parse().unwrap()).collect(),
+            deny: deny.iter().map(|s| s.parse().unwrap()).collect(),
+            cedar: None,
+        };
+        type Change = fn(&mut Settings);
+        let pairs: [(&str, Change, Change); 5] = [
+            ("safety", |s| s.safety = Some(Tier::Mutating), |s| s.safety = Some(Tier::Readonly)),
+            ("safety", |_| {}, |s| s.safety = Some(Tier::Destructive)),
+            ("new_tools", |_| {}, |s| s.new_tools = NewTools::Quarantine),
+            ("limits", |_| {}, |s| s.limits.in_flight = 1),
+            ("policy", |_| {}, |s| s.policy = Some("p".to_owned())),
+        ];
+        for (key, wide, narrow) in pairs {
+            assert_eq!(change(wide, narrow), [""; 0], "{key}");
+            assert_eq!(change(narrow, wide), [key], "{key}");
+        }
+        let flags = |list: &[&str]| {
+            let disabled = list.iter().map(|text| selector(text)).collect();
+            Some(FlagsConfig { disabled, ..FlagsConfig::default() })
+        };
+        let (one, two) = (flags(&["a/b"]), flags(&["a/b", "a/c"]));
+        assert_eq!(change(|s| s.flags = one.clone(), |s| s.flags = two.clone()), [""; 0]);
+        assert_eq!(change(|s| s.flags = two.clone(), |s| s.flags = one.clone()), ["flags"]);
+        for (old, new, narrows) in [
+            (policy(&["a/*", "b/*"], &[]), policy(&["a/*"], &["a/x"]), true),
+            (policy(&["a/*"], &[]), policy(&["a/*", "b/*"], &[]), false),
+            (policy(&["a/*"], &["a/x"]), policy(&["a/*"], &[]), false),
+            (policy(&["a/*"], &[]), policy(&[], &[]), false),
+        ] {
+            let put = |p: &PolicyConfig| {
+                let p = p.clone();
+                move |s: &mut Settings| drop(s.policies.insert("p".to_owned(), p))
+            };
+            assert_eq!(change(put(&old), put(&new)).is_empty(), narrows, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn tools_are_switched_off_at_once_and_nothing_else() {
+        let off = Some(Status::Inactive);
+        let old = [tool("a/b", None, Some(Tier::Destructive)), tool("a/d", None, None)];
+        for (new, narrows) in [
+            (vec![tool("a/b", off, Some(Tier::Destructive)), tool("a/d", None, None)], true),
+            (vec![old[0].clone(), tool("a/c", off, None), old[1].clone()], true),
+            (vec![tool("a/b", off, Some(Tier::Readonly)), old[1].clone()], false),
+            (vec![tool("a/b", None, Some(Tier::Readonly)), old[1].clone()], false),
+            (vec![old[0].clone()], false),
+            (vec![old[0].clone(), old[1].clone(), tool("a/e", Some(Status::Active), None)], false),
+        ] {
+            assert_eq!(narrows_tools(&old, &new), narrows, "{new:?}");
+        }
+    }
+}
