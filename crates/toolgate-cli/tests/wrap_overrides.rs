@@ -272,13 +272,13 @@ fn a_change_while_running_changes_names_and_texts() {
     let mut session = folder.start();
     assert_eq!(text(&session.call("say", json!({"text": "x"}))), "x");
     folder.change(&config("pid"));
+    session.reload();
     session.wait_for_stderr("is not renamed to `pid`");
     assert_eq!(text(&session.call("echo", json!({"text": "x"}))), "x");
     assert!(text(&session.call("pid", json!({}))).parse::<u32>().is_ok());
     folder.change(&config("shout"));
     session.reload();
     session.wait_for_stderr("the config has changed");
-    session.reload();
     session.wait_for_stderr("the config has changed");
     // A name that nobody gives any more means what the server takes it for.
     assert!(text(&session.call("say", json!({}))).starts_with("Unknown tool"));

@@ -74,8 +74,15 @@ impl Serve {
                 continue;
             }
             let keys = waiting(trigger, (&old.settings, &old.files), (&said.settings, &files));
+            // Settings that wait are not even tried out: they may name files to be written. Files of rules are only read.
+            let is_tried = keys.is_empty() || old.settings == said.settings;
+            let waits_for = !keys.is_empty();
             waits.extend(keys.into_iter().map(|key| format!("{key} of `{}`", namespace.name)));
+            if !is_tried {
+                continue;
+            }
             match old.successor(said.settings) {
+                Ok(_) if waits_for => {}
                 Ok(next) if trigger == Trigger::Changed && next.files != files => {
                     waits.push("files of policies".to_owned());
                 }

@@ -132,10 +132,12 @@ pub(super) fn reload(hub: &Hub, source: &SettingsSource, trigger: Trigger) {
         return;
     }
     let keys = waiting(trigger, (old.settings(), old.files()), (&settings, &files));
-    if !keys.is_empty() {
+    // Settings that wait are not even tried out: they may name files to be written. Files of rules are only read.
+    if !keys.is_empty() && *old.settings() != settings {
         return tell_waiting(&keys);
     }
     match old.successor(settings) {
+        Ok(_) if !keys.is_empty() => tell_waiting(&keys),
         Ok(next) if trigger == Trigger::Changed && *next.files() != files => {
             tell_waiting(&["files of policies".to_owned()]);
         }
