@@ -44,6 +44,7 @@ impl<H: ServerHandler> Governed<H> {
             state: params.request_state.as_deref().map(Json::string),
             responses: params.input_responses.as_ref().and_then(|r| Json::serialize(r).ok()),
         };
+        cx = cx.with_returned(&round);
         if round.is_ours() {
             cx = cx.with_round(round);
             params.request_state = None;

@@ -110,6 +110,7 @@ pub struct Context {
     cancel: CancellationToken,
     asking: Asking,
     round: Option<Round>,
+    returned: Option<Round>,
     resumed: Option<Round>,
     pub(crate) ingress: Ingress,
     pub(crate) span: Option<Trace>,
@@ -129,6 +130,7 @@ impl Context {
             cancel: CancellationToken::new(),
             asking: Asking::Nobody,
             round: None,
+            returned: None,
             resumed: None,
             ingress: Ingress::default(),
             span: None,
@@ -185,6 +187,15 @@ impl Context {
         self
     }
 
+    /// With whatever the client gave back of any question, its state and its answers, if it did.
+    #[must_use]
+    pub fn with_returned(mut self, round: &Round) -> Self {
+        if round.state.is_some() || round.responses.is_some() {
+            self.returned = Some(round.clone());
+        }
+        self
+    }
+
     /// A context for a call made on behalf of this one: same session and client, own id, this call
     /// as its parent, cancelled when this one is.
     #[must_use]
@@ -207,6 +218,7 @@ impl Context {
                 Asking::Rounds | Asking::Nobody => Asking::Nobody,
             },
             round: None,
+            returned: None,
             resumed: None,
             ingress: self.nested_ingress(),
             span: None,
@@ -278,6 +290,12 @@ impl Context {
     #[must_use]
     pub fn asking(&self) -> &Asking {
         &self.asking
+    }
+
+    /// What the client gave back of any question: the gateway's, or a server's.
+    #[must_use]
+    pub fn returned(&self) -> Option<&Round> {
+        self.returned.as_ref()
     }
 
     /// What the client gave back of a question of ours. No server sees it.

@@ -82,6 +82,7 @@ async fn run(
         state: incoming.message.member("requestState"),
         responses: incoming.message.member("inputResponses"),
     };
+    cx = cx.with_returned(&round);
     if round.is_ours() {
         cx = cx.with_round(round);
         changes.has_our_round = true;

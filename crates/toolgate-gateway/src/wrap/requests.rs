@@ -79,6 +79,7 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
         state: message.member("requestState"),
         responses: message.member("inputResponses"),
     };
+    cx = cx.with_returned(&round);
     if round.is_ours() {
         cx = cx.with_round(round);
         end = end.without_round();

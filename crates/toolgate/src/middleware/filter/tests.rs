@@ -329,7 +329,7 @@ async fn random_settings_agree_and_never_open() {
                     .control()
                     .allowed
                     .iter()
-                    .all(|list| list.covers(id, &mut crate::Steps::default()) == Some(true));
+                    .all(|list| list.covers(id, &mut Steps::default()) == Some(true));
             assert_eq!(passes, !shut, "{set:?} {id}");
         }
     }

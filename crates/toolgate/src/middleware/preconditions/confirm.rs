@@ -39,7 +39,7 @@ pub(super) fn has_spoken(gate: &Gate, cx: &Context) -> bool {
 }
 
 /// What the caller gave as its key, in `_meta` or as an argument.
-fn given(cx: &Context) -> Option<&Json> {
+pub(super) fn given(cx: &Context) -> Option<&Json> {
     let argument = cx.bag().get::<ArgumentKey>().map(|key| &key.0);
     let given = cx.control().confirm.as_ref().or(argument);
     given.filter(|json| json.bool() != Some(false) && json.as_str() != "null")

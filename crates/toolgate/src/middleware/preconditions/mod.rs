@@ -146,3 +146,9 @@ impl Middleware for Preconditions {
         }
     }
 }
+
+/// What the caller gave as a confirmation of its call, in `_meta` or as an argument.
+#[cfg(feature = "rate-limit")]
+pub(crate) fn confirmation(cx: &Context) -> Option<&toolgate_wire::Json> {
+    confirm::given(cx)
+}

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use super::config::{By, Per};
+use super::{
+    config::{By, Per},
+    rounds::Rounds,
+};
 use crate::{
     call::Call,
     context::Context,
@@ -121,6 +124,8 @@ pub(super) struct Board {
     pub(super) rates: Cells,
     /// How many calls there were today.
     pub(super) quotas: Cells,
+    /// Calls that were counted and may go on.
+    pub(super) rounds: Rounds,
     /// Which day `quotas` are of, in days since 1970.
     day: i64,
 }

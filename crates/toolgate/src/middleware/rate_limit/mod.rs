@@ -4,6 +4,7 @@
 mod config;
 mod counters;
 mod limiter;
+mod rounds;
 #[cfg(test)]
 mod tests;
 
@@ -181,9 +182,18 @@ impl Middleware for RateLimit {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        match self.decide(cx, &call, true) {
-            Ok(()) => next.call(cx, call).await,
-            Err(denial) => denial.into(),
+        if !self.rules.iter().any(|rule| rule.covers(call.id())) {
+            return next.call(cx, call).await;
         }
+        let now = || self.counters.time().elapsed();
+        let goes_on = self.counters.lock().rounds.take(cx, &call, now());
+        if !goes_on && let Err(denial) = self.decide(cx, &call, true) {
+            return denial.into();
+        }
+        let outcome = next.call(cx, call.clone()).await;
+        if rounds::may_go_on(&outcome) {
+            self.counters.lock().rounds.expect(cx, &call, &outcome, now());
+        }
+        outcome
     }
 }

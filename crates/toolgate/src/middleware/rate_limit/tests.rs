@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Chain, ClientInfo, Principal, Session, Tier, Tool, ToolResult,
     middleware::{error_results::ErrorResults, retry::Retry, retry::RetryConfig, safety::Safety},
-    testbed::{Dice, Server, failing, read, tool},
+    testbed::{Dice, Server, failing, json, read, tool},
 };
 
 /// A clock that stands still until it is told to go on.
@@ -447,4 +447,80 @@ fn its_place_in_the_chain() {
     let retry = Retry::new(RetryConfig::default());
     assert!(Chain::builder().layer(retry).layer(limited("1/s")).build().is_err());
     assert_eq!(limited("1/s").describe(), "*/*: 1/s per principal");
+}
+
+/// A call that brings this back, to a server that ends it so.
+async fn round(chain: &Chain, arguments: &str, returned: Option<&str>, ends: Outcome) -> Outcome {
+    let state = returned.map(toolgate_wire::Json::string);
+    let returned = crate::Round { state, responses: None };
+    let mut cx = who("me", "s-1", "default").with_returned(&returned);
+    let ends = std::sync::Mutex::new(Some(ends));
+    let server = Server::new(move |_| ends.lock().unwrap().take().expect("called once"));
+    let call = Call::new(tool("t", Tier::Readonly), Some(json(arguments.to_owned())));
+    chain.call(&mut cx, call, &server).await
+}
+
+fn asks(state: &str) -> Outcome {
+    let text = format!(r#"{{"resultType":"input_required","requestState":"{state}"}}"#);
+    Outcome::answered(ToolResult::new(json(text)))
+}
+
+fn done() -> Outcome {
+    Outcome::answered(ToolResult::new(json("{}")))
+}
+
+/// [issue 12.5] A call that the user had just answered was refused as rate limited.
+#[tokio::test]
+async fn rounds_of_one_call_count_once_and_made_up_states_count() {
+    let layer = Bench::new(
+        "rate = [{ tools = '*/*', limit = '1/h' }]\nquota = [{ tools = '*/*', limit = '1/day' }]",
+    );
+    let chain = crate::testbed::chain(layer.layer);
+    let code = |outcome: Outcome| outcome.code();
+    assert_eq!(code(round(&chain, "{}", Some("forged"), asks("one")).await), None, "it counts");
+    assert_eq!(code(round(&chain, "{}", Some("forged"), done()).await), Some(Code::QuotaExceeded));
+    assert_eq!(code(round(&chain, "{}", None, done()).await), Some(Code::QuotaExceeded));
+    let other = round(&chain, r#"{"a":1}"#, Some("one"), done()).await;
+    assert_eq!(code(other), Some(Code::QuotaExceeded), "the state is for other arguments");
+    assert_eq!(code(round(&chain, "{}", Some("one"), asks("two")).await), None);
+    assert_eq!(
+        code(round(&chain, "{}", Some("one"), done()).await),
+        Some(Code::QuotaExceeded),
+        "once"
+    );
+    assert_eq!(code(round(&chain, "{}", Some("two"), done()).await), None);
+    assert_eq!(code(round(&chain, "{}", Some("two"), done()).await), Some(Code::QuotaExceeded));
+}
+
+#[tokio::test]
+async fn confirmations_do_not_count_again() {
+    let layer = Bench::new("rate = [{ tools = '*/*', limit = '1/h' }]");
+    let chain = crate::testbed::chain(layer.layer);
+    let tool = tool("t", Tier::Readonly);
+    let call = async |principal: &str, meta: Option<&str>, ends: Outcome| {
+        let control = meta.map(|meta| crate::Control::lift(&json(meta.to_owned())).unwrap().0);
+        let mut cx = who(principal, "s", "default").with_control(control.unwrap_or_default());
+        let ends = std::sync::Mutex::new(Some(ends));
+        let server = Server::new(move |_| ends.lock().unwrap().take().expect("called once"));
+        chain.call(&mut cx, Call::new(Arc::clone(&tool), None), &server).await.code()
+    };
+    let required = |name, fact: serde_json::Value| {
+        Outcome::failed(Failure::new(Code::ConfirmRequired, "ask").tell(name, fact))
+    };
+    let token = || required("preview", serde_json::json!({"confirm_token": "tgc1t-0a"}));
+    assert_eq!(call("token", None, token()).await, Some(Code::ConfirmRequired));
+    let forged = Some(r#"{"toolgate/confirm":"tgc1t-0b"}"#);
+    assert_eq!(call("token", forged, done()).await, Some(Code::RateLimited));
+    assert_eq!(call("token", None, done()).await, Some(Code::RateLimited), "not without the token");
+    let given = Some(r#"{"toolgate/confirm":"tgc1t-0a"}"#);
+    assert_eq!(call("other", given, done()).await, None, "another principal's own first call");
+    assert_eq!(call("token", given, done()).await, None);
+    assert_eq!(call("token", given, done()).await, Some(Code::RateLimited));
+    // A person decides elsewhere: the caller asks again and again.
+    let pending = || required("approval", serde_json::json!({"state": "pending"}));
+    for _ in 0..3 {
+        assert_eq!(call("person", None, pending()).await, Some(Code::ConfirmRequired));
+    }
+    assert_eq!(call("person", None, done()).await, None, "approved");
+    assert_eq!(call("person", None, done()).await, Some(Code::RateLimited));
 }
