@@ -17,6 +17,7 @@ mod access;
 mod data;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod bounds;
 mod matrix;
 mod peers;
 mod table;
