@@ -65,7 +65,8 @@ fn control_data_beyond_its_bounds_is_refused_and_names_the_bound() {
             let listed = client.request("tools/list", json!({"_meta": meta}));
             assert!(refused(&listed) && words(&listed).contains(bound), "{bound}: {listed}");
         }
-        let most: Vec<String> = (0..999).map(|n| format!("{n:0250}")).chain(["safe".into()]).collect();
+        let most: Vec<String> =
+            (0..999).map(|n| format!("{n:0250}")).chain(["safe".into()]).collect();
         let called = client.call_with("safe", json!({"n": 1}), json!({"allowedTools": most}));
         assert!(!refused(&called), "{called}");
         assert_eq!(client.ran().len(), 1, "{:?}", client.ran());
@@ -108,7 +109,11 @@ fn calls_in_flight_of_one_principal_leave_room_for_others() {
         // One principal in both eras is one.
         for answer in [old.call("echo", json!({})), new.call("echo", json!({}))] {
             assert_eq!(code(&answer), "OVERLOADED", "{}", answer.raw);
-            assert!(answer.raw.contains("may have 2") && answer.raw.contains("limits.in_flight"), "{}", answer.raw);
+            assert!(
+                answer.raw.contains("may have 2") && answer.raw.contains("limits.in_flight"),
+                "{}",
+                answer.raw
+            );
         }
         let (status, answer) = new.try_request("resources/read", json!({"uri": "alpha://r/1"}));
         assert_eq!(status, 429, "{}", answer.raw);
@@ -138,7 +143,10 @@ fn sessions_of_one_principal_leave_room_for_others() {
     let mut listening = modern(&gateway, MALLORY)
         .open("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     assert_eq!(listening.status(), 429);
-    assert_eq!(text(&legacy(&gateway, ALICE).connected().call("echo", json!({"text": "in"}))), "in");
+    assert_eq!(
+        text(&legacy(&gateway, ALICE).connected().call("echo", json!({"text": "in"}))),
+        "in"
+    );
     assert_eq!(modern(&gateway, ALICE).listen(json!({"toolsListChanged": true})).0.status(), 200);
     theirs[0].delete();
     assert_eq!(hello(&gateway, MALLORY).0, 200, "a place that is given back");
@@ -158,7 +166,8 @@ fn sse_streams_of_one_principal_leave_room_for_others() {
     let first = open(MALLORY);
     assert_eq!(first.status, 200);
     let mut second = open(MALLORY);
-    assert_eq!(second.status, 429, "{}", second.text());
+    let body = second.text();
+    assert_eq!(second.status, 429, "{body}");
     assert_eq!(open(ALICE).status, 200);
 }
 
@@ -188,7 +197,10 @@ fn subscriptions_are_bounded_in_number_and_length_and_end_with_the_session() {
         let answer = subscribe(&client, format!("alpha://t/{n}"));
         assert!(answer.contains("\"result\""), "{n}: {answer}");
     }
-    assert!(subscribe(&client, "alpha://t/7".to_owned()).contains("\"result\""), "one that is known");
+    assert!(
+        subscribe(&client, "alpha://t/7".to_owned()).contains("\"result\""),
+        "one that is known"
+    );
     let more = subscribe(&client, "alpha://t/more".to_owned());
     assert!(more.contains("one session may have 1000"), "{more}");
     let addresses: Vec<String> = (0..1001).map(|n| format!("alpha://t/{n}")).collect();
@@ -312,11 +324,12 @@ fn slow_calls_of_one_principal_open_its_own_circuit_only() {
 #[test]
 fn a_call_counts_once_however_often_its_client_is_asked() {
     let config = "[limits]\nrate = [{ tools = \"*/*\", limit = \"1/h\" }]\n\
-        [confirm]\nwhen = [\"*/elicit\"]\nmode = \"ask\"\n";
+        [confirm]\nwhen = [\"*/elicit\"]\ndry_run = false\n";
     for server in [Upstream::legacy("alpha"), Upstream::modern("alpha")] {
         let gateway = gateway(&format!("{config}{}", server.table("")));
         let answering = |request: &Value| {
-            let is_ours = request["params"]["requestedSchema"]["properties"].get("confirm").is_some();
+            let is_ours =
+                request["params"]["requestedSchema"]["properties"].get("confirm").is_some();
             let content = if is_ours { json!({"confirm": true}) } else { json!({"color": "red"}) };
             json!({"action": "accept", "content": content})
         };
@@ -353,9 +366,11 @@ fn a_suspended_call_goes_on_with_its_own_arguments_only() {
         let (_, body) = client.body("tools/call", params);
         client.raw(&body.replace("{\"HERE\":1}", arguments), &[]).1.unwrap()
     };
-    for (arguments, other) in
-        [(r#"{"n":1e400}"#, "{}"), (r#"{"n":1e400}"#, r#"{"n":2e400}"#), (r#"{"s":"\ud800"}"#, "{}")]
-    {
+    for (arguments, other) in [
+        (r#"{"n":1e400}"#, "{}"),
+        (r#"{"n":1e400}"#, r#"{"n":2e400}"#),
+        (r#"{"s":"\ud800"}"#, "{}"),
+    ] {
         let asked = call(arguments, json!({}));
         if asked["result"]["resultType"] != "input_required" {
             // Refused at the door is as good.

@@ -14,10 +14,10 @@
 )]
 
 mod access;
+mod bounds;
 mod data;
 #[path = "../harness/mod.rs"]
 mod harness;
-mod bounds;
 mod matrix;
 mod peers;
 mod table;
