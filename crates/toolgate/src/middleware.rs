@@ -257,6 +257,7 @@ impl<M: Middleware> Middleware for std::sync::Arc<M> {
 
 /// Which pipelines a middleware takes part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each pipeline is on or off by itself")]
 pub struct Hooks {
     /// `tools/call`
     pub call: bool,
