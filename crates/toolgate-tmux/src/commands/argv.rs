@@ -28,7 +28,11 @@ pub(super) fn after_options<'a>(args: &'a [Arg], with_value: &str, long: &[&str]
 /// Whether an option is there, in a cluster too: `-rf` has `f`.
 pub(super) fn has(args: &[Arg], short: &str, long: &[&str]) -> bool {
     options(args).any(|text| match text.strip_prefix("--") {
-        Some(name) => long.contains(&name.split('=').next().unwrap_or_default()),
+        Some(name) => {
+            let name = name.split('=').next().unwrap_or_default();
+            // A unique beginning is enough for most programs.
+            long.iter().any(|long| *long == name || name.len() > 3 && long.starts_with(name))
+        }
         None => text.chars().skip(1).any(|c| short.contains(c)),
     })
 }

@@ -9,39 +9,72 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Deletes or empties what is not below a root, or all of a root.
+    /// Deletes what is not below a root, or all of a root.
     DeleteOutsideRoot,
+    /// Writes into a file that is not below a root: `> ~/.bashrc`, `cp x /etc/y`.
+    WriteOutsideRoot,
+    /// Throws away work that git does not keep elsewhere: `git checkout -- .`, `git branch -D`.
+    DiscardWork,
     /// Gives something to the world: `npm publish`, `docker push`.
     Publish,
     /// Changes or deletes what others may have of a repository.
     ForcePush,
+    /// Deletes or archives a hosted repository or a release: `gh repo delete`.
+    RemoteRepository,
+    /// Deletes from a cluster: `kubectl delete`, `helm uninstall`.
+    ClusterDelete,
+    /// Destroys machines or other infrastructure: `terraform destroy`.
+    InfrastructureDestroy,
+    /// Deletes from a bucket or from another machine: `aws s3 rm --recursive`.
+    RemoteStorage,
+    /// Deletes volumes or images of containers: `docker volume rm`, `docker system prune`.
+    ContainerData,
+    /// Changes what runs later: `crontab -r`, `at`.
+    Schedule,
+    /// Changes owners or permissions of whole folders: `chmod -R`, `chown -R`.
+    Permissions,
     /// Writes to a disk past its file system.
     Disk,
     /// Runs what was just downloaded.
     PipeToShell,
-    /// Runs something as somebody else: `sudo`.
+    /// Runs something as another user: `sudo`.
     Privilege,
     /// Ends or unsettles the machine, its services or its network.
     System,
     /// Drops or empties a database or a table.
     Database,
+    /// Makes the shell run something later, unasked: `PROMPT_COMMAND`, `trap … DEBUG`, `precmd`, `bind -x`.
+    ShellHook,
+    /// Runs an earlier command again, which the guard does not see: Up, C-r, `!!`, `^a^b`.
+    History,
     /// Is too long, too deep or too much to be read to its end.
     Overlong,
-    /// Cannot be read, or not to its end.
+    /// Cannot be read, or not to its end: an open quote, keys that edit the line, a program that only a variable names.
     Unparsed,
 }
 
 impl Class {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 21] = [
         Self::DeleteOutsideRoot,
+        Self::WriteOutsideRoot,
+        Self::DiscardWork,
         Self::Publish,
         Self::ForcePush,
+        Self::RemoteRepository,
+        Self::ClusterDelete,
+        Self::InfrastructureDestroy,
+        Self::RemoteStorage,
+        Self::ContainerData,
+        Self::Schedule,
+        Self::Permissions,
         Self::Disk,
         Self::PipeToShell,
         Self::Privilege,
         Self::System,
         Self::Database,
+        Self::ShellHook,
+        Self::History,
         Self::Overlong,
         Self::Unparsed,
     ];
@@ -51,15 +84,43 @@ impl Class {
     pub const fn name(self) -> &'static str {
         match self {
             Self::DeleteOutsideRoot => "delete-outside-root",
+            Self::WriteOutsideRoot => "write-outside-root",
+            Self::DiscardWork => "discard-work",
             Self::Publish => "publish",
             Self::ForcePush => "force-push",
+            Self::RemoteRepository => "remote-repository",
+            Self::ClusterDelete => "cluster-delete",
+            Self::InfrastructureDestroy => "infrastructure-destroy",
+            Self::RemoteStorage => "remote-storage",
+            Self::ContainerData => "container-data",
+            Self::Schedule => "schedule",
+            Self::Permissions => "permissions",
             Self::Disk => "disk",
             Self::PipeToShell => "pipe-to-shell",
             Self::Privilege => "privilege",
             Self::System => "system",
             Self::Database => "database",
+            Self::ShellHook => "shell-hook",
+            Self::History => "history",
             Self::Overlong => "overlong",
             Self::Unparsed => "unparsed",
+        }
+    }
+
+    /// The kinds that had this name before they got names of their own.
+    pub(super) const fn once_meant(self) -> &'static [Self] {
+        match self {
+            Self::DeleteOutsideRoot => &[
+                Self::WriteOutsideRoot,
+                Self::RemoteRepository,
+                Self::ClusterDelete,
+                Self::InfrastructureDestroy,
+                Self::RemoteStorage,
+                Self::ContainerData,
+                Self::Schedule,
+            ],
+            Self::System => &[Self::Permissions],
+            _ => &[],
         }
     }
 }

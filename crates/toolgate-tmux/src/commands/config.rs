@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::Class;
 
@@ -13,11 +13,14 @@ use super::Class;
 pub struct CommandsConfig {
     /// Whether commands are judged.
     pub enabled: bool,
-    /// Kinds of commands that run only once they are confirmed. All but `unparsed`, if not said.
+    /// Kinds of commands that run only after a person has confirmed them. All, if not set. A list with
+    /// `delete-outside-root` and none of the kinds that were split off from it covers those too.
+    #[serde(deserialize_with = "kinds")]
     pub ask: Vec<Class>,
     /// Kinds of commands that never run. Wins over `ask`.
+    #[serde(deserialize_with = "kinds")]
     pub deny: Vec<Class>,
-    /// Folders in which things may be deleted, beside the pane's own folder and the insides of `/tmp`.
+    /// Folders in which files may be deleted and written, beside the pane's own folder and the insides of `/tmp`.
     pub roots: Vec<PathBuf>,
     /// Whether what is only known when it runs counts as the worst that it can be.
     pub strict: bool,
@@ -25,8 +28,13 @@ pub struct CommandsConfig {
 
 impl Default for CommandsConfig {
     fn default() -> Self {
-        let ask = Class::ALL.into_iter().filter(|class| *class != Class::Unparsed).collect();
-        Self { enabled: true, ask, deny: Vec::new(), roots: Vec::new(), strict: false }
+        Self {
+            enabled: true,
+            ask: Class::ALL.to_vec(),
+            deny: Vec::new(),
+            roots: Vec::new(),
+            strict: false,
+        }
     }
 }
 
@@ -37,4 +45,16 @@ impl CommandsConfig {
         self.deny.append(&mut self.ask);
         self
     }
+}
+
+/// Reads a list of kinds. One that was written when a name covered more kinds than today still covers them.
+fn kinds<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Class>, D::Error> {
+    let mut kinds = Vec::<Class>::deserialize(from)?;
+    for class in Class::ALL.into_iter().filter(|class| kinds.contains(class)).collect::<Vec<_>>() {
+        let split = class.once_meant();
+        if !split.iter().any(|class| kinds.contains(class)) {
+            kinds.extend(split);
+        }
+    }
+    Ok(kinds)
 }

@@ -124,6 +124,11 @@ impl Judge<'_> {
             "PWD" => ".".to_owned(),
             "SHELL" | "BASH" | "0" => "sh".to_owned(),
             "TMPDIR" => "/tmp".to_owned(),
+            "EDITOR" | "VISUAL" => "editor".to_owned(),
+            "PAGER" => "less".to_owned(),
+            "CC" | "CXX" => "cc".to_owned(),
+            "BROWSER" => "browser".to_owned(),
+            "PYTHON" => "python3".to_owned(),
             "IFS" => " ".to_owned(),
             _ => return or.unwrap_or(Value { text: HOLE.to_string(), fetched: false }),
         };

@@ -5,11 +5,16 @@ mod argv;
 mod class;
 mod config;
 mod expand;
+mod hooks;
 mod install;
+mod keys;
+#[cfg(test)]
+mod measure;
 mod paths;
 mod pending;
 mod precondition;
 mod printf;
+mod program;
 mod programs;
 mod rules;
 mod shell;
@@ -31,12 +36,15 @@ pub use precondition::{CommandGuard, ID, TOOLS};
 pub struct Place {
     /// The folder of the pane, if it is known.
     pub folder: Option<PathBuf>,
-    /// Folders in which things may be deleted.
+    /// Folders in which files may be deleted and written.
     pub roots: Vec<PathBuf>,
     /// The home folder of whoever runs it.
     pub home: Option<PathBuf>,
     /// Whether what is only known when it runs counts as the worst.
     pub strict: bool,
+    /// Whether it is typed into a line: keys act on that, an earlier command can be put in, and only what Enter ended
+    /// has to be complete.
+    pub interactive: bool,
 }
 
 impl Place {
@@ -51,21 +59,34 @@ pub fn judge(text: &str, place: &Place) -> Judgement {
     let mut judge = walk::Judge::new(place);
     // A terminal takes both for Enter.
     let text = text.replace('\r', "\n");
-    let edits = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    if text.contains(edits) {
+    let acts = keys::of_entered(&text);
+    if text.contains(keys::acts) {
         // Keys that edit the line, or run it: with and without a break there.
-        judge.unclear = true;
-        judge.whole(&text.replace(edits, "\n"));
-        judge.whole(&text.replace(edits, ""));
+        judge.whole(&text.replace(keys::acts, "\n"));
+        judge.whole(&text.replace(keys::acts, ""));
+        judge.unclear |= acts.edited || !place.interactive;
     } else {
         judge.whole(&text);
+    }
+    if place.interactive && !text.ends_with('\n') {
+        // What is not entered yet is judged again with what follows.
+        let entered = text.rsplit_once('\n').map_or("", |(entered, _)| entered);
+        judge.unclear = acts.edited || judge.unclear && shell::parse(entered).unclear;
+    }
+    if acts.recalled || place.interactive && keys::expands_history(&text) {
+        judge.find(Class::History, &[], "it runs an earlier command, which the guard does not see");
     }
     if judge.over {
         // Else anything could hide behind a lot of nothing.
         judge.find(Class::Overlong, &[], "it is too long or too deep to be read to its end");
     }
     if judge.unclear {
-        judge.find(Class::Unparsed, &[], "it cannot be read to its end");
+        let why = if acts.edited {
+            "keys edited the line, so what Enter runs is not known"
+        } else {
+            "it cannot be read to its end"
+        };
+        judge.find(Class::Unparsed, &[], why);
     }
     judge.said
 }

@@ -11,7 +11,7 @@ use super::{
 /// Stands for the folder of a pane that nobody knows.
 const SOMEWHERE: &str = "/\u{e002}/\u{e002}/here";
 /// Where anybody may delete what is inside.
-const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp", "/dev/shm"];
+pub(super) const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp", "/dev/shm"];
 
 /// The folder that a script is in.
 #[derive(Clone, Debug)]
@@ -84,6 +84,15 @@ impl Judge<'_> {
         // Up to the first part that is not known; what follows is below that.
         let (text, below) = match arg.text.find(HOLE) {
             Some(0) => return Spot::Unknown,
+            // What follows may lead out again.
+            Some(at)
+                if arg
+                    .text
+                    .get(at..)
+                    .is_some_and(|rest| rest.split('/').any(|part| part == "..")) =>
+            {
+                return Spot::Unknown;
+            }
             Some(at) => {
                 let known = arg.text.get(..at).unwrap_or_default();
                 (
@@ -99,6 +108,31 @@ impl Judge<'_> {
             if arg.globs { wild(text, below) } else { (text.to_owned(), false, below) };
         let Some(path) = self.full(&text) else { return Spot::Unknown };
         self.compare(&path, all, below)
+    }
+
+    /// Where a path is that is no part of a root, in words: the roots are named.
+    pub(super) fn outside(&self) -> String {
+        let own = self.place.folder.iter().filter(|folder| fits(folder, &self.place.home()));
+        let roots = own.chain(&self.place.roots).map(|root| root.display().to_string());
+        let roots = roots.collect::<Vec<_>>().join(" and ");
+        match (&self.place.folder, roots.is_empty()) {
+            (_, false) => format!("outside {roots}"),
+            (Some(folder), true) => {
+                format!("in {}, which is no project folder, or outside it", folder.display())
+            }
+            (None, true) => "outside the pane's folder".to_owned(),
+        }
+    }
+
+    /// Whether a file is in the pane's own folder, which may be a home, and is none of its hidden settings.
+    pub(super) fn is_below_pane(&self, arg: &Arg) -> bool {
+        let home = self.place.home();
+        let folder = self.place.folder.as_ref().filter(|folder| folder.starts_with(&home));
+        let path = self.full(&arg.text);
+        let Some((folder, path)) = folder.zip(path) else { return false };
+        let below = path.strip_prefix(folder).ok();
+        let first = below.and_then(|below| below.components().next());
+        first.is_some_and(|name| !name.as_os_str().to_string_lossy().starts_with('.'))
     }
 
     /// `all`: everything in the folder; `below`: something in it.

@@ -9,8 +9,6 @@ use crate::engine::Socket;
 
 /// So many calls that a person is asked about are remembered.
 const MOST_ASKED: usize = 64;
-/// The key that gives a line up.
-const GIVES_UP: char = '\u{3}';
 
 /// A pane.
 pub(crate) type Pane = (Socket, String);
@@ -77,44 +75,5 @@ impl Lines {
             self.asked.pop_front();
         }
         self.asked.push_back((call, after));
-    }
-}
-
-/// What is left of a text in a shell's line: what follows the last Enter, unless a backslash stands before that.
-pub(super) fn rest(text: &str) -> &str {
-    let mut from = 0;
-    let mut slashes = 0;
-    let mut before = ' ';
-    for (at, char) in text.char_indices() {
-        let gives_up = char == GIVES_UP && !before.is_control();
-        if gives_up || matches!(char, '\n' | '\r') && slashes % 2 == 0 {
-            from = at + 1;
-        }
-        slashes = if char == '\\' { slashes + 1 } else { 0 };
-        before = char;
-    }
-    let rest = text.get(from..).unwrap_or_default();
-    if rest.chars().all(char::is_control) { "" } else { rest }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::rest;
-
-    #[test]
-    fn a_line_ends_with_enter_or_is_given_up() {
-        for (text, left) in [
-            ("ls\n", ""),
-            ("ls\nrm -rf ", "rm -rf "),
-            ("rm -rf \\\n", "rm -rf \\\n"),
-            ("echo \\\\\n", ""),
-            ("rm -rf \u{3}", ""),
-            // Quoted, it is only a character.
-            ("rm -rf \u{16}\u{3}", "rm -rf \u{16}\u{3}"),
-            ("\u{7f}", ""),
-            ("é\r", ""),
-        ] {
-            assert_eq!(rest(text), left, "{text:?}");
-        }
     }
 }

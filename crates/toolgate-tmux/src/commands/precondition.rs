@@ -14,7 +14,9 @@ use toolgate_wire::Json;
 
 use super::{
     Class, CommandsConfig, Finding, Judgement, Pending, Place, judge,
-    pending::{Lines, Pane, rest},
+    keys::{self, rest},
+    pending::{Lines, Pane},
+    program::{self, Reader},
 };
 use crate::{
     buffers,
@@ -110,8 +112,8 @@ impl CommandGuard {
                     typed.text.insert_str(0, before);
                 }
                 let behind = typed.lands == Lands::Behind;
-                let line = if behind { rest(&typed.text) } else { "" };
-                after.push((pane, line.to_owned()));
+                let line = if behind { rest(&typed.text) } else { String::new() };
+                after.push((pane, line));
             }
             if typed.text.len() > LONGEST && typed.lands == Lands::Behind && open {
                 let message = "More was typed without Enter than can be judged as one command.";
@@ -119,7 +121,16 @@ impl CommandGuard {
                     Failure::new(Code::Refused, message).suggest("Press Enter or C-c first.")
                 );
             }
-            findings.extend(self.judge(&typed).await.findings);
+            let said = self.judge(&typed).await.findings;
+            let reader = self.reader(&typed, &said).await;
+            if reader == Reader::Screen
+                && let Some((_, line)) = after.last_mut()
+            {
+                // Its keys are not in a shell's line.
+                line.clear();
+            }
+            let edited = keys::of_entered(&typed.text).edited;
+            findings.extend(said.into_iter().filter(|found| reader.minds(found.class, edited)));
         }
         Ok((findings, after))
     }
@@ -130,6 +141,7 @@ impl CommandGuard {
             roots: self.config.roots.clone(),
             home: self.home.clone(),
             strict: self.config.strict,
+            interactive: typed.lands == Lands::Behind,
         };
         let first = judge(&typed.text, &place);
         if !first.needs_folder {
@@ -138,6 +150,26 @@ impl CommandGuard {
         // Only what deletes costs a question to tmux.
         place.folder = self.folder(&typed.target).await;
         if place.folder.is_some() { judge(&typed.text, &place) } else { first }
+    }
+
+    /// What reads the text: only asked where it makes a difference.
+    async fn reader(&self, typed: &Typed, said: &[Finding]) -> Reader {
+        let unclear = |found: &Finding| matches!(found.class, Class::Unparsed | Class::History);
+        if typed.lands != Lands::Behind
+            || !(said.iter().any(unclear) || typed.text.contains(keys::acts))
+        {
+            return Reader::Shell;
+        }
+        let Some(server) = self.server(&typed.target) else { return Reader::Shell };
+        let Some((_, pane)) = self.pane(&typed.target).await else { return Reader::Shell };
+        let rows = server
+            .list(Kind::Pane(&pane), &["pane_current_command", "alternate_on"])
+            .await
+            .unwrap_or_default();
+        let row = rows.first();
+        row.map_or(Reader::Shell, |row| {
+            program::reader(&row.text("pane_current_command"), row.is_set("alternate_on"))
+        })
     }
 
     fn server(&self, target: &Value) -> Option<Arc<Server>> {
@@ -181,13 +213,16 @@ impl CommandGuard {
         if let Some(worst) = findings.iter().find(|found| self.config.deny.contains(&found.class)) {
             let message = format!("The command was not typed: {}: `{}`", worst.why, worst.words);
             let failure = Failure::new(Code::Refused, message)
-                .suggest("Ask the user to do it themselves, or find a way that does less.");
+                .suggest("Find a way that does less, or ask the user to do it. Only the operator can allow it.");
             return Verdict::Deny(failure.by(NAME, rule(worst.class)));
         }
         let asked = findings.iter().filter(|found| self.config.ask.contains(&found.class));
         let asked: Vec<String> = asked
             .take(5)
-            .map(|found| format!("{}: {}: `{}`.", rule(found.class), found.why, found.words))
+            .map(|found| match &*found.words {
+                "" => format!("{}: {}.", rule(found.class), found.why),
+                words => format!("{}: {}: `{words}`.", rule(found.class), found.why),
+            })
             .collect();
         if asked.is_empty() { Verdict::Allow } else { Verdict::ask(asked.join(" ")) }
     }
@@ -220,7 +255,9 @@ impl Precondition for CommandGuard {
                 // What cannot be read cannot be judged, and the tool may read it in its own way.
                 Some(Err(error)) => {
                     let text = format!("the command guard cannot read the arguments: {error}");
-                    let failure = Failure::new(Code::InvalidArguments, text);
+                    let failure = Failure::new(Code::InvalidArguments, text).suggest(
+                        "Send plain JSON: numbers in range, no lone surrogates, every name once.",
+                    );
                     return Verdict::Deny(failure.by(NAME, rule(Class::Unparsed)));
                 }
             };
@@ -281,7 +318,7 @@ pub(super) fn typed(tool: &str, arguments: &Value) -> Vec<Typed> {
     };
     let (text, lands) = match name {
         "keys" => (entered(arguments), Lands::Behind),
-        "text" => (string(arguments, name), Lands::Behind),
+        "text" => (pasted(arguments), Lands::Behind),
         "command" => (string(arguments, name), Lands::Emptied),
         _ => (string(arguments, name).map(|text| variables(arguments) + &text), Lands::Apart),
     };
@@ -309,6 +346,13 @@ fn entered(arguments: &Value) -> Option<String> {
     keys(arguments).map(|keys| if enter { keys + "\n" } else { keys })
 }
 
+/// What is pasted. Without brackets, a tab completes what nobody can foresee.
+fn pasted(arguments: &Value) -> Option<String> {
+    let bracket = arguments.get("bracket").and_then(Value::as_bool).unwrap_or(true);
+    let text = string(arguments, "text")?;
+    Some(if bracket { text } else { text.replace('\t', "\u{7f}") })
+}
+
 fn string(arguments: &Value, name: &str) -> Option<String> {
     arguments.get(name).and_then(Value::as_str).map(str::to_owned)
 }
@@ -316,39 +360,9 @@ fn string(arguments: &Value, name: &str) -> Option<String> {
 /// What keys type: the name of a key is no text.
 fn keys(arguments: &Value) -> Option<String> {
     let keys = string(arguments, "keys")?;
-    if arguments.get("literal").and_then(Value::as_bool).unwrap_or(false) {
-        return Some(keys);
-    }
-    let lower = keys.to_ascii_lowercase();
-    // tmux knows a control key by two names.
-    let lower = match lower.strip_prefix('^') {
-        Some(key) if key.chars().count() == 1 => format!("c-{key}"),
-        _ => lower,
-    };
-    let typed = match &*lower {
-        "enter" | "kpenter" | "c-m" | "c-j" | "c-o" => "\n",
-        "space" | "c-space" => " ",
-        "tab" | "c-i" => "\t",
-        "c-c" => "\u{3}",
-        // Whatever edits the line.
-        "bspace" | "dc" | "delete" | "escape" | "up" | "down" | "left" | "right" | "home"
-        | "end" | "btab" | "ic" | "insert" | "npage" | "pagedown" | "pgdn" | "ppage" | "pageup"
-        | "pgup" => "\u{7f}",
-        name if name.len() == 3 && ["c-", "m-", "s-"].iter().any(|with| name.starts_with(with)) => {
-            "\u{7f}"
-        }
-        name => return Some(character(name).map_or(keys, String::from)),
-    };
-    Some(typed.to_owned())
-}
-
-/// The character of a key on the number pad, or of one that is named by its number.
-fn character(name: &str) -> Option<char> {
-    let mut pad = name.strip_prefix("kp").unwrap_or_default().chars();
-    match (pad.next(), pad.next()) {
-        (Some(key), None) if key.is_ascii_digit() || "/*-+.".contains(key) => Some(key),
-        _ => char::from_u32(u32::from_str_radix(name.strip_prefix("0x")?, 16).ok()?),
-    }
+    let literal = arguments.get("literal").and_then(Value::as_bool).unwrap_or(false);
+    // Also literally, a tab completes what nobody can foresee.
+    Some(if literal { keys.replace('\t', "\u{7f}") } else { keys::typed(&keys) })
 }
 
 /// What goes to one pane, one after the other, is one text.

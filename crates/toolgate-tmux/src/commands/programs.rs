@@ -56,11 +56,16 @@ impl Judge<'_> {
 
     fn run(&mut self, line: &[Arg], input: &Input) -> Output {
         let Some((program, args)) = line.split_first() else { return Output::default() };
-        if program.text.contains(HOLE) {
+        if program.text.rsplit('/').next().is_some_and(|name| name.contains(HOLE)) {
             if program.fetched || self.hidden {
                 self.find(Class::PipeToShell, line, "it runs what was just downloaded");
             } else {
-                self.unknown(Class::Unparsed, line, "its program is only known when it runs");
+                let why = "its program is only known when it runs";
+                if self.defining {
+                    self.unknown(Class::Unparsed, line, why);
+                } else {
+                    self.find(Class::Unparsed, line, why);
+                }
                 // It may be a shell.
                 if let Some((arg, text)) = value(args, Some('c'), &[]) {
                     return self.text(&text, arg.fetched, input);
@@ -86,6 +91,7 @@ impl Judge<'_> {
             return self.script(&body, input);
         }
         rules::check(self, &name, line, args, input);
+        self.hook(&name, line, args);
         if let Some(output) = shells::run(self, &name, line, args, input) {
             return output;
         }
@@ -99,39 +105,34 @@ impl Judge<'_> {
     /// Programs that name what they run in a way of their own.
     fn wrapper(&mut self, name: &str, args: &[Arg], input: &Input) -> Option<Output> {
         match name {
-            "env" => {
-                if let Some((_, text)) = value(args, Some('S'), &["split-string"])
-                    .filter(|_| args.first().is_some_and(Arg::is_option))
-                {
-                    return Some(self.text(&text, false, input));
-                }
-                let rest = assigned(after_options(args, "uC", &["unset", "chdir"]));
-                Some(if rest.is_empty() { Output::default() } else { self.program(rest, input) })
-            }
+            "env" => Some(self.env(args, input)),
             "command" if args.first().is_some_and(|arg| matches!(&*arg.text, "-v" | "-V")) => {
                 let text = args.get(1).map(|arg| arg.text.clone());
-                Some(Output { text, fetched: false })
+                Some(Output { text, ..Output::default() })
             }
             "command" => Some(self.program(after_options(args, "", &[]), input)),
             "xargs" | "parallel" => Some(self.xargs(args, input)),
             "cd" | "pushd" => {
                 let to = operands(args).first().copied().cloned();
                 self.change_folder(to.as_ref());
-                Some(Output { text: Some(String::new()), fetched: false })
+                Some(Output { text: Some(String::new()), ..Output::default() })
             }
             "export" | "declare" | "typeset" | "local" | "readonly" => {
                 for arg in operands(args) {
                     if let Some((name, text)) = arg.text.split_once('=') {
                         let value = Value { text: text.to_owned(), fetched: arg.fetched };
+                        let name = name.trim_end_matches('+');
+                        self.hook_variable(name, &value, false);
                         self.variables.insert(name.to_owned(), value);
                     }
                 }
-                Some(Output { text: Some(String::new()), fetched: false })
+                Some(Output { text: Some(String::new()), ..Output::default() })
             }
             "read" | "mapfile" | "readarray" => {
                 for arg in operands(args) {
-                    let text = HOLE.to_string();
-                    self.variables.insert(arg.text.clone(), Value { text, fetched: input.fetched });
+                    let value = Value { text: HOLE.to_string(), fetched: input.fetched };
+                    self.hook_variable(&arg.text, &value, false);
+                    self.variables.insert(arg.text.clone(), value);
                 }
                 Some(Output::default())
             }
@@ -147,6 +148,34 @@ impl Judge<'_> {
             }
             _ => None,
         }
+    }
+
+    /// `env -C folder -S 'words' NAME=value program …`
+    fn env(&mut self, args: &[Arg], input: &Input) -> Output {
+        let rest = after_options(args, "uCS", &["unset", "chdir", "split-string"]);
+        let options = args.get(..args.len() - rest.len()).unwrap_or_default();
+        let folder = self.folder.clone();
+        if let Some((_, to)) = value(options, Some('C'), &["chdir"]) {
+            self.change_folder(Some(&Arg { text: to, ..Arg::default() }));
+        }
+        let program = assigned(rest);
+        for arg in rest.iter().take(rest.len() - program.len()) {
+            let (name, text) = arg.text.split_once('=').unwrap_or_default();
+            let value = Value { text: text.to_owned(), fetched: arg.fetched };
+            self.hook_variable(name, &value, true);
+        }
+        let output = match value(options, Some('S'), &["split-string"]) {
+            // Its words come first, then the operands as they are.
+            Some((arg, text)) => {
+                let operands = rest.iter().map(|arg| arg.text.replace('\'', r"'\''"));
+                let text = operands.fold(text, |text, operand| format!("{text} '{operand}'"));
+                self.text(&text, arg.fetched, input)
+            }
+            None if program.is_empty() => Output::default(),
+            None => self.program(program, input),
+        };
+        self.folder = folder;
+        output
     }
 
     /// What is read becomes arguments, at the end or in place of a mark.
@@ -166,8 +195,11 @@ impl Judge<'_> {
         if rest.is_empty() {
             return Output::default();
         }
+        let bulk = std::mem::replace(&mut self.bulk, true);
         let Some(mark) = mark.filter(|mark| !mark.is_empty()) else {
-            return self.program(&[rest, &read].concat(), &Input::default());
+            let output = self.program(&[rest, &read].concat(), &Input::default());
+            self.bulk = bulk;
+            return output;
         };
         for word in read.iter().take(16) {
             let put = |arg: &Arg| Arg {
@@ -178,6 +210,7 @@ impl Judge<'_> {
             let line: Vec<Arg> = rest.iter().map(put).collect();
             self.program(&line, &Input::default());
         }
+        self.bulk = bulk;
         Output::default()
     }
 
@@ -197,6 +230,8 @@ impl Judge<'_> {
             }
             "printf" => Some(printf::formatted(args)),
             "pwd" => Some(".".to_owned()),
+            "mktemp" => Some("/tmp/mktemp".to_owned()),
+            _ if shells::sets_up(name, args) => Some(String::new()),
             "true" | ":" | "sleep" | "set" | "shopt" | "umask" | "mkdir" | "touch" | "chmod" => {
                 Some(String::new())
             }
@@ -209,6 +244,18 @@ impl Judge<'_> {
         let fetched = shells::fetches(name, args)
             || input.fetched
             || args.iter().any(|arg| arg.fetched && name != "test");
+        let copies = |arg: &&Arg| self.downloaded.iter().any(|file| same_file(file, &arg.text));
+        match name {
+            "tee" if input.fetched => {
+                let files = operands(args).into_iter().map(|file| file.text.clone());
+                self.downloaded.extend(files);
+            }
+            "cp" | "mv" | "ln" | "install" if operands(args).iter().any(copies) => {
+                let to = operands(args).last().map(|file| file.text.clone());
+                self.downloaded.extend(to);
+            }
+            _ => {}
+        }
         if shells::fetches(name, args) {
             let file = value(
                 args,
@@ -221,7 +268,7 @@ impl Judge<'_> {
             let last = urls.last().and_then(|url| url.text.rsplit('/').next());
             self.downloaded.extend(last.filter(|_| keeps_name).map(str::to_owned));
         }
-        Output { text, fetched }
+        Output { text, fetched, given: false }
     }
 }
 

@@ -3,12 +3,15 @@
 use super::{
     Class,
     argv::{after_options, has, operands, texts, value},
-    expand::{Arg, HOLE},
+    expand::{Arg, HOLE, Value},
     walk::{Input, Judge, Output},
 };
 
 const SHELLS: &[&str] =
     &["sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash", "csh", "tcsh"];
+/// The file of a process substitution.
+const PIPED: &str = "/dev/fd/63";
+const UNSEEN: &str = "what it runs is only known when it runs";
 const DOWNLOADED: &str = "it runs what was just downloaded or decoded";
 
 /// Whether a program brings text from elsewhere, or hides it.
@@ -20,6 +23,26 @@ pub(super) fn fetches(name: &str, args: &[Arg]) -> bool {
         "xxd" => has(args, "r", &["revert"]),
         "openssl" => args.iter().any(|arg| arg.text == "-d"),
         _ => false,
+    }
+}
+
+/// Programs whose output is meant to be run by a shell.
+pub(super) fn sets_up(name: &str, args: &[Arg]) -> bool {
+    let word = operands(args).first().map_or("", |arg| arg.text.as_str());
+    match name {
+        "ssh-agent"
+        | "gpg-agent"
+        | "keychain"
+        | "dircolors"
+        | "lesspipe"
+        | "lesspipe.sh"
+        | "resize"
+        | "register-python-argcomplete"
+        | "thefuck" => true,
+        "direnv" | "starship" | "zoxide" | "brew" | "pyenv" | "rbenv" | "nodenv" | "goenv"
+        | "jenv" | "opam" | "fnm" | "conda" | "mamba" | "micromamba" | "mise" | "rtx" | "asdf"
+        | "atuin" | "luarocks" | "docker-machine" | "minikube" | "podman" | "nvm" | "volta" => true,
+        _ => matches!(word, "completion" | "completions" | "shell-init" | "shell-hook"),
     }
 }
 
@@ -166,17 +189,22 @@ fn shell(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input) -> Ou
     }
     if has(options, "c", &["command"]) {
         let Some(script) = rest.first() else { return Output::default() };
-        return judge.text(&script.text, script.fetched, input);
-    }
-    let reads = has(options, "s", &[])
-        || rest.is_empty()
-        || rest.first().is_some_and(|arg| matches!(&*arg.text, "-" | "/dev/stdin"));
-    if reads {
-        standard_input(judge, line, input);
-        if let Some(text) = &input.text {
-            return judge.text(text, input.fetched, &Input::default());
+        let before = judge.positional(rest.get(1..).unwrap_or_default());
+        let output = judge.text(&script.text, script.fetched, input);
+        for (name, value) in before {
+            match value {
+                Some(value) => judge.variables.insert(name, value),
+                None => judge.variables.remove(&name),
+            };
         }
-        return Output::default();
+        return output;
+    }
+    let reads = has(options, "s", &[]) || rest.is_empty() || rest.first().is_some_and(is_input);
+    if let Some((file, _)) = value(options, None, &["rcfile", "init-file"]) {
+        sourced(judge, line, file, input);
+    }
+    if reads {
+        return standard_input(judge, line, input);
     }
     if let Some(file) = rest.first() {
         sourced(judge, line, file, input);
@@ -184,10 +212,23 @@ fn shell(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input) -> Ou
     Output::default()
 }
 
-fn standard_input(judge: &mut Judge<'_>, line: &[Arg], input: &Input) {
-    if input.fetched {
-        judge.find(Class::PipeToShell, line, DOWNLOADED);
+/// Whether a file is what a program reads anyway.
+fn is_input(file: &Arg) -> bool {
+    matches!(
+        &*file.text,
+        "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0" | "/proc/thread-self/fd/0"
+    )
+}
+
+/// A shell that runs what it reads. From a terminal, that is typed later, and judged then.
+fn standard_input(judge: &mut Judge<'_>, line: &[Arg], input: &Input) -> Output {
+    match &input.text {
+        _ if input.fetched => judge.find(Class::PipeToShell, line, DOWNLOADED),
+        None if input.given => judge.find(Class::Unparsed, line, UNSEEN),
+        _ => {}
     }
+    let text = input.text.as_deref().unwrap_or_default();
+    judge.text(text, input.fetched, &Input::default())
 }
 
 /// A file that is run.
@@ -196,13 +237,15 @@ fn sourced(judge: &mut Judge<'_>, line: &[Arg], file: &Arg, input: &Input) {
         .downloaded
         .iter()
         .any(|one| one.trim_start_matches("./") == file.text.trim_start_matches("./"));
-    if file.fetched || downloaded {
-        judge.find(Class::PipeToShell, line, DOWNLOADED);
-    } else if file.text == "/dev/stdin" {
-        standard_input(judge, line, input);
-    }
-    if let Some(text) = &file.content {
-        judge.text(text, false, &Input::default());
+    match &file.content {
+        _ if file.fetched || downloaded => judge.find(Class::PipeToShell, line, DOWNLOADED),
+        Some(text) => drop(judge.text(text, false, &Input::default())),
+        None if file.text == PIPED => judge.find(Class::Unparsed, line, UNSEEN),
+        None if is_input(file) => {
+            let input = Input { given: true, ..input.clone() };
+            standard_input(judge, line, &input);
+        }
+        None => {}
     }
 }
 
@@ -239,9 +282,27 @@ fn interpreter(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input)
                 .is_some_and(|arg| arg.fetched || judge.downloaded.contains(&arg.text))
     {
         judge.find(Class::PipeToShell, line, DOWNLOADED);
-    } else if !inline && operands.first().is_none_or(|arg| matches!(&*arg.text, "-" | "/dev/stdin"))
-    {
-        standard_input(judge, line, input);
+    } else if !inline && input.fetched && operands.first().is_none_or(|arg| is_input(arg)) {
+        judge.find(Class::PipeToShell, line, DOWNLOADED);
     }
-    Output { text: None, fetched: input.fetched }
+    Output { text: None, fetched: input.fetched, given: false }
+}
+
+impl Judge<'_> {
+    /// Sets `$0`, `$1` and so on, and `$@`; returns what they were.
+    fn positional(&mut self, args: &[Arg]) -> Vec<(String, Option<Value>)> {
+        let all = texts(&args.iter().skip(1).collect::<Vec<_>>()).join(" ");
+        let fetched = args.iter().any(|arg| arg.fetched);
+        let numbered = args.iter().enumerate().take(10).map(|(at, arg)| {
+            (at.to_string(), Value { text: arg.text.clone(), fetched: arg.fetched })
+        });
+        let joined = ["@", "*"].map(|name| (name.to_owned(), Value { text: all.clone(), fetched }));
+        let given: Vec<_> =
+            if args.is_empty() { Vec::new() } else { numbered.chain(joined).collect() };
+        let put = |(name, value): (String, Value)| {
+            let before = self.variables.insert(name.clone(), value);
+            (name, before)
+        };
+        given.into_iter().map(put).collect()
+    }
 }

@@ -19,7 +19,8 @@ use crate::{Options, Tmux};
 
 /// Written with the rules in view: every verdict is exact.
 const KNOWN: &str = include_str!("../../corpus/commands.tsv");
-/// Written before the rules were first run, and not changed since. What it showed to be missed the rules have learnt:
+/// Written before the rules were first run. Its labels were changed where kinds got other names, and where the guard now
+/// asks on purpose (`git checkout -- .`). What it showed to be missed the rules have learnt:
 /// the figures of the first run, before that, stand in the README.
 const HELD_OUT: &str = include_str!("../../corpus/commands-held-out.tsv");
 
@@ -144,9 +145,9 @@ fn the_folder_and_the_roots_decide() {
     assert!(judge("ls", &place()).findings.is_empty() && !judge("ls", &place()).needs_folder);
     let strict = Place { strict: true, ..place() };
     for (text, class) in [
-        ("rm -rf $X", Class::DeleteOutsideRoot),
-        ("$X -rf a", Class::Unparsed),
-        ("eval \"$X\"", Class::Unparsed),
+        ("rm $X", Class::DeleteOutsideRoot),
+        ("echo x > $X", Class::WriteOutsideRoot),
+        ("run() { \"$@\"; }", Class::Unparsed),
     ] {
         assert!(classes(text, &place()).is_empty() && !judge(text, &place()).notes.is_empty());
         assert_eq!(classes(text, &strict), [class], "{text}");
@@ -177,6 +178,12 @@ fn keys_that_run_or_edit_the_line_hide_nothing() {
         assert!(judge(text, &place()).classes().contains(&Class::System), "{text:?}");
     }
     assert_eq!(judge("ls\u{3}", &place()).classes(), [Class::Unparsed]);
+    // In a line that is not entered yet, more keys may follow.
+    let typed = Place { interactive: true, ..place() };
+    for text in ["ls\u{3}", "echo \"a", "#x\u{7f}", "\u{3}ls\n", "\u{15}ls\n"] {
+        assert!(judge(text, &typed).classes().is_empty(), "{text:?}");
+    }
+    assert_eq!(judge("#x\u{7f}\n", &typed).classes(), [Class::Unparsed]);
 }
 
 #[test]
@@ -215,7 +222,7 @@ fn every_tool_that_types_is_read() {
     ]});
     assert_eq!(texts("send_keys_batch", operations), ["reboot\nEnter"]);
     assert_eq!(texts("send_keys", json!({"keys": "C-c", "enter": false})), ["\u{3}"]);
-    assert_eq!(texts("send_keys", json!({"keys": "^U", "enter": false})), ["\u{7f}"]);
+    assert_eq!(texts("send_keys", json!({"keys": "^W", "enter": false})), ["\u{7f}"]);
     assert!(TOOLS.is_sorted());
 }
 

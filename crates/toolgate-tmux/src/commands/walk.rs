@@ -27,6 +27,8 @@ pub(super) struct Input {
     pub(super) text: Option<String>,
     /// It was downloaded, or is hidden in another way.
     pub(super) fetched: bool,
+    /// It comes from a pipe or a file, not from the terminal.
+    pub(super) given: bool,
 }
 
 /// What a command writes.
@@ -45,6 +47,10 @@ pub(super) struct Judge<'a> {
     pub(super) remote: bool,
     /// Whether what is unknown in this text was downloaded.
     pub(super) hidden: bool,
+    /// Whether a program is run for each of many files: by `xargs` or `find`.
+    pub(super) bulk: bool,
+    /// Whether the body of a function is gone through, whose arguments are not known yet.
+    pub(super) defining: bool,
     pub(super) unclear: bool,
     /// It was too long, too deep or too much to be gone through.
     pub(super) over: bool,
@@ -65,6 +71,8 @@ impl<'a> Judge<'a> {
             downloaded: Vec::new(),
             remote: false,
             hidden: false,
+            bulk: false,
+            defining: false,
             unclear: false,
             over: false,
             said: Judgement::default(),
@@ -147,7 +155,7 @@ impl<'a> Judge<'a> {
     }
 
     pub(super) fn script(&mut self, script: &Script, input: &Input) -> Output {
-        let mut all = Output { text: Some(String::new()), fetched: false };
+        let mut all = Output { text: Some(String::new()), ..Output::default() };
         for pipeline in &script.0 {
             let output = self.pipeline(pipeline, input);
             all.fetched |= output.fetched;
@@ -160,6 +168,7 @@ impl<'a> Judge<'a> {
         let mut input = input.clone();
         for command in &pipeline.0 {
             input = self.deeper(|judge| judge.command(command, &input));
+            input.given = true;
         }
         input
     }
@@ -188,7 +197,9 @@ impl<'a> Judge<'a> {
                 for value in values.iter().take(MOST_VALUES) {
                     // A wildcard stands for names in a folder.
                     let text = if value.globs {
-                        value.text.replace('*', &HOLE.to_string())
+                        let here =
+                            if value.text.starts_with(['/', HOME, HOLE]) { "" } else { "./" };
+                        here.to_owned() + &value.text.replace('*', &HOLE.to_string())
                     } else {
                         value.text.clone()
                     };
@@ -207,7 +218,10 @@ impl<'a> Judge<'a> {
                     );
                     return Output::default();
                 }
+                self.hook_function(name);
+                let defining = std::mem::replace(&mut self.defining, true);
                 self.script(body, &Input::default());
+                self.defining = defining;
                 self.functions.insert(name.clone(), Rc::new(body.clone()));
                 Output::default()
             }
@@ -217,10 +231,7 @@ impl<'a> Judge<'a> {
     fn simple(&mut self, simple: &Simple, input: &Input) -> Output {
         for (name, word) in &simple.assigned {
             let value = self.value(word);
-            // Shells run this before each prompt.
-            if name == "PROMPT_COMMAND" {
-                self.text(&value.text, value.fetched, &Input::default());
-            }
+            self.hook_variable(name, &value, !simple.words.is_empty());
             self.variables.insert(name.clone(), value);
         }
         let mut line = self.args(&simple.words);
@@ -230,7 +241,7 @@ impl<'a> Judge<'a> {
         }
         let input = self.redirects(&simple.redirects, &line, input);
         if line.is_empty() {
-            return Output { text: Some(String::new()), fetched: false };
+            return Output { text: Some(String::new()), ..Output::default() };
         }
         let output = self.program(&line, &input);
         if output.fetched {
@@ -253,32 +264,36 @@ impl<'a> Judge<'a> {
                     let files = self.args(std::slice::from_ref(word));
                     let file = files.into_iter().next().unwrap_or_default();
                     let fetched = file.fetched || self.downloaded.contains(&file.text);
-                    input = Input { text: file.content.map(|text| text.to_string()), fetched };
+                    let given = !matches!(&*file.text, "/dev/null" | "/dev/tty");
+                    let text = file.content.map(|text| text.to_string());
+                    input = Input { text, fetched, given };
                 }
                 Redirect::Text(word) => {
                     let value = self.value(word);
-                    input = Input { text: Some(value.text + "\n"), fetched: value.fetched };
+                    let text = Some(value.text + "\n");
+                    input = Input { text, fetched: value.fetched, given: true };
                 }
                 Redirect::Doc(number) => {
                     let docs = Rc::clone(&self.docs);
                     let body = docs.get(*number).map(|doc| doc.body.clone()).unwrap_or_default();
                     let value = self.value(&body);
-                    input = Input { text: Some(value.text), fetched: value.fetched };
+                    let text = Some(value.text);
+                    input = Input { text, fetched: value.fetched, given: true };
                 }
                 Redirect::Copied => {}
-                Redirect::Write(word) => self.written(word, line, true),
-                Redirect::Append(word) => self.written(word, line, false),
+                Redirect::Write(word) => self.written(word, line, ">"),
+                Redirect::Append(word) => self.written(word, line, ">>"),
             }
         }
         input
     }
 
-    fn written(&mut self, word: &Word, line: &[Arg], empties: bool) {
+    fn written(&mut self, word: &Word, line: &[Arg], sign: &str) {
         for file in self.args(std::slice::from_ref(word)) {
             let mut all = line.to_vec();
-            all.push(Arg { text: if empties { ">" } else { ">>" }.to_owned(), ..Arg::default() });
+            all.push(Arg { text: sign.to_owned(), ..Arg::default() });
             all.push(file.clone());
-            self.writes_to(&file, &all, empties);
+            self.writes_to(&file, &all);
         }
     }
 }

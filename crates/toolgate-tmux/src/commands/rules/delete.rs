@@ -20,10 +20,6 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
             let files = operands(after_options(call.args, "ns", &["iterations", "size"]));
             each(judge, call, &files, true);
         }
-        "truncate" => {
-            let files = operands(after_options(call.args, "sr", &["size", "reference"]));
-            each(judge, call, &files, false);
-        }
         "find" | "gfind" | "fd" => find(judge, call),
         "mv" => {
             let files = operands(call.args);
@@ -41,7 +37,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
             if let Some(to) = files.last() {
                 if to.text.contains(':') {
                     judge.find(
-                        Class::DeleteOutsideRoot,
+                        Class::RemoteStorage,
                         call.line,
                         "it deletes on another machine what is not here",
                     );
@@ -50,30 +46,29 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
                 }
             }
         }
-        _ => elsewhere(judge, call),
+        _ => {}
     }
 }
 
 /// Each file that would go.
 fn each(judge: &mut Judge<'_>, call: &Called<'_>, files: &[&Arg], recursive: bool) {
     for file in files {
-        match judge.spot(file) {
-            Spot::Inside => {}
-            Spot::Whole if !recursive => {}
-            Spot::Whole => {
-                judge.find(Class::DeleteOutsideRoot, call.line, "it deletes the whole folder");
+        let why = match judge.spot(file) {
+            Spot::Inside => continue,
+            Spot::Whole if !recursive => continue,
+            Spot::Whole => "it deletes the whole folder".to_owned(),
+            Spot::Outside => format!("it deletes {}", judge.outside()),
+            Spot::Unknown => {
+                let why = "what it deletes is only known when it runs";
+                // One file is a small loss; an empty variable before a path is the classic.
+                if !(recursive || judge.bulk) || judge.defining {
+                    judge.unknown(Class::DeleteOutsideRoot, call.line, why);
+                    continue;
+                }
+                format!("{why}, and may be {}", judge.outside())
             }
-            Spot::Outside => judge.find(
-                Class::DeleteOutsideRoot,
-                call.line,
-                "it deletes what is not below a root",
-            ),
-            Spot::Unknown => judge.unknown(
-                Class::DeleteOutsideRoot,
-                call.line,
-                "what it deletes is only known when it runs",
-            ),
-        }
+        };
+        judge.find(Class::DeleteOutsideRoot, call.line, why);
     }
 }
 
@@ -132,41 +127,10 @@ fn find(judge: &mut Judge<'_>, call: &Called<'_>) {
                 .iter()
                 .map(|arg| if arg.text == "{}" { found.clone() } else { arg.clone() })
                 .collect();
+            let bulk = std::mem::replace(&mut judge.bulk, true);
             judge.program(&line, &Input::default());
+            judge.bulk = bulk;
         }
         rest = after.get(end..).unwrap_or_default();
     }
-}
-
-/// What is deleted in places that have no path here.
-fn elsewhere(judge: &mut Judge<'_>, call: &Called<'_>) {
-    let words = call.words();
-    let why = match (call.name, words.as_slice()) {
-        ("aws", ["s3", "rm", ..]) if call.has("", &["recursive"]) => {
-            "it deletes a whole prefix of a bucket"
-        }
-        ("aws", ["s3", "rb", ..]) => "it deletes a bucket",
-        ("gsutil", ["rm", ..]) if call.has("rR", &[]) => "it deletes from a bucket",
-        ("rclone", ["purge" | "delete", ..]) => "it deletes from a remote",
-        ("docker" | "podman", ["system", "prune", ..]) => {
-            "it deletes what no container uses right now"
-        }
-        ("docker" | "podman", ["volume", "rm" | "prune", ..]) => {
-            "it deletes volumes, with the data in them"
-        }
-        ("docker", ["compose", "down", ..]) if call.has("v", &["volumes"]) => {
-            "it deletes volumes, with the data in them"
-        }
-        ("aws", ["s3", "sync", ..]) if call.has("", &["delete"]) => {
-            "it deletes from a bucket what is not here"
-        }
-        ("terraform" | "tofu", ["destroy", ..]) => "it deletes what it once made",
-        ("kubectl" | "oc", ["delete", "ns" | "namespace" | "pvc" | "pv" | "crd", ..]) => {
-            "it deletes from a cluster, with all that is inside"
-        }
-        ("gh", ["repo", "delete", ..]) => "it deletes a repository",
-        ("crontab", _) if call.has("r", &[]) => "it deletes all of a user's cron jobs",
-        _ => return,
-    };
-    judge.find(Class::DeleteOutsideRoot, call.line, why);
 }

@@ -1,13 +1,9 @@
 //! What writes to a disk past its file system.
 
 use super::Called;
-use crate::commands::{
-    Class,
-    expand::{Arg, HOLE},
-    walk::Judge,
-};
+use crate::commands::{Class, expand::HOLE, walk::Judge};
 
-const WHY: &str = "it writes to a disk past its file system";
+pub(super) const WHY: &str = "it writes to a disk past its file system";
 
 pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
     let words = call.words();
@@ -60,32 +56,11 @@ fn is_raw(path: &str) -> bool {
 }
 
 /// A disk, by the names that systems give them.
-fn is_disk(path: &str) -> bool {
+pub(super) fn is_disk(path: &str) -> bool {
     let Some(device) = path.strip_prefix("/dev/") else { return false };
     let kinds = [
         "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "mapper/", "md", "loop", "dm-",
         "mem", "kmem", "port",
     ];
     kinds.iter().any(|kind| device.starts_with(kind))
-}
-
-impl Judge<'_> {
-    /// A redirect into a file.
-    pub(in crate::commands) fn writes_to(&mut self, file: &Arg, line: &[Arg], empties: bool) {
-        let path = file.text.as_str();
-        if is_disk(path) {
-            self.find(Class::Disk, line, WHY);
-        } else if path == "/proc/sysrq-trigger" || path.starts_with("/proc/sys/") {
-            self.find(Class::System, line, "it speaks to the kernel");
-        } else if empties && !path.starts_with(HOLE) && is_systems(path) {
-            self.find(Class::DeleteOutsideRoot, line, "it empties a file of the system");
-        }
-    }
-}
-
-fn is_systems(path: &str) -> bool {
-    ["/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/"]
-        .iter()
-        .any(|folder| path.starts_with(folder))
-        && !path.starts_with("/usr/local/")
 }

@@ -3,10 +3,10 @@
 use super::Called;
 use crate::commands::{
     Class,
-    argv::{after_options, has, operands},
+    argv::{after_options, has, operands, texts},
     expand::Arg,
     paths::Spot,
-    walk::Judge,
+    walk::{Input, Judge},
 };
 
 pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
@@ -19,6 +19,76 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
         "push" => push(judge, call, args),
         "clean" => clean(judge, call, args),
         _ => {}
+    }
+    if let Some(why) = discards(&verb.text, args) {
+        judge.find(Class::DiscardWork, call.line, why);
+    }
+    aliases(judge, call, &verb.text);
+}
+
+/// What git does not keep elsewhere.
+fn discards(verb: &str, args: &[Arg]) -> Option<&'static str> {
+    const CHANGES: &str = "it throws away changes that are not committed";
+    const COMMITS: &str = "it throws away commits or what refers to them";
+    let words = texts(&operands(args));
+    let asks = has(args, "p", &["patch"]);
+    Some(match verb {
+        "checkout" if asks || has(args, "bt", &["orphan", "track"]) => return None,
+        "checkout" => {
+            let paths = args.iter().any(|arg| arg.text == "--") && args.last()?.text != "--";
+            let is_path = |word: &&str| {
+                word.starts_with(['.', ':', '/']) || word.ends_with('/') || word.contains('*')
+            };
+            let forced = has(args, "f", &["force"]) || words.iter().any(is_path);
+            if !(paths || forced || words.len() > 1 && !has(args, "B", &[])) {
+                return None;
+            }
+            CHANGES
+        }
+        "restore" if !asks => {
+            let staged = has(args, "S", &["staged"]) && !has(args, "W", &["worktree"]);
+            if staged {
+                return None;
+            }
+            CHANGES
+        }
+        "switch" if has(args, "f", &["force", "discard-changes"]) => CHANGES,
+        "reset" if has(args, "", &["hard"]) => CHANGES,
+        "rm" if has(args, "f", &["force"]) && !has(args, "n", &["cached", "dry-run"]) => CHANGES,
+        "read-tree" if has(args, "", &["reset"]) && has(args, "u", &[]) => CHANGES,
+        "clean" if has(args, "f", &["force"]) && !has(args, "ni", &["dry-run", "interactive"]) => {
+            "it deletes files that git does not know"
+        }
+        "stash" if matches!(words.first(), Some(&("drop" | "clear"))) => {
+            "it throws away stashed changes"
+        }
+        "branch"
+            if has(args, "D", &[]) || has(args, "d", &["delete"]) && has(args, "f", &["force"]) =>
+        {
+            "it deletes a branch, merged or not"
+        }
+        "reflog" if matches!(words.first(), Some(&("expire" | "delete"))) => COMMITS,
+        "gc" if has(args, "", &["prune"]) => COMMITS,
+        "prune" if !has(args, "n", &["dry-run"]) => COMMITS,
+        "filter-branch" | "filter-repo" => "it rewrites the history",
+        "update-ref" if has(args, "d", &[]) => COMMITS,
+        "worktree" if words.first() == Some(&"remove") && has(args, "f", &["force"]) => CHANGES,
+        "submodule" if words.first() == Some(&"deinit") && has(args, "f", &["force"]) => CHANGES,
+        _ => return None,
+    })
+}
+
+/// Aliases that begin with `!` are shell text.
+fn aliases(judge: &mut Judge<'_>, call: &Called<'_>, verb: &str) {
+    for arg in call.args {
+        let text = match arg.text.split_once("=!") {
+            Some((_, text)) => Some(text),
+            None if verb == "config" => arg.text.strip_prefix('!'),
+            None => None,
+        };
+        if let Some(text) = text {
+            judge.text(text, arg.fetched, &Input::default());
+        }
     }
 }
 
@@ -69,11 +139,10 @@ fn clean(judge: &mut Judge<'_>, call: &Called<'_>, args: &[Arg]) {
                 call.line,
                 "it also deletes what git ignores, and so does not keep",
             ),
-            Spot::Outside => judge.find(
-                Class::DeleteOutsideRoot,
-                call.line,
-                "it deletes what is not below a root",
-            ),
+            Spot::Outside => {
+                let why = format!("it deletes {}", judge.outside());
+                judge.find(Class::DeleteOutsideRoot, call.line, why);
+            }
             Spot::Unknown => judge.unknown(
                 Class::DeleteOutsideRoot,
                 call.line,

@@ -5,7 +5,9 @@ mod delete;
 mod disk;
 mod git;
 mod publish;
+mod remote;
 mod system;
+mod write;
 
 use super::{
     expand::Arg,
@@ -21,6 +23,8 @@ pub(super) fn check(judge: &mut Judge<'_>, name: &str, line: &[Arg], args: &[Arg
     disk::check(judge, &call);
     system::check(judge, &call);
     database::check(judge, &call, input);
+    remote::check(judge, &call, input);
+    write::check(judge, &call);
 }
 
 /// A program that is called.

@@ -4,14 +4,15 @@ use super::Called;
 use crate::commands::{
     Class,
     argv::{after_options, operands},
-    expand::HOME,
+    paths::Spot,
     walk::Judge,
 };
 
 pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
     if call.is(&["sudo", "su", "doas", "pkexec", "run0", "sudoedit", "visudo", "gosu", "runuser"]) {
-        judge.find(Class::Privilege, call.line, "it runs as somebody else");
+        judge.find(Class::Privilege, call.line, "it runs as another user");
     }
+    permissions(judge, call);
     if let Some(why) =
         ends(call).or_else(|| services(call)).or_else(|| network(call)).or_else(|| rights(call))
     {
@@ -107,20 +108,37 @@ fn network(call: &Called<'_>) -> Option<&'static str> {
     opens.then_some("it changes the network or its defences")
 }
 
+/// Owners and permissions of whole folders.
+fn permissions(judge: &mut Judge<'_>, call: &Called<'_>) {
+    let whole = call.has("R", &["recursive"]) || judge.bulk;
+    if !whole || !call.is(&["chmod", "chown", "chgrp", "setfacl"]) {
+        return;
+    }
+    let words = operands(call.args);
+    let adds = words.first().is_some_and(|mode| call.name == "chmod" && only_adds(&mode.text));
+    let inside = |spot| matches!(spot, Spot::Inside | Spot::Whole);
+    if !adds || !words.iter().skip(1).all(|path| inside(judge.spot(path))) {
+        judge.find(
+            Class::Permissions,
+            call.line,
+            "it changes owners or permissions of a whole folder",
+        );
+    }
+}
+
+/// Whether a mode only lets the owner do more, or lets others read.
+fn only_adds(mode: &str) -> bool {
+    mode.split(',').all(|part| {
+        part.split_once('+').is_some_and(|(who, what)| {
+            let reads = what.chars().all(|c| "rxX".contains(c));
+            reads && who.chars().all(|c| "ugoa".contains(c))
+                || who == "u" && what.chars().all(|c| "rwxX".contains(c))
+        })
+    })
+}
+
 fn rights(call: &Called<'_>) -> Option<&'static str> {
-    let words = call.words();
     let unsettles = match call.name {
-        "chmod" | "chown" | "chgrp" if call.has("R", &["recursive"]) => {
-            words.iter().skip(1).any(|path| {
-                let top = path.trim_end_matches(['/', '*']);
-                let home = HOME.to_string();
-                top.is_empty() && path.starts_with('/')
-                    || top == home
-                    || (top.starts_with('/')
-                        && !top.starts_with("/tmp/")
-                        && top.matches('/').count() == 1)
-            })
-        }
         "userdel" | "groupdel" | "usermod" | "deluser" | "chpasswd" | "swapoff" | "rmmod"
         | "insmod" => true,
         "modprobe" => call.has("r", &["remove"]),

@@ -57,7 +57,7 @@ impl Parser {
         loop {
             self.between(Stop::End);
             if self.peek().is_none() {
-                self.unclear = true;
+                self.cut_off();
                 break;
             }
             if self.eat("esac") {
@@ -105,7 +105,7 @@ impl Parser {
                 self.at += 1;
             }
             if self.peek().is_none() {
-                self.unclear = true;
+                self.cut_off();
                 break;
             }
             let word = self.word();

@@ -25,6 +25,8 @@ pub(super) struct Parsed {
     pub(super) docs: Vec<Doc>,
     /// Something was not understood: an end was missing.
     pub(super) unclear: bool,
+    /// A shell would wait for more lines: a quote, a list or a here-document is open.
+    pub(super) open: bool,
     /// It was too deep or too long.
     pub(super) over: bool,
 }

@@ -10,7 +10,13 @@ pub(in crate::commands) fn parse(text: &str) -> Parsed {
     let mut parser = Parser::new(text, 0, Vec::new());
     let script = parser.script(Stop::End);
     parser.documents();
-    Parsed { script, docs: parser.docs, unclear: parser.unclear, over: parser.over }
+    Parsed {
+        script,
+        docs: parser.docs,
+        unclear: parser.unclear,
+        open: parser.open,
+        over: parser.over,
+    }
 }
 
 /// Where a script ends.
@@ -33,13 +39,15 @@ pub(super) struct Parser {
     /// Here-documents whose text follows after this line: number, end, whether tabs go, whether it is quoted.
     pub(super) waiting: Vec<(usize, String, bool, bool)>,
     pub(super) unclear: bool,
+    pub(super) open: bool,
     pub(super) over: bool,
 }
 
 impl Parser {
     pub(super) fn new(text: &str, depth: usize, docs: Vec<Doc>) -> Self {
         let text = text.chars().collect();
-        Self { text, at: 0, depth, docs, waiting: Vec::new(), unclear: false, over: false }
+        let waiting = Vec::new();
+        Self { text, at: 0, depth, docs, waiting, unclear: false, open: false, over: false }
     }
 
     pub(super) fn peek(&self) -> Option<char> {
@@ -64,10 +72,18 @@ impl Parser {
         fits
     }
 
+    /// The text ends where something should still follow.
+    pub(super) fn cut_off(&mut self) {
+        self.unclear = true;
+        self.open |= self.peek().is_none();
+    }
+
     /// A nested script up to `)`, which is taken.
     pub(super) fn nested(&mut self) -> Script {
         let script = self.deeper(|parser| parser.script(Stop::Paren));
-        self.unclear |= !self.eat(")");
+        if !self.eat(")") {
+            self.cut_off();
+        }
         script
     }
 
@@ -95,7 +111,9 @@ impl Parser {
             self.between(stop);
             match self.peek() {
                 None => {
-                    self.unclear |= stop != Stop::End;
+                    if stop != Stop::End {
+                        self.cut_off();
+                    }
                     break;
                 }
                 Some(')') if matches!(stop, Stop::Paren) => break,
@@ -138,8 +156,16 @@ impl Parser {
                 }
                 Some('&') if self.ahead(1) == Some('>') => return,
                 Some('\n') => self.newline(),
+                Some('&' | '|') if self.peek() == self.ahead(1) => {
+                    self.at += 2;
+                    // A list goes on in the next line.
+                    let rest = self.text.get(self.at..).unwrap_or_default();
+                    if rest.iter().all(|c| c.is_whitespace()) {
+                        self.at = self.text.len();
+                        self.cut_off();
+                    }
+                }
                 Some(' ' | '\t' | '\r' | ';' | '&') => self.at += 1,
-                Some('|') if self.ahead(1) == Some('|') => self.at += 2,
                 Some('\\') if self.ahead(1) == Some('\n') => self.at += 2,
                 Some('#') => self.comment(),
                 _ => return,
@@ -174,7 +200,7 @@ impl Parser {
             let mut text = String::new();
             loop {
                 if self.peek().is_none() {
-                    self.unclear = true;
+                    self.cut_off();
                     break;
                 }
                 let mut line = String::new();
@@ -213,9 +239,16 @@ impl Parser {
     fn pipeline(&mut self) -> Pipeline {
         let mut commands = Vec::new();
         loop {
+            if self.peek().is_none() && !commands.is_empty() {
+                self.cut_off();
+                return Pipeline(commands);
+            }
             while let Some(word @ ("!" | "time" | "coproc")) = self.keyword().as_deref() {
                 self.at += word.len();
                 self.blanks();
+                if word == "coproc" {
+                    self.coprocess();
+                }
                 // `time -p`
                 if word == "time" && self.eat("-p") {
                     self.blanks();
@@ -236,6 +269,18 @@ impl Parser {
                 }
             }
             self.blanks();
+        }
+    }
+
+    /// Over the name of a coprocess, which only a compound command has.
+    fn coprocess(&mut self) {
+        let start = self.at;
+        while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
+            self.at += 1;
+        }
+        self.blanks();
+        if self.at == start || !(self.peek() == Some('(') || self.keyword().is_some()) {
+            self.at = start;
         }
     }
 

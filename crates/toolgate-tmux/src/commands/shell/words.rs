@@ -81,7 +81,7 @@ impl Parser {
                     match self.next() {
                         Some('\n') => {}
                         Some(c) => pieces.push(c, true),
-                        None => self.unclear = true,
+                        None => self.cut_off(),
                     }
                 }
                 '\'' => {
@@ -110,7 +110,7 @@ impl Parser {
                 Some('\'') => return text,
                 Some(c) => text.push(c),
                 None => {
-                    self.unclear = true;
+                    self.cut_off();
                     return text;
                 }
             }
@@ -130,7 +130,9 @@ impl Parser {
         loop {
             match self.peek() {
                 None => {
-                    self.unclear |= end != Until::End;
+                    if end != Until::End {
+                        self.cut_off();
+                    }
                     return pieces.0;
                 }
                 Some('"') if end == Until::Quote => {
@@ -302,7 +304,7 @@ impl Parser {
                 },
                 Some(c) => text.push(c),
                 None => {
-                    self.unclear = true;
+                    self.cut_off();
                     break;
                 }
             }
@@ -319,7 +321,7 @@ impl Parser {
                 Some('\\') => text.extend(self.escape()),
                 Some(c) => text.push(c),
                 None => {
-                    self.unclear = true;
+                    self.cut_off();
                     return text;
                 }
             }

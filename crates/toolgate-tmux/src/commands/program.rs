@@ -1,0 +1,150 @@
+//! Which program reads what is typed: a shell, one with lines of another language, or one that has the whole screen.
+
+use super::Class;
+
+/// Programs that take the whole screen and read keys, not lines of a shell.
+const SCREEN: &[&str] = &[
+    "vi",
+    "vim",
+    "nvim",
+    "view",
+    "vimdiff",
+    "nano",
+    "pico",
+    "emacs",
+    "emacsclient",
+    "hx",
+    "helix",
+    "kak",
+    "micro",
+    "joe",
+    "less",
+    "more",
+    "most",
+    "man",
+    "info",
+    "top",
+    "htop",
+    "btop",
+    "atop",
+    "glances",
+    "nethogs",
+    "iotop",
+    "watch",
+    "tig",
+    "lazygit",
+    "lazydocker",
+    "gitui",
+    "k9s",
+    "ranger",
+    "nnn",
+    "lf",
+    "mc",
+    "vifm",
+    "yazi",
+    "fzf",
+    "sk",
+    "ncdu",
+    "dust",
+    "mutt",
+    "neomutt",
+    "aerc",
+    "weechat",
+    "irssi",
+    "tmuxinator",
+    "dialog",
+    "whiptail",
+    "alsamixer",
+    "nmtui",
+    "bat",
+    "delta",
+    "git",
+    "journalctl",
+    "systemctl",
+];
+
+/// Programs that read lines of another language, which a reader of shell text does not understand.
+const LANGUAGES: &[&str] = &[
+    "python",
+    "ipython",
+    "ptpython",
+    "bpython",
+    "node",
+    "deno",
+    "bun",
+    "irb",
+    "ruby",
+    "pry",
+    "perl",
+    "php",
+    "psysh",
+    "lua",
+    "luajit",
+    "ghci",
+    "scala",
+    "sbt",
+    "clojure",
+    "clj",
+    "iex",
+    "erl",
+    "julia",
+    "R",
+    "octave",
+    "psql",
+    "mysql",
+    "mariadb",
+    "sqlite",
+    "sqlite3",
+    "duckdb",
+    "mongosh",
+    "redis-cli",
+    "gdb",
+    "lldb",
+    "pdb",
+    "jshell",
+    "swift",
+    "racket",
+    "guile",
+    "ocaml",
+    "utop",
+    "bc",
+    "dc",
+    "maxima",
+    "gp",
+];
+
+/// What reads the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A shell, or a program that may have one inside, or that leaves what is typed to the shell behind it.
+    Shell,
+    /// Lines of another language.
+    Language,
+    /// Keys, on a screen of its own.
+    Screen,
+}
+
+/// What a pane's program makes of keys. A name alone is not enough for one that has the screen.
+pub(super) fn reader(program: &str, has_screen: bool) -> Reader {
+    let name = program.rsplit('/').next().unwrap_or_default();
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if has_screen && SCREEN.contains(&name) {
+        Reader::Screen
+    } else if LANGUAGES.contains(&name) || LANGUAGES.contains(&plain) {
+        Reader::Language
+    } else {
+        Reader::Shell
+    }
+}
+
+impl Reader {
+    /// Whether a finding of this kind says anything about what this program does with the text.
+    pub(super) fn minds(self, class: Class, edited: bool) -> bool {
+        match self {
+            Self::Shell => true,
+            // Keys may still recall or edit a line of a shell behind it.
+            Self::Language => edited || class != Class::Unparsed,
+            Self::Screen => !matches!(class, Class::Unparsed | Class::History),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What writes into files outside of the roots: redirects, and programs that name a file to write.
+
+use super::Called;
+use crate::commands::{
+    Class,
+    argv::{after_options, has, operands, value},
+    expand::{Arg, HOME},
+    paths::{Spot, TEMPORARY},
+    walk::Judge,
+};
+
+pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
+    for file in files(call) {
+        judge.writes_to(&file, call.line);
+    }
+}
+
+/// The files that a program writes by its arguments.
+fn files(call: &Called<'_>) -> Vec<Arg> {
+    let named = |text: String| vec![Arg { text, ..Arg::default() }];
+    let option = |short, long: &[&str]| {
+        value(call.args, short, long).map_or_else(Vec::new, |(_, file)| named(file))
+    };
+    match call.name {
+        "tee" | "sponge" => operands(call.args).into_iter().cloned().collect(),
+        "truncate" => {
+            let rest = after_options(call.args, "sr", &["size", "reference"]);
+            operands(rest).into_iter().cloned().collect()
+        }
+        "install" if call.has("d", &["directory"]) => Vec::new(),
+        "cp" | "gcp" | "mv" | "install" | "ln" => {
+            if let Some((_, to)) = value(call.args, Some('t'), &["target-directory"]) {
+                return named(to);
+            }
+            let takes = if call.name == "install" { "mgoS" } else { "S" };
+            let words =
+                operands(after_options(call.args, takes, &["mode", "owner", "group", "suffix"]));
+            let last = words.last().filter(|to| words.len() > 1 && to.text != "/dev/null");
+            last.map(|to| vec![(*to).clone()]).unwrap_or_default()
+        }
+        "dd" => {
+            let of = call.args.iter().find_map(|arg| arg.text.strip_prefix("of="));
+            // bash knows `~` there too.
+            of.map_or_else(Vec::new, |file| match file.strip_prefix('~') {
+                Some(rest) => named(format!("{HOME}{rest}")),
+                None => named(file.to_owned()),
+            })
+        }
+        "sed" | "gsed" if has(call.args, "i", &["in-place"]) => edited(call),
+        "perl" | "ruby" if has(call.args, "i", &[]) => edited(call),
+        "sort" => option(Some('o'), &["output"]),
+        "curl" => option(Some('o'), &["output"]),
+        "wget" => option(Some('O'), &["output-document"]),
+        _ => Vec::new(),
+    }
+}
+
+/// The files that an editor of streams changes in place: what follows its script.
+fn edited(call: &Called<'_>) -> Vec<Arg> {
+    operands(call.args).into_iter().skip(1).cloned().collect()
+}
+
+impl Judge<'_> {
+    /// A file that something is written to.
+    pub(in crate::commands) fn writes_to(&mut self, file: &Arg, line: &[Arg]) {
+        let path = file.text.as_str();
+        if super::disk::is_disk(path) {
+            self.find(Class::Disk, line, super::disk::WHY);
+        } else if path == "/proc/sysrq-trigger" || path.starts_with("/proc/sys/") {
+            self.find(Class::System, line, "it speaks to the kernel");
+        } else if TEMPORARY.contains(&path.trim_end_matches('/'))
+            || path == "-"
+            || path.starts_with("/dev/")
+            || path.starts_with("/proc/self/fd/")
+        {
+            // Nothing is kept there.
+        } else if self.remote {
+            if is_systems(path) {
+                self.find(Class::WriteOutsideRoot, line, "it writes to a file of a system");
+            }
+        } else {
+            match self.spot(file) {
+                Spot::Outside if !self.is_below_pane(file) => {
+                    let why = format!("it writes to a file {}", self.outside());
+                    self.find(Class::WriteOutsideRoot, line, why);
+                }
+                Spot::Unknown => self.unknown(
+                    Class::WriteOutsideRoot,
+                    line,
+                    "where it writes is only known when it runs",
+                ),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn is_systems(path: &str) -> bool {
+    ["/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/"]
+        .iter()
+        .any(|folder| path.starts_with(folder))
+        && !path.starts_with("/usr/local/")
+}
