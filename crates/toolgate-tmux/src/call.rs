@@ -13,9 +13,9 @@ use toolgate_rmcp::Governed;
 use crate::{
     buffers::Buffers,
     commands::Pending,
-    engine::{Engine, Server, Socket},
+    engine::{Batch, Command, Engine, Server, Socket, TmuxError, text},
     guard::Guard,
-    mask::{masked, masked_coloured},
+    mask::{Rows, masked},
     options::Options,
     record::{self, Recorder},
     server::{NAME, Tmux},
@@ -91,10 +91,29 @@ impl Cx {
         if self.shared.options.mask { masked(text) } else { Cow::Borrowed(text) }
     }
 
-    /// The same for text with escape sequences.
-    #[must_use]
-    pub fn shown_coloured<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.shared.options.mask { masked_coloured(text) } else { Cow::Borrowed(text) }
+    /// What `capture-pane` prints of a pane's rows, as it may be shown, without the empty rows at its end.
+    pub(crate) async fn captured(
+        &self,
+        server: &Server,
+        capture: Command,
+        colours: bool,
+    ) -> Result<String, TmuxError> {
+        let coloured = || capture.clone().flag_if(colours, "-e");
+        if !self.shared.options.mask {
+            let text = server.ask(Batch::read([coloured()])).await?;
+            return Ok(text.trim_end_matches('\n').to_owned());
+        }
+        let both = [capture.clone().flag("-N"), capture.clone().flag("-J"), coloured()];
+        // tmux runs a list without letting a pane's program in between: they show the same moment.
+        let both = server.run(Batch::read(both)).await?;
+        let mut both = both.into_iter().map(text);
+        let rows = Rows::new(&both.next().unwrap_or_default(), &both.next().unwrap_or_default());
+        let coloured = both.next().unwrap_or_default();
+        Ok(if colours {
+            rows.masked_coloured(coloured.trim_end_matches('\n'))
+        } else {
+            rows.masked(0)
+        })
     }
 
     /// The same for lines: as one text, since a secret may have several. Who looks for something looks in these too,

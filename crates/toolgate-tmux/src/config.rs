@@ -47,6 +47,9 @@ pub struct TmuxConfig {
     pub exclude_tools: Option<Vec<String>>,
     /// The folders in which `pipe_pane` may write.
     pub pipe_roots: Option<Vec<PathBuf>>,
+    /// Variables that `set_environment` may set for all sessions below the destructive tier, beside the harmless ones
+    /// that it knows (`LANG`, `LC_*`, `TZ` …); `*` stands for any text.
+    pub global_environment: Option<Vec<String>>,
     /// What is done to captured text.
     pub capture: CaptureConfig,
     /// What is typed into panes is judged first.
@@ -105,6 +108,7 @@ impl TmuxConfig {
             tools: self.tools.or(under.tools),
             exclude_tools: self.exclude_tools.or(under.exclude_tools),
             pipe_roots: self.pipe_roots.or(under.pipe_roots),
+            global_environment: self.global_environment.or(under.global_environment),
             capture: CaptureConfig { mask: self.capture.mask.or(under.capture.mask) },
             commands: self.commands.or(under.commands),
             record: self.record.or(under.record),
@@ -134,6 +138,7 @@ impl From<TmuxConfig> for Options {
             wait_max: config.wait_max.unwrap_or(usual.wait_max),
             suppress_history: config.suppress_history.unwrap_or(usual.suppress_history),
             pipe_roots: config.pipe_roots.unwrap_or(usual.pipe_roots),
+            global_environment: config.global_environment.unwrap_or(usual.global_environment),
             mask: config.capture.mask.unwrap_or(usual.mask),
             commands: config.commands.unwrap_or(usual.commands),
             record: config.record.unwrap_or(usual.record),

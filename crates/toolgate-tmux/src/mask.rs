@@ -1,23 +1,82 @@
 //! Secrets on screens, masked by the library's detectors.
 //!
-//! A screen breaks what is too long for it: a row that is as long as the longest one is taken to go on in the next, so
-//! that a secret that was broken is found too. Not found are secrets whose beginning has scrolled away, those that a
-//! program breaks by itself (with a border, or an indent), and those on rows of wide characters.
+//! A screen breaks lines that are too long for it. tmux knows which rows it broke: a capture with `-J` has them as one
+//! line, one without has the rows. A secret in such a line is found whole, and the rows of other lines stay as they are.
+//! Not found are secrets whose beginning has scrolled away, and those that a program breaks by itself (with a border, or
+//! an indent).
 
 use std::borrow::Cow;
 
 use toolgate::middleware::sanitize::without_secrets;
 
-/// Shorter rows are not broken by any screen.
-const NARROWEST: usize = 20;
-
-/// The text without secrets. Rows stay rows, except where a secret has several of its own, as a private key.
+/// The text without secrets. Lines stay lines, except where a secret has several of its own, as a private key.
 #[must_use]
 pub fn masked(text: &str) -> Cow<'_, str> {
-    let Some(whole) = unbroken(text) else { return without_secrets(text) };
-    match without_secrets(&whole) {
-        Cow::Owned(clean) => Cow::Owned(clean),
-        Cow::Borrowed(_) => Cow::Owned(whole),
+    without_secrets(text)
+}
+
+/// Rows of a screen, with what tmux says about where it broke lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rows {
+    /// With the spaces at their ends.
+    rows: Vec<String>,
+    /// Whether a row is the rest of the one above it.
+    rest: Vec<bool>,
+}
+
+impl Rows {
+    /// From two captures of the same moment: one with `-N`, one with `-J`.
+    pub(crate) fn new(rows: &str, joined: &str) -> Self {
+        let rows: Vec<String> = rows.split('\n').map(str::to_owned).collect();
+        let mut rest = Vec::with_capacity(rows.len());
+        let mut lengths = rows.iter().map(String::len);
+        for line in joined.split('\n') {
+            let Some(mut length) = lengths.next() else { break };
+            rest.push(false);
+            // A line has as many rows as have its text together.
+            while length < line.len() {
+                let Some(more) = lengths.next() else { break };
+                length += more;
+                rest.push(true);
+            }
+        }
+        rest.resize(rows.len(), false);
+        Self { rows, rest }
+    }
+
+    /// The rows as tmux prints them without `-N`, from this one on.
+    pub(crate) fn plain(&self, from: usize) -> String {
+        let rows = self.rows.get(from..).unwrap_or_default().iter();
+        let rows = rows.map(|row| row.trim_end_matches(' ')).collect::<Vec<_>>().join("\n");
+        rows.trim_end_matches('\n').to_owned()
+    }
+
+    /// The same without secrets.
+    pub(crate) fn masked(&self, from: usize) -> String {
+        // The line that this row is a part of.
+        let rest = self.rest.get(..=from.min(self.rest.len().saturating_sub(1)));
+        let head = rest.and_then(|rest| rest.iter().rposition(|rest| !rest)).unwrap_or(0);
+        let mut out = Vec::new();
+        let mut at = head.min(from);
+        while let Some(row) = self.rows.get(at) {
+            let more = self.rest.get(at + 1..).unwrap_or_default().iter().take_while(|rest| **rest);
+            let end = at + 1 + more.count();
+            let group = self.rows.get(at..end).unwrap_or_default();
+            let clean = if group.len() > 1 { unbroken(group) } else { vec![row.clone()] };
+            out.extend(clean.into_iter().skip(from.saturating_sub(at)));
+            at = end;
+        }
+        let out: Vec<&str> = out.iter().map(|row| row.trim_end_matches(' ')).collect();
+        // A secret may have several lines.
+        masked(out.join("\n").trim_end_matches('\n')).into_owned()
+    }
+
+    /// The same for a capture with escape sequences of the same rows. Where there is a secret, the colours go.
+    pub(crate) fn masked_coloured(&self, coloured: &str) -> String {
+        match self.masked(0) {
+            clean if clean == self.plain(0) => masked_coloured(coloured).into_owned(),
+            clean => clean,
+        }
     }
 }
 
@@ -55,35 +114,17 @@ fn without_escapes(text: &str) -> String {
     out
 }
 
-/// The text with those secrets masked that go on in a next row, if there are any.
-fn unbroken(text: &str) -> Option<String> {
-    let width =
-        text.split('\n').map(|row| row.chars().count()).max().filter(|w| *w >= NARROWEST)?;
-    let mut rows = text.split('\n').peekable();
-    let mut out: Vec<Cow<'_, str>> = Vec::new();
-    let mut found = false;
-    while let Some(row) = rows.next() {
-        let mut group = vec![row];
-        while group.last().is_some_and(|last| last.chars().count() == width)
-            && let Some(next) = rows.next_if(|next| !next.is_empty())
-        {
-            group.push(next);
-        }
-        let joined = group.concat();
-        match without_secrets(&joined) {
-            // A key with rows of its own is one in the whole text.
-            Cow::Owned(clean) if group.len() > 1 && !joined.contains("-----BEGIN") => {
-                found = true;
-                out.extend(put(&group, &joined, &clean).into_iter().map(Cow::Owned));
-            }
-            _ => out.extend(group.into_iter().map(Cow::Borrowed)),
-        }
+/// Rows of one line, without the secrets in it.
+fn unbroken(rows: &[String]) -> Vec<String> {
+    let joined = rows.concat();
+    match without_secrets(&joined) {
+        Cow::Owned(clean) => put(rows, &joined, &clean),
+        Cow::Borrowed(_) => rows.to_vec(),
     }
-    found.then(|| out.join("\n"))
 }
 
 /// The rows with what changed put where it begins; the rest stays where it is.
-fn put(rows: &[&str], before: &str, after: &str) -> Vec<String> {
+fn put(rows: &[String], before: &str, after: &str) -> Vec<String> {
     let same = |(one, two): &(char, char)| one == two;
     let start: usize =
         before.chars().zip(after.chars()).take_while(same).map(|(c, _)| c.len_utf8()).sum();
@@ -110,29 +151,48 @@ fn put(rows: &[&str], before: &str, after: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{masked, masked_coloured};
+    use super::{Rows, masked, masked_coloured};
 
     fn token() -> String {
         format!("ghp_{}", "a1B2".repeat(9))
     }
 
+    /// A screen of this width, as tmux captures it.
+    fn screen(lines: &[&str], width: usize) -> Rows {
+        let broken = |line: &&str| {
+            let chars: Vec<char> = line.chars().collect();
+            let rows: Vec<String> = chars.chunks(width).map(|row| row.iter().collect()).collect();
+            if rows.is_empty() { String::new() } else { rows.join("\n") }
+        };
+        Rows::new(&lines.iter().map(broken).collect::<Vec<_>>().join("\n"), &lines.join("\n"))
+    }
+
     #[test]
-    fn what_a_screen_breaks_is_found() {
+    fn what_a_screen_breaks_is_found_and_the_next_line_stays() {
         let token = token();
-        for width in [24, 40, 43, 80] {
+        for width in [10, 24, 40, 43, 80] {
             for before in 0..width {
-                let line = format!("{}TOKEN={token} end", "x ".repeat(before / 2));
-                let chars: Vec<char> = line.chars().collect();
-                let rows: Vec<String> =
-                    chars.chunks(width).map(|row| row.iter().collect()).collect();
-                let screen = format!("$ env\n{}\n$ ", rows.join("\n"));
-                let shown = masked(&screen);
+                let line = format!("{}TOKEN={token}", "x ".repeat(before / 2));
+                let rows = screen(&["$ env", &line, "12 tests passed", "", "$"], width);
+                let shown = rows.masked(0);
                 assert!(shown.contains("[redacted: github-token]"), "{width} {before}: {shown}");
                 assert!(!shown.contains("a1B2a1"), "{width} {before}: {shown}");
-                assert_eq!(shown.split('\n').count(), screen.split('\n').count(), "{shown}");
-                assert!(shown.ends_with("\n$ "), "{width} {before}: {shown}");
+                assert_eq!(shown.split('\n').count(), rows.plain(0).split('\n').count(), "{shown}");
+                let next = if width == 10 { "12 tests p\nassed" } else { "12 tests passed" };
+                assert!(shown.ends_with(&format!("\n{next}\n\n$")), "{width} {before}: {shown}");
+                // Also if only the end of the line is new.
+                assert!(!rows.masked(2).contains("a1B2a1B2"), "{width} {before}");
             }
         }
+    }
+
+    #[test]
+    fn a_full_row_that_tmux_did_not_break_ends_there() {
+        let token = token();
+        let rows = screen(&[&token, "hello", "exit_code=0"], token.len());
+        assert_eq!(rows.masked(0), "[redacted: github-token]\nhello\nexit_code=0");
+        let rows = screen(&[&"y".repeat(44), &format!("{token} x")], 44);
+        assert!(rows.masked(0).ends_with("[redacted: github-token] x"), "{}", rows.masked(0));
     }
 
     #[test]
@@ -148,17 +208,18 @@ mod tests {
         assert!(!masked_coloured(&link).contains(rest), "{link:?}");
         let harmless = "\x1b[31mred\x1b[0m";
         assert_eq!(masked_coloured(harmless), harmless);
+        let rows = screen(&[&format!("a {}", token()), "b"], 20);
+        assert!(!rows.masked_coloured("\x1b[31ma\x1b[0m").contains('\x1b'));
     }
 
     #[test]
-    fn what_is_harmless_stays_and_rows_that_only_meet_do_too() {
-        let table = "aaaaaaaaaaaaaaaaaaaaaaaa\nbbbbbbbbbbbbbbbbbbbbbbbb\n\ncc";
-        assert_eq!(masked(table), table);
+    fn what_is_harmless_stays_and_a_key_is_one_text() {
+        let table = ["aaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbb", "", "cc"];
+        assert_eq!(screen(&table, 24).masked(0), table.join("\n"));
         assert!(matches!(masked("short\nrows"), std::borrow::Cow::Borrowed(_)));
-        // A secret at the start of a row, after a full row: joined it would not be seen for one.
-        let screen = format!("{}\n{} x", "y".repeat(44), token());
-        assert!(masked(&screen).contains("[redacted: github-token]"), "{}", masked(&screen));
-        let key = "a\n-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\nb";
-        assert_eq!(masked(key), "a\n[redacted: private-key]\nb");
+        let key = ["a", "-----BEGIN PRIVATE KEY-----", "abc", "-----END PRIVATE KEY-----", "b"];
+        assert_eq!(screen(&key, 80).masked(0), "a\n[redacted: private-key]\nb");
+        assert_eq!(Rows::new("", "").masked(0), "");
+        assert_eq!(Rows::new("a\nb", "a\nb").masked(7), "");
     }
 }

@@ -32,6 +32,8 @@ pub struct Options {
     pub suppress_history: bool,
     /// The folders in which `pipe_pane` may write.
     pub pipe_roots: Vec<PathBuf>,
+    /// Further variables that may be set for all sessions, with `*` for any text.
+    pub global_environment: Vec<String>,
     /// Whether secrets on screens are masked.
     pub mask: bool,
     /// Whether prompts are tools, too: for clients that have none.
@@ -66,6 +68,7 @@ impl Default for Options {
             wait_max: Duration::from_secs(30),
             suppress_history: true,
             pipe_roots: Vec::new(),
+            global_environment: Vec::new(),
             mask: false,
             prompts_as_tools: false,
             choice: Choice::default(),

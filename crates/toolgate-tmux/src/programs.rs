@@ -70,6 +70,28 @@ const VARIABLES: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Variables that may be set for all sessions, also for panes that a person opens: what language, time and colours are,
+/// and how much is logged. A list of what is forbidden would never be complete.
+const GLOBAL: &[&str] = &[
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "CI",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "PYTHONUNBUFFERED",
+    "PYTHONDONTWRITEBYTECODE",
+    "DEBIAN_FRONTEND",
+];
+
 /// Options by name, and why. Hooks are in [`HOOKS`].
 const OPTIONS: &[(&[&str], &str)] = &[
     (
@@ -132,6 +154,25 @@ pub(crate) fn variable(options: &Options, name: &str) -> Result<(), Failure> {
     }
 }
 
+/// Refuses a variable of all sessions that is not known to be harmless, below the destructive tier.
+pub(crate) fn global_variable(options: &Options, name: &str) -> Result<(), Failure> {
+    variable(options, name)?;
+    let own = options.global_environment.iter().map(String::as_str);
+    let known = GLOBAL.iter().copied().chain(own).any(|rule| fits(rule, name));
+    if known || options.safety >= Tier::Destructive {
+        return Ok(());
+    }
+    Err(denied(
+        options,
+        &format!(
+            "environment variable '{name}' would reach every pane that anybody opens on this tmux server, and is \
+             not known to be harmless"
+        ),
+        format!("global variable {name}"),
+        "Name a session of your own, or type it before a command, as `NAME=value command`.",
+    ))
+}
+
 /// The same for the argument `environment` of any tool, which is read before the tool runs: so none forgets it.
 pub(crate) fn variables(options: &Options, given: &serde_json::Value) -> Result<(), Failure> {
     let names = match serde_json::from_value(given.clone()) {
@@ -148,7 +189,7 @@ pub(crate) fn option(options: &Options, name: &str, value: &str) -> Result<(), F
     if options.safety >= Tier::Destructive {
         return Ok(());
     }
-    let advice = "Ask the operator to set it, or to allow the destructive tier.";
+    let advice = "Ask the user to set it.";
     // tmux takes any unique beginning of a name for the name, and `name[1]` for a part of it.
     let name = name.split('[').next().unwrap_or_default();
     let means = |rule: &str| {
@@ -202,7 +243,7 @@ fn denied(options: &Options, what: &str, rule: String, advice: &str) -> Failure 
         "Refusing: {what}. That needs the destructive safety tier, and the level is {allowed}."
     );
     Failure::new(Code::TierDenied, message)
-        .suggest(format!("{advice} The operator allows it with --safety destructive."))
+        .suggest(format!("{advice} Only the operator can allow it."))
         .by("tmux", rule)
 }
 
@@ -241,6 +282,32 @@ mod tests {
         }
         let destructive = Options { safety: Tier::Destructive, ..Options::default() };
         assert!(variable(&destructive, "PATH").is_ok());
+    }
+
+    #[test]
+    fn variables_of_all_sessions_are_known_to_be_harmless() {
+        let mutating =
+            Options { global_environment: vec!["MYAPP_*".to_owned()], ..Options::default() };
+        for name in ["LANG", "LC_ALL", "TZ", "MYAPP_LEVEL"] {
+            assert!(global_variable(&mutating, name).is_ok(), "{name}");
+        }
+        for name in [
+            "FOO",
+            "DOTNET_STARTUP_HOOKS",
+            "STARSHIP_CONFIG",
+            "XDG_DATA_DIRS",
+            "HISTFILE",
+            "HTTPS_PROXY",
+            "SSL_CERT_FILE",
+            "MYAPP",
+            "lang",
+        ] {
+            assert!(global_variable(&mutating, name).is_err(), "{name}");
+            assert!(variable(&mutating, name).is_ok(), "{name} of one session");
+        }
+        // A pattern of the operator does not open what decides which programs run.
+        let any = Options { global_environment: vec!["*".to_owned()], ..Options::default() };
+        assert!(global_variable(&any, "FOO").is_ok() && global_variable(&any, "PATH").is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Word to a client that waits: it still runs.
+//! Progress notifications of calls that wait.
 
-use std::{fmt, time::Duration};
+use std::{fmt, future::Future, time::Duration};
 
 use rmcp::{
     Peer, RoleServer,
@@ -10,11 +10,11 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::call::Cx;
 
-/// When the first word comes, and how long after it each further one.
-const FIRST: Duration = Duration::from_secs(1);
-const THEN: Duration = Duration::from_secs(2);
+/// How long after the start, and after each notification, the next one is sent: more than once a second, also on a busy
+/// machine.
+const EVERY: Duration = Duration::from_millis(600);
 
-/// Progress notifications of one call, at a rate that a person can read.
+/// Progress notifications of one call, each with a higher value than the one before.
 pub struct Progress {
     /// Nobody, if the client did not ask for it.
     to: Option<(Peer<RoleServer>, ProgressToken)>,
@@ -31,7 +31,7 @@ impl Progress {
         let token = cx.request.meta.get_progress_token();
         let started = Instant::now();
         let to = token.map(|token| (cx.request.peer.clone(), token));
-        Self { to, started, total, next: started + FIRST, what }
+        Self { to, started, total, next: started + EVERY, what }
     }
 
     /// Completes when the next notification was sent; never, if nobody asked. Dropping it loses nothing, so that it
@@ -41,7 +41,7 @@ impl Progress {
             return std::future::pending().await;
         };
         sleep_until(self.next).await;
-        self.next += THEN;
+        self.next = Instant::now() + EVERY;
         let elapsed = self.started.elapsed();
         let mut param = ProgressNotificationParam::new(token.clone(), elapsed.as_secs_f64());
         param.total = Some(self.total.as_secs_f64());
@@ -53,6 +53,20 @@ impl Progress {
         ));
         // A client that is gone is noticed elsewhere.
         let _ = peer.notify_progress(param).await;
+    }
+}
+
+impl Progress {
+    /// Does something that takes its time, and sends progress meanwhile.
+    pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = self.tick() => {}
+            }
+        }
     }
 }
 

@@ -142,12 +142,12 @@ impl Waiting {
             let until = until.min(self.deadline);
             tokio::select! {
                 biased;
+                () = self.progress.tick() => {}
                 () = sleep_until(until) => break,
                 wake = self.watch.next(), if !woken => {
                     woken = true;
                     if wake == Wake::Gone { break; }
                 }
-                () = self.progress.tick() => {}
             }
         }
         self.watch.forget();

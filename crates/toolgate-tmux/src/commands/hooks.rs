@@ -63,6 +63,24 @@ fn hook(name: &str) -> Option<Hook> {
     })
 }
 
+/// Whether tmux would run something later, or give a variable to panes of others.
+fn tmux(args: &[Arg]) -> bool {
+    let mut words = args.iter().map(|arg| arg.text.as_str());
+    let is_option = |word: &str| {
+        let names = ["default-command", "default-shell", "update-environment", "command-alias"];
+        names.iter().any(|name| word.len() > 6 && name.starts_with(word.split('[').next().unwrap_or_default()))
+            || word.contains("#(")
+    };
+    let is_set = |word: &str| matches!(word, "set" | "set-option" | "setw" | "set-window-option");
+    let sets = args.iter().any(|arg| is_set(&arg.text));
+    words.any(|word| {
+        matches!(
+            word,
+            "set-environment" | "setenv" | "set-hook" | "bind-key" | "bind" | "pipe-pane" | "pipep"
+        ) || sets && is_option(word)
+    })
+}
+
 impl Judge<'_> {
     /// A variable gets a value; `once` for a single command.
     pub(super) fn hook_variable(&mut self, name: &str, value: &Value, once: bool) {
@@ -105,6 +123,7 @@ impl Judge<'_> {
             "bindkey" => has(args, "s", &[]),
             "bind" => has(args, "xf", &[]) || args.iter().any(|arg| arg.text.contains("\":")),
             "enable" => has(args, "f", &[]),
+            "tmux" => tmux(args),
             // fish
             "set" if has(args, "gxUl", &["global", "export", "universal"]) => {
                 let rest = words.iter().skip(1).map(|arg| arg.text.as_str());

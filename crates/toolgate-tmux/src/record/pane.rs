@@ -9,8 +9,8 @@ use super::{
     cast::{Cast, Event},
 };
 use crate::{
-    engine::{Batch, Command, Kind, Row, Server, TmuxError, Wake, Watch},
-    mask::masked_coloured,
+    engine::{Batch, Command, Kind, Row, Server, TmuxError, Wake, Watch, text},
+    mask::{Rows, masked_coloured},
 };
 
 const FIELDS: &[&str] =
@@ -205,11 +205,16 @@ impl Recording {
 
     /// The screen as it is now, as one event.
     async fn screen(&mut self) -> Result<(), Broken> {
-        let capture = Command::new("capture-pane").flag("-p").flag("-e").target(&*self.pane);
-        let rows = self.server.ask(Batch::read([capture])).await?;
+        let capture =
+            |flag| Command::new("capture-pane").flag("-p").flag(flag).target(&*self.pane);
+        let batch = Batch::read([capture("-N"), capture("-J"), capture("-e")]);
+        let mut captured = self.server.run(batch).await?.into_iter().map(text);
+        let mut next = || captured.next().unwrap_or_default();
+        let (plain, coloured) = (Rows::new(&next(), &next()), next());
         let row = look(&self.server, &self.pane).await?;
-        let rows = rows.trim_end_matches('\n');
-        let rows = if self.mask { masked_coloured(rows) } else { rows.into() };
+        let coloured = coloured.trim_end_matches('\n');
+        let rows =
+            if self.mask { plain.masked_coloured(coloured) } else { coloured.to_owned() };
         let place =
             |name| row.get(name).and_then(|n| n.parse::<u32>().ok()).unwrap_or_default() + 1;
         let (x, y) = (place("cursor_x"), place("cursor_y"));

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     call::Cx,
-    engine::{Batch, Command, Kind, Server, TmuxError},
+    engine::{Command, Kind, Server, TmuxError},
     info::{PaneInfo, SessionInfo, WindowInfo},
     target::{self, WindowTarget, is_id},
 };
@@ -64,12 +64,10 @@ pub(super) async fn read(cx: &Cx, address: &Address, tails: &Tails) -> Result<St
         What::Pane(id) => json(cx, &PaneInfo::of(cx, &server, checked(id)?).await?),
         What::Content(id) => {
             let capture = Command::new("capture-pane").flag("-p").target(checked(id)?);
-            let text = server.ask(Batch::read([capture])).await?;
-            Ok(bounded(&cx.shown(text.trim_end_matches('\n'))))
+            Ok(bounded(&cx.captured(&server, capture, false).await?))
         }
         What::Tail(id) => {
-            let text = tails.read(&server, checked(id)?).await?;
-            Ok(bounded(&cx.shown(&text)))
+            Ok(bounded(&tails.read(&server, checked(id)?, cx.options().mask).await?))
         }
     }
 }

@@ -7,7 +7,10 @@ use std::{
 
 use toolgate::Failure;
 
-use crate::engine::{Batch, Command, Server, Socket, TmuxError, text};
+use crate::{
+    engine::{Batch, Command, Server, Socket, TmuxError, text},
+    mask::Rows,
+};
 
 /// How far back a pane's history is looked at.
 const ROWS: usize = 20_000;
@@ -44,11 +47,18 @@ struct Screen {
     /// The first row that is on the screen, in `rows`.
     top: usize,
     rows: Vec<String>,
+    /// The same, with where tmux broke lines.
+    grid: Rows,
 }
 
 impl Tails {
-    /// What is new; at first, the screen.
-    pub(super) async fn read(&self, server: &Server, pane: &str) -> Result<String, Failure> {
+    /// What is new; at first, the screen. Without secrets, if they are to be masked.
+    pub(super) async fn read(
+        &self,
+        server: &Server,
+        pane: &str,
+        mask: bool,
+    ) -> Result<String, Failure> {
         let now = Screen::of(server, pane).await?;
         let key = (server.socket().clone(), pane.to_owned());
         let mut places = self.places();
@@ -56,7 +66,7 @@ impl Tails {
             places.clear();
         }
         let before = places.insert(key, now.place());
-        Ok(now.since(before.as_ref()))
+        Ok(now.since(before.as_ref(), mask))
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<(Socket, String), Place>> {
@@ -77,26 +87,30 @@ impl Screen {
 
     async fn of(server: &Server, pane: &str) -> Result<Self, Failure> {
         let facts = Command::new("display-message").flag("-p").target(pane).argument(Self::FACTS);
-        let capture = Command::new("capture-pane").flag("-p").target(pane);
-        let capture = capture.option("-S", format!("-{ROWS}"));
-        let mut printed = server.run(Batch::read([facts, capture])).await?.into_iter();
-        let (facts, screen) = (printed.next(), printed.next());
-        let facts = text(facts.unwrap_or_default());
-        Self::new(&facts, &text(screen.unwrap_or_default()))
+        let capture = |flag: &'static str| {
+            let capture = Command::new("capture-pane").flag("-p").flag(flag).target(pane);
+            capture.option("-S", format!("-{ROWS}"))
+        };
+        let batch = Batch::read([facts, capture("-N"), capture("-J")]);
+        let mut printed = server.run(batch).await?.into_iter().map(text);
+        let mut next = || printed.next().unwrap_or_default();
+        Self::new(&next(), &next(), &next())
             .ok_or_else(|| TmuxError::Garbled("a pane has no size").into())
     }
 
-    fn new(facts: &str, captured: &str) -> Option<Self> {
+    fn new(facts: &str, captured: &str, joined: &str) -> Option<Self> {
         let mut words = facts.split(' ');
         let mut number = || words.next()?.parse::<usize>().ok();
         let (history, limit, height) = (number()?, number()?, number()?);
         let pid = words.next()?.to_owned();
-        let mut rows: Vec<String> = captured.split('\n').map(str::to_owned).collect();
+        let grid = Rows::new(captured, joined);
+        let rows = captured.split('\n').map(|row| row.trim_end_matches(' ').to_owned());
+        let mut rows: Vec<String> = rows.collect();
         while rows.pop_if(|row| row.is_empty()).is_some() {}
         let skipped = history.saturating_sub(ROWS);
         // At its limit, tmux throws a tenth of the history away.
         let trimmed = history + height >= limit.saturating_sub(limit / 10);
-        Some(Self { pid, skipped, trimmed, top: history - skipped, rows })
+        Some(Self { pid, skipped, trimmed, top: history - skipped, rows, grid })
     }
 
     fn place(&self) -> Place {
@@ -105,20 +119,22 @@ impl Screen {
         Place { pid: self.pid.clone(), row: self.skipped + self.rows.len(), rows }
     }
 
-    fn since(&self, before: Option<&Place>) -> String {
-        let screen = || self.from(self.top);
-        let Some(before) = before else {
-            return screen();
-        };
-        let Some(end) = self.find(before) else {
-            return format!("{LOST}\n{}", screen());
-        };
-        let same = end == 0 || self.rows.get(end - 1) == before.rows.last();
-        self.from(if same { end } else { end - 1 })
+    fn since(&self, before: Option<&Place>, mask: bool) -> String {
+        let (lost, from) = self.new_since(before);
+        let text = if mask { self.grid.masked(from) } else { self.grid.plain(from) };
+        if lost { format!("{LOST}\n{text}") } else { text }
     }
 
-    fn from(&self, first: usize) -> String {
-        self.rows.get(first..).unwrap_or_default().join("\n")
+    /// Whether lines were lost, and the first row that is new.
+    fn new_since(&self, before: Option<&Place>) -> (bool, usize) {
+        let Some(before) = before else {
+            return (false, self.top);
+        };
+        let Some(end) = self.find(before) else {
+            return (true, self.top);
+        };
+        let same = end == 0 || self.rows.get(end - 1) == before.rows.last();
+        (false, if same { end } else { end - 1 })
     }
 
     /// The number of rows, of those here, that were read before.
@@ -147,18 +163,18 @@ mod tests {
     use super::*;
 
     fn rows(facts: &str, captured: &str) -> Screen {
-        Screen::new(facts, captured).unwrap()
+        Screen::new(facts, captured, captured).unwrap()
     }
 
     #[test]
     fn new_rows_are_told_once_and_a_row_that_grew_again() {
         let first = rows("1 2000 3 7", "a\nb\n$\n");
-        assert_eq!(first.since(None), "b\n$");
+        assert_eq!(first.since(None, false), "b\n$");
         let place = first.place();
-        assert_eq!(rows("1 2000 3 7", "a\nb\n$\n").since(Some(&place)), "");
-        assert_eq!(rows("1 2000 3 7", "a\nb\n$ x").since(Some(&place)), "$ x");
-        assert_eq!(rows("3 2000 3 7", "a\nb\n$ x\n1\n$").since(Some(&place)), "$ x\n1\n$");
-        assert_eq!(rows("2 2000 3 7", "a\nb\n$\n$\n").since(Some(&place)), "$");
+        assert_eq!(rows("1 2000 3 7", "a\nb\n$\n").since(Some(&place), false), "");
+        assert_eq!(rows("1 2000 3 7", "a\nb\n$ x").since(Some(&place), false), "$ x");
+        assert_eq!(rows("3 2000 3 7", "a\nb\n$ x\n1\n$").since(Some(&place), false), "$ x\n1\n$");
+        assert_eq!(rows("2 2000 3 7", "a\nb\n$\n$\n").since(Some(&place), false), "$");
     }
 
     #[test]
@@ -167,15 +183,15 @@ mod tests {
         for other in
             [rows("0 2000 3 7", "x"), rows("1 2000 3 7", "a\nx\nc"), rows("1 2000 3 8", "a\nb\nc")]
         {
-            assert!(other.since(Some(&place)).starts_with(LOST), "{other:?}");
+            assert!(other.since(Some(&place), false).starts_with(LOST), "{other:?}");
         }
         // Near the limit of the history a place is found by its text, if that is there once.
         assert_eq!(
-            rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "a\nb\nc").place())),
+            rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "a\nb\nc").place()), false),
             LOST.to_owned() + "\n"
         );
-        assert_eq!(rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "b\nc").place())), "d");
+        assert_eq!(rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "b\nc").place()), false), "d");
         let same = rows("9 10 1 7", "y\ny\ny").place();
-        assert!(rows("9 10 1 7", "y\ny\ny\ny").since(Some(&same)).starts_with(LOST));
+        assert!(rows("9 10 1 7", "y\ny\ny\ny").since(Some(&same), false).starts_with(LOST));
     }
 }

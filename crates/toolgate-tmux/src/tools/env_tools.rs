@@ -22,8 +22,9 @@ pub(super) fn tools() -> Vec<Tool> {
         ),
         Tool::mutating("set_environment", "Set tmux Environment", set_environment)
             .about(
-                "Use to set a variable for panes opened later, of a session or of all, also those that a person opens.\n\
-                 What decides which programs run (PATH, LD_PRELOAD, …) needs the destructive tier.",
+                "Use to set a variable for panes opened later, of a session; without one, of all, also those that a \
+                 person opens.\nFor all sessions only harmless names (LANG, LC_*, TZ, …) are taken; what decides \
+                 which programs run (PATH, LD_PRELOAD, …) needs the destructive tier.",
             )
             .idempotent(),
     ]
@@ -127,7 +128,11 @@ async fn set_environment(
     cx: Cx,
     args: SetEnvironment,
 ) -> Result<Model<EnvironmentSetResult>, Failure> {
-    programs::variable(cx.options(), &args.name)?;
+    if args.session.session_id.is_none() && args.session.session_name.is_none() {
+        programs::global_variable(cx.options(), &args.name)?;
+    } else {
+        programs::variable(cx.options(), &args.name)?;
+    }
     let set = Command::new("set-environment");
     let (server, set) = scoped(&cx, &args.session, set).await?;
     server.run(set.end().argument(&*args.name).argument(&*args.value)).await?;

@@ -55,16 +55,13 @@ pub(super) fn lines() -> Option<u32> {
 async fn capture_pane(cx: Cx, args: CapturePane) -> Result<String, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
     let mut capture = Command::new("capture-pane").flag("-p").target(pane);
-    capture = capture.flag_if(args.colors, "-e").flag_if(args.join, "-J");
     for (flag, line) in [("-S", args.start), ("-E", args.end)] {
         capture = line.into_iter().fold(capture, |command, n| command.option(flag, n.to_string()));
     }
-    let text = server.ask(Batch::read([capture])).await?;
-    let text = text.trim_end_matches('\n');
+    let shown = cx.captured(&server, capture.flag_if(args.join, "-J"), args.colors).await?;
     if !args.colors {
-        return Ok(tail(&cx.shown(text), args.max_lines));
+        return Ok(tail(&shown, args.max_lines));
     }
-    let shown = cx.shown_coloured(text);
     let (kept, left_off) = last_lines(&shown, args.max_lines);
     let before = shown.strip_suffix(kept).unwrap_or_default();
     // tmux writes only what changes, so the kept part begins in the state that the rest has left.

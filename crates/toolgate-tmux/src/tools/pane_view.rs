@@ -9,6 +9,7 @@ use crate::{
     engine::{Batch, Command, Kind, Row, not_found, text},
     info::PaneInfo,
     limits::{self, Tail},
+    mask::Rows,
     target::{PaneArgs, WindowArgs},
     tool::{Fresh, Model, Tool},
 };
@@ -181,15 +182,16 @@ struct SnapshotPane {
 
 async fn snapshot_pane(cx: Cx, args: SnapshotPane) -> Result<Model<Snapshot>, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
-    let capture = Command::new("capture-pane").flag("-p").target(&*pane);
+    let capture = |flag| Command::new("capture-pane").flag("-p").flag(flag).target(&*pane);
     // tmux runs a list without letting a pane's program in between: screen and state belong together.
     let (mut screen, rows) =
-        server.then_each(Batch::read([capture]), Kind::Pane(&pane), Snapshot::FIELDS).await?;
+        server.then_each(Batch::read([capture("-N"), capture("-J")]), Kind::Pane(&pane), Snapshot::FIELDS).await?;
     let row = rows.first().ok_or_else(|| not_found::pane(&pane))?;
     let identity = server.identity().await?;
     let is_caller = identity.and_then(|identity| cx.guard().is_caller(&identity, &pane));
-    let screen = text(screen.pop().unwrap_or_default());
-    let shown = cx.shown(screen.trim_end_matches('\n'));
+    let joined = text(screen.pop().unwrap_or_default());
+    let rows = Rows::new(&text(screen.pop().unwrap_or_default()), &joined);
+    let shown = if cx.options().mask { rows.masked(0) } else { rows.plain(0) };
     let most = args.max_lines.and_then(|most| usize::try_from(most).ok());
     let lines = shown.split('\n').map(str::to_owned).collect();
     let tail = limits::tail(lines, most, None);

@@ -9,6 +9,7 @@ use toolgate::{Code, Failure, Ran};
 use crate::{
     call::Cx,
     limits,
+    progress::Progress,
     run::{Request, Text, run},
     target::PaneArgs,
     tool::{Model, Tool},
@@ -69,6 +70,9 @@ struct RunCommandResult {
     output_truncated_bytes: usize,
     /// How long was waited at most.
     effective_timeout: f64,
+    /// What to call next, if it still runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }
 
 async fn run_command(cx: Cx, args: RunCommand) -> Result<Model<RunCommandResult>, Failure> {
@@ -85,10 +89,18 @@ async fn run_command(cx: Cx, args: RunCommand) -> Result<Model<RunCommandResult>
     let (server, pane) = args.pane.find(&cx).await?;
     cx.guard().check_typing(&server, &pane).await?;
     let request = Request { pane: pane.clone(), command: args.command, timeout, keep };
-    let outcome = run(server, request).await?;
+    let mut progress = Progress::new(&cx, timeout, format!("Running a command in pane {pane}"));
+    let outcome = progress.during(run(server, request)).await?;
     let text = shown(&cx, outcome.text, args.max_lines);
+    let next = (!outcome.ended).then(|| {
+        format!(
+            "The command is still running in pane {pane}. Call wait_for_text or capture_since with this pane_id to \
+             follow it, or send_keys with C-c to stop it; run_command works there again when it has ended."
+        )
+    });
     Ok(Model(RunCommandResult {
         pane_id: pane,
+        next,
         exit_status: outcome.status,
         timed_out: !outcome.ended,
         elapsed_seconds: began.elapsed().as_secs_f64(),

@@ -1,25 +1,18 @@
 //! Channels (`wait-for`): two programs meet without looking at screens.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
-use rmcp::model::ProgressNotificationParam;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, interval_at, timeout},
-};
+use tokio::{sync::Semaphore, time::timeout};
 use toolgate::{Code, Failure, Ran};
 
 use crate::{
     call::Cx,
     engine::{Command, Signal},
+    progress::Progress,
     tool::Tool,
 };
-
-/// When a waiting client is told of it first, and how often from then on.
-const FIRST: Duration = Duration::from_secs(1);
-const AFTERWARDS: Duration = Duration::from_secs(2);
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -67,8 +60,8 @@ async fn wait_for_channel(cx: Cx, args: WaitForChannel) -> Result<String, Failur
     let patience = Duration::try_from_secs_f64(args.timeout).unwrap_or(most).min(most);
     let seconds = patience.as_secs_f64();
     let wait = async { server.wait_for(&channel).await?.signalled().await };
-    let what = format!("channel '{channel}'");
-    match timeout(patience, told(&cx, patience, &what, wait)).await {
+    let mut progress = Progress::new(&cx, patience, format!("Waiting on channel '{channel}'"));
+    match timeout(patience, progress.during(wait)).await {
         Err(_) => Err(Failure::tool(
             "WaitTimeout",
             format!("wait-for timeout: channel '{channel}' was not signalled within {seconds:?}s"),
@@ -86,31 +79,6 @@ async fn wait_for_channel(cx: Cx, args: WaitForChannel) -> Result<String, Failur
         )
         .suggest("Call list_servers for the servers that run.")),
         Ok(Err(error)) => Err(error.into()),
-    }
-}
-
-/// Does something that takes its time, and tells a client that asked for it (`progressToken`) that it still does.
-async fn told<T>(cx: &Cx, most: Duration, what: &str, work: impl Future<Output = T>) -> T {
-    let Some(token) = cx.request.meta.get_progress_token() else {
-        return work.await;
-    };
-    let start = Instant::now();
-    let mut beat = interval_at(start + FIRST, AFTERWARDS);
-    tokio::pin!(work);
-    loop {
-        tokio::select! {
-            biased;
-            done = &mut work => return done,
-            _ = beat.tick() => {}
-        }
-        let elapsed = start.elapsed().as_secs_f64();
-        let left = (most.as_secs_f64() - elapsed).max(0.0);
-        let message = format!("Waiting on {what}: {elapsed:.1}s elapsed, {left:.1}s left");
-        let progress = ProgressNotificationParam::new(token.clone(), elapsed)
-            .with_total(most.as_secs_f64())
-            .with_message(message);
-        // A client that is gone cancels the call by itself.
-        let _ = cx.request.peer.notify_progress(progress).await;
     }
 }
 
