@@ -112,7 +112,7 @@ fn the_log_tells_no_payload_at_any_level() {
     session.call("send_keys", to_pane("keys", 1));
     session.call("paste_text", to_pane("text", 2));
     session.call("run_command", to_pane("command", 3));
-    session.call("set_environment", json!({"name": "A", "value": said(4)}));
+    session.call("set_environment", json!({"name": "LANG", "value": said(4)}));
     session.call("set_option", json!({"option": "@a", "value": said(5)}));
     session
         .call("set_option", json!({"option": "history-limit", "value": said(6), "global_": true}));

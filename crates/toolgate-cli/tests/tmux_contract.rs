@@ -286,7 +286,7 @@ fn every_tool_answers_what_it_publishes_and_all_that_the_original_tells() {
         ("pipe_pane", pane()),
         ("clear_pane", pane()),
         ("set_option", json!({"option": "@x", "value": "1", "global_": true})),
-        ("set_environment", json!({"name": "A", "value": "b"})),
+        ("set_environment", json!({"name": "LANG", "value": "b"})),
         ("signal_channel", json!({"channel": "c"})),
         ("wait_for_channel", json!({"channel": "c"})),
         ("call_readonly_tools_batch", json!({"operations": [{"tool": "list_panes"}]})),

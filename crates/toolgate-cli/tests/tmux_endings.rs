@@ -334,7 +334,7 @@ fn a_server_without_sessions_is_alive_and_empty() {
     let loaded = session.call("load_buffer", json!({"content": "x"}));
     let name = json!({"buffer_name": structured(&loaded)["buffer_name"]});
     assert_eq!(structured(&session.call("show_buffer", name))["content"], "x");
-    structured(&session.call("set_environment", json!({"name": "A", "value": "b"})));
+    structured(&session.call("set_environment", json!({"name": "LANG", "value": "b"})));
     structured(&session.call("signal_channel", json!({"channel": "c"})));
     structured(&session.call("wait_for_channel", json!({"channel": "c"})));
     structured(&session.call("create_session", json!({"session_name": "new"})));

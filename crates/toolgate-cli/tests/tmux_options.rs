@@ -159,9 +159,9 @@ fn variables_are_told_exactly_and_set_for_a_session_or_for_all() {
     assert_eq!(structured(&set), &json!({"name": "-C", "value": "-v; é\n#{pid}", "status": "set"}));
     let shown = session.call("show_environment", json!({"session_id": "$0"}));
     assert_eq!(structured(&shown)["variables"]["-C"], "-v; é\n#{pid}");
-    structured(&session.call("set_environment", json!({"name": "ALL", "value": ""})));
+    structured(&session.call("set_environment", json!({"name": "LC_ALL", "value": ""})));
     let all = session.call("show_environment", json!({}));
-    assert_eq!(structured(&all)["variables"]["ALL"], "");
+    assert_eq!(structured(&all)["variables"]["LC_ALL"], "");
     assert!(structured(&all)["variables"].get("A").is_none());
     let named = session.call("set_environment", json!({"name": "A=B", "value": "x"}));
     assert_eq!(code(&named), "INVALID_ARGUMENTS");

@@ -176,7 +176,7 @@ fn calls_are_recorded_without_being_asked_and_secrets_are_in_no_log() {
         ("send_keys_batch", json!({"operations": [{"keys": secret, "pane_id": "%0"}]})),
         ("paste_text", json!({"text": secret, "pane_id": "%0"})),
         ("load_buffer", json!({"content": secret})),
-        ("set_environment", json!({"name": "A", "value": secret})),
+        ("set_environment", json!({"name": "LANG", "value": secret})),
         ("set_option", json!({"option": "@a", "value": secret})),
         ("create_window", json!({"environment": {"A": secret}})),
         ("create_window", json!({"environment": json!({"A": secret}).to_string()})),

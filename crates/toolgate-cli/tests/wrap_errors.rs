@@ -292,7 +292,8 @@ fn invalid_arguments_are_named_and_their_values_never_echoed() {
     );
     let answer = session.call("reject", json!({"message": message, "entr": secret}));
     assert!(!answer.to_string().contains("hunter2"), "{answer}");
-    let suggestion = "Remove or correct the unrecognized argument(s): entr.";
+    let suggestion =
+        "Remove or correct the unrecognized argument(s): entr. The tool takes: code, message.";
     assert_eq!(answer["result"]["_meta"]["suggestion"], suggestion);
     assert!(text(&answer).ends_with(suggestion));
     let answer = session.call("reject", json!({"wait_for_previous": true}));

@@ -78,7 +78,7 @@ fn the_refusal_names_both_tiers_and_the_setting_and_is_not_an_unknown_tool() {
     assert_eq!(
         text(&denied),
         "Tool 'crash' is not available at the current safety level: it is destructive, and the level is \
-         readonly.\nSet safety = \"destructive\" (or --safety destructive) to enable it."
+         readonly.\nOnly the operator can allow it, with safety = \"destructive\" (or --safety destructive)."
     );
     // The original always says `destructive`, also where mutating is enough.
     let denied = session.call("spawn", json!({}));

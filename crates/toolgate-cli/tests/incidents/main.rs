@@ -23,3 +23,4 @@ mod peers;
 mod table;
 mod terminal_output;
 mod wire;
+mod terminal;

@@ -68,8 +68,9 @@ fn tmux(args: &[Arg]) -> bool {
     let mut words = args.iter().map(|arg| arg.text.as_str());
     let is_option = |word: &str| {
         let names = ["default-command", "default-shell", "update-environment", "command-alias"];
-        names.iter().any(|name| word.len() > 6 && name.starts_with(word.split('[').next().unwrap_or_default()))
-            || word.contains("#(")
+        names.iter().any(|name| {
+            word.len() > 6 && name.starts_with(word.split('[').next().unwrap_or_default())
+        }) || word.contains("#(")
     };
     let is_set = |word: &str| matches!(word, "set" | "set-option" | "setw" | "set-window-option");
     let sets = args.iter().any(|arg| is_set(&arg.text));

@@ -10,6 +10,8 @@ const RECALLS: &str = "\u{10}";
 const GIVES_UP: char = '\u{3}';
 /// C-u empties the line before the cursor: at its start it changes nothing.
 const EMPTIES: char = '\u{15}';
+/// C-v and C-q make a character of the next key.
+const QUOTES: [char; 2] = ['\u{16}', '\u{11}'];
 /// C-l only draws the screen again.
 const REDRAWS: char = '\u{c}';
 
@@ -37,6 +39,8 @@ pub(super) fn typed(keys: &str) -> String {
         ("c", "c") => GIVES_UP.to_string(),
         ("c", "l") => REDRAWS.to_string(),
         ("c", "u") => EMPTIES.to_string(),
+        ("c", "v") => QUOTES[0].to_string(),
+        ("c", "q") => QUOTES[1].to_string(),
         ("c", "p" | "n" | "r" | "s") | ("m", "p" | "n" | "." | "_" | "<" | ">" | "r") => {
             RECALLS.to_owned()
         }
@@ -115,6 +119,11 @@ fn is_arrow(rest: &str) -> bool {
     matches!(rest.as_bytes(), [b'[' | b'O', b'A' | b'B', ..])
 }
 
+/// Whether keys begin by giving up the line that they are typed into.
+pub(super) fn begins_anew(keys: &str, line: &str) -> bool {
+    keys.starts_with(GIVES_UP) && !line.ends_with(QUOTES)
+}
+
 /// What is in a line after C-c, and without the keys that change nothing in it.
 fn kept(line: &str) -> String {
     let line = line.get(given_up(line)..).unwrap_or_default();
@@ -125,8 +134,7 @@ fn kept(line: &str) -> String {
 fn given_up(text: &str) -> usize {
     let (mut from, mut before) = (0, ' ');
     for (at, c) in text.char_indices() {
-        // C-v before it makes it a character.
-        if c == GIVES_UP && !acts(before) {
+        if c == GIVES_UP && !QUOTES.contains(&before) {
             from = at + 1;
         }
         before = c;
@@ -221,6 +229,7 @@ mod tests {
             ("cd / &&\n", "cd / &&\n"),
             ("cat <<E\na\n", "cat <<E\na\n"),
             ("echo \"a\n\u{3}", ""),
+            ("#x\u{7f}\u{3}", ""),
             // An error, which the shell forgets.
             ("ls )\n", ""),
         ] {

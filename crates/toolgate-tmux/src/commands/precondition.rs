@@ -109,7 +109,9 @@ impl CommandGuard {
                 if typed.lands == Lands::Behind {
                     let before = after.iter().rfind(|(other, _)| *other == pane);
                     let before = before.map_or_else(|| lines.before(&pane), |(_, line)| line);
-                    typed.text.insert_str(0, before);
+                    if !keys::begins_anew(&typed.text, before) {
+                        typed.text.insert_str(0, before);
+                    }
                 }
                 let behind = typed.lands == Lands::Behind;
                 let line = if behind { rest(&typed.text) } else { String::new() };
@@ -135,14 +137,19 @@ impl CommandGuard {
         Ok((findings, after))
     }
 
-    async fn judge(&self, typed: &Typed) -> Judgement {
-        let mut place = Place {
+    /// Where a text would run, without the pane's folder.
+    fn place(&self, typed: &Typed) -> Place {
+        Place {
             folder: None,
             roots: self.config.roots.clone(),
             home: self.home.clone(),
             strict: self.config.strict,
             interactive: typed.lands == Lands::Behind,
-        };
+        }
+    }
+
+    async fn judge(&self, typed: &Typed) -> Judgement {
+        let mut place = self.place(typed);
         let first = judge(&typed.text, &place);
         if !first.needs_folder {
             return first;
@@ -211,19 +218,14 @@ impl CommandGuard {
     /// What the findings come to: the worst of what is set for their kinds.
     fn verdict(&self, findings: &[Finding]) -> Verdict {
         if let Some(worst) = findings.iter().find(|found| self.config.deny.contains(&found.class)) {
-            let message = format!("The command was not typed: {}: `{}`", worst.why, worst.words);
+            let message = format!("The command was not typed: {}", told(worst));
             let failure = Failure::new(Code::Refused, message)
                 .suggest("Find a way that does less, or ask the user to do it. Only the operator can allow it.");
             return Verdict::Deny(failure.by(NAME, rule(worst.class)));
         }
         let asked = findings.iter().filter(|found| self.config.ask.contains(&found.class));
-        let asked: Vec<String> = asked
-            .take(5)
-            .map(|found| match &*found.words {
-                "" => format!("{}: {}.", rule(found.class), found.why),
-                words => format!("{}: {}: `{words}`.", rule(found.class), found.why),
-            })
-            .collect();
+        let asked: Vec<String> =
+            asked.take(5).map(|found| format!("{}: {}.", rule(found.class), told(found))).collect();
         if asked.is_empty() { Verdict::Allow } else { Verdict::ask(asked.join(" ")) }
     }
 }
@@ -238,6 +240,14 @@ fn real(root: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     [Some(full), real].into_iter().flatten().collect()
 }
 
+/// Why, and the words that it is about, if it is about some.
+fn told(found: &Finding) -> String {
+    match &*found.words {
+        "" => found.why.clone(),
+        words => format!("{}: `{words}`", found.why),
+    }
+}
+
 fn rule(class: Class) -> String {
     format!("{ID}/{class}")
 }
@@ -249,17 +259,9 @@ impl Precondition for CommandGuard {
 
     fn check<'a>(&'a self, cx: &'a Context, call: &'a Call) -> Boxed<'a, Verdict> {
         Box::pin(async move {
-            let arguments = match call.arguments().map(Json::to_value) {
-                None => Value::default(),
-                Some(Ok(arguments)) => arguments,
-                // What cannot be read cannot be judged, and the tool may read it in its own way.
-                Some(Err(error)) => {
-                    let text = format!("the command guard cannot read the arguments: {error}");
-                    let failure = Failure::new(Code::InvalidArguments, text).suggest(
-                        "Send plain JSON: numbers in range, no lone surrogates, every name once.",
-                    );
-                    return Verdict::Deny(failure.by(NAME, rule(Class::Unparsed)));
-                }
+            let arguments = match readable(call) {
+                Ok(arguments) => arguments,
+                Err(failure) => return Verdict::Deny(failure),
             };
             let typed = self.texts(call.id().name(), &arguments).await;
             let nothing = Pending::default();
@@ -286,17 +288,12 @@ impl Precondition for CommandGuard {
         if tool == "paste_buffer" {
             return None;
         }
-        let arguments = match call.arguments() {
-            Some(json) => json.to_value().ok()?,
-            None => Value::Null,
+        let arguments = match readable(call) {
+            Ok(arguments) => arguments,
+            Err(failure) => return Some(Verdict::Deny(failure)),
         };
-        let place = Place {
-            folder: None,
-            roots: self.config.roots.clone(),
-            home: self.home.clone(),
-            strict: self.config.strict,
-        };
-        let judged = typed(tool, &arguments).into_iter().map(|typed| judge(&typed.text, &place));
+        let judged = typed(tool, &arguments);
+        let judged = judged.into_iter().map(|typed| judge(&typed.text, &self.place(&typed)));
         let findings: Vec<Finding> = judged.flat_map(|judged| judged.findings).collect();
         Some(self.verdict(&findings))
     }
@@ -304,6 +301,17 @@ impl Precondition for CommandGuard {
     fn asks(&self) -> bool {
         !self.config.ask.is_empty()
     }
+}
+
+/// The arguments of a call. What cannot be read cannot be judged, and the tool may read it in its own way.
+fn readable(call: &Call) -> Result<Value, Failure> {
+    let arguments = call.arguments().map(Json::to_value).transpose();
+    arguments.map(Option::unwrap_or_default).map_err(|error| {
+        let text = format!("the command guard cannot read the arguments: {error}");
+        Failure::new(Code::InvalidArguments, text)
+            .suggest("Send plain JSON: numbers in range, no lone surrogates, every name once.")
+            .by(NAME, rule(Class::Unparsed))
+    })
 }
 
 /// What a call would type. Keys without Enter count too: the next call may press it.

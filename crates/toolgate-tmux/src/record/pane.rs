@@ -205,16 +205,14 @@ impl Recording {
 
     /// The screen as it is now, as one event.
     async fn screen(&mut self) -> Result<(), Broken> {
-        let capture =
-            |flag| Command::new("capture-pane").flag("-p").flag(flag).target(&*self.pane);
+        let capture = |flag| Command::new("capture-pane").flag("-p").flag(flag).target(&*self.pane);
         let batch = Batch::read([capture("-N"), capture("-J"), capture("-e")]);
         let mut captured = self.server.run(batch).await?.into_iter().map(text);
         let mut next = || captured.next().unwrap_or_default();
         let (plain, coloured) = (Rows::new(&next(), &next()), next());
         let row = look(&self.server, &self.pane).await?;
         let coloured = coloured.trim_end_matches('\n');
-        let rows =
-            if self.mask { plain.masked_coloured(coloured) } else { coloured.to_owned() };
+        let rows = if self.mask { plain.masked_coloured(coloured) } else { coloured.to_owned() };
         let place =
             |name| row.get(name).and_then(|n| n.parse::<u32>().ok()).unwrap_or_default() + 1;
         let (x, y) = (place("cursor_x"), place("cursor_y"));

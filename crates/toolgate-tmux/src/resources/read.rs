@@ -66,9 +66,7 @@ pub(super) async fn read(cx: &Cx, address: &Address, tails: &Tails) -> Result<St
             let capture = Command::new("capture-pane").flag("-p").target(checked(id)?);
             Ok(bounded(&cx.captured(&server, capture, false).await?))
         }
-        What::Tail(id) => {
-            Ok(bounded(&tails.read(&server, checked(id)?, cx.options().mask).await?))
-        }
+        What::Tail(id) => Ok(bounded(&tails.read(&server, checked(id)?, cx.options().mask).await?)),
     }
 }
 

@@ -190,7 +190,10 @@ mod tests {
             rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "a\nb\nc").place()), false),
             LOST.to_owned() + "\n"
         );
-        assert_eq!(rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "b\nc").place()), false), "d");
+        assert_eq!(
+            rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "b\nc").place()), false),
+            "d"
+        );
         let same = rows("9 10 1 7", "y\ny\ny").place();
         assert!(rows("9 10 1 7", "y\ny\ny\ny").since(Some(&same), false).starts_with(LOST));
     }

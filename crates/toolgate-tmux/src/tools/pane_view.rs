@@ -184,8 +184,9 @@ async fn snapshot_pane(cx: Cx, args: SnapshotPane) -> Result<Model<Snapshot>, Fa
     let (server, pane) = args.pane.find(&cx).await?;
     let capture = |flag| Command::new("capture-pane").flag("-p").flag(flag).target(&*pane);
     // tmux runs a list without letting a pane's program in between: screen and state belong together.
-    let (mut screen, rows) =
-        server.then_each(Batch::read([capture("-N"), capture("-J")]), Kind::Pane(&pane), Snapshot::FIELDS).await?;
+    let (mut screen, rows) = server
+        .then_each(Batch::read([capture("-N"), capture("-J")]), Kind::Pane(&pane), Snapshot::FIELDS)
+        .await?;
     let row = rows.first().ok_or_else(|| not_found::pane(&pane))?;
     let identity = server.identity().await?;
     let is_caller = identity.and_then(|identity| cx.guard().is_caller(&identity, &pane));

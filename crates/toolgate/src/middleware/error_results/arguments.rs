@@ -13,6 +13,8 @@ const SCHEDULING_FLAG: &str = "wait_for_previous";
 
 /// More names than these are counted, not told.
 const MOST_NAMES: usize = 10;
+/// More arguments of a tool than these are not listed.
+const MOST_KNOWN: usize = 30;
 /// Longer names are cut: whoever sends them knows how they go on.
 const LONGEST_NAME: usize = 64;
 
@@ -34,7 +36,11 @@ pub(super) fn unexpected(tool: &Tool, arguments: &Json) -> Vec<String> {
 }
 
 /// What to do about names that the tool does not know.
-pub(super) fn suggestion(unexpected: &[String], client: Option<&ClientInfo>) -> Option<String> {
+pub(super) fn suggestion(
+    tool: &Tool,
+    unexpected: &[String],
+    client: Option<&ClientInfo>,
+) -> Option<String> {
     if unexpected.is_empty() {
         return None;
     }
@@ -46,6 +52,16 @@ pub(super) fn suggestion(unexpected: &[String], client: Option<&ClientInfo>) -> 
         more => {
             let _ = write!(text, " and {more} more.");
         }
+    }
+    let known = tool.closed_argument_names().unwrap_or_default();
+    let meant = |name: &&String| *name != SCHEDULING_FLAG;
+    if let Some(close) = unexpected.iter().filter(meant).find_map(|name| closest(name, &known)) {
+        let _ = write!(text, " Did you mean `{}`?", cut(close));
+    }
+    if unexpected.iter().any(|name| name != SCHEDULING_FLAG) && !known.is_empty() {
+        let names: Vec<String> = known.iter().take(MOST_KNOWN).map(|name| cut(name)).collect();
+        let more = if known.len() > MOST_KNOWN { ", …" } else { "" };
+        let _ = write!(text, " The tool takes: {}{more}.", names.join(", "));
     }
     if unexpected.iter().any(|name| name == SCHEDULING_FLAG) {
         let who = client.map_or_else(
@@ -59,6 +75,17 @@ pub(super) fn suggestion(unexpected: &[String], client: Option<&ClientInfo>) -> 
         );
     }
     Some(text)
+}
+
+/// The argument that a name was meant for: one contains the other, or they begin alike and are about as long.
+fn closest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
+    let alike = |one: &&String| {
+        let same = one.chars().zip(name.chars()).take_while(|(a, b)| a == b).count();
+        let shorter = one.len().min(name.len());
+        let within = one.contains(name) || name.contains(one.as_str());
+        shorter > 2 && (within || same > 2 && one.len().abs_diff(name.len()) < 3)
+    };
+    known.iter().filter(alike).min_by_key(|one| one.len().abs_diff(name.len()))
 }
 
 fn cut(name: &str) -> String {

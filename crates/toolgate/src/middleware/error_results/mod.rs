@@ -109,7 +109,8 @@ fn explain(failure: &Failure, call: &Call, cx: &Context) -> Told {
             message = arguments::without_values(&message, given);
         }
         suggestion = suggestion.or_else(|| {
-            arguments::suggestion(&arguments::unexpected(call.tool(), given), cx.client())
+            let unexpected = arguments::unexpected(call.tool(), given);
+            arguments::suggestion(call.tool(), &unexpected, cx.client())
         });
     }
     Told { message, suggestion }

@@ -288,7 +288,10 @@ async fn names_that_a_closed_schema_does_not_know_are_named() {
     let suggestion = suggested(r#"{"keys":"x","entr":1,"b":2}"#, &mut context(), closed()).await;
     assert_eq!(
         suggestion.as_deref(),
-        Some("Remove or correct the unrecognized argument(s): entr, b.")
+        Some(
+            "Remove or correct the unrecognized argument(s): entr, b. Did you mean `enter`? The tool takes: \
+             keys, enter."
+        )
     );
     assert_eq!(suggested(r#"{"keys":"x"}"#, &mut context(), closed()).await, None);
     // An open schema makes no name wrong.
@@ -333,5 +336,5 @@ async fn many_and_long_names_are_bounded() {
     let arguments = format!("{{{}}}", names.join(","));
     let suggestion = suggested(&arguments, &mut context(), closed()).await.unwrap();
     assert!(suggestion.len() < 1000, "{}", suggestion.len());
-    assert!(suggestion.ends_with(" and 40 more."), "{suggestion}");
+    assert!(suggestion.contains(" and 40 more."), "{suggestion}");
 }

@@ -53,7 +53,9 @@ impl Safety {
                     "Tool '{name}' is not available at the current safety level: it is {tier}, and \
                      the level is {allowed}."
                 ),
-                format!("Set safety = \"{tier}\" (or --safety {tier}) to enable it."),
+                format!(
+                    "Only the operator can allow it, with safety = \"{tier}\" (or --safety {tier})."
+                ),
             ),
         }
     }
@@ -83,7 +85,7 @@ impl Safety {
                 );
                 Err(Failure::new(Code::TierUnknown, message)
                     .suggest(format!(
-                        "Give it one in the config: [namespaces.{namespace}.tools.{:?}] tier = \
+                        "Only the operator can give it one: [namespaces.{namespace}.tools.{:?}] tier = \
                          \"readonly\", \"mutating\" or \"destructive\".",
                         tool.id().to_string()
                     ))

@@ -60,7 +60,7 @@ async fn the_refusal_names_both_tiers_and_the_setting_that_suffices() {
     // Not `destructive`, which would open more than the call needs.
     assert_eq!(
         failure.suggestion(),
-        Some("Set safety = \"mutating\" (or --safety mutating) to enable it.")
+        Some("Only the operator can allow it, with safety = \"mutating\" (or --safety mutating).")
     );
     assert!(failure.is_expected());
     assert_eq!(failure.decided_by(), Some(NAME));
@@ -82,7 +82,7 @@ async fn a_tool_without_a_tier_is_refused_at_every_level() {
         assert_eq!(
             failure.suggestion(),
             Some(
-                "Give it one in the config: [namespaces.default.tools.\"main/mystery\"] tier = \
+                "Only the operator can give it one: [namespaces.default.tools.\"main/mystery\"] tier = \
                  \"readonly\", \"mutating\" or \"destructive\"."
             )
         );

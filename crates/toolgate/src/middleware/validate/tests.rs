@@ -255,7 +255,10 @@ async fn unexpected_names_come_with_a_suggestion() {
     let tool = published(&json!({"properties": {"enter": {}}, "additionalProperties": false}));
     let outcome = testbed::call(&chain, &tool, r#"{"entr":true}"#, &server).await;
     let suggestion = read(&outcome)["_meta"]["suggestion"].clone();
-    assert_eq!(suggestion, "Remove or correct the unrecognized argument(s): entr.");
+    assert_eq!(
+        suggestion,
+        "Remove or correct the unrecognized argument(s): entr. Did you mean `enter`? The tool takes: enter."
+    );
 }
 
 #[test]
