@@ -23,14 +23,23 @@ fn code(answer: &Value) -> &str {
 fn terminal(tmux: &Tmux, options: &[&str]) -> Session {
     tmux.run(&["send-keys", "-t", "%0", "-l", STUB]);
     tmux.run(&["send-keys", "-t", "%0", "Enter"]);
+    let prompt = |tmux: &Tmux| {
+        let screen = tmux.run(&["capture-pane", "-p"]);
+        screen.contains("set -H") && (screen.ends_with('#') || screen.ends_with('$'))
+    };
+    tmux.until("ready", prompt);
     tmux.serve(options)
 }
 
 /// Gives the line up, so that the next attack begins at an empty prompt, and says whether a stub ever ran.
 fn nothing_ran(tmux: &Tmux, session: &mut Session, mark: &str) -> bool {
-    structured(&session.call("send_keys", keys("C-c", false)));
-    structured(&session.call("send_keys", keys(&format!("echo mark-{mark}"), true)));
     let screen = || tmux.run(&["capture-pane", "-p", "-S", "-"]);
+    let at_prompt = || screen().trim_end().ends_with('#') || screen().trim_end().ends_with('$');
+    let before = screen().matches("^C").count();
+    structured(&session.call("send_keys", keys("C-c", false)));
+    // The signal throws away what is typed before it is handled.
+    tmux.until("given up", |_| screen().matches("^C").count() > before && at_prompt());
+    structured(&session.call("send_keys", keys(&format!("echo mark-{mark}"), true)));
     let mark = format!("mark-{mark}");
     tmux.until(&mark, |_| screen().lines().any(|line| line == mark));
     !screen().lines().any(|line| line.starts_with("ran-"))
