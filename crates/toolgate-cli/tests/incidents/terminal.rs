@@ -57,7 +57,7 @@ fn keys_that_edit_a_typed_line_are_asked_about_when_it_is_entered() {
             &["echo sudo four", "Home", "M-d"],
             &["echo sudo a", "C-a", "M-d"],
             &["xsudo b", "C-a", "Right", "BSpace"],
-            &["sud", "Tab", "o c"],
+            &["sud", "Tab", "c"],
             &["o d", "Home", "sud"],
         ]
         .iter()
