@@ -21,6 +21,6 @@ mod harness;
 mod matrix;
 mod peers;
 mod table;
+mod terminal;
 mod terminal_output;
 mod wire;
-mod terminal;
