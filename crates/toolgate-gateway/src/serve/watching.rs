@@ -45,7 +45,9 @@ impl Watch for Gateway {
                 let namespace = self.namespaces().find(|n| n.name == session.session.namespace);
                 let line =
                     namespace.and_then(|n| told(&n.charter().stack.chain, &server.name, message));
-                line.into_iter().for_each(|line| session.outlet.push(line));
+                if let Some(line) = line {
+                    session.outlet.push(line);
+                }
             }
             return;
         }
