@@ -237,7 +237,7 @@ impl Overlay {
         let announced = run_folder().and_then(|folder| Ok(running::announce(&folder, config)?));
         announced
             .inspect_err(|error| {
-                tracing::warn!("`toolgate reload` will not find this process: {error:#}")
+                tracing::warn!("`toolgate reload` will not find this process: {error:#}");
             })
             .ok()
     }

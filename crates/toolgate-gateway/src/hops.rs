@@ -14,7 +14,7 @@ use std::{
 use hyper::{HeaderMap, Uri, header::HeaderName};
 use toolgate_wire::Json;
 
-use crate::config::ServerConfig;
+use crate::config::{ServerConfig, Text};
 
 /// The header that names the gateways.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("toolgate-hops");
@@ -29,7 +29,7 @@ static OWN: LazyLock<String> = LazyLock::new(|| {
     let mut bytes = [0; ID / 2];
     // Without randomness no gateway starts at all.
     let _ = getrandom::fill(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:016x}", u64::from_be_bytes(bytes))
 });
 
 /// The id of this process.
@@ -109,10 +109,10 @@ pub(crate) fn leads_here(
     server: &ServerConfig,
     listen: &[SocketAddr],
 ) -> Option<String> {
-    let words = server.command.iter().chain(&server.args).map(|text| text.as_str());
+    let words = server.command.iter().chain(&server.args).map(Text::as_str);
     let words = words.flat_map(|text| text.split([' ', '\t', '\'', '"', '=', ',', ';']));
     let in_command = words.filter(|word| is_ours(word, listen, true)).map(str::to_owned).next();
-    let url = server.url.as_ref().map(|url| url.as_str()).filter(|url| is_ours(url, listen, false));
+    let url = server.url.as_ref().map(Text::as_str).filter(|url| is_ours(url, listen, false));
     let (what, url) = match (url, in_command) {
         (Some(url), _) => ("is this gateway itself", url.to_owned()),
         (None, Some(url)) => ("leads back to this gateway", url),

@@ -77,7 +77,7 @@ fn given_folder(command: &ServerCommand, file: &Path) -> Option<PathBuf> {
         return Some(base);
     }
     let words = command.command.iter().skip(1);
-    words.flat_map(|word| paths_in(word)).find_map(|word| {
+    words.flat_map(paths_in).find_map(|word| {
         let path = base.join(word).canonicalize().ok()?;
         // A program's own name is no folder that it is given, and neither is the config itself.
         (path.is_dir() && file.starts_with(&path)).then_some(path)

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     catalog::{cursor::Cursors, manifest::Shelf},
-    config::{ConfigError, Start, serve::TokenConfig},
+    config::{Start, serve::TokenConfig},
     hops,
     inbound::http::tokens::Tokens,
     outbound::{
@@ -163,33 +163,10 @@ impl Serve {
             ServeError::Settings(format!("the system gives no randomness: {error}"))
         };
         let mut names: Vec<String> = known.iter().map(ToString::to_string).collect();
-        match &options.only {
-            Some(only) => {
-                let unknown = |error: ConfigError| ServeError::Settings(error.to_string());
-                options.config.servers_of(only).map_err(unknown)?;
-                names.retain(|name| name == only);
-            }
-            None => {
-                for server in options.config.without_namespace() {
-                    tracing::warn!(
-                        "the server `{server}` belongs to no namespace, so no client can reach it: add it to the \
-                         `servers` of one, or remove it"
-                    );
-                }
-            }
+        if let Some(only) = &options.only {
+            names.retain(|name| name == only);
         }
-        if options.only.is_none() {
-            let servers = options.config.servers();
-            let mut servers = servers.iter();
-            if let Some(why) = servers
-                .find_map(|(name, server)| hops::leads_here(name, server, &options.serve.listen))
-            {
-                return Err(ServeError::Settings(why));
-            }
-        }
-        for warning in options.config.exposure(None) {
-            tracing::warn!("{warning}");
-        }
+        check_access(&options)?;
         let first = names.first().map(String::as_str).unwrap_or_default();
         let said = (options.settings)(first).map_err(ServeError::Settings)?;
         let limits = Limits { max_bytes: said.settings.limits.message_bytes, ..Limits::default() };
@@ -368,6 +345,31 @@ impl Serve {
             opened.0.close().await;
         }
     }
+}
+
+/// Refuses what would let nobody or the gateway itself in, and tells what is likely not meant.
+fn check_access(options: &Options) -> Result<(), ServeError> {
+    let config = &options.config;
+    if let Some(only) = &options.only {
+        config.servers_of(only).map_err(|error| ServeError::Settings(error.to_string()))?;
+    } else {
+        for server in config.without_namespace() {
+            tracing::warn!(
+                "the server `{server}` belongs to no namespace, so no client can reach it: add it to the `servers` of \
+                 one, or remove it"
+            );
+        }
+        let listen = &options.serve.listen;
+        let mut servers = config.servers().iter();
+        if let Some(why) = servers.find_map(|(name, server)| hops::leads_here(name, server, listen))
+        {
+            return Err(ServeError::Settings(why));
+        }
+    }
+    for warning in config.exposure(None) {
+        tracing::warn!("{warning}");
+    }
+    Ok(())
 }
 
 fn servers(

@@ -209,6 +209,8 @@ mod tests {
     use super::*;
     use crate::tier::Tier;
 
+    type Change = fn(&mut Settings);
+
     fn tool(
         selector: &str,
         status: Option<Status>,
@@ -236,7 +238,6 @@ mod tests {
             deny: deny.iter().map(|s| s.parse().unwrap()).collect(),
             cedar: None,
         };
-        type Change = fn(&mut Settings);
         let pairs: [(&str, Change, Change); 5] = [
             ("safety", |s| s.safety = Some(Tier::Mutating), |s| s.safety = Some(Tier::Readonly)),
             ("safety", |_| {}, |s| s.safety = Some(Tier::Destructive)),

@@ -142,10 +142,9 @@ impl Door {
             (Principal::Anonymous, found)
         } else {
             let entry = bearer(headers).and_then(|token| tokens.owner(token));
-            let entry = entry.ok_or_else(|| match headers.contains_key(AUTHORIZATION) {
-                true => Rejected::BadToken,
-                false => Rejected::NoToken,
-            })?;
+            let is_given = headers.contains_key(AUTHORIZATION);
+            let rejected = if is_given { Rejected::BadToken } else { Rejected::NoToken };
+            let entry = entry.ok_or(rejected)?;
             (Principal::Key((&*entry.name).into()), found.filter(|_| entry.opens(name)))
         };
         found.map(|namespace| (principal, namespace)).ok_or(Rejected::NoNamespace)
