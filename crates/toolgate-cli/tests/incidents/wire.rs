@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     harness::{clients::MODERN, gateway::Gateway},
-    matrix::{ALL, Client, Setup, Via, refused},
+    matrix::{ALL, Client, Setup, Via, refused, tmux},
 };
 
 /// Only `safe`, `emit`, `ask` and `env` may run.
@@ -289,6 +289,18 @@ fn a_call_without_an_id_is_refused() {
         assert_eq!(client.ran(), Vec::<String>::new());
         assert!(!client.lines().iter().any(|line| line.contains("no-id")));
     });
+}
+
+/// [review 2] The terminal ran a call without an id, unseen by every layer.
+#[test]
+fn the_terminal_runs_no_call_without_an_id() {
+    let (_tmux, mut session) = tmux(&[]);
+    let call = json!({"jsonrpc": "2.0", "method": "tools/call", "params":
+        {"name": "create_session", "arguments": {"session_name": "unseen"}}});
+    session.send_line(&call.to_string());
+    let answer = session.call("list_sessions", json!({}));
+    assert!(answer.to_string().contains("one"), "{answer}");
+    assert!(!answer.to_string().contains("unseen"), "{answer}");
 }
 
 /// [review 2] A server sent requests without an id and notifications that only clients send, and the client read them.

@@ -24,7 +24,7 @@ use super::{
     pending::{Arrival, PendingTable, Waiter},
     questions::{self, Questions},
 };
-use crate::{batch, narrowed::Narrowed, outbox::Outbox};
+use crate::{batch, narrowed::Narrowed, outbox::Outbox, sessions::table::random_id};
 
 /// Shared by the reader of the client, the reader of the server and every call in between.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub(crate) struct Hub {
     in_flight: Mutex<HashMap<Id, CancellationToken>>,
     client: Mutex<ClientFacts>,
     own_ids: AtomicU64,
+    /// What ids of our own requests begin with: the server learns nothing else from them.
+    own_prefix: String,
     memory: Mutex<Option<Memory>>,
     narrowed: Mutex<Narrowed>,
 }
@@ -99,6 +101,7 @@ impl Hub {
             in_flight: Mutex::default(),
             client: Mutex::default(),
             own_ids: AtomicU64::new(0),
+            own_prefix: format!("toolgate-{}-", random_id().as_deref().unwrap_or("own")),
             memory: Mutex::new(Some(memory)),
             narrowed: Mutex::default(),
         }
@@ -150,7 +153,7 @@ impl Hub {
     /// An id for a request of our own, which no client uses.
     pub(crate) fn own_id(&self) -> Id {
         let count = self.own_ids.fetch_add(1, Ordering::Relaxed);
-        Id::string(&format!("toolgate-{}-{count}", self.session.id))
+        Id::string(&format!("{}{count}", self.own_prefix))
     }
 
     pub(crate) fn client_facts(&self) -> MutexGuard<'_, ClientFacts> {
