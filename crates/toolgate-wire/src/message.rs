@@ -38,7 +38,7 @@ pub struct Message {
 impl Message {
     /// Reads one message. Whitespace around it (the newline of its line) is allowed. What is read has no line break:
     /// those between tokens become spaces, those behind the message are dropped.
-    pub fn parse(line: Bytes, limits: &Limits) -> Result<Self, Refused> {
+    pub fn parse(mut line: Bytes, limits: &Limits) -> Result<Self, Refused> {
         let text = match check_text(&line, limits) {
             Ok(text) => text,
             Err(error) => return Err(Refused::unread(&line, error, limits)),
@@ -54,12 +54,11 @@ impl Message {
             Shape::Response => Part::Result,
             Shape::Error => Part::Error,
         };
-        let line = line.slice(..text.end);
+        line.truncate(text.end);
         // The scan has found all line breaks to be between tokens.
-        let line = match without_breaks(&line) {
-            Cow::Borrowed(_) => line,
-            Cow::Owned(line) => line.into(),
-        };
+        if let Cow::Owned(single) = without_breaks(&line) {
+            line = single.into();
+        }
         Ok(Self {
             text,
             shape,

@@ -67,7 +67,7 @@ impl Refused {
             Some(Shape::Notification) if error.is_missing_id() => Some(Shape::Request),
             hint => hint,
         };
-        Self { error, shape_hint, id }
+        Self { error, id, shape_hint }
     }
 }
 

@@ -9,13 +9,13 @@ use bytes::Bytes;
 /// JSON allows both characters between tokens only, so the text of a valid message means the same afterwards. A text
 /// that is not valid JSON may mean something else, but it never becomes two lines.
 #[must_use]
-pub fn single_line(text: Bytes) -> Bytes {
+pub fn single_line(mut text: Bytes) -> Bytes {
     let end = text.iter().rposition(|byte| !is_break(*byte)).map_or(0, |last| last + 1);
-    let text = text.slice(..end);
-    match without_breaks(&text) {
-        Cow::Borrowed(_) => text,
-        Cow::Owned(text) => text.into(),
+    text.truncate(end);
+    if let Cow::Owned(single) = without_breaks(&text) {
+        text = single.into();
     }
+    text
 }
 
 /// The text with a space for each CR and LF: all offsets stay.

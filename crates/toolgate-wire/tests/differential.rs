@@ -1,4 +1,4 @@
-//! What the gateway forwards, Python, Node and serde_json read exactly as the gateway did, and as one line.
+//! What the gateway forwards, Python, Node and `serde_json` read exactly as the gateway did, and as one line.
 
 #![expect(
     clippy::unwrap_used,
@@ -43,7 +43,7 @@ for line in io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8"):
 "#;
 
 /// The same for Node, which is fed in pieces and ends lines at CR and LF.
-const NODE: &str = r#"
+const NODE: &str = r"
 const hex = n => { const b = Buffer.alloc(8); b.writeDoubleBE(n === 0 ? 0 : n); return b.toString('hex') }
 const text = s => { let h = 's'; for (let i = 0; i < s.length; i++) h += s.charCodeAt(i).toString(16).padStart(4, '0'); return h }
 const canon = v => {
@@ -71,7 +71,7 @@ process.stdin.on('data', piece => {
     process.stdout.write(said + '\n')
   }
 })
-"#;
+";
 
 struct Reader {
     name: &'static str,
@@ -194,7 +194,7 @@ fn serde(value: &Value) -> String {
     }
 }
 
-/// Without the last bits of numbers, which serde_json rounds in its own way.
+/// Without the last bits of numbers, which `serde_json` rounds in its own way.
 fn rough(text: &str) -> String {
     let mut parts = text.split('N');
     let first = parts.next().unwrap_or_default().to_owned();

@@ -31,7 +31,6 @@ struct Layers {
     needs_tools: bool,
     asks: bool,
     follows_traces: bool,
-    has_preconditions: bool,
 }
 
 /// Why a chain was refused.
@@ -91,7 +90,6 @@ impl Builder {
             needs_tools: infos.iter().any(|info| info.needs_tools),
             asks: infos.iter().any(|info| info.asks),
             follows_traces: infos.iter().any(|info| info.name == crate::stack::TELEMETRY),
-            has_preconditions: infos.iter().any(|info| info.name == preconditions::NAME),
             infos,
         })))
     }
@@ -139,7 +137,8 @@ impl Chain {
         call: Call,
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Outcome> {
-        if cx.round().is_some() && !self.0.has_preconditions {
+        let gives_states = |info: &Info| info.name == preconditions::NAME;
+        if cx.round().is_some() && !self.0.infos.iter().any(gives_states) {
             // No layer gives such states out, so it is made up.
             let text = "`requestState` is none that was given out: nothing was run";
             let failure = Failure::new(Code::ConfirmTampered, text).ran(Ran::No);
