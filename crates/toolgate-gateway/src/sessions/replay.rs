@@ -84,10 +84,11 @@ pub(crate) struct Stream {
 
 #[derive(Debug, Default)]
 struct Log {
-    /// Each with its place in the memory of its principal.
-    events: VecDeque<(u64, Bytes, Held)>,
+    events: VecDeque<(u64, Bytes)>,
     next: u64,
     bytes: usize,
+    /// What it takes of the memory for its principal.
+    place: Option<Held>,
     done_at: Option<Instant>,
 }
 
@@ -102,16 +103,25 @@ impl Stream {
         let number = log.next;
         log.next += 1;
         while log.bytes + line.len() > MOST_BYTES
-            && let Some((_, oldest, _)) = log.events.pop_front()
+            && let Some((_, oldest)) = log.events.pop_front()
         {
             log.bytes -= oldest.len();
-        }
-        // What finds no place is sent, but cannot be sent again.
-        match self.account.take(Kind::ReplayBytes, line.len()) {
-            Ok(place) => {
-                log.bytes += line.len();
-                log.events.push_back((number, line.clone(), place));
+            if let Some(place) = &mut log.place {
+                place.shrink(oldest.len());
             }
+        }
+        let taken = match &mut log.place {
+            Some(place) => place.grow(line.len()),
+            none => {
+                self.account.take(Kind::ReplayBytes, line.len()).map(|place| *none = Some(place))
+            }
+        };
+        match taken {
+            Ok(()) => {
+                log.bytes += line.len();
+                log.events.push_back((number, line.clone()));
+            }
+            // What finds no place is sent, but cannot be sent again.
             Err(full) => {
                 tracing::debug!("an event cannot be sent again if its stream breaks: {full}")
             }
@@ -150,7 +160,7 @@ impl Stream {
             woken.as_mut().enable();
             {
                 let log = self.lock();
-                if let Some((at, line, _)) = log.events.iter().find(|(at, ..)| *at > number) {
+                if let Some((at, line)) = log.events.iter().find(|(at, _)| *at > number) {
                     return Some((*at, line.clone()));
                 }
                 if log.done_at.is_some() {

@@ -229,6 +229,22 @@ pub(crate) struct Held {
     amount: usize,
 }
 
+impl Held {
+    /// Takes so much more of it.
+    pub(crate) fn grow(&mut self, amount: usize) -> Result<(), Full> {
+        let mut more = self.account.take(self.kind, amount)?;
+        self.amount += std::mem::take(&mut more.amount);
+        Ok(())
+    }
+
+    /// Gives so much of it back.
+    pub(crate) fn shrink(&mut self, amount: usize) {
+        let amount = amount.min(self.amount);
+        self.amount -= amount;
+        drop(Self { account: Arc::clone(&self.account), kind: self.kind, amount });
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         let at = self.kind as usize;
