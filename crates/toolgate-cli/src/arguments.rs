@@ -3,9 +3,20 @@
 use clap::{Parser, Subcommand, builder::styling};
 
 use crate::commands::{
-    audit::AuditCommand, chain::Chain, check::Check, completions::Completions,
-    config::ConfigCommand, log::Log, reload::Reload, replay::Replay, serve::ServeCommand,
-    stdio::Stdio, tmux::TmuxCommand, why::Why, wrap::Wrap,
+    approvals::{ApprovalsCommand, Approve, Deny},
+    audit::AuditCommand,
+    chain::Chain,
+    check::Check,
+    completions::Completions,
+    config::ConfigCommand,
+    log::Log,
+    reload::Reload,
+    replay::Replay,
+    serve::ServeCommand,
+    stdio::Stdio,
+    tmux::TmuxCommand,
+    why::Why,
+    wrap::Wrap,
 };
 
 const STYLES: styling::Styles = styling::Styles::styled()
@@ -39,6 +50,9 @@ pub(crate) enum Command {
     Check(Box<Check>),
     Why(Box<Why>),
     Log(Box<Log>),
+    Approvals(ApprovalsCommand),
+    Approve(Approve),
+    Deny(Deny),
     Audit(AuditCommand),
     Reload(Reload),
     Replay(Replay),

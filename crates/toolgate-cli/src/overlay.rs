@@ -12,7 +12,12 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use toolgate::{
     Facts, Selection, Tier,
-    middleware::{audit::Target, preconditions::ConfirmConfig, retry::RetryConfig, scopes},
+    middleware::{
+        audit::Target,
+        preconditions::{ConfirmConfig, Mode},
+        retry::RetryConfig,
+        scopes,
+    },
     presets::Preset,
     settings::{ChainOrder, Settings, Switch},
 };
@@ -42,7 +47,7 @@ pub(crate) struct Overlay {
     #[arg(long, value_name = "TIER", env = "TOOLGATE_SAFETY")]
     pub(crate) safety: Option<Tier>,
 
-    /// Have calls of tools of this tier and above confirmed: by the client's user, or with a token
+    /// Have a person confirm calls of tools of this tier and above: in the client, or with `toolgate approve`
     #[arg(long, value_name = "TIER", env = "TOOLGATE_CONFIRM")]
     confirm: Option<Tier>,
 
@@ -93,7 +98,11 @@ impl Overlay {
             let help = nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default();
             tracing::warn!("the variable {name} means nothing to toolgate{help}");
         }
-        Ok(self.config.as_deref().map(Config::read).transpose()?.unwrap_or_default())
+        let config = self.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+        for hint in config.hints() {
+            tracing::warn!("{hint}");
+        }
+        Ok(config)
     }
 
     /// Gives the settings now, and again whenever they are asked for.
@@ -148,8 +157,7 @@ impl Overlay {
         Ok(settings)
     }
 
-    /// What has to be confirmed, by the command line over the file. `--confirm` is the operator's key where the
-    /// file has no say in it.
+    /// What has to be confirmed, by the command line over the file.
     fn confirmed(&self, file: Option<ConfirmConfig>) -> Option<ConfirmConfig> {
         let from = |tier: Tier| {
             let tiers = Tier::ALL.into_iter().filter(move |other| *other >= tier);
@@ -157,7 +165,7 @@ impl Overlay {
         };
         let mut confirm = match (file, self.confirm, self.dry_run) {
             (Some(file), ..) => file,
-            (None, Some(_), _) => ConfirmConfig { dry_run: false, ..ConfirmConfig::default() },
+            (None, Some(_), _) => ConfirmConfig::default(),
             (None, None, Some(true)) => {
                 let when = from(Tier::Mutating).collect();
                 ConfirmConfig { when, ..ConfirmConfig::default() }
@@ -165,7 +173,9 @@ impl Overlay {
             (None, None, _) => return None,
         };
         confirm.when.extend(self.confirm.into_iter().flat_map(from));
-        confirm.dry_run = self.dry_run.unwrap_or(confirm.dry_run);
+        if let Some(is_dry) = self.dry_run {
+            confirm.set_mode(if is_dry { Mode::Preview } else { Mode::Ask });
+        }
         Some(confirm)
     }
 
@@ -258,13 +268,7 @@ pub(crate) fn run_folder() -> anyhow::Result<PathBuf> {
 
 /// Where toolgate keeps what it learns.
 pub(crate) fn state_folder() -> anyhow::Result<PathBuf> {
-    let folder = |name: &str| {
-        let path = PathBuf::from(std::env::var_os(name)?);
-        path.is_absolute().then_some(path)
-    };
-    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-    let state = state.context(
+    environment::state_folder().context(
         "no place for the audit file: neither XDG_STATE_HOME nor HOME is set; choose one with `--audit`",
-    )?;
-    Ok(state.join("toolgate"))
+    )
 }

@@ -3,6 +3,7 @@
 //! [`serve`] is the gateway: many clients, many servers, every era of the protocol. [`wrap`] is one client over stdio
 //! in front of one child process. The chain that every call passes is the library's [`stack`](toolgate::stack).
 
+pub mod approvals;
 mod batch;
 mod catalog;
 pub mod config;

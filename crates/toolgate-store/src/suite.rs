@@ -78,6 +78,7 @@ pub fn sample(number: u32) -> Record {
         code: Some("TOOL_FAILED".to_owned()),
         decided_by: Some("policy".to_owned()),
         rule: Some("team/deny/1".to_owned()),
+        approval: Some(r#"{"id":"k7f2m9qx","state":"approved"}"#.to_owned()),
         arguments_bytes: Some(17),
         result_bytes: Some(1_000_000),
         error_bytes: Some(3),

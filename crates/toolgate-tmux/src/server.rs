@@ -94,6 +94,12 @@ impl Tmux {
         commands::install(&self.shared, settings, parts);
     }
 
+    /// The socket of calls that name none.
+    #[must_use]
+    pub fn socket(&self) -> &engine::Socket {
+        &self.shared.options.socket
+    }
+
     /// The names of all tools.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.tools.iter().map(Tool::name)

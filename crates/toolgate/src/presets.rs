@@ -172,11 +172,17 @@ impl Preset {
 /// Destructive tools are gated with the two keys, and what a schema does not know is stripped.
 fn fill_mcp_core(settings: &mut Settings) {
     let destructive = crate::Facts { destructive: Some(true), ..crate::Facts::default() };
-    settings.confirm.get_or_insert_with(|| preconditions::ConfirmConfig {
+    let confirm = settings.confirm.get_or_insert_with(|| preconditions::ConfirmConfig {
         when: vec![crate::Selection::Facts(destructive)],
         boolean: true,
+        // As in the original: its agents confirm their own calls.
+        fallback: preconditions::Fallback::AgentMayConfirmItself,
         ..preconditions::ConfirmConfig::default()
     });
+    // In the original nothing runs before `MCP_DRY_RUN` is `false`.
+    if confirm.mode.is_none() && confirm.dry_run.is_none() {
+        confirm.mode = Some(preconditions::Mode::Preview);
+    }
     #[cfg(feature = "validate")]
     settings.validate.get_or_insert_with(|| crate::middleware::validate::ValidateConfig {
         input_schema: true,

@@ -18,7 +18,7 @@ use crate::{
         log::{self, Log, LogSink},
         overrides::{self, CurrentOverrides, OverrideTools},
         policy,
-        preconditions::{self, Approvals, Precondition},
+        preconditions::{self, Approvals, Precondition, Seals},
         response_limit::{self, ResponseLimit},
         retry::{self, Retry},
         safety::{self, Safety},
@@ -92,7 +92,9 @@ pub struct Parts {
     /// Which servers keep failing.
     pub circuits: Circuits,
     /// Confirmations that were given out and used so far; made when first needed.
-    pub approvals: Option<Arc<Approvals>>,
+    pub seals: Option<Arc<Seals>>,
+    /// Where calls wait for a person who is not at the client. Without it such calls are refused.
+    pub approvals: Option<Arc<dyn Approvals>>,
     /// Preconditions of the program's own, by their ids for `[[preconditions]]`.
     pub preconditions: Vec<Arc<dyn Precondition>>,
     /// What spans and metrics are made with. Without it there are none.
@@ -213,7 +215,7 @@ fn finish(
     audit: Option<AuditSink>,
 ) -> Result<Stack, StackError> {
     let layers = Layers::new(settings, &parts)?;
-    let parts = Parts { approvals: Some(layers.approvals()), ..parts };
+    let parts = Parts { seals: Some(layers.seals()), ..parts };
     let chain = ordered(settings, &layers, &parts, audit.as_ref())?.build()?;
     Ok(Stack { chain, audit, overrides: layers.overrides, parts })
 }

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod chain;
 pub(crate) mod check;
@@ -32,6 +33,9 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(check) => check.run(),
         Command::Why(why) => why.run(),
         Command::Log(log) => log.run(),
+        Command::Approvals(approvals) => approvals.run(),
+        Command::Approve(approve) => approve.run(),
+        Command::Deny(deny) => deny.run(),
         Command::Audit(audit) => audit.run(),
         Command::Reload(reload) => reload.run(),
         Command::Replay(replay) => replay.run(),

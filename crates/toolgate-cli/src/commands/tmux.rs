@@ -6,6 +6,7 @@ use anyhow::bail;
 use clap::Args;
 use toolgate::{Tier, ToolId, settings::Settings, stack::Parts};
 use toolgate_gateway::{
+    approvals,
     config::Config,
     wrap::{Inspection, Options as Inspected, Outlets},
 };
@@ -209,8 +210,9 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let (store, trail) = (overlay.store(config), config.trail(&overlay.namespace)?);
     let telemetry = overlay.telemetry(config)?;
-    let (outlets, parts) =
+    let (outlets, mut parts) =
         Outlets::open(store.as_deref(), trail.as_ref(), telemetry.as_ref(), &settings).await?;
+    parts.approvals = approvals::in_state_folder(&approvals::Scope::Tmux(tmux.socket()));
     let listed = tmux.names().map(|name| ToolId::new(NAME, name)).collect();
     let (governed, stack) = tmux.governed_with(settings, parts, &overlay.namespace)?;
     outlets.meet(&overlay.namespace, &stack, listed).await;

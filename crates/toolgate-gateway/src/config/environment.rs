@@ -1,6 +1,6 @@
 //! `TOOLGATE_*` variables, and `MCP_SCOPES`: settings over the file, under the command line.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 /// Every variable that means something, and what.
 pub const VARIABLES: &[(&str, &str)] = &[
@@ -18,6 +18,18 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("TOOLGATE_OTLP", "the collector of spans and metrics, as `--otlp`"),
     ("TOOLGATE_LOG", "how many messages toolgate writes on stderr: off, error, warn, info, debug"),
 ];
+
+/// Where toolgate keeps what it learns: `toolgate` in XDG_STATE_HOME, or in `.local/state` of HOME. `None` if neither
+/// is set.
+#[must_use]
+pub fn state_folder() -> Option<PathBuf> {
+    let folder = |name: &str| {
+        let path = PathBuf::from(std::env::var_os(name)?);
+        path.is_absolute().then_some(path)
+    };
+    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
+    state.map(|state| state.join("toolgate"))
+}
 
 /// The variables that are set and look like ours, but mean nothing, each with the nearest one that does.
 #[must_use]

@@ -12,6 +12,7 @@ use super::{
     namespace::{Charter, Namespace},
 };
 use crate::{
+    approvals,
     config::{Config, ServeConfig},
     outbound::{server::Server, trail::TrailConfig},
     sessions::usage::Usage,
@@ -103,6 +104,7 @@ impl Opened {
         let parts = Parts {
             known: toolgate::middleware::filter::KnownTools::default(),
             counters: toolgate::middleware::rate_limit::Counters::default(),
+            approvals: approvals::in_state_folder(&approvals::Scope::Config(options.config.path())),
             ..parts
         };
         let stack = self.stack(at, &said.settings, parts)?;

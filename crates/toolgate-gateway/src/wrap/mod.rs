@@ -36,6 +36,7 @@ use toolgate::{
 };
 
 use crate::{
+    approvals,
     outbound::{child::ServerCommand, trail::TrailConfig},
     telemetry::{Exporters, TelemetryConfig},
 };
@@ -122,13 +123,14 @@ impl Wrap {
     /// Opens the store and builds the chain; refuses what does not fit together.
     pub async fn new(options: Options) -> Result<Self, WrapError> {
         let settings = (options.settings)().map_err(WrapError::Settings)?;
-        let (Outlets { memory, exporters }, parts) = Outlets::open(
+        let (Outlets { memory, exporters }, mut parts) = Outlets::open(
             options.store.as_deref(),
             options.trail.as_ref(),
             options.telemetry.as_ref(),
             &settings,
         )
         .await?;
+        parts.approvals = approvals::in_state_folder(&approvals::Scope::Server(&options.server));
         let hub = Arc::new(hub_for(&options, &settings, memory, parts)?);
         Ok(Self { options, hub, exporters })
     }

@@ -10,9 +10,9 @@ use super::writer::Writer;
 /// The columns of a record, in the order in which they are bound and read.
 pub(super) const COLUMNS: &str = "id, parent, kind, at_us, duration_us, session, principal, namespace, client, \
     server, tool, wire_name, outcome, ran, code, decided_by, rule, arguments_bytes, result_bytes, error_bytes, \
-    error, arguments, result";
+    error, arguments, result, approval";
 
-const WIDTH: usize = 23;
+const WIDTH: usize = 24;
 
 /// The sizes of statements: a few, so that each is prepared once.
 const ROWS: [usize; 4] = [128, 32, 8, 1];
@@ -78,4 +78,5 @@ fn bind<'q>(query: Insert<'q>, record: &'q Record) -> Insert<'q> {
         .bind(record.error.as_deref())
         .bind(record.arguments.as_deref())
         .bind(record.result.as_deref())
+        .bind(record.approval.as_deref())
 }

@@ -123,5 +123,6 @@ pub(super) fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
         error: row.try_get("error")?,
         arguments: row.try_get("arguments")?,
         result: row.try_get("result")?,
+        approval: row.try_get("approval")?,
     })
 }

@@ -12,6 +12,7 @@ use crate::error::StoreError;
 const STEPS: &[&str] = &[
     include_str!("../../migrations/0001_calls.sql"),
     include_str!("../../migrations/0002_audit.sql"),
+    include_str!("../../migrations/0003_approvals.sql"),
 ];
 
 /// The mark in the file's header that says that it is ours: `tgat`.

@@ -8,6 +8,7 @@ use crate::{
     middleware::{
         audit::{AuditConfig, Kind, Target},
         breaker::BreakerConfig,
+        preconditions::Mode,
     },
     settings::{Settings, Switch},
 };
@@ -95,7 +96,7 @@ fn number(lookup: Lookup<'_>, name: &'static str) -> Result<Option<u32>, BadVari
 
 fn mcp_core(settings: &mut Settings, lookup: Lookup<'_>) -> Result<(), BadVariable> {
     if let (Some(dry), Some(confirm)) = (flag(lookup, "MCP_DRY_RUN")?, &mut settings.confirm) {
-        confirm.dry_run = dry;
+        confirm.set_mode(if dry { Mode::Preview } else { Mode::Ask });
     }
     let file = lookup("MCP_AUDIT_FILE").filter(|file| !file.is_empty());
     let sink = match lookup("MCP_AUDIT_SINK").as_deref() {

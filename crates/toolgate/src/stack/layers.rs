@@ -12,7 +12,7 @@ use crate::{
         flags::{self, Flags},
         overrides::{self, CurrentOverrides, Overrides},
         policy::{self, Bindings, Policies, Policy},
-        preconditions::{self, Approvals, BadPreconditions, ConfirmArgument, Gate, Preconditions},
+        preconditions::{self, BadPreconditions, ConfirmArgument, Gate, Preconditions, Seals},
         scopes::Scopes,
     },
     presets::Preset,
@@ -114,8 +114,8 @@ impl Layers {
     }
 
     /// What was given out and used of confirmations; for the next stack too.
-    pub(super) fn approvals(&self) -> Arc<Approvals> {
-        self.gate.approvals()
+    pub(super) fn seals(&self) -> Arc<Seals> {
+        self.gate.seals()
     }
 
     /// Layers behind features, with whether a setting asks for them.
@@ -148,9 +148,9 @@ fn breaker(settings: &Settings, parts: &Parts) -> Result<Option<Arc<Breaker>>, S
 }
 
 fn gate(settings: &Settings, parts: &Parts) -> Result<Arc<Gate>, BadPreconditions> {
-    let approvals = match &parts.approvals {
-        Some(approvals) => Arc::clone(approvals),
-        None => Arc::new(Approvals::new().map_err(BadPreconditions::Random)?),
+    let seals = match &parts.seals {
+        Some(seals) => Arc::clone(seals),
+        None => Arc::new(Seals::new().map_err(BadPreconditions::Random)?),
     };
     let redactor = Redactor::new(&settings.redact);
     let redactor = redactor.map_err(|error| BadPreconditions::Redact(error.to_string()))?;
@@ -159,7 +159,8 @@ fn gate(settings: &Settings, parts: &Parts) -> Result<Arc<Gate>, BadPrecondition
     if let Some(scopes) = settings.scopes() {
         own.push(Arc::new(Scopes::new(scopes)));
     }
-    let gate = Gate::new(confirm, &settings.preconditions, &own, approvals, redactor)?;
+    let gate = Gate::new(confirm, &settings.preconditions, &own, seals, redactor)?;
+    let gate = gate.with_approvals(parts.approvals.clone());
     Ok(Arc::new(match settings.chain.preset() {
         Some(Preset::McpCore) => gate.opened_by("`MCP_DRY_RUN` is not `false`"),
         _ => gate,

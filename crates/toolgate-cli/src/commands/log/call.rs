@@ -53,6 +53,9 @@ fn facts(record: &Record, look: &Look, out: &mut impl Write) -> io::Result<()> {
             format!("{}{}{}", clean(code), by.unwrap_or_default(), rule.unwrap_or_default());
         line("reason", &reason, look, out)?;
     }
+    if let Some(approval) = record.approval.as_deref().and_then(approval) {
+        line("approval", &clean(&approval), look, out)?;
+    }
     for (at, words) in record.error.iter().flat_map(|error| error.lines()).enumerate() {
         line(if at == 0 { "message" } else { "" }, &clean(words), look, out)?;
     }
@@ -67,6 +70,16 @@ fn facts(record: &Record, look: &Look, out: &mut impl Write) -> io::Result<()> {
         line("part of", &clean(parent), look, out)?;
     }
     Ok(())
+}
+
+/// What a person decided, in words.
+fn approval(json: &str) -> Option<String> {
+    let note: Value = serde_json::from_str(json).ok()?;
+    let text = |name: &str| note.get(name).and_then(|value| value.as_str());
+    let by = text("by").map(|by| format!(" by {by}")).unwrap_or_default();
+    let at = text("at").map(|at| format!(" at {at}")).unwrap_or_default();
+    let reason = text("reason").map(|reason| format!(": {reason}")).unwrap_or_default();
+    Some(format!("{} {}{by}{at}{reason}", text("id")?, text("state")?))
 }
 
 /// What was kept of arguments or result, under their size.

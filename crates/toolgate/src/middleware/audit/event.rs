@@ -14,7 +14,7 @@ use crate::{
     call::Call,
     context::{CallId, ClientInfo, Context, Session},
     failure::Ran,
-    middleware::preconditions::Approval,
+    middleware::preconditions::{Approval, ApprovalNote},
     outcome::Outcome,
     registry::Class,
     tool::Tool,
@@ -48,6 +48,7 @@ struct End {
     rule: Option<String>,
     result_bytes: Option<usize>,
     confirmed: Option<&'static str>,
+    approval: Option<ApprovalNote>,
     duration: Duration,
 }
 
@@ -79,6 +80,7 @@ impl Event {
             rule: failure.and_then(|failure| failure.rule()).map(str::to_owned),
             result_bytes: outcome.result().map(|result| result.json().len()),
             confirmed: cx.bag().get::<Approval>().map(|approval| approval.how),
+            approval: cx.bag().get::<ApprovalNote>().cloned(),
             duration,
         };
     }
@@ -143,6 +145,9 @@ impl Event {
         }
         begun.spans(&mut record);
         record.some_text("confirmed", end.confirmed);
+        if let Some(approval) = &end.approval {
+            record.value("approval", approval);
+        }
         if has_intent {
             record.raw("intent", "true");
         } else {

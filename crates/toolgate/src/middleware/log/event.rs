@@ -13,7 +13,10 @@ use crate::{
     call::{Call, ToolList},
     context::{CallId, ClientInfo, Context, Session},
     failure::{Failure, Ran},
-    middleware::audit::{Redactor, cut},
+    middleware::{
+        audit::{Redactor, cut},
+        preconditions::ApprovalNote,
+    },
     outcome::Outcome,
     registry::Class,
     tool::Tool,
@@ -48,6 +51,7 @@ struct End {
     class: Class,
     ran: Ran,
     failure: Option<Failure>,
+    approval: Option<ApprovalNote>,
 }
 
 /// How much of it is told.
@@ -93,13 +97,20 @@ impl Event {
     }
 
     /// The call has ended; `results` says whether its result is of interest.
-    pub(super) fn end_call(&mut self, outcome: &Outcome, duration: Duration, results: bool) {
+    pub(super) fn end_call(
+        &mut self,
+        cx: &Context,
+        outcome: &Outcome,
+        duration: Duration,
+        results: bool,
+    ) {
         let result = outcome.result().map(crate::ToolResult::json);
         self.result_bytes = result.map(Json::len);
         self.result = result.filter(|_| results).cloned();
         self.duration = duration;
         let failure = outcome.failure().cloned();
-        self.end = Some(End { class: outcome.class(), ran: outcome.ran(), failure });
+        let approval = cx.bag().get::<ApprovalNote>().cloned();
+        self.end = Some(End { class: outcome.class(), ran: outcome.ran(), failure, approval });
     }
 
     pub(super) fn end_listing(&mut self, answer: &Result<ToolList, Failure>, duration: Duration) {
@@ -107,12 +118,13 @@ impl Event {
         self.end = Some(match answer {
             Ok(list) => {
                 self.subject = Subject::Listing { tools: Some(list.tools().len()) };
-                End { class: Class::Ok, ran: Ran::Yes, failure: None }
+                End { class: Class::Ok, ran: Ran::Yes, failure: None, approval: None }
             }
             Err(failure) => End {
                 class: failure.code().entry().class,
                 ran: failure.has_run(),
                 failure: Some(failure.clone()),
+                approval: None,
             },
         });
     }
@@ -121,7 +133,8 @@ impl Event {
     pub(super) fn abandon(&mut self, duration: Duration) {
         if self.end.is_none() {
             self.duration = duration;
-            self.end = Some(End { class: Class::Cancelled, ran: Ran::Maybe, failure: None });
+            let (class, ran) = (Class::Cancelled, Ran::Maybe);
+            self.end = Some(End { class, ran, failure: None, approval: None });
         }
     }
 
@@ -193,6 +206,8 @@ impl End {
     fn tell(&self, record: &mut Record, telling: &Telling<'_>, extent: Extent) {
         self.class.name().clone_into(&mut record.outcome);
         self.ran.name().clone_into(&mut record.ran);
+        let approval = self.approval.as_ref();
+        record.approval = approval.and_then(|approval| serde_json::to_string(approval).ok());
         let Some(failure) = &self.failure else { return };
         record.code = Some(failure.code().name().to_owned());
         record.decided_by = failure.decided_by().map(str::to_owned);

@@ -86,7 +86,7 @@ impl Middleware for Log {
         let outcome = next.call(cx, call).await;
         let duration = unfinished.started.elapsed();
         if let Some(event) = &mut unfinished.event {
-            event.end_call(&outcome, duration, self.sink.wants_results());
+            event.end_call(cx, &outcome, duration, self.sink.wants_results());
         }
         unfinished.record().await;
         outcome

@@ -72,6 +72,9 @@ pub struct Record {
     /// The rule that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// What a person decided about it, by `toolgate approve` or `toolgate deny`: JSON text.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "json_text")]
+    pub approval: Option<String>,
     /// The size of the arguments as they came in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_bytes: Option<u64>,

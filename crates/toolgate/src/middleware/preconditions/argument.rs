@@ -6,8 +6,8 @@ use serde_json::json;
 use toolgate_wire::Json;
 
 use super::{
-    Fallback, Gate,
-    approvals::{PREFIX, is_seal},
+    Gate,
+    seals::{PREFIX, is_seal},
 };
 use crate::{
     asking::Asking,
@@ -46,7 +46,7 @@ impl ConfirmArgument {
 
     fn is_of_use(&self, cx: &Context) -> bool {
         let config = &self.gate.config;
-        let by_token = config.fallback == Fallback::Token && matches!(cx.asking(), Asking::Nobody);
+        let by_token = config.fallback.gives_token() && matches!(cx.asking(), Asking::Nobody);
         config.boolean || by_token
     }
 }

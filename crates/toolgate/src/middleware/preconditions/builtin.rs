@@ -1,21 +1,21 @@
 //! The preconditions that come with toolgate.
 
-use super::{Key, Precondition, Preview, Verdict};
+use super::{Key, Mode, Precondition, Preview, Verdict};
 use crate::{call::Call, context::Context, middleware::Boxed};
 
-/// `confirm`: two keys. While the operator's is missing, calls are shown; then each one is confirmed.
+/// `confirm`: calls are only shown, or each one is confirmed by a person.
 #[derive(Debug)]
 pub(super) struct ConfirmRequired {
-    dry_run: bool,
+    mode: Mode,
 }
 
 impl ConfirmRequired {
-    pub(super) fn new(dry_run: bool) -> Self {
-        Self { dry_run }
+    pub(super) fn new(mode: Mode) -> Self {
+        Self { mode }
     }
 
     fn verdict(&self) -> Verdict {
-        if self.dry_run {
+        if self.mode == Mode::Preview {
             let why = "This deployment runs dry.".to_owned();
             Verdict::Preview(Preview { why, missing: vec![Key::Operator, Key::Caller] })
         } else {

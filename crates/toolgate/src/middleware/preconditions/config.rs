@@ -6,23 +6,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::{duration, selection::Selection};
 
-/// `[confirm]`: calls that run only with two keys, the operator's and the caller's.
+/// `[confirm]`: calls that a person has to confirm before they run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ConfirmConfig {
     /// The tools that need a confirmation: `"server/tool"` globs, or facts, as `{ tier = "destructive" }`.
     pub when: Vec<Selection>,
-    /// The operator's key. While it is `true`, calls of these tools are only shown, whatever the caller
-    /// says.
-    pub dry_run: bool,
-    /// How long a confirmation may take, and a confirmation token holds.
-    #[serde(with = "duration")]
+    /// What happens to calls of these tools: `"ask"`, if not set, or `"preview"`.
+    pub mode: Option<Mode>,
+    /// The old name of `mode`: `true` means `mode = "preview"`, `false` means `mode = "ask"`.
+    pub dry_run: Option<bool>,
+    /// How long a person may take to decide, and how long a decision holds. Also written `expires`.
+    #[serde(with = "duration", alias = "expires")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub ttl: Duration,
     /// What happens where the client cannot ask its user.
     pub fallback: Fallback,
-    /// Whether a bare `__confirm: true` is the caller's key. An agent can say that unaided.
+    /// How long a call waits for `toolgate approve` before it returns "pending approval", as `"30s"`. Without
+    /// it the call returns at once.
+    #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub wait: Option<Duration>,
+    /// How many calls of one principal may wait for approval at the same time.
+    pub max_pending: usize,
+    /// Whether a bare `__confirm: true` confirms a call. An agent can send that unaided.
     pub boolean: bool,
     /// Whether a preview has `isError`. Clients that check results against a tool's output schema take a
     /// preview only with it.
@@ -33,11 +41,78 @@ impl Default for ConfirmConfig {
     fn default() -> Self {
         Self {
             when: Vec::new(),
-            dry_run: true,
+            mode: None,
+            dry_run: None,
             ttl: Duration::from_mins(5),
-            fallback: Fallback::Token,
+            fallback: Fallback::Approval,
+            wait: None,
+            max_pending: 32,
             boolean: false,
             preview_is_error: true,
+        }
+    }
+}
+
+impl ConfirmConfig {
+    /// What happens to calls that need a confirmation, by either spelling.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        match (self.mode, self.dry_run) {
+            (Some(mode), _) => mode,
+            (None, Some(true)) => Mode::Preview,
+            (None, _) => Mode::Ask,
+        }
+    }
+
+    /// Sets the mode over whatever either spelling says.
+    pub fn set_mode(&mut self, mode: Mode) {
+        (self.mode, self.dry_run) = (Some(mode), None);
+    }
+
+    /// Old spellings, each with the line to write instead.
+    #[must_use]
+    pub fn hints(&self) -> Vec<String> {
+        let mut hints = Vec::new();
+        if let Some(dry_run) = self.dry_run {
+            let mode = self.mode().name();
+            hints.push(format!(
+                "`confirm.dry_run = {dry_run}` is an old spelling: write `mode = \"{mode}\"`"
+            ));
+        }
+        if self.fallback == Fallback::Token {
+            hints.push(
+                "`confirm.fallback = \"token\"` lets the agent confirm its own calls: write \
+                 `fallback = \"agent-may-confirm-itself\"`, or `fallback = \"approval\"` to have a person decide with \
+                 `toolgate approve`"
+                    .to_owned(),
+            );
+        }
+        hints
+    }
+}
+
+fn some_duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    duration::deserialize(from).map(Some)
+}
+
+/// What happens to calls that need a confirmation.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// They are only shown, and never run.
+    Preview,
+    /// A person is asked, and they run once that person agrees.
+    Ask,
+}
+
+impl Mode {
+    /// The name in the config.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Preview => "preview",
+            Self::Ask => "ask",
         }
     }
 }
@@ -45,13 +120,26 @@ impl Default for ConfirmConfig {
 /// What happens where the client cannot ask its user.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Fallback {
-    /// The caller gets a preview with a token, and repeats the call with it.
+    /// The call returns "pending approval"; a person decides with `toolgate approve` or `toolgate deny`, and
+    /// the agent repeats the call.
     #[default]
-    Token,
-    /// The call is refused: only a person may confirm.
+    Approval,
+    /// The call is refused: only a client that can ask its user can have it confirmed.
     Refuse,
+    /// The agent gets a token and repeats the call with it. Nothing makes it ask a person first.
+    AgentMayConfirmItself,
+    /// The old name of `agent-may-confirm-itself`.
+    Token,
+}
+
+impl Fallback {
+    /// Whether the agent gets a token.
+    #[must_use]
+    pub const fn gives_token(self) -> bool {
+        matches!(self, Self::AgentMayConfirmItself | Self::Token)
+    }
 }
 
 /// `[[preconditions]]`: what must hold before some tools are called.

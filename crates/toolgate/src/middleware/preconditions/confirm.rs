@@ -4,11 +4,11 @@ use serde_json::json;
 use toolgate_wire::{Json, Limits};
 
 use super::{
-    Gate, NAME, Question,
-    approvals::{Purpose, Refusal, purpose_of},
+    Fallback, Gate, NAME, Question,
     argument::ArgumentKey,
     binding::Binding,
-    preview,
+    person, preview,
+    seals::{Purpose, Refusal, purpose_of},
 };
 use crate::{
     asking::{Asking, NoAnswer, Round},
@@ -25,8 +25,8 @@ const QUESTION: &str = "toolgate_confirm";
 /// How a call was confirmed. Left in the bag for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// `elicitation`, `input_response`, `token`, `boolean`, or `carried` for a further round of a call that
-    /// was confirmed before.
+    /// `elicitation`, `input_response`, `approval` (by a person outside of the client), `token`, `boolean`, or
+    /// `carried` for a further round of a call that was confirmed before.
     pub how: &'static str,
 }
 
@@ -91,16 +91,18 @@ pub(super) async fn obtain(
             };
             match answer {
                 Ok(Ok(answer)) => read(&answer, "elicitation", rule),
-                Ok(Err(NoAnswer::Unable)) => Err(by_token(gate, call, &binding, question, rule)),
+                Ok(Err(NoAnswer::Unable)) => {
+                    fall_back(gate, cx, call, &binding, question, rule).await
+                }
                 Ok(Err(NoAnswer::Gone)) => Err(given_up()),
                 Err(_) => Err(refused(Refusal::Expired, rule)),
             }
         }
-        Asking::Nobody => Err(by_token(gate, call, &binding, question, rule)),
+        Asking::Nobody => fall_back(gate, cx, call, &binding, question, rule).await,
     }
 }
 
-fn given_up() -> Outcome {
+pub(super) fn given_up() -> Outcome {
     Failure::new(Code::Cancelled, "the client gave the call up").ran(crate::Ran::No).into()
 }
 
@@ -112,7 +114,7 @@ fn already(
     rule: &str,
 ) -> Result<Option<Approval>, Outcome> {
     let redeem = |purpose, text: &str| {
-        let inner = gate.approvals.redeem(purpose, text, binding);
+        let inner = gate.seals.redeem(purpose, text, binding);
         inner.map(str::to_owned).map_err(|refusal| refused(refusal, rule))
     };
     if let Some(round) = cx.round().cloned() {
@@ -133,11 +135,12 @@ fn already(
         (Some(true), _) if gate.config.boolean => Ok(Some(Approval { how: "boolean" })),
         // Saying yes is no key here: the caller is asked as if it had said nothing.
         (Some(_), _) => Ok(None),
-        (None, Some(token)) => {
+        // A token of an earlier config, too, is worth nothing where the agent may not confirm.
+        (None, Some(token)) if gate.config.fallback.gives_token() => {
             redeem(Purpose::Token, &token)?;
             Ok(Some(Approval { how: "token" }))
         }
-        (None, None) => Err(refused(Refusal::Tampered, rule)),
+        (None, _) => Err(refused(Refusal::Tampered, rule)),
     }
 }
 
@@ -194,7 +197,7 @@ fn params(gate: &Gate, call: &Call, question: &Question, says_mode: bool) -> Jso
 }
 
 fn ask_by_result(gate: &Gate, call: &Call, binding: &Binding, question: &Question) -> Outcome {
-    let state = match gate.approvals.issue(Purpose::Question, binding, gate.config.ttl, "") {
+    let state = match gate.seals.issue(Purpose::Question, binding, gate.config.ttl, "") {
         Ok(state) => state,
         Err(why) => return Failure::internal(why).into(),
     };
@@ -210,19 +213,26 @@ fn ask_by_result(gate: &Gate, call: &Call, binding: &Binding, question: &Questio
     Outcome::asked(ToolResult::new(result.finish()))
 }
 
-fn by_token(
+/// Where the client cannot ask its user.
+async fn fall_back(
     gate: &Gate,
+    cx: &mut Context,
     call: &Call,
     binding: &Binding,
     question: &Question,
     rule: &str,
-) -> Outcome {
-    if gate.config.fallback == super::Fallback::Refuse {
-        return preview::unconfirmed(gate, call, &question.why, rule, None);
+) -> Result<Approval, Outcome> {
+    if gate.config.fallback.gives_token() {
+        let token = gate.seals.issue(Purpose::Token, binding, gate.config.ttl, "");
+        let token = token.map_err(|why| Outcome::from(Failure::internal(why)))?;
+        return Err(preview::unconfirmed(gate, call, &question.why, rule, Some(&token)));
     }
-    match gate.approvals.issue(Purpose::Token, binding, gate.config.ttl, "") {
-        Ok(token) => preview::unconfirmed(gate, call, &question.why, rule, Some(&token)),
-        Err(why) => Failure::internal(why).into(),
+    match (&gate.approvals, gate.config.fallback) {
+        (Some(approvals), Fallback::Approval) => {
+            person::approval(gate, &**approvals, cx, call, binding, question, rule).await
+        }
+        // A program without a place for approvals has nobody to ask.
+        _ => Err(preview::unconfirmed(gate, call, &question.why, rule, None)),
     }
 }
 
@@ -237,7 +247,7 @@ pub(super) fn carry(gate: &Gate, cx: &Context, call: &Call, mut outcome: Outcome
     };
     let Some(mut object) = result.json().object() else { return outcome };
     let inner = object.get("requestState").map_or_else(String::new, |s| s.as_str().to_owned());
-    match gate.approvals.issue(Purpose::Carry, &binding, gate.config.ttl, &inner) {
+    match gate.seals.issue(Purpose::Carry, &binding, gate.config.ttl, &inner) {
         Ok(state) => {
             object.set("requestState", Json::string(&state));
             outcome.set_result(result.with_json(object.finish()));

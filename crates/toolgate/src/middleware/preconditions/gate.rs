@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Approvals, ConfirmConfig, Key, Precondition, PreconditionRule, Preview, Verdict,
+    Approvals, ConfirmConfig, Key, Mode, Precondition, PreconditionRule, Preview, Seals, Verdict,
     builtin::{ConfirmRequired, DryRun},
 };
 use crate::{
@@ -33,6 +33,17 @@ pub enum BadPreconditions {
     /// A confirmation that nobody could give in time.
     #[error("`confirm.ttl` is shorter than a second: nobody can confirm that fast")]
     Ttl,
+    /// Both spellings of the mode.
+    #[error(
+        "`confirm.mode` and `confirm.dry_run` say the same thing: keep `mode = \"{mode}\"`, and remove `dry_run`",
+        mode = .0.name()
+    )]
+    TwoModes(Mode),
+    /// A bound that lets no call wait.
+    #[error(
+        "`confirm.max_pending` is 0: write how many calls may wait, or `fallback = \"refuse\"`"
+    )]
+    NonePending,
     /// `[redact]` cannot be used.
     #[error("`[redact]` cannot be used: {0}")]
     Redact(String),
@@ -45,7 +56,8 @@ pub enum BadPreconditions {
 pub struct Gate {
     rules: Vec<Rule>,
     pub(super) config: ConfirmConfig,
-    pub(super) approvals: Arc<Approvals>,
+    pub(super) seals: Arc<Seals>,
+    pub(super) approvals: Option<Arc<dyn Approvals>>,
     pub(super) redactor: Redactor,
     /// Where the operator's key is, in words.
     pub(super) operator: &'static str,
@@ -98,14 +110,20 @@ impl Gate {
         confirm: Option<&ConfirmConfig>,
         rules: &[PreconditionRule],
         own: &[Arc<dyn Precondition>],
-        approvals: Arc<Approvals>,
+        seals: Arc<Seals>,
         redactor: Redactor,
     ) -> Result<Self, BadPreconditions> {
         let config = confirm.cloned().unwrap_or_default();
         if config.ttl.as_secs() == 0 {
             return Err(BadPreconditions::Ttl);
         }
-        let confirmed: Arc<dyn Precondition> = Arc::new(ConfirmRequired::new(config.dry_run));
+        if let (Some(mode), Some(_)) = (config.mode, config.dry_run) {
+            return Err(BadPreconditions::TwoModes(mode));
+        }
+        if config.max_pending == 0 {
+            return Err(BadPreconditions::NonePending);
+        }
+        let confirmed: Arc<dyn Precondition> = Arc::new(ConfirmRequired::new(config.mode()));
         let mut known: Vec<Arc<dyn Precondition>> = vec![Arc::clone(&confirmed), Arc::new(DryRun)];
         for precondition in own {
             let id = canonical(precondition.id());
@@ -124,8 +142,15 @@ impl Gate {
         for rule in rules {
             compiled.push(compile(rule, &known)?);
         }
-        let operator = "`confirm.dry_run` is on";
-        Ok(Self { rules: compiled, config, approvals, redactor, operator })
+        let operator = "`confirm.mode` is `preview`";
+        Ok(Self { rules: compiled, config, seals, approvals: None, redactor, operator })
+    }
+
+    /// With a place where calls wait for a person who is not at the client.
+    #[must_use]
+    pub fn with_approvals(mut self, approvals: Option<Arc<dyn Approvals>>) -> Self {
+        self.approvals = approvals;
+        self
     }
 
     /// In the words of a system where a variable is the operator's key.
@@ -145,8 +170,8 @@ impl Gate {
         self.covering(tool).any(|(rule, _)| rule.require.iter().any(|p| p.asks()))
     }
 
-    pub(crate) fn approvals(&self) -> Arc<Approvals> {
-        Arc::clone(&self.approvals)
+    pub(crate) fn seals(&self) -> Arc<Seals> {
+        Arc::clone(&self.seals)
     }
 
     /// Whether there is any rule.
@@ -197,8 +222,8 @@ impl Gate {
         let rules: Vec<String> = rules.collect();
         // Other preconditions have nothing to do with the operator's key.
         let needs_key = |rule: &Rule| rule.require.iter().any(|p| p.id() == "confirm");
-        let is_dry = self.config.dry_run && self.rules.iter().any(needs_key);
-        let dry = if is_dry { "; dry run" } else { "" };
+        let is_shown = self.config.mode() == Mode::Preview && self.rules.iter().any(needs_key);
+        let dry = if is_shown { "; preview only" } else { "" };
         if rules.is_empty() {
             "none; _meta.toolgate/dry_run shows a call instead".to_owned()
         } else {

@@ -8,19 +8,22 @@ mod builtin;
 mod config;
 mod confirm;
 mod gate;
+mod person;
 mod preview;
+mod seals;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
 use std::sync::Arc;
 
-pub use approvals::Approvals;
-pub(crate) use approvals::is_seal;
+pub use approvals::{ApprovalError, ApprovalNote, ApprovalRequest, Approvals, Decided, Decision};
 pub use argument::{ConfirmArgument, NAME as CONFIRM_ARGUMENT};
-pub use config::{ConfirmConfig, Fallback, PreconditionRule};
+pub use config::{ConfirmConfig, Fallback, Mode, PreconditionRule};
 pub use confirm::Approval;
 pub use gate::{BadPreconditions, Gate};
+pub use seals::Seals;
+pub(crate) use seals::is_seal;
 pub use verdict::{Key, Precondition, Preview, Question, Verdict};
 
 use crate::{

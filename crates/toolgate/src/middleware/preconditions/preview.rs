@@ -95,7 +95,7 @@ pub(super) fn unconfirmed(
         }
         None => (
             "a confirmation by its user, whom this client cannot ask",
-            "Use a client with elicitation, or ask the operator for `confirm.fallback = \"token\"`."
+            "Tell the user: only a person can confirm this call, in a client that can ask (elicitation)."
                 .to_owned(),
         ),
     };
@@ -103,6 +103,35 @@ pub(super) fn unconfirmed(
     let text = format!("Nothing was run: this call needs {needs}.{why} {}", shown(gate, call));
     let failure = Failure::new(Code::ConfirmRequired, text).suggest(next).by(NAME, rule);
     finish(gate, failure.tell("preview", facts))
+}
+
+/// A call that waits for a person outside of the client.
+pub(super) fn pending(
+    gate: &Gate,
+    call: &Call,
+    why: &str,
+    rule: &str,
+    id: &str,
+    expires: jiff::Timestamp,
+) -> Outcome {
+    let mut facts = facts(gate, call, &[Key::Caller]);
+    if let Some(facts) = facts.as_object_mut() {
+        facts.insert("expires_at".to_owned(), format!("{expires:.0}").into());
+    }
+    let why = if why.is_empty() { String::new() } else { format!(" {why}") };
+    let text = format!(
+        "Pending approval `{id}`: nothing was run. A person has to approve this call, and this client cannot \
+         ask one.{why} {}",
+        shown(gate, call)
+    );
+    let next = format!(
+        "Tell the user that a person approves it in a terminal of their own with `toolgate approve {id}`, or \
+         denies it with `toolgate deny {id}`. Afterwards repeat this very call, with exactly the same arguments: \
+         it runs once. The request expires at {expires:.0}. Do not try to approve it yourself."
+    );
+    let approval = json!({"id": id, "state": "pending", "expires_at": format!("{expires:.0}")});
+    let failure = Failure::new(Code::ApprovalPending, text).suggest(next).by(NAME, rule);
+    finish(gate, failure.tell("approval", approval).tell("preview", facts))
 }
 
 /// What the client reads: with `isError`, by errors-to-results, or without.
@@ -147,7 +176,7 @@ pub(super) fn shown(gate: &Gate, call: &Call) -> String {
 }
 
 /// The arguments without secrets, and whether all values are shown.
-fn arguments(redactor: &Redactor, call: &Call) -> (Value, bool) {
+pub(super) fn arguments(redactor: &Redactor, call: &Call) -> (Value, bool) {
     let Some(json) = call.arguments() else { return (json!({}), true) };
     let mut left = MOST_VALUES;
     let shown = tell(redactor, json, 0, &mut left);

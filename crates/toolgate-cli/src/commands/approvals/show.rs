@@ -1,0 +1,211 @@
+//! How a request for approval looks: a block for people, a line of what became of it, JSON for programs.
+
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use toolgate_gateway::approvals::{ApprovalRecord, State};
+
+use super::super::log::look::{Look, Paint, clean, fit};
+
+/// The column that labels stand in.
+const LABEL: usize = 11;
+/// What a line has where nobody says.
+const WIDTH: usize = 80;
+/// More lines of one value are counted, and not shown.
+const MOST_LINES: usize = 40;
+
+/// A request, with all that a person needs to decide it.
+pub(super) fn block(
+    record: &ApprovalRecord,
+    now: Timestamp,
+    look: &Look,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let width = look.width.unwrap_or(WIDTH).max(40);
+    let tool = clean(&format!("{}/{}", record.server, record.tool)).into_owned();
+    let room = width.saturating_sub(LABEL + 2);
+    let id = look.paint(Paint::Strong, &record.id).into_owned();
+    let pad = " ".repeat(LABEL.saturating_sub(record.id.len()).max(1));
+    writeln!(out, "{id}{pad}{}", look.paint(Paint::Warn, &fit(&tool, room)))?;
+    let mut line = |label: &str, text: &str| {
+        let mut label = label;
+        for part in wrapped(text, room) {
+            let shown = format!("{label:<w$}", w = LABEL - 2);
+            writeln!(out, "  {}{part}", look.paint(Paint::Quiet, &shown))?;
+            label = "";
+        }
+        io::Result::Ok(())
+    };
+    let client = record.client.as_ref().map(|client| format!(" with {}", clean(client)));
+    let who = format!(
+        "{}{} in namespace {}",
+        clean(&record.principal),
+        client.unwrap_or_default(),
+        clean(&record.namespace)
+    );
+    line("who", &who)?;
+    line("when", &times(record, now))?;
+    if !record.why.is_empty() {
+        line("why", &clean(&record.why))?;
+    }
+    match record.arguments.as_object() {
+        Some(arguments) if arguments.is_empty() => line("arguments", "none")?,
+        Some(arguments) => {
+            line("arguments", "")?;
+            for (name, value) in arguments {
+                argument(name, value, room, look, out)?;
+            }
+        }
+        None => line("arguments", &clean(&record.arguments.to_string()))?,
+    }
+    Ok(())
+}
+
+/// `asked 12s ago, expires in 4m`
+fn times(record: &ApprovalRecord, now: Timestamp) -> String {
+    let now = now.as_millisecond();
+    let asked = format!("asked {} ago", length(now - record.created_ms));
+    match record.state {
+        State::Pending if now < record.expires_ms => {
+            format!("{asked}, expires in {}", length(record.expires_ms - now))
+        }
+        State::Pending => format!("{asked}, expired {} ago", length(now - record.expires_ms)),
+        State::Used => format!("{asked}, approved and run"),
+        State::Approved if now < record.expires_ms => {
+            format!("{asked}, approved, expires in {}", length(record.expires_ms - now))
+        }
+        State::Approved => format!("{asked}, approved, expired before the agent repeated the call"),
+        State::Denied => {
+            let reason = record.reason.as_deref().map(|reason| format!(": {}", clean(reason)));
+            format!("{asked}, denied{}", reason.unwrap_or_default())
+        }
+    }
+}
+
+/// `12s`, `4m 05s`, `2h 10m`
+fn length(ms: i64) -> String {
+    let seconds = ms.max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// One argument: texts as they are, line by line; anything else as JSON.
+fn argument(
+    name: &str,
+    value: &Value,
+    room: usize,
+    look: &Look,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    };
+    let name = clean(name);
+    let is_short =
+        !text.contains('\n') && name.chars().count() + text.chars().count() + 4 <= room + 7;
+    if is_short {
+        let label = look.paint(Paint::Strong, &name).into_owned();
+        return writeln!(out, "    {label}: {}", quoted(value, &clean(&text)));
+    }
+    writeln!(out, "    {}:", look.paint(Paint::Strong, &name))?;
+    let lines: Vec<String> =
+        text.lines().flat_map(|line| wrapped(&clean(line), room + 1)).collect();
+    for line in lines.iter().take(MOST_LINES) {
+        writeln!(out, "      {} {line}", look.paint(Paint::Quiet, "│"))?;
+    }
+    if lines.len() > MOST_LINES {
+        let more = format!("{} more lines (--json has all)", lines.len() - MOST_LINES);
+        writeln!(out, "      {}", look.paint(Paint::Warn, &more))?;
+    }
+    Ok(())
+}
+
+/// Texts in quotes: `"true"` is not `true`, and blanks at an end are seen.
+fn quoted(value: &Value, text: &str) -> String {
+    if value.is_string() { format!("\"{text}\"") } else { text.to_owned() }
+}
+
+/// Lines of at most so many characters, broken at spaces where there are some.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(20);
+    let mut lines = Vec::new();
+    let mut rest: Vec<char> = text.chars().collect();
+    while rest.len() > width {
+        let space =
+            rest.iter().take(width + 1).rposition(|c| *c == ' ').filter(|at| *at > width / 2);
+        let (at, skipped) = space.map_or((width, 0), |at| (at, 1));
+        lines.push(rest.iter().take(at).collect());
+        rest.drain(..at + skipped);
+    }
+    lines.push(rest.into_iter().collect());
+    lines
+}
+
+/// What became of a request, on one line.
+pub(super) fn line(record: &ApprovalRecord, look: &Look) -> String {
+    let (paint, word) = match record.state {
+        State::Pending => (Paint::Warn, "waits"),
+        State::Approved => (Paint::Good, "approved"),
+        State::Denied => (Paint::Bad, "denied"),
+        State::Used => (Paint::Quiet, "ran"),
+    };
+    let by = match (record.state, &record.by) {
+        (State::Approved | State::Denied, Some(by)) => format!(" by {}", clean(by)),
+        _ => String::new(),
+    };
+    let tool = clean(&format!("{}/{}", record.server, record.tool)).into_owned();
+    format!("{}  {}{by}  {tool}", look.paint(Paint::Strong, &record.id), look.paint(paint, word))
+}
+
+/// What a person reads after a decision.
+pub(super) fn decided(record: &ApprovalRecord, look: &Look) -> String {
+    let tool = clean(&format!("{}/{}", record.server, record.tool)).into_owned();
+    let ttl = length(record.ttl_ms);
+    let id = &record.id;
+    if record.state == State::Approved {
+        let word = look.paint(Paint::Good, "approved");
+        return format!("{word} {id}: {tool} runs once if the agent repeats the call within {ttl}");
+    }
+    let word = look.paint(Paint::Bad, "denied");
+    format!(
+        "{word} {id}: {tool} is not run; the agent reads that for {ttl} when it repeats the call"
+    )
+}
+
+/// One object, for programs. The digest of the call stays where it is.
+pub(super) fn json(record: &ApprovalRecord, now: Timestamp) -> Value {
+    let time = |ms: i64| {
+        let at = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX);
+        format!("{at:.3}")
+    };
+    let state = match record.state {
+        State::Pending | State::Approved if !record.is_live(now.as_millisecond()) => "expired",
+        State::Pending => "pending",
+        State::Approved => "approved",
+        State::Denied => "denied",
+        State::Used => "used",
+    };
+    json!({
+        "id": record.id,
+        "state": state,
+        "principal": record.principal,
+        "namespace": record.namespace,
+        "client": record.client,
+        "server": record.server,
+        "tool": record.tool,
+        "why": record.why,
+        "rule": record.rule,
+        "arguments": record.arguments,
+        "created_at": time(record.created_ms),
+        "expires_at": time(record.expires_ms),
+        "decided_by": record.by,
+        "decided_at": record.decided_ms.map(time),
+        "reason": record.reason,
+        "used_at": record.used_ms.map(time),
+    })
+}

@@ -1,0 +1,127 @@
+//! What a person decides, by the id that they type.
+
+use std::io;
+
+use super::{ApprovalFolder, ApprovalRecord, State, folder, now_ms};
+
+/// A person's decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The call may run, once.
+    Approve,
+    /// It may not, for this reason.
+    Deny(Option<String>),
+}
+
+/// Why nothing was decided.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CannotDecide {
+    /// No request has this id.
+    #[error("there is no approval `{0}`: `toolgate approvals` lists the calls that wait")]
+    Unknown(String),
+    /// Several have ids that begin so.
+    #[error("`{typed}` is the beginning of several ids: {ids}; type more of the one you mean")]
+    Ambiguous {
+        /// What was typed.
+        typed: String,
+        /// The ids.
+        ids: String,
+    },
+    /// Nobody decided in time.
+    #[error("`{0}` has expired: the agent has to repeat the call for a new request")]
+    Expired(String),
+    /// It was decided before.
+    #[error("`{id}` was already {what} by {by}")]
+    Decided {
+        /// The id.
+        id: String,
+        /// What was decided.
+        what: &'static str,
+        /// Who decided.
+        by: String,
+    },
+    /// It was approved, and the call ran.
+    #[error(
+        "`{0}` was already approved, and the call was already run: each approval runs one call"
+    )]
+    Used(String),
+    /// The folder cannot be used.
+    #[error("cannot use the approvals in `{path}`: {error}")]
+    Folder {
+        /// The folder.
+        path: String,
+        /// What failed.
+        error: io::Error,
+    },
+}
+
+impl ApprovalFolder {
+    /// Decides the request of this id, or the only one whose id begins so.
+    pub fn decide(
+        &self,
+        typed: &str,
+        verdict: &Verdict,
+        by: &str,
+    ) -> Result<ApprovalRecord, CannotDecide> {
+        let failed = |error| CannotDecide::Folder { path: self.path.display().to_string(), error };
+        let Some(folder) = folder::lock(&self.path, false).map_err(failed)? else {
+            return Err(CannotDecide::Unknown(typed.to_owned()));
+        };
+        let now = now_ms();
+        let records = folder.records().map_err(failed)?;
+        let mut record = find(&records, typed, now)?.clone();
+        if let Some(why) = undecidable(&record, now) {
+            return Err(why);
+        }
+        record.by = Some(by.to_owned());
+        record.decided_ms = Some(now);
+        record.expires_ms = now.saturating_add(record.ttl_ms);
+        match verdict {
+            Verdict::Approve => record.state = State::Approved,
+            Verdict::Deny(reason) => {
+                record.state = State::Denied;
+                record.reason.clone_from(reason);
+            }
+        }
+        folder.write(&record).map_err(failed)?;
+        Ok(record)
+    }
+}
+
+/// The one that is meant. Those that still wait come first: a person types what a list showed.
+fn find<'a>(
+    records: &'a [ApprovalRecord],
+    typed: &str,
+    now: i64,
+) -> Result<&'a ApprovalRecord, CannotDecide> {
+    let wanted = typed.trim().to_ascii_lowercase();
+    let begins = |one: &&ApprovalRecord| !wanted.is_empty() && one.id.starts_with(&wanted);
+    let pending: Vec<_> = records.iter().filter(begins).filter(|one| one.is_pending(now)).collect();
+    let all: Vec<_> = records.iter().filter(begins).collect();
+    let exact = all.iter().find(|one| one.id == wanted);
+    match (exact, pending.as_slice(), all.as_slice()) {
+        (Some(one), ..) | (None, [one], _) | (None, [], [one]) => Ok(one),
+        (None, [], []) => Err(CannotDecide::Unknown(typed.to_owned())),
+        (None, [], several) | (None, several, _) => {
+            let ids: Vec<_> = several.iter().map(|one| format!("`{}`", one.id)).collect();
+            Err(CannotDecide::Ambiguous { typed: typed.to_owned(), ids: ids.join(", ") })
+        }
+    }
+}
+
+fn undecidable(record: &ApprovalRecord, now: i64) -> Option<CannotDecide> {
+    let id = || record.id.clone();
+    let decided = |what| {
+        let by = record.by.clone().unwrap_or_default();
+        Some(CannotDecide::Decided { id: id(), what, by })
+    };
+    match record.state {
+        State::Pending if record.is_live(now) => None,
+        State::Pending => Some(CannotDecide::Expired(id())),
+        State::Used => Some(CannotDecide::Used(id())),
+        State::Approved if !record.is_live(now) => Some(CannotDecide::Expired(id())),
+        State::Approved => decided("approved"),
+        State::Denied => decided("denied"),
+    }
+}

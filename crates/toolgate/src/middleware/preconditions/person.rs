@@ -1,0 +1,109 @@
+//! A person decides outside of the client: what the approvals say of a call, and what its caller reads.
+
+use serde_json::json;
+
+use super::{
+    ApprovalError, ApprovalNote, ApprovalRequest, Approvals, Decided, Decision, Gate, NAME,
+    Question, binding::Binding, confirm::Approval, preview,
+};
+use crate::{
+    call::Call,
+    context::Context,
+    failure::{Failure, Ran},
+    outcome::Outcome,
+    registry::Code,
+};
+
+/// The approval of a person, or what the caller reads instead.
+pub(super) async fn approval(
+    gate: &Gate,
+    approvals: &dyn Approvals,
+    cx: &mut Context,
+    call: &Call,
+    binding: &Binding,
+    question: &Question,
+    rule: &str,
+) -> Result<Approval, Outcome> {
+    let session = cx.session();
+    let request = ApprovalRequest {
+        call: binding.0,
+        principal: session.principal.to_string(),
+        namespace: session.namespace.to_string(),
+        client: cx.client().map(ToString::to_string),
+        server: call.id().server().to_owned(),
+        tool: call.id().name().to_owned(),
+        why: question.why.clone(),
+        rule: rule.to_owned(),
+        arguments: preview::arguments(&gate.redactor, call),
+        ttl: gate.config.ttl,
+        max_pending: gate.config.max_pending,
+    };
+    let decided = async {
+        let decision = approvals.request(&request).await?;
+        match gate.config.wait {
+            Some(wait) if matches!(decision, Decision::Pending { .. }) => {
+                approvals.wait(&request, wait).await
+            }
+            _ => Ok(decision),
+        }
+    };
+    let cancel = cx.cancel().clone();
+    let decision = tokio::select! {
+        biased;
+        decision = decided => decision.map_err(|error| failed(&error, &request, rule))?,
+        () = cancel.cancelled() => return Err(super::confirm::given_up()),
+    };
+    cx.bag_mut().put(ApprovalNote::from(&decision));
+    match decision {
+        Decision::Approved(Decided { .. }) => Ok(Approval { how: "approval" }),
+        Decision::Pending { id, expires } => {
+            Err(preview::pending(gate, call, &question.why, rule, &id, expires))
+        }
+        Decision::Denied { decided, reason, until } => {
+            Err(denied(&decided, reason.as_deref(), until, rule))
+        }
+    }
+}
+
+fn denied(decided: &Decided, reason: Option<&str>, until: jiff::Timestamp, rule: &str) -> Outcome {
+    let because = reason.map_or_else(String::new, |reason| format!(" The reason: {reason}"));
+    let text = format!("A person denied this call: nothing was run.{because}");
+    let next = "Do not repeat the call. Tell the user that it was denied, and do something else.";
+    let facts = json!({
+        "id": decided.id,
+        "state": "denied",
+        "reason": reason,
+        "denied_until": format!("{until:.0}"),
+    });
+    let failure = Failure::new(Code::ConfirmDeclined, text).suggest(next).by(NAME, rule);
+    failure.tell("approval", facts).into()
+}
+
+fn failed(error: &ApprovalError, request: &ApprovalRequest, rule: &str) -> Outcome {
+    let (code, text, next) = match error {
+        ApprovalError::Full(most) => (
+            Code::RateLimited,
+            format!(
+                "Nothing was run: {most} calls of `{}` wait for approval already, which is the bound \
+                 (`confirm.max_pending`)",
+                request.principal
+            ),
+            "Wait until a person has decided some of them, or until they expire.",
+        ),
+        ApprovalError::TooLarge { .. } => (
+            Code::InvalidArguments,
+            format!("Nothing was run: this call needs a person's approval, and {error}"),
+            "Split the call into smaller ones that a person can read.",
+        ),
+        ApprovalError::Unavailable(why) => {
+            tracing::error!("approvals cannot be kept, so calls that need one are refused: {why}");
+            (
+                Code::Internal,
+                "Nothing was run: this call needs a person's approval, and approvals cannot be kept right now"
+                    .to_owned(),
+                "Tell the user; the operator finds the cause in the log of toolgate.",
+            )
+        }
+    };
+    Failure::new(code, text).suggest(next).by(NAME, rule).ran(Ran::No).into()
+}
