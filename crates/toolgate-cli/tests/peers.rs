@@ -278,7 +278,7 @@ fn a_governed_server_is_the_same_for_every_client() {
 fn every_client_can_confirm() {
     let state = TempDir::new().unwrap();
     let config = state.path().join("toolgate.toml");
-    let text = "[audit]\nfile = \"off\"\n[confirm]\nwhen = [\"main/*\"]\ndry_run = false\n";
+    let text = "[audit]\nfile = \"off\"\n[confirm]\nwhen = [\"main/*\"]\nfallback = \"agent-may-confirm-itself\"\n";
     fs::write(&config, text).unwrap();
     let peers = peers();
     let time = peers.python_server("mcp-server-time", &["--local-timezone", "UTC"]);

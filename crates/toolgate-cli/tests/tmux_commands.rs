@@ -81,9 +81,14 @@ fn a_user_is_asked_and_the_answer_counts() {
 }
 
 #[test]
-fn without_a_user_a_token_confirms_exactly_one_call() {
+fn where_the_agent_may_confirm_itself_a_token_confirms_exactly_one_call() {
     let tmux = Tmux::start();
-    let mut session = tmux.serve(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("toolgate.toml");
+    let text =
+        "[confirm]\nwhen = [\"tmux/kill_server\"]\nfallback = \"agent-may-confirm-itself\"\n";
+    std::fs::write(&config, text).unwrap();
+    let mut session = tmux.serve(&["--config", config.to_str().unwrap()]);
     structured(&session.call("send_keys", keys("sudo() { printf 'ran-%s\\n' \"$1\"; }")));
     let preview = session.call("send_keys", keys("sudo once"));
     assert_eq!(preview["result"]["_meta"]["code"], "CONFIRM_REQUIRED", "{preview}");

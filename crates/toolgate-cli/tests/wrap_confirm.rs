@@ -43,7 +43,7 @@ const EXTRA: [&str; 8] = [
 ];
 
 fn open() -> String {
-    format!("{CONFIRM}dry_run = false\n")
+    format!("{CONFIRM}mode = \"ask\"\nfallback = \"agent-may-confirm-itself\"\n")
 }
 
 /// How a client can confirm.
@@ -164,9 +164,11 @@ fn assert_ran(answer: &Value) {
 
 #[test]
 fn confirm_by_dry_run_by_client_by_tool() {
+    let asks = open();
     for kind in KINDS {
         for dry in [true, false] {
-            let governed = Governed::new(&format!("{CONFIRM}dry_run = {dry}\n"));
+            let preview = format!("{CONFIRM}mode = \"preview\"\n");
+            let governed = Governed::new(if dry { &preview } else { &asks });
             let mut session = kind.start(&governed);
             for (tool, is_gated) in TOOLS {
                 let what = format!("{kind:?}, dry {dry}, {tool}");
@@ -178,7 +180,7 @@ fn confirm_by_dry_run_by_client_by_tool() {
                     let preview = &answer["result"]["_meta"]["preview"];
                     assert_eq!(preview["missing"], json!(["operator", "caller"]), "{what}");
                     assert_eq!(preview["arguments"], json!({"path": "/a"}));
-                    assert!(text(&answer).contains("`confirm.dry_run` is on"), "{answer}");
+                    assert!(text(&answer).contains("`confirm.mode` is `preview`"), "{answer}");
                 } else {
                     let answer = kind.confirm(&mut session, tool, "accept");
                     assert!(answer["result"]["isError"].is_null(), "{what}: {answer}");
@@ -308,7 +310,7 @@ fn a_closed_schema_does_not_stand_in_the_way_of_a_confirmation() {
 
 #[test]
 fn without_elicitation_a_person_can_be_insisted_on() {
-    let governed = Governed::new(&format!("{}fallback = \"refuse\"\n", open()));
+    let governed = Governed::new(&format!("{CONFIRM}fallback = \"refuse\"\n"));
     let mut session = Kind::ArgumentToken.start(&governed);
     let answer = session.call("hard", json!({}));
     assert_eq!(code(&answer), "CONFIRM_REQUIRED");
@@ -383,7 +385,7 @@ fn a_changed_config_forgets_neither_what_was_given_out_nor_what_was_used() {
 fn flags_and_variables_do_the_same_and_nothing_unclear_opens_a_door() {
     let mut session = Session::fixture(&["--confirm", "destructive"], &EXTRA);
     session.initialize();
-    token(&session.call("odd_one", json!({})));
+    assert_eq!(code(&session.call("odd_one", json!({}))), "CONFIRM_REQUIRED");
     assert_ran(&session.call("see_line", json!({})));
     let mut session = Session::fixture(&["--dry-run"], &EXTRA);
     session.initialize();
@@ -411,7 +413,7 @@ fn why_and_listings_agree_with_what_happens() {
     let governed = Governed::new(&open());
     let (allowed, words) = governed.why("hard", &[]);
     assert!(allowed && words.contains("has to be confirmed"), "{words}");
-    let dry = Governed::new(CONFIRM);
+    let dry = Governed::new(&format!("{CONFIRM}dry_run = true\n"));
     let (allowed, words) = dry.why("odd_one", &[]);
     assert!(!allowed && words.contains("operator"), "{words}");
     // A tool that has to be confirmed is not hidden.

@@ -105,7 +105,9 @@ fn provoke(code: Code) -> Option<Value> {
         Code::AuditUnavailable => unrecorded(),
         Code::RateLimited => used_up("rate", "1/h"),
         Code::QuotaExceeded => used_up("quota", "1/day"),
-        Code::DryRunPreview => governed("[confirm]\nwhen = [\"main/*\"]\n", "echo"),
+        Code::DryRunPreview => {
+            governed("[confirm]\nwhen = [\"main/*\"]\nmode = \"preview\"\n", "echo")
+        }
         Code::ConfirmRequired => governed(CONFIRM, "echo"),
         Code::ConfirmDeclined => answered("decline"),
         Code::ConfirmCancelled => answered("cancel"),
@@ -126,7 +128,7 @@ fn provoke(code: Code) -> Option<Value> {
 }
 
 /// Every call has to be confirmed.
-const CONFIRM: &str = "[confirm]\nwhen = [\"main/*\"]\ndry_run = false\n";
+const CONFIRM: &str = "[confirm]\nwhen = [\"main/*\"]\nfallback = \"agent-may-confirm-itself\"\n";
 
 /// The token of a preview.
 fn token(answer: &Value) -> String {

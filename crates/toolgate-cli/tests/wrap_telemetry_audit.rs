@@ -53,7 +53,7 @@ fn a_collector_that_is_not_there_is_asked_for_at_start() {
 #[test]
 fn a_preview_is_no_error_and_a_forged_confirmation_is() {
     let collector = Collector::taking();
-    let config = "[confirm]\nwhen = [\"main/*\"]\ndry_run = false\n";
+    let config = "[confirm]\nwhen = [\"main/*\"]\nfallback = \"token\"\n";
     let governed = Governed::new(&collector.config(config));
     let mut session = governed.start();
     let shown = session.call("echo", json!({"text": "a"}));

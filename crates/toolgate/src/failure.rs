@@ -333,7 +333,6 @@ const fn type_name(code: Code) -> &'static str {
         Code::Deferred => "Deferred",
         Code::DryRunPreview => "DryRunPreview",
         Code::ConfirmRequired => "ConfirmRequired",
-        Code::ApprovalPending => "ApprovalPending",
         Code::ConfirmDeclined => "ConfirmDeclined",
         Code::ConfirmCancelled => "ConfirmCancelled",
         Code::ConfirmExpired => "ConfirmExpired",

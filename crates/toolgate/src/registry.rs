@@ -190,10 +190,7 @@ registry! {
         "read which key is missing, and who holds it";
     /// Nothing ran: the call has to be confirmed first.
     ConfirmRequired = "CONFIRM_REQUIRED", Preview, Useless, Result(403), expected,
-        "ask the user, then repeat the same call with the token";
-    /// Nothing ran: the call waits for a person's approval.
-    ApprovalPending = "APPROVAL_PENDING", Preview, Useless, Result(403), expected,
-        "tell the user that a person has to approve the call, then repeat the same call";
+        "have a person confirm it, then repeat the same call";
     /// The user said no.
     ConfirmDeclined = "CONFIRM_DECLINED", Denied, Useless, Result(403), expected,
         "do not repeat the call: the user does not want it";

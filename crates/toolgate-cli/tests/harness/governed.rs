@@ -75,7 +75,7 @@ impl Governed {
         let (config, fixture) = (self.config(), fixture().display().to_string());
         let options = [&["--config", &config, "--", &fixture], fixture_options].concat();
         Session::wrap_bare(&options, |wrap| {
-            wrap.env("TOOLGATE_LOG", "info");
+            wrap.env("TOOLGATE_LOG", "info").env("XDG_STATE_HOME", self.path("state"));
         })
     }
 

@@ -93,7 +93,7 @@ impl Session {
         if !options.contains(&"--audit") && !options.contains(&"--config") {
             wrap.arg("--audit").arg(&audit);
         }
-        wrap.args(options);
+        wrap.args(options).env("XDG_STATE_HOME", folder.path().join("state"));
         prepare(&mut wrap);
         Self::spawn(wrap, folder)
     }

@@ -80,6 +80,7 @@ impl Tmux {
         let mut command = Command::new(toolgate());
         command.arg("tmux").args(options);
         command.arg("--audit").arg(folder.path().join("audit.jsonl"));
+        command.env("XDG_STATE_HOME", folder.path().join("state"));
         command.env_remove("TMUX").env_remove("TMUX_PANE").env("LIBTMUX_SOCKET", &self.name);
         prepare(&mut command);
         Session::spawn(command, folder)

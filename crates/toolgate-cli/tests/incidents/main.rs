@@ -16,6 +16,7 @@
 mod access;
 mod bounds;
 mod data;
+mod approval;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod matrix;

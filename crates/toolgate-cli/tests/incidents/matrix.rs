@@ -191,6 +191,20 @@ impl Setup {
         }
     }
 
+    /// Kills toolgate without warning, starts it again in the same folder and connects anew.
+    pub fn killed_and_restarted(&self, client: Client) -> Client {
+        let via = client.via;
+        drop(client.kind);
+        let place = match client.gateway {
+            Some(mut gateway) => {
+                gateway.kill();
+                gateway.into_place()
+            }
+            None => client.place.expect("a folder"),
+        };
+        self.client_in(place, via)
+    }
+
     fn connect(&self, via: Via, folder: &Path, gateway: &Gateway) -> Kind {
         let address = gateway.address;
         match via {

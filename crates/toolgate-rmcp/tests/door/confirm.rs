@@ -3,7 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
-use toolgate::{Facts, Selection, Tier, middleware::preconditions::ConfirmConfig, settings, stack};
+use toolgate::{
+    Facts, Selection, Tier,
+    middleware::preconditions::{ConfirmConfig, Mode},
+    settings, stack,
+};
 use toolgate_rmcp::Governed;
 
 use crate::{
@@ -12,12 +16,12 @@ use crate::{
 };
 
 /// Tools of this tier, and `greet`, need a confirmation.
-fn confirmed(dry_run: bool) -> toolgate::Chain {
+fn confirmed(is_preview: bool) -> toolgate::Chain {
     let destructive = Facts { tier: Some(Tier::Destructive), ..Facts::default() };
     let greet = Selection::Glob("main/greet".parse().unwrap());
     let confirm = ConfirmConfig {
         when: vec![Selection::Facts(destructive), greet],
-        dry_run,
+        mode: Some(if is_preview { Mode::Preview } else { Mode::Ask }),
         ..ConfirmConfig::default()
     };
     let settings = settings::Settings { confirm: Some(confirm), ..Default::default() };

@@ -16,7 +16,10 @@ use rmcp::{
 use serde_json::{Value, json};
 use toolgate::{
     Selection,
-    middleware::{audit::Target, preconditions::ConfirmConfig},
+    middleware::{
+        audit::Target,
+        preconditions::{ConfirmConfig, Fallback},
+    },
     settings::Settings,
     stack::{self, Stack},
 };
@@ -96,7 +99,11 @@ async fn what_narrows_a_call_narrows_its_parts_which_name_it() {
 #[tokio::test]
 async fn a_part_is_confirmed_by_itself_or_not_at_all() {
     let part = Selection::Glob("main/part".parse().unwrap());
-    let confirm = ConfirmConfig { when: vec![part], dry_run: false, ..ConfirmConfig::default() };
+    let confirm = ConfirmConfig {
+        when: vec![part],
+        fallback: Fallback::AgentMayConfirmItself,
+        ..ConfirmConfig::default()
+    };
     let settings = Settings { confirm: Some(confirm), ..Settings::default() };
     let stack = stack::build(&settings).unwrap();
     // The user is asked while the call runs.

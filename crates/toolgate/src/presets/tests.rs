@@ -5,7 +5,10 @@ use std::time::Duration;
 use super::*;
 use crate::{
     Tier,
-    middleware::{audit::Target, preconditions::NAME as PRECONDITIONS},
+    middleware::{
+        audit::Target,
+        preconditions::{Mode, NAME as PRECONDITIONS},
+    },
     settings::ChainOrder,
     stack::{self, DEFAULT_ORDER},
 };
@@ -109,11 +112,11 @@ fn libtmux_reads_its_tier_and_falls_back_to_the_one_that_allows_least() {
 #[test]
 fn mcp_core_stays_dry_unless_somebody_says_false() {
     let dry = |variables: &[(&str, &str)]| {
-        read(Preset::McpCore, variables).map(|(settings, _)| settings.confirm.unwrap().dry_run)
+        read(Preset::McpCore, variables).map(|(settings, _)| settings.confirm.unwrap().mode())
     };
-    assert_eq!(dry(&[]), Ok(true));
-    assert_eq!(dry(&[("MCP_DRY_RUN", "false")]), Ok(false));
-    assert_eq!(dry(&[("MCP_DRY_RUN", "true")]), Ok(true));
+    assert_eq!(dry(&[]), Ok(Mode::Preview));
+    assert_eq!(dry(&[("MCP_DRY_RUN", "false")]), Ok(Mode::Ask));
+    assert_eq!(dry(&[("MCP_DRY_RUN", "true")]), Ok(Mode::Preview));
     for unclear in ["0", "no", "False", ""] {
         let refused = dry(&[("MCP_DRY_RUN", unclear)]).unwrap_err().to_string();
         assert!(refused.contains("write `true` or `false`"), "{refused}");

@@ -130,7 +130,7 @@ pub(super) fn pending(
          it runs once. The request expires at {expires:.0}. Do not try to approve it yourself."
     );
     let approval = json!({"id": id, "state": "pending", "expires_at": format!("{expires:.0}")});
-    let failure = Failure::new(Code::ApprovalPending, text).suggest(next).by(NAME, rule);
+    let failure = Failure::new(Code::ConfirmRequired, text).suggest(next).by(NAME, rule);
     finish(gate, failure.tell("approval", approval).tell("preview", facts))
 }
 

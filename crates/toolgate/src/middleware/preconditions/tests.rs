@@ -28,8 +28,8 @@ fn gate(config: &str, own: &[Arc<dyn Precondition>]) -> Result<Gate, BadPrecondi
     }
     let file: File = toml::from_str(config).unwrap();
     let redactor = Redactor::new(&RedactConfig::default()).unwrap();
-    let approvals = Arc::new(Approvals::new().unwrap());
-    Gate::new(file.confirm.as_ref(), &file.preconditions, own, approvals, redactor)
+    let seals = Arc::new(Seals::new().unwrap());
+    Gate::new(file.confirm.as_ref(), &file.preconditions, own, seals, redactor)
 }
 
 fn chain_of(gate: Gate) -> Chain {
@@ -46,7 +46,8 @@ fn chain(config: &str) -> Chain {
     chain_of(gate(config, &[]).unwrap())
 }
 
-const OPEN: &str = "[confirm]\nwhen = [{ tier = \"destructive\" }]\ndry_run = false\n";
+const OPEN: &str =
+    "[confirm]\nwhen = [{ tier = \"destructive\" }]\nfallback = \"agent-may-confirm-itself\"\n";
 
 /// A client that answers every question in the same way.
 #[derive(Debug)]
@@ -210,7 +211,7 @@ async fn a_server_that_asks_itself_needs_no_second_confirmation() {
 
 #[tokio::test]
 async fn without_the_operators_key_nothing_runs_whatever_the_caller_says() {
-    let dry = chain("[confirm]\nwhen = [\"main/*\"]\nboolean = true");
+    let dry = chain("[confirm]\nwhen = [\"main/*\"]\nmode = \"preview\"\nboolean = true");
     let arguments =
         json!({"path": "/a", "api_token": "hunter2", "note": "password=sesame", "__confirm": true});
     let (shown, seen) = call(&dry, &arguments).await;
@@ -229,7 +230,7 @@ async fn without_the_operators_key_nothing_runs_whatever_the_caller_says() {
 
 #[tokio::test]
 async fn a_preview_may_be_no_error_for_the_client() {
-    let dry = chain("[confirm]\nwhen = [\"main/*\"]\npreview_is_error = false");
+    let dry = chain("[confirm]\nwhen = [\"main/*\"]\nmode = \"preview\"\npreview_is_error = false");
     let (shown, _) = call(&dry, &json!({})).await;
     assert_eq!(shown.class(), Class::Preview);
     assert_eq!(testbed::read(&shown)["isError"], json!(false));
@@ -294,6 +295,9 @@ fn what_would_never_hold_is_refused_at_start() {
     assert!(refused(&rule("")).contains("`preconditions.require` is empty"));
     assert!(refused("[confirm]\ndry_run = false").contains("`confirm.when` is empty"));
     assert!(refused(&format!("{OPEN}ttl = \"10ms\"")).contains("`confirm.ttl`"));
+    assert!(refused(&format!("{OPEN}max_pending = 0")).contains("`confirm.max_pending`"));
+    let both = refused(&format!("{OPEN}mode = \"ask\"\ndry_run = true"));
+    assert!(both.contains("keep `mode = \"ask\"`, and remove `dry_run`"), "{both}");
     assert!(gate(&rule(r#""ConfirmRequired""#), &[]).is_ok());
     let twice: Arc<dyn Precondition> = Arc::new(Says("confirm", || Verdict::Allow));
     assert!(gate("", &[twice]).is_err());
