@@ -85,9 +85,9 @@ fn where_the_agent_may_confirm_itself_a_token_confirms_exactly_one_call() {
     let tmux = Tmux::start();
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("toolgate.toml");
-    let text =
+    let table =
         "[confirm]\nwhen = [\"tmux/kill_server\"]\nfallback = \"agent-may-confirm-itself\"\n";
-    std::fs::write(&config, text).unwrap();
+    std::fs::write(&config, table).unwrap();
     let mut session = tmux.serve(&["--config", config.to_str().unwrap()]);
     structured(&session.call("send_keys", keys("sudo() { printf 'ran-%s\\n' \"$1\"; }")));
     let preview = session.call("send_keys", keys("sudo once"));

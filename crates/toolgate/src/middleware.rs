@@ -163,6 +163,8 @@ pub enum Notice {
 pub struct Explained {
     /// Whether the call passes this layer.
     pub allowed: bool,
+    /// Whether it passes only once a person has confirmed it.
+    pub asks: bool,
     /// The rule that decides, by its id.
     pub rule: String,
     /// The reason, in words.
@@ -174,9 +176,13 @@ impl Explained {
     #[must_use]
     pub fn of(decision: &Result<(), Failure>, rule_if_allowed: &str) -> Self {
         match decision {
-            Ok(()) => Self { allowed: true, rule: rule_if_allowed.to_owned(), why: String::new() },
+            Ok(()) => {
+                let rule = rule_if_allowed.to_owned();
+                Self { allowed: true, asks: false, rule, why: String::new() }
+            }
             Err(denial) => Self {
                 allowed: false,
+                asks: false,
                 rule: denial.rule().unwrap_or_default().to_owned(),
                 why: denial.message().to_owned(),
             },

@@ -77,11 +77,26 @@ impl Check {
         } else {
             writeln!(out, "ok    the server lists {} tools", inspection.tools.len())?;
         }
+        if let Some(note) = asked_about(&inspection) {
+            writeln!(out, "note  {}", toolgate::printable::message(&note))?;
+        }
         for finding in &findings {
             writeln!(out, "look  {}", toolgate::printable::message(finding))?;
         }
         Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+/// The tools whose calls a person has to confirm.
+fn asked_about(inspection: &Inspection) -> Option<String> {
+    let cx = Context::new(Arc::new(inspection.session().clone()));
+    let asks = |tool: &&Arc<toolgate::Tool>| {
+        let verdicts = inspection.chain().explain(&cx, &Call::new(Arc::clone(tool), None));
+        verdicts.into_iter().any(|(_, verdict)| verdict.is_some_and(|verdict| verdict.asks))
+    };
+    let tools = inspection.tools.iter().filter(asks);
+    let tools: Vec<String> = tools.map(|tool| format!("`{}`", tool.id())).collect();
+    (!tools.is_empty()).then(|| format!("a person has to confirm calls of {}", tools.join(", ")))
 }
 
 /// Tools whose published schema could not be checked against: judged by the layer that would do it.

@@ -13,7 +13,8 @@ use crate::overlay::Overlay;
 /// Explain, layer by layer and rule by rule, what would happen to a call, and why
 ///
 /// With a server (after `--`, or named in the config) it is started and asked for its tools, so that
-/// their tiers and schemas are the real ones. Exits with 0 if the call would run, with 1 if not.
+/// their tiers and schemas are the real ones. Exits with 0 if the call would run, also if a person has to confirm it
+/// first, and with 1 if not.
 #[derive(Debug, Args)]
 pub(crate) struct Why {
     /// The tool: its own name, or `server/name`
@@ -117,10 +118,14 @@ fn tell(inspection: &Inspection, cx: &Context, call: &Call) -> anyhow::Result<bo
     writeln!(out, "  {tier}, {listed}\n")?;
     let verdicts = inspection.chain().explain(cx, call);
     let width = verdicts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut denied_by = None;
+    let (mut denied_by, mut asked_by) = (None, None);
     for (name, verdict) in verdicts {
         let Some(verdict) = verdict else { continue };
-        let word = if verdict.allowed { "allows" } else { "DENIES" };
+        let word = match (verdict.allowed, verdict.asks) {
+            (true, true) => "ASKS  ",
+            (true, false) => "allows",
+            (false, _) => "DENIES",
+        };
         writeln!(out, "  {name:width$}  {word}  {}", printable::message(&verdict.rule))?;
         for why in verdict.why.lines() {
             writeln!(out, "  {:width$}          {}", "", printable::message(why))?;
@@ -128,11 +133,15 @@ fn tell(inspection: &Inspection, cx: &Context, call: &Call) -> anyhow::Result<bo
         if !verdict.allowed && denied_by.is_none() {
             denied_by = Some(name);
         }
+        if verdict.asks {
+            asked_by = Some(name);
+        }
     }
-    match denied_by {
+    match (denied_by, asked_by) {
         // Whether the tool is listed is another question: with other arguments the call may run.
-        Some(name) => writeln!(out, "\nthe call would be denied by `{name}`")?,
-        None => writeln!(out, "\nthe call would run")?,
+        (Some(name), _) => writeln!(out, "\nthe call would be denied by `{name}`")?,
+        (None, Some(_)) => writeln!(out, "\nthe call would run once a person has confirmed it")?,
+        (None, None) => writeln!(out, "\nthe call would run")?,
     }
     Ok(denied_by.is_none())
 }

@@ -96,7 +96,7 @@ impl Middleware for Log {
         let mut unfinished = self.begin(Event::call(cx, call));
         let duration = unfinished.started.elapsed();
         if let Some(event) = &mut unfinished.event {
-            event.end_call(&outcome, duration, self.sink.wants_results());
+            event.end_call(cx, &outcome, duration, self.sink.wants_results());
         }
         unfinished.record().await;
         outcome

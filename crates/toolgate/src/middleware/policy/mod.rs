@@ -141,6 +141,7 @@ impl Middleware for Policy {
             let why = "no policy is bound to the namespace or the principal, or named by the call";
             return Some(Explained {
                 allowed: true,
+                asks: false,
                 rule: "no policy".to_owned(),
                 why: why.to_owned(),
             });
@@ -148,6 +149,7 @@ impl Middleware for Policy {
         let told: Vec<_> = verdicts.iter().map(|(id, verdict)| told(id, verdict)).collect();
         Some(Explained {
             allowed: verdict.allowed,
+            asks: false,
             rule: format!("{id}: {}", verdict.rule),
             why: told.join("; "),
         })

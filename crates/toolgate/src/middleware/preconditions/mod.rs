@@ -100,24 +100,41 @@ impl Middleware for Preconditions {
 
     fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
         let (said, open) = self.gate.explain(cx, call);
+        let asks = matches!(said.verdict, Verdict::Ask(_));
         let (allowed, why) = match said.verdict {
             Verdict::Allow if open.is_empty() => return None,
             Verdict::Allow => {
                 let why = "this is decided when the call is made".to_owned();
-                return Some(Explained { allowed: true, rule: open.join(", "), why });
+                return Some(Explained { allowed: true, asks: false, rule: open.join(", "), why });
             }
-            Verdict::Ask(_) => (true, "each call has to be confirmed first".to_owned()),
-            Verdict::Preview(preview) => {
-                let missing: Vec<&str> = preview.missing.iter().map(|key| key.name()).collect();
-                let missing = missing.join(" and ");
-                (false, format!("it is only shown: the key of the {missing} is missing"))
+            Verdict::Ask(_) => {
+                let otherwise = match self.gate.config.fallback {
+                    Fallback::Approval => "otherwise it waits for `toolgate approve`",
+                    Fallback::Refuse => "otherwise it is refused",
+                    Fallback::AgentMayConfirmItself | Fallback::Token => {
+                        "otherwise the agent may confirm it itself, with a token"
+                    }
+                };
+                let why = "each call has to be confirmed first: by the user, if the client can ask";
+                (true, format!("{why}; {otherwise}"))
+            }
+            Verdict::Preview(preview) if !preview.missing.contains(&Key::Operator) => {
+                (false, "it is only shown: the caller asks for a dry run".to_owned())
+            }
+            Verdict::Preview(_) if said.rule.starts_with("dry_run") => {
+                let why = "it is only shown: the operator's `[[preconditions]]` require `dry_run`";
+                (false, why.to_owned())
+            }
+            Verdict::Preview(_) => {
+                let why = self.gate.operator;
+                (false, format!("it is only shown: {why}; only the operator changes that"))
             }
             Verdict::Defer(wait) => {
                 (false, format!("not before {} from now", crate::duration::format(wait)))
             }
             Verdict::Deny(failure) => (false, failure.message().to_owned()),
         };
-        Some(Explained { allowed, rule: said.rule, why })
+        Some(Explained { allowed, asks, rule: said.rule, why })
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
