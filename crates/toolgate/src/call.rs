@@ -66,6 +66,13 @@ impl Call {
         self.changed = true;
     }
 
+    /// Replaces the arguments by what is left of them without what was for toolgate alone: no record shows that.
+    pub(crate) fn lift_arguments(&mut self, rest: Json) {
+        self.sent = Some(rest.clone());
+        self.arguments = Some(rest);
+        self.changed = true;
+    }
+
     /// The arguments as the caller sent them, whatever layers have changed since. For records: what
     /// operators fill in is not the caller's, and may be secret.
     #[must_use]

@@ -9,7 +9,7 @@ use toolgate_gateway::approvals::{ApprovalRecord, State};
 use super::super::log::look::{Look, Paint, clean, fit};
 
 /// The column that labels stand in.
-const LABEL: usize = 11;
+const LABEL: usize = 13;
 /// What a line has where nobody says.
 const WIDTH: usize = 80;
 /// More lines of one value are counted, and not shown.

@@ -108,7 +108,7 @@ impl Middleware for ConfirmArgument {
             && (is_gated || key.text().is_some_and(|text| is_seal(&text)))
         {
             cx.bag_mut().put(ArgumentKey(key));
-            call.set_arguments(arguments.finish());
+            call.lift_arguments(arguments.finish());
         }
         next.call(cx, call).await
     }
