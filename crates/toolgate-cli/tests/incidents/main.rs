@@ -14,9 +14,9 @@
 )]
 
 mod access;
+mod approval;
 mod bounds;
 mod data;
-mod approval;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod matrix;

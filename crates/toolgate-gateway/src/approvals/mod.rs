@@ -123,6 +123,7 @@ impl ApprovalFolder {
             why: request.why.clone(),
             rule: request.rule.clone(),
             arguments: request.arguments.clone(),
+            is_whole: request.is_whole,
             created_ms: now,
             expires_ms: now.saturating_add(ttl_ms),
             by: None,

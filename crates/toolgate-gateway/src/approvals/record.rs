@@ -48,6 +48,8 @@ pub struct ApprovalRecord {
     pub rule: String,
     /// The arguments, without secrets.
     pub arguments: Value,
+    /// Whether all arguments are shown.
+    pub is_whole: bool,
     /// When the call was first made, in milliseconds since 1970.
     pub created_ms: i64,
     /// When a pending request expires, an approval can no longer be used, or a denial no longer holds.

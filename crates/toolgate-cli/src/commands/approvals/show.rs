@@ -59,6 +59,10 @@ pub(super) fn block(
         }
         None => line("arguments", &clean(&record.arguments.to_string()))?,
     }
+    if !record.is_whole {
+        let text = "There are more arguments than are shown here.";
+        writeln!(out, "    {}", look.paint(Paint::Bad, text))?;
+    }
     Ok(())
 }
 
@@ -201,6 +205,7 @@ pub(super) fn json(record: &ApprovalRecord, now: Timestamp) -> Value {
         "why": record.why,
         "rule": record.rule,
         "arguments": record.arguments,
+        "arguments_are_complete": record.is_whole,
         "created_at": time(record.created_ms),
         "expires_at": time(record.expires_ms),
         "decided_by": record.by,

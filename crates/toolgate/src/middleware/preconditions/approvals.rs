@@ -50,6 +50,8 @@ pub struct ApprovalRequest {
     pub rule: String,
     /// The arguments as a person is shown them: without secrets, control characters spelt out.
     pub arguments: Value,
+    /// Whether all arguments are shown.
+    pub is_whole: bool,
     /// How long the person may take, and how long the decision holds.
     pub ttl: Duration,
     /// How many calls of this principal may be pending.

@@ -55,7 +55,7 @@ pub(super) fn check_round(gate: &Gate, cx: &mut Context, call: &Call) -> Result<
     let purpose = purpose_of(&state).filter(|purpose| *purpose != Purpose::Token);
     let purpose = purpose.ok_or_else(made_up)?;
     let binding = Binding::of(cx, call).map_err(|_| made_up())?;
-    let inner = gate.approvals.redeem(purpose, &state, &binding);
+    let inner = gate.seals.redeem(purpose, &state, &binding);
     let inner = inner.map_err(|refusal| refused(refusal, RULE))?;
     if purpose == Purpose::Carry {
         cx.resume(Round { state: uncarried(inner), responses: round.responses.clone() });

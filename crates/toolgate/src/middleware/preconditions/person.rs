@@ -25,6 +25,7 @@ pub(super) async fn approval(
     rule: &str,
 ) -> Result<Approval, Outcome> {
     let session = cx.session();
+    let (arguments, is_whole) = preview::arguments(&gate.redactor, call);
     let request = ApprovalRequest {
         call: binding.0,
         principal: session.principal.to_string(),
@@ -32,9 +33,11 @@ pub(super) async fn approval(
         client: cx.client().map(ToString::to_string),
         server: call.id().server().to_owned(),
         tool: call.id().name().to_owned(),
-        why: question.why.clone(),
+        // A precondition may quote the arguments.
+        why: preview::shown_text(&gate.redactor, &question.why),
         rule: rule.to_owned(),
-        arguments: preview::arguments(&gate.redactor, call),
+        arguments,
+        is_whole,
         ttl: gate.config.ttl,
         max_pending: gate.config.max_pending,
     };

@@ -225,7 +225,7 @@ fn tell(redactor: &Redactor, json: &Json, depth: usize, left: &mut usize) -> Val
 }
 
 /// A text without secrets. What is beyond the searched start is counted, not shown.
-fn shown_text(redactor: &Redactor, text: &str) -> String {
+pub(super) fn shown_text(redactor: &Redactor, text: &str) -> String {
     if text.chars().nth(LONGEST_TEXT).is_none() {
         return plain(&redactor.clean(text));
     }
