@@ -77,7 +77,7 @@ impl Control {
         }
         if let Some(json) = allowed {
             let list = AllowedTools::read(&json).unwrap_or_else(|fault| {
-                control.exceeds(fault);
+                control.exceeds(&fault);
                 AllowedTools::default()
             });
             control.allowed.push(Arc::new(list));
@@ -85,7 +85,7 @@ impl Control {
         control.confirm = confirm.filter(|json| {
             let fits = json.len() <= LONGEST_CONFIRM;
             if !fits {
-                control.exceeds(format!("`{CONFIRM}` is longer than {LONGEST_CONFIRM} bytes"));
+                control.exceeds(&format!("`{CONFIRM}` is longer than {LONGEST_CONFIRM} bytes"));
             }
             fits
         });
@@ -96,7 +96,7 @@ impl Control {
     #[must_use]
     pub fn unreadable() -> Self {
         let mut control = Self::default();
-        control.exceeds("the control data cannot be read".to_owned());
+        control.exceeds("the control data cannot be read");
         control
     }
 
@@ -104,14 +104,14 @@ impl Control {
     fn text(&mut self, key: &str, json: &Json) -> Option<Arc<str>> {
         let text = json.text().unwrap_or_default();
         if text.len() > LONGEST {
-            self.exceeds(format!("`{key}` is longer than {LONGEST} bytes"));
+            self.exceeds(&format!("`{key}` is longer than {LONGEST} bytes"));
             return None;
         }
         Some(text.as_ref().into())
     }
 
     /// Narrows to nothing, and says why.
-    fn exceeds(&mut self, fault: String) {
+    fn exceeds(&mut self, fault: &str) {
         self.allowed = vec![Arc::default()];
         self.fault = Some(format!("`_meta`: {fault}").into());
     }
@@ -151,7 +151,7 @@ impl Control {
         self.fault = self.fault.take().or_else(|| parent.fault.clone());
         if self.policies.len() > MOST_INHERITED || self.allowed.len() > MOST_INHERITED {
             self.policies.truncate(MOST_INHERITED);
-            self.exceeds(format!(
+            self.exceeds(&format!(
                 "the call and those that it is part of have more than {MOST_INHERITED} lists or policies"
             ));
         }
