@@ -19,7 +19,6 @@ use crate::{
 #[derive(Clone)]
 pub struct Chain(Arc<Layers>);
 
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the layers")]
 struct Layers {
     infos: Vec<Info>,
     calls: Vec<Arc<dyn Layer>>,
