@@ -176,7 +176,8 @@ pub(super) fn expands_history(text: &str) -> bool {
             '!' if !single && !matches!(before, '[' | '{' | '$') => {
                 let next = chars.peek().copied().unwrap_or('\n');
                 let plain = next.is_whitespace() || matches!(next, '=' | '(');
-                if !plain && !(double && next == '"') {
+                let ends = double && next == '"';
+                if !(plain || ends) {
                     return true;
                 }
             }

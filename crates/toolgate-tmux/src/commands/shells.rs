@@ -38,10 +38,31 @@ pub(super) fn sets_up(name: &str, args: &[Arg]) -> bool {
         | "lesspipe.sh"
         | "resize"
         | "register-python-argcomplete"
-        | "thefuck" => true,
-        "direnv" | "starship" | "zoxide" | "brew" | "pyenv" | "rbenv" | "nodenv" | "goenv"
-        | "jenv" | "opam" | "fnm" | "conda" | "mamba" | "micromamba" | "mise" | "rtx" | "asdf"
-        | "atuin" | "luarocks" | "docker-machine" | "minikube" | "podman" | "nvm" | "volta" => true,
+        | "thefuck"
+        | "direnv"
+        | "starship"
+        | "zoxide"
+        | "brew"
+        | "pyenv"
+        | "rbenv"
+        | "nodenv"
+        | "goenv"
+        | "jenv"
+        | "opam"
+        | "fnm"
+        | "conda"
+        | "mamba"
+        | "micromamba"
+        | "mise"
+        | "rtx"
+        | "asdf"
+        | "atuin"
+        | "luarocks"
+        | "docker-machine"
+        | "minikube"
+        | "podman"
+        | "nvm"
+        | "volta" => true,
         _ => matches!(word, "completion" | "completions" | "shell-init" | "shell-hook"),
     }
 }
@@ -280,9 +301,8 @@ fn interpreter(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input)
             && operands
                 .first()
                 .is_some_and(|arg| arg.fetched || judge.downloaded.contains(&arg.text))
+        || !inline && input.fetched && operands.first().is_none_or(|arg| is_input(arg))
     {
-        judge.find(Class::PipeToShell, line, DOWNLOADED);
-    } else if !inline && input.fetched && operands.first().is_none_or(|arg| is_input(arg)) {
         judge.find(Class::PipeToShell, line, DOWNLOADED);
     }
     Output { text: None, fetched: input.fetched, given: false }

@@ -33,9 +33,9 @@ fn cluster(call: &Called<'_>) -> Option<&'static str> {
         }
         ("kubectl" | "oc" | "k", ["drain", ..]) => "it evicts all that runs on a node",
         ("helm", ["uninstall" | "delete" | "un", ..]) => "it deletes a release from a cluster",
-        ("kind" | "k3d" | "eksctl", ["delete", ..])
-        | ("k3d", ["cluster", "delete", ..])
-        | ("minikube", ["delete", ..]) => "it deletes a whole cluster",
+        ("kind" | "k3d" | "eksctl" | "minikube", ["delete", ..] | ["cluster", "delete", ..]) => {
+            "it deletes a whole cluster"
+        }
         _ => return None,
     })
 }
@@ -43,13 +43,13 @@ fn cluster(call: &Called<'_>) -> Option<&'static str> {
 fn infrastructure(call: &Called<'_>) -> Option<&'static str> {
     let words = call.words();
     let destroys = match (call.name, words.as_slice()) {
-        ("terraform" | "tofu" | "terragrunt", ["destroy", ..])
-        | ("pulumi" | "cdk" | "cdktf", ["destroy", ..])
-        | ("vagrant", ["destroy", ..])
-        | ("heroku", ["apps:destroy" | "pg:reset", ..])
-        | ("fly" | "flyctl", ["apps", "destroy", ..] | ["destroy", ..]) => true,
+        (
+            "terraform" | "tofu" | "terragrunt" | "pulumi" | "cdk" | "cdktf" | "vagrant" | "fly"
+            | "flyctl",
+            ["destroy", ..] | ["apps" | "run-all", "destroy", ..],
+        )
+        | ("heroku", ["apps:destroy" | "pg:reset", ..]) => true,
         ("terraform" | "tofu", ["apply", ..]) => call.args.iter().any(|arg| arg.text == "-destroy"),
-        ("terragrunt", ["run-all", "destroy", ..]) => true,
         ("aws", [service, verb, ..]) if *service != "s3" => {
             verb.starts_with("delete-") || verb.starts_with("terminate-")
         }
@@ -67,16 +67,16 @@ fn storage(call: &Called<'_>) -> Option<&'static str> {
         ("aws", ["s3", "rm", ..]) if call.has("", &["recursive"]) => {
             "it deletes a whole prefix of a bucket"
         }
-        ("aws", ["s3", "rb", ..]) => "it deletes a bucket",
+        ("aws", ["s3", "rb", ..]) | ("gsutil", ["rb", ..]) => "it deletes a bucket",
         ("aws", ["s3", "sync", ..]) if call.has("", &["delete"]) => {
             "it deletes from a bucket what is not here"
         }
-        ("gsutil", ["rm", ..]) if call.has("rR", &["recursive"]) => "it deletes from a bucket",
-        ("gsutil", ["rb", ..]) => "it deletes a bucket",
-        ("gcloud", ["storage", "rm", ..]) => "it deletes from a bucket",
-        ("mc", ["rm" | "rb", ..]) if call.has("r", &["recursive", "force"]) => {
+        ("gsutil", ["rm", ..]) | ("mc", ["rm" | "rb", ..])
+            if call.has("rR", &["recursive", "force"]) =>
+        {
             "it deletes from a bucket"
         }
+        ("gcloud", ["storage", "rm", ..]) => "it deletes objects from a bucket",
         ("rclone", ["purge" | "delete", ..]) => "it deletes from a remote",
         _ => return None,
     })

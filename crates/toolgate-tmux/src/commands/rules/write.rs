@@ -48,8 +48,7 @@ fn files(call: &Called<'_>) -> Vec<Arg> {
         }
         "sed" | "gsed" if has(call.args, "i", &["in-place"]) => edited(call),
         "perl" | "ruby" if has(call.args, "i", &[]) => edited(call),
-        "sort" => option(Some('o'), &["output"]),
-        "curl" => option(Some('o'), &["output"]),
+        "sort" | "curl" => option(Some('o'), &["output"]),
         "wget" => option(Some('O'), &["output-document"]),
         _ => Vec::new(),
     }
