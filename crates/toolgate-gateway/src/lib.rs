@@ -4,6 +4,7 @@
 //! in front of one child process. The chain that every call passes is the library's [`stack`](toolgate::stack).
 
 pub mod approvals;
+mod attributed;
 mod batch;
 mod catalog;
 pub mod config;

@@ -1,6 +1,6 @@
 //! What a store is: the trait, and the words that questions and answers are made of.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use toolgate::{
     Boxed, Selector, ToolId,
@@ -44,6 +44,19 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Adds tools to those that this namespace was seen with.
     fn remember_tools<'a>(&'a self, namespace: &'a str, tools: &'a [ToolId]) -> Answer<'a, ()>;
+
+    /// Records the first list of a server as approved, if none was recorded before, and gives all tools that are known
+    /// in the namespace. All of it or nothing, also where several do it at once.
+    ///
+    /// Approved is the first list of each of the `servers` with which a namespace is seen for the first time. What a
+    /// server lists later, and what servers list that were added later, is not.
+    fn approve_first_list<'a>(
+        &'a self,
+        namespace: &'a str,
+        servers: &'a [Arc<str>],
+        server: &'a str,
+        tools: &'a [ToolId],
+    ) -> Answer<'a, Vec<ToolId>>;
 
     /// Writes all of the audit's lines, or none.
     fn append_audit<'a>(&'a self, lines: &'a [AuditRecord]) -> Answer<'a, ()>;

@@ -52,6 +52,7 @@ pub const CASES: &[(&str, Case)] = &[
     ("bounds by count", |store| Box::pin(bounds::by_records(store))),
     ("bounds by size", |store| Box::pin(bounds::by_bytes(store))),
     ("known tools", |store| Box::pin(bounds::known_tools(store))),
+    ("first lists", |store| Box::pin(bounds::first_lists(store))),
     ("lines of the audit", |store| Box::pin(audit::lines(store))),
     ("many at once", |store| Box::pin(bounds::many_at_once(store))),
     ("a closed store fails", |store| Box::pin(bounds::closed(store))),

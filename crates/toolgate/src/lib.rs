@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod asking;
+pub mod attribution;
 mod call;
 mod chain;
 mod context;

@@ -299,6 +299,33 @@ impl Settings {
             .with_categories(categories.collect())
     }
 
+    /// Whether some setting picks tools by their names. A door then lets nothing pass that no server lists: a name
+    /// that is spelt otherwise must not reach a lenient server.
+    #[must_use]
+    pub fn names_tools(&self) -> bool {
+        #[cfg(feature = "rate-limit")]
+        let limits = !self.limits.rate.is_empty() || !self.limits.quota.is_empty();
+        #[cfg(not(feature = "rate-limit"))]
+        let limits = false;
+        #[cfg(feature = "validate")]
+        let validates = self.validate.is_some();
+        #[cfg(not(feature = "validate"))]
+        let validates = false;
+        #[cfg(feature = "sanitize")]
+        let sanitizes = self.sanitize.is_some();
+        #[cfg(not(feature = "sanitize"))]
+        let sanitizes = false;
+        !self.tools.is_empty()
+            || self.new_tools == NewTools::Quarantine
+            || self.flags.is_some()
+            || !self.policies.is_empty()
+            || self.confirm.is_some()
+            || !self.preconditions.is_empty()
+            || limits
+            || validates
+            || sanitizes
+    }
+
     /// What the response limit is set to, or `None` when nothing is limited: neither all results nor
     /// those of a single tool.
     pub(crate) fn response_limit(&self) -> Option<ResponseLimitConfig> {

@@ -65,6 +65,14 @@ impl Shelf {
         Some(self.0.as_ref()?.join(format!("{name}-{start:012x}.json")))
     }
 
+    /// The file with the owners of a namespace's names. Namespaces of two configs are two, also if they have one name.
+    pub(crate) fn owners(&self, namespace: &str, config: Option<&Path>) -> Option<PathBuf> {
+        let source = config.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
+        let source = source.unwrap_or_default();
+        let folder = self.0.as_ref()?.with_file_name("names");
+        Self(Some(folder)).path(namespace, &format!("{namespace}\0{}", source.display()))
+    }
+
     /// What a server offered last, if that is known.
     pub(crate) fn read(&self, server: &str, source: &str) -> Option<Manifest> {
         let path = self.path(server, source)?;
@@ -91,7 +99,7 @@ impl Shelf {
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// Written whole beside its place and then moved there: a reader finds the old one or the new one.
-fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
+pub(super) fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     if let Some(folder) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

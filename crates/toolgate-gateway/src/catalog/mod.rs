@@ -5,6 +5,7 @@ pub(crate) mod lists;
 pub(crate) mod manifest;
 pub(crate) mod mirrors;
 pub(crate) mod names;
+pub(crate) mod owners;
 pub(crate) mod snapshot;
 mod templates;
 
@@ -16,10 +17,11 @@ use serde::{Deserialize, Deserializer};
 pub(crate) enum Prefix {
     /// All names have one.
     Always,
-    /// Names that several servers have.
+    /// Names that another server of the namespace had first.
     #[default]
     OnCollision,
-    /// No name has one. Names that several servers have refuse to start.
+    /// No name has one, except names that begin with another server's prefix. Names that several servers have refuse to
+    /// start.
     Never,
 }
 

@@ -1,7 +1,7 @@
 //! What a namespace offers at one moment: who owns each name, and lists that are ready to be sent. Never changes.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, OnceLock},
 };
 
@@ -17,6 +17,7 @@ use super::{
     manifest::Manifest,
     mirrors::{self, Mirror},
     names::{self, Collision, Names},
+    owners::{Claim, Claims, Held, List, Owners},
     templates::Template,
 };
 use crate::{
@@ -57,11 +58,31 @@ pub(crate) struct Snapshot {
     by_name: HashMap<Box<str>, Entry>,
     prompts: HashMap<Box<str>, Owned>,
     resources: HashMap<Box<str>, Arc<Server>>,
-    templates: Vec<(Arc<str>, Template, Arc<Server>)>,
+    /// The one that decides first.
+    templates: Vec<Listing>,
     pub(crate) lists: Pages,
     pub(crate) offered: Vec<Offered>,
     pub(crate) collisions: Vec<Collision>,
+    /// A server that has not answered yet may own some of these names: nothing is called by them until it has.
+    pub(crate) is_provisional: bool,
     finished: OnceLock<[Page; 2]>,
+}
+
+/// A template of a server.
+#[derive(Debug)]
+struct Listing {
+    text: Arc<str>,
+    template: Template,
+    server: Arc<Server>,
+    /// Since when the server has it: an older one decides before a newer one.
+    since: u64,
+}
+
+impl Listing {
+    /// Less decides first: the older one, then the one that says more of an address.
+    fn rank(&self) -> (u64, std::cmp::Reverse<usize>) {
+        (self.since, std::cmp::Reverse(self.template.literal()))
+    }
 }
 
 /// What a snapshot is made by.
@@ -72,11 +93,13 @@ pub(crate) struct Making<'a> {
     pub(crate) rules: &'a TierRules,
     pub(crate) overrides: &'a Overrides,
     pub(crate) hints_are_private: bool,
+    /// Who owns names already.
+    pub(crate) owners: &'a Owners,
 }
 
 impl Snapshot {
-    /// Puts together what the servers offer, in their order.
-    pub(crate) fn new(offered: Vec<Offered>, making: &Making<'_>) -> Self {
+    /// Puts together what the servers offer, in their order; and the names that it gives out.
+    pub(crate) fn new(offered: Vec<Offered>, making: &Making<'_>) -> (Self, Claims) {
         let mut snapshot = Self {
             generation: making.generation,
             tools: Vec::new(),
@@ -87,17 +110,21 @@ impl Snapshot {
             lists: Pages::default(),
             offered,
             collisions: Vec::new(),
+            is_provisional: false,
             finished: OnceLock::new(),
         };
         let offered = snapshot.offered.clone();
-        snapshot.add_tools(&offered, making);
-        snapshot.add_prompts(&offered, making);
-        snapshot.add_resources(&offered);
+        let tools = snapshot.add_tools(&offered, making);
+        let prompts = snapshot.add_prompts(&offered, making);
+        let templates = snapshot.add_templates(&offered, making);
+        let resources = snapshot.add_resources(&offered, making);
         snapshot.lists.hints = hints(&offered, making.hints_are_private);
-        snapshot
+        let claims = [tools, prompts, resources, templates];
+        snapshot.is_provisional = snapshot.is_incomplete() && !making.owners.has_all(&claims);
+        (snapshot, claims)
     }
 
-    fn add_tools(&mut self, offered: &[Offered], making: &Making<'_>) {
+    fn add_tools(&mut self, offered: &[Offered], making: &Making<'_>) -> Vec<Claim> {
         let listed: Vec<Vec<Listed>> = offered.iter().map(callable).collect();
         let names: Vec<Names> = offered
             .iter()
@@ -111,13 +138,16 @@ impl Snapshot {
                     .collect(),
             })
             .collect();
-        let (assigned, collisions) = names::assign(making.prefix, &names);
+        let held = making.owners.of(List::Tools);
+        let (assigned, collisions) = names::assign(making.prefix, &names, held);
         self.collisions.extend(collisions);
+        let (mut claims, mut renamed) = (Vec::new(), Vec::new());
         for ((offered, tools), names) in offered.iter().zip(listed).zip(assigned) {
             let server = &offered.server;
             for (tool, name) in tools.into_iter().zip(names) {
                 let Some(name) = name else { continue };
                 let id = ToolId::new(Arc::clone(&server.name), tool.own.as_str());
+                let is_given = making.overrides.wire_name(&id) != tool.own;
                 let shown = named(&tool.definition, &tool.own, &name);
                 let shown = Arc::new(Tool::listed(id, shown, making.rules));
                 let entry = Entry {
@@ -126,33 +156,52 @@ impl Snapshot {
                     mirrors: tool.mirrors.into(),
                 };
                 self.tools.push(shown);
-                self.alias(&entry, &name, making);
+                if is_given {
+                    renamed.push(entry.clone());
+                } else {
+                    claims.push(claim(&name, server, &tool.own));
+                }
                 self.by_name.insert(name.into_boxed_str(), entry);
             }
         }
+        claims.extend(renamed.iter().filter_map(|entry| self.alias(entry, making)));
+        claims
     }
 
-    /// A tool that was given another name may still be called by its own.
-    fn alias(&mut self, entry: &Entry, name: &str, making: &Making<'_>) {
-        let own = entry.tool.id().name();
-        let is_renamed = making.overrides.wire_name(entry.tool.id()) != own && own != name;
-        let kept = making.overrides.resolve(&entry.server.name, own) == Resolved::Tool(own);
-        if !is_renamed || !kept {
-            return;
+    /// A tool that was given another name may still be called by its own, unless that is another tool's.
+    fn alias(&mut self, entry: &Entry, making: &Making<'_>) -> Option<Claim> {
+        let (own, server) = (entry.tool.id().name(), &entry.server);
+        if making.overrides.resolve(&server.name, own) != Resolved::Tool(own) {
+            return None;
         }
         let alias = match making.prefix {
-            Prefix::Always => names::prefixed(&prefix(&entry.server), own),
-            Prefix::OnCollision | Prefix::Never => own.to_owned(),
+            Prefix::Always => names::prefixed(&prefix(server), own),
+            Prefix::OnCollision | Prefix::Never => names::cut(own.to_owned()),
         };
-        self.by_name.entry(alias.into_boxed_str()).or_insert_with(|| entry.clone());
+        let owner = self.owner(making.owners.of(List::Tools), &alias);
+        let is_another =
+            owner.is_some_and(|(owner, its, _)| *owner != server.name || **its != *own);
+        if is_another || self.by_name.contains_key(&*alias) {
+            return None;
+        }
+        let claim = claim(&alias, server, own);
+        self.by_name.insert(alias.into_boxed_str(), entry.clone());
+        Some(claim)
     }
 
-    fn add_prompts(&mut self, offered: &[Offered], making: &Making<'_>) {
+    /// The owner of a name, if its server is here: the server, its own name, and since when.
+    fn owner<'a>(&self, held: &'a Held, name: &str) -> Option<(&'a Arc<str>, &'a Arc<str>, u64)> {
+        let owner = held.get(name)?;
+        let is_here = self.offered.iter().any(|offered| offered.server.name == owner.server);
+        is_here.then_some((&owner.server, &owner.own, owner.since))
+    }
+
+    fn add_prompts(&mut self, offered: &[Offered], making: &Making<'_>) -> Vec<Claim> {
         let listed: Vec<Vec<(String, Json)>> = offered
             .iter()
             .map(|offered| {
                 let entries = offered.manifest.iter().flat_map(|m| m.prompts.entries.iter());
-                let mut seen = std::collections::HashSet::new();
+                let mut seen = HashSet::new();
                 let named = entries.filter_map(|entry| Some((text(entry, "name")?, entry.clone())));
                 named.filter(|(name, _)| seen.insert(name.clone())).collect()
             })
@@ -166,53 +215,105 @@ impl Snapshot {
                 names: prompts.iter().map(|(own, _)| (own.clone(), None)).collect(),
             })
             .collect();
-        let (assigned, collisions) = names::assign(making.prefix, &names);
+        let held = making.owners.of(List::Prompts);
+        let (assigned, collisions) = names::assign(making.prefix, &names, held);
         self.collisions.extend(collisions);
+        let mut claims = Vec::new();
         for ((offered, prompts), names) in offered.iter().zip(listed).zip(assigned) {
             for ((own, definition), name) in prompts.into_iter().zip(names) {
                 let Some(name) = name else { continue };
+                claims.push(claim(&name, &offered.server, &own));
                 self.lists.prompts.push(named(&definition, &own, &name));
                 let owned = Owned { server: Arc::clone(&offered.server), own: own.into() };
                 self.prompts.insert(name.into_boxed_str(), owned);
             }
         }
+        claims
     }
 
-    /// Addresses are as they are: of two servers with the same one, the first has it.
-    fn add_resources(&mut self, offered: &[Offered]) {
+    /// Addresses are as they are. One that has an owner stays with it, also one that an older template of another
+    /// server covers; of two servers that come with the same one, the first has it.
+    fn add_resources(&mut self, offered: &[Offered], making: &Making<'_>) -> Vec<Claim> {
+        let held = making.owners.of(List::Resources);
+        let mut claims = Vec::new();
         for Offered { server, manifest } in offered {
-            let Some(manifest) = manifest else { continue };
-            for entry in manifest.resources.entries.iter() {
+            let entries = manifest.iter().flat_map(|manifest| manifest.resources.entries.iter());
+            for entry in entries {
                 let Some(uri) = text(entry, "uri") else { continue };
-                match self.resources.get(uri.as_str()) {
-                    Some(first) if first.name != server.name => {
-                        tracing::warn!(
-                            "`{}` and `{}` both have the resource `{uri}`: the first one is read",
-                            first.name,
-                            server.name
-                        );
-                    }
-                    Some(_) => {}
-                    None => {
+                let owner = self.owner(held, &uri);
+                let since = owner.map_or(u64::MAX, |(.., since)| since);
+                let first = self.resources.get(uri.as_str()).map(|first| Arc::clone(&first.name));
+                let first = first.or_else(|| owner.map(|(owner, ..)| Arc::clone(owner)));
+                match first.or_else(|| self.older_template(&uri, since)) {
+                    Some(first) if first != server.name => self.left_out(&uri, &first, server),
+                    _ if self.resources.contains_key(uri.as_str()) => {}
+                    _ => {
+                        claims.push(claim(&uri, server, &uri));
                         self.lists.resources.push(entry.clone());
                         self.resources.insert(uri.into_boxed_str(), Arc::clone(server));
                     }
                 }
             }
-            for entry in manifest.templates.entries.iter() {
-                let Some(uri) = text(entry, "uriTemplate") else { continue };
-                let is_taken = self.templates.iter().any(|(known, ..)| **known == *uri);
-                if is_taken {
+        }
+        claims
+    }
+
+    /// The server whose template had this address before.
+    fn older_template(&self, uri: &str, since: u64) -> Option<Arc<str>> {
+        let mut older = self.templates.iter().take_while(|listing| listing.since < since);
+        let covers = |listing: &&Listing| self.applies(listing) && listing.template.matches(uri);
+        older.find(covers).map(|listing| Arc::clone(&listing.server.name))
+    }
+
+    fn left_out(&mut self, name: &str, first: &str, second: &Server) {
+        self.collisions.push(Collision {
+            name: name.to_owned(),
+            first: (first.to_owned(), name.to_owned()),
+            second: (second.name.to_string(), name.to_owned()),
+            instead: None,
+            is_address: true,
+        });
+    }
+
+    /// A template that two servers come with at once is listed and belongs to neither.
+    fn add_templates(&mut self, offered: &[Offered], making: &Making<'_>) -> Vec<Claim> {
+        let held = making.owners.of(List::Templates);
+        let mut claims: Vec<Claim> = Vec::new();
+        for Offered { server, manifest } in offered {
+            let entries = manifest.iter().flat_map(|manifest| manifest.templates.entries.iter());
+            let mut seen = HashSet::new();
+            for entry in entries {
+                let uri = text(entry, "uriTemplate").filter(|uri| seen.insert(uri.clone()));
+                let Some(uri) = uri else { continue };
+                let owner = self.owner(held, &uri);
+                if let Some((first, ..)) = owner.filter(|(owner, ..)| **owner != server.name) {
+                    self.left_out(&uri, first, server);
                     continue;
                 }
-                self.lists.templates.push(entry.clone());
-                self.templates.push((
-                    uri.as_str().into(),
-                    Template::parse(&uri),
-                    Arc::clone(server),
-                ));
+                let other = self.templates.iter().find(|listing| *listing.text == *uri);
+                if let Some(first) = other.map(|other| Arc::clone(&other.server.name)) {
+                    self.left_out(&uri, &first, server);
+                    claims.retain(|claim| *claim.name != *uri);
+                } else {
+                    self.lists.templates.push(entry.clone());
+                    claims.push(claim(&uri, server, &uri));
+                }
+                self.templates.push(Listing {
+                    text: uri.as_str().into(),
+                    template: Template::parse(&uri),
+                    server: Arc::clone(server),
+                    since: owner.map_or(u64::MAX, |(.., since)| since),
+                });
             }
         }
+        self.templates.sort_by_key(Listing::rank);
+        claims
+    }
+
+    /// Whether a template says anything of addresses that its server does not list: one without a scheme would be for
+    /// everything that other servers have.
+    fn applies(&self, listing: &Listing) -> bool {
+        self.offered.len() < 2 || listing.template.has_scheme()
     }
 
     /// The tool of a name.
@@ -225,19 +326,25 @@ impl Snapshot {
         self.prompts.get(name)
     }
 
-    /// The server of a resource, or of a template that it fits.
+    /// The server of a resource, or of the template that it fits: the oldest one, and of those the most specific one.
+    /// Where two servers have one that is as good as the other's, nobody is asked.
     pub(crate) fn resource(&self, uri: &str) -> Option<&Arc<Server>> {
-        self.resources.get(uri).or_else(|| {
-            let fitting = self.templates.iter().find(|(_, template, _)| template.matches(uri));
-            fitting.map(|(.., server)| server)
-        })
+        if let Some(server) = self.resources.get(uri) {
+            return Some(server);
+        }
+        let fits = |listing: &&Listing| self.applies(listing) && listing.template.matches(uri);
+        let mut fitting = self.templates.iter().filter(fits);
+        let best = fitting.next()?;
+        let mut equal = fitting.take_while(|listing| listing.rank() == best.rank());
+        let is_only = equal.all(|listing| listing.server.name == best.server.name);
+        is_only.then_some(&best.server)
     }
 
     /// The one server that has addresses of the same scheme, or resources at all.
     pub(crate) fn likely_owner(&self, uri: &str) -> Option<Arc<Server>> {
         let scheme = uri.split_once(':').map(|(scheme, _)| format!("{scheme}:"))?;
         let listed = self.resources.iter().map(|(uri, server)| (&**uri, server));
-        let templates = self.templates.iter().map(|(uri, _, server)| (&**uri, server));
+        let templates = self.templates.iter().map(|listing| (&*listing.text, &listing.server));
         let similar = listed.chain(templates).filter(|(known, _)| known.starts_with(&scheme));
         let mut similar: Vec<&Arc<Server>> = similar.map(|(_, server)| server).collect();
         if similar.is_empty() {
@@ -253,8 +360,12 @@ impl Snapshot {
 
     /// The server of a template, as it is written in the list.
     pub(crate) fn template(&self, uri: &str) -> Option<&Arc<Server>> {
-        let found = self.templates.iter().find(|(known, ..)| **known == *uri);
-        found.map(|(.., server)| server).or_else(|| self.resource(uri))
+        let mut found = self.templates.iter().filter(|listing| *listing.text == *uri);
+        match (found.next(), found.next()) {
+            (Some(listing), None) => Some(&listing.server),
+            (None, _) => self.resource(uri),
+            (Some(_), Some(_)) => None,
+        }
     }
 
     /// Servers that have this capability, in order.
@@ -324,7 +435,7 @@ fn callable(offered: &Offered) -> Vec<Listed> {
     let checks_headers = manifest.offer.era == Era::Modern
         && server.config.url.is_some()
         && server.config.transport != HttpTransport::Sse;
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let listed = manifest.tools.entries.iter().filter_map(|definition| {
         let own = text(definition, "name").filter(|name| !name.is_empty())?;
         let mirrors = match mirrors::of(definition) {
@@ -339,6 +450,10 @@ fn callable(offered: &Offered) -> Vec<Listed> {
         seen.insert(own.clone()).then(|| Listed { own, definition: definition.clone(), mirrors })
     });
     listed.collect()
+}
+
+fn claim(name: &str, server: &Server, own: &str) -> Claim {
+    Claim { name: name.into(), server: Arc::clone(&server.name), own: own.into() }
 }
 
 fn prefix(server: &Server) -> String {

@@ -64,6 +64,19 @@ impl Template {
         Self { start, program: maker.program.into() }
     }
 
+    /// How many bytes every match begins with: the more, the more specific it is.
+    pub(crate) fn literal(&self) -> usize {
+        self.start.len()
+    }
+
+    /// Whether all matches have one scheme (`file:`), which the template says.
+    pub(crate) fn has_scheme(&self) -> bool {
+        let end = self.start.iter().position(|byte| *byte == b':');
+        let scheme = end.and_then(|end| self.start.get(..end)).unwrap_or_default();
+        let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+        scheme.first().is_some_and(u8::is_ascii_alphabetic) && scheme.iter().all(fits)
+    }
+
     /// Whether some values make this address of the template.
     pub(crate) fn matches(&self, address: &str) -> bool {
         let address = address.as_bytes();

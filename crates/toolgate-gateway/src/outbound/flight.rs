@@ -31,6 +31,19 @@ pub(crate) struct Hears {
     pub(crate) logs: bool,
     /// A request of our own: nothing that a server asks or tells belongs to it.
     pub(crate) is_ours: bool,
+    /// The process that is this request's alone as long as it is in flight.
+    pub(crate) lease: Option<Lease>,
+}
+
+/// A process that one request has to itself, until the last copy of this is dropped.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lease(std::sync::Arc<()>);
+
+impl Lease {
+    /// Whether some request still holds one that this is a copy of.
+    pub(crate) fn is_held(&self) -> bool {
+        std::sync::Arc::strong_count(&self.0) > 1
+    }
 }
 
 impl Hears {

@@ -142,6 +142,27 @@ impl Flights {
         true
     }
 
+    /// Hands a message over on a connection that one client has to itself: to the newest of its calls that wants it,
+    /// since all of them lead to that client. Gives it back otherwise, with how many calls there are.
+    pub(super) fn any_one(
+        &self,
+        step: Step,
+        fits: impl Fn(&Hears) -> bool,
+    ) -> Result<(), Box<(Step, usize)>> {
+        let waiting = self.lock();
+        let calls = waiting.iter().filter(|(_, waiting)| !waiting.hears.is_ours);
+        let fitting = calls.clone().filter_map(|(number, waiting)| {
+            let steps = waiting.steps.as_ref().filter(|_| fits(&waiting.hears));
+            steps.map(|steps| (number, steps))
+        });
+        match fitting.max_by_key(|(number, _)| **number) {
+            Some((_, steps)) => {
+                steps.try_send(step).map_err(|error| Box::new((error.into_inner(), 1)))
+            }
+            None => Err(Box::new((step, calls.count().min(1)))),
+        }
+    }
+
     /// Hands a message over that says nothing of the request it belongs to: there must be only one call that it can
     /// belong to, whoever made it, and that one must want it. Gives it back otherwise, with how many there are.
     pub(super) fn only_one(

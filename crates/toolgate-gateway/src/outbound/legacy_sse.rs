@@ -33,6 +33,7 @@ pub(super) async fn open(
     client: &Arc<Client>,
     ear: &Events,
     hello: &Greeting,
+    is_one_clients: bool,
 ) -> Result<Arc<Connection>, Failure> {
     let name = Arc::clone(&server.name);
     let limits = server.surroundings.limits;
@@ -40,7 +41,7 @@ pub(super) async fn open(
     let late = || unavailable(&name, "it did not say where to send messages to");
     let (mut stream, path) = begun.map_err(|_| late())??;
     let outbox = Arc::new(Outbox::new());
-    let pipe = Arc::new(Pipe::new(Arc::clone(&name), Arc::clone(&outbox)));
+    let pipe = Arc::new(Pipe::new(Arc::clone(&name), Arc::clone(&outbox), is_one_clients));
     let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
     let reading = (Arc::clone(&pipe), Arc::clone(ear), stop.clone(), ended.clone());
     tokio::spawn(async move {

@@ -131,7 +131,9 @@ async fn start(
     let (process, (stdin, stdout, stderr)) =
         started.map_err(|error| unavailable(&server.name, &error.to_string()))?;
     let outbox = Arc::new(Outbox::new());
-    let pipe = Arc::new(Pipe::new(Arc::clone(&server.name), Arc::clone(&outbox)));
+    let is_one_clients = owner.is_some_and(Owner::is_one_client);
+    let pipe = Pipe::new(Arc::clone(&server.name), Arc::clone(&outbox), is_one_clients);
+    let pipe = Arc::new(pipe);
     let life = Life::default();
     let (writing, broken) = (Arc::clone(&outbox), life.stop.clone());
     tokio::spawn(async move {
@@ -267,8 +269,9 @@ async fn reach(
     let target = target.map_err(|error| unavailable(&server.name, &error.to_string()))?;
     let client = Arc::new(Client::new(Arc::new(target)));
     let hello = greeting(server, owner, protocol, known);
+    let is_one_clients = owner.is_some_and(Owner::is_one_client);
     if config.transport == HttpTransport::Sse {
-        return Box::pin(legacy_sse::open(server, &client, ear, &hello)).await;
+        return Box::pin(legacy_sse::open(server, &client, ear, &hello, is_one_clients)).await;
     }
     let limits = server.surroundings.limits;
     let link =
@@ -282,7 +285,8 @@ async fn reach(
                 && failure.code() == Code::ServerRejected
                 && protocol != Protocol::Modern =>
         {
-            let older = Box::pin(legacy_sse::open(server, &client, ear, &hello)).await;
+            let older =
+                Box::pin(legacy_sse::open(server, &client, ear, &hello, is_one_clients)).await;
             older.map_err(|_| failure)
         }
         Err(failure) => Err(failure),

@@ -22,7 +22,7 @@ use toolgate_wire::{
 
 use super::{
     events::{Event, Events, ReplyTo},
-    flight::{Ask, Flight, Hop, NotStarted, Step, lost, nonsense},
+    flight::{Ask, Flight, Hears, Hop, NotStarted, Step, lost, nonsense},
     flights::{Arrival, Flights, Found, cancelled, id_of},
     noise::StrayLines,
 };
@@ -37,16 +37,19 @@ pub(crate) struct Pipe {
     closed: AtomicBool,
     /// Whether the version that was agreed on has batches.
     takes_batches: AtomicBool,
+    /// Whether one client has it to itself: whatever the server asks is for that client.
+    is_one_clients: bool,
 }
 
 impl Pipe {
-    pub(crate) fn new(server: Arc<str>, outbox: Arc<Outbox>) -> Self {
+    pub(crate) fn new(server: Arc<str>, outbox: Arc<Outbox>, is_one_clients: bool) -> Self {
         Self {
             server,
             outbox,
             flights: Arc::default(),
             closed: AtomicBool::new(false),
             takes_batches: AtomicBool::new(false),
+            is_one_clients,
         }
     }
 
@@ -242,9 +245,12 @@ impl Pipe {
             return;
         }
         let (method, params) = (message.method().to_owned(), message.params());
-        let asked = self.flights.only_one(Step::Question(message), |hears| {
-            hears.abilities.can_answer(&method, params.as_ref())
-        });
+        let fits = |hears: &Hears| hears.abilities.can_answer(&method, params.as_ref());
+        let asked = if self.is_one_clients {
+            self.flights.any_one(Step::Question(message), fits)
+        } else {
+            self.flights.only_one(Step::Question(message), fits)
+        };
         let Err(back) = asked else { return };
         let (step, fitting) = *back;
         if fitting == 0

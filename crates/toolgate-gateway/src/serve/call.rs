@@ -37,10 +37,7 @@ pub(super) async fn call(gateway: &Gateway, incoming: &Incoming) -> Said {
     let charter = namespace.charter();
     let mut cx = incoming.context(&charter);
     let arguments = message.member("arguments");
-    let mut snapshot = namespace.snapshot();
-    if snapshot.tool(&name).is_none() {
-        snapshot = namespace.settled().await;
-    }
+    let snapshot = namespace.knowing(|snapshot| snapshot.tool(&name).is_some()).await;
     let (cx_narrowed, changes) = lift(namespace, &snapshot, cx, message);
     cx = cx_narrowed;
     let entered = incoming.caller.member.enter(charter.settings.limits.in_flight);
@@ -102,6 +99,7 @@ async fn run(
         name: Some(own),
         mirrors: &entry.mirrors,
         changes,
+        is_one_of_several: incoming.namespace.servers.len() > 1,
     };
     let mut call = Call::new(Arc::clone(&entry.tool), arguments);
     if is_renamed {

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use toolgate::{Boxed, Chain, Code, Context, Failure, Notice, Ran, Round};
-use toolgate_wire::{Id, Json, Limits, Message, Shape, error_response, response};
+use toolgate_wire::{Id, Json, Limits, Message, error_response, response};
 
 use super::{eras, parked::Parking};
 use crate::{
+    attributed::{attributed, is_asking},
     catalog::mirrors::Mirror,
     hops,
     outbound::{
@@ -43,6 +44,8 @@ pub(crate) struct Conversation<'a> {
     pub(crate) name: Option<&'a str>,
     pub(crate) mirrors: &'a [Mirror],
     pub(crate) changes: Changes,
+    /// Whether the namespace has other servers: what this one asks then says who asks.
+    pub(crate) is_one_of_several: bool,
 }
 
 /// What the door has changed about a request.
@@ -162,7 +165,13 @@ impl Conversation<'_> {
         arguments: Option<&Json>,
         round: Option<&Round>,
     ) -> Result<(Arc<Connection>, Flight), Failure> {
-        let owner = self.server.is_private().then(|| self.caller.owner());
+        let mut owner = self.server.is_private().then(|| self.caller.owner());
+        let mut lease = None;
+        if !self.caller.abilities().is_empty()
+            && let Some((alone, held)) = owner.as_ref().and_then(|owner| self.server.lease(owner))
+        {
+            (owner, lease) = (Some(alone), Some(held));
+        }
         let mut why = String::new();
         for _ in 0..2 {
             // A start may take long: what is given up meanwhile is not sent.
@@ -177,7 +186,7 @@ impl Conversation<'_> {
                 method: self.message.method(),
                 name: self.name,
                 mirrored: &mirrored,
-                hears: self.hears(&connection),
+                hears: Hears { lease: lease.clone(), ..self.hears(&connection) },
             };
             // A round is a request of its own.
             let own_id = self.message.id().filter(|_| round.is_none());
@@ -228,7 +237,7 @@ impl Conversation<'_> {
         {
             self.server.speak_up(*level, self.caller);
         }
-        Hears { token, abilities, logs, is_ours: false }
+        Hears { token, abilities, logs, is_ours: false, lease: None }
     }
 
     fn mirrored(
@@ -252,7 +261,7 @@ impl Conversation<'_> {
                 () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),
             };
             match step {
-                Step::Answer(answer) => return Ok(Driven::Answer(answer)),
+                Step::Answer(answer) => return Ok(Driven::Answer(self.attributed(answer))),
                 Step::SessionLost => return Ok(Driven::SessionLost),
                 Step::Notice(notice) => {
                     if self.wants(&notice)
@@ -263,6 +272,7 @@ impl Conversation<'_> {
                 }
                 Step::Question(question) => match &self.caller.speaks {
                     Speaks::Legacy(_) => {
+                        let question = self.attributed(question);
                         let Some(id) = question.id().cloned() else { continue };
                         let params = question.params();
                         let asking = self.ask(cx, question.method(), params.as_ref());
@@ -274,7 +284,7 @@ impl Conversation<'_> {
                         Box::pin(flight.reply(line)).await?;
                     }
                     Speaks::Modern(_) => {
-                        let question = self.shown(question)?;
+                        let question = self.attributed(self.shown(question)?);
                         let account = Arc::clone(&self.caller.member.account);
                         let parked = self.parking.park(flight, question, self.binding()?, account);
                         return parked.map(Driven::Asked);
@@ -296,6 +306,10 @@ impl Conversation<'_> {
             }
             Notice::Withheld(why) => Err(too_long(&self.server.name, &why)),
         }
+    }
+
+    fn attributed(&self, message: Message) -> Message {
+        attributed(message, &self.server.name, self.is_one_of_several)
     }
 
     fn wants(&self, notice: &Message) -> bool {
@@ -327,12 +341,6 @@ pub(crate) fn told(chain: &Chain, server: &str, message: &Message) -> Option<Byt
 
 fn cancelled(ran: Ran) -> Failure {
     Failure::new(Code::Cancelled, "the client gave the call up").ran(ran)
-}
-
-/// Whether an answer asks for input first.
-fn is_asking(answer: &Message) -> bool {
-    answer.shape() == Shape::Response
-        && answer.member("resultType").is_some_and(|kind| kind.as_str() == "\"input_required\"")
 }
 
 /// An error of the client, passed on to the server.

@@ -136,8 +136,8 @@ pub(super) async fn subscribe(incoming: &Incoming) -> Said {
     let server: Option<Arc<Server>> = snapshot
         .resource(&uri)
         .or_else(|| snapshot.only_server())
-        .or_else(|| snapshot.servers_with("resources").next())
-        .cloned();
+        .cloned()
+        .or_else(|| snapshot.likely_owner(&uri));
     let Some(server) = server else {
         return Said::refused(Some(incoming.id()), -32002, format!("Unknown resource: `{uri}`"));
     };

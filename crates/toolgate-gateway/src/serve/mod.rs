@@ -18,6 +18,7 @@ mod one;
 pub(crate) mod parked;
 mod pass;
 mod plan;
+mod quarantine;
 mod reload;
 pub(crate) mod said;
 mod tasks;

@@ -1,7 +1,7 @@
 //! A namespace: some servers, one chain, and what clients of it see and hear.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -17,10 +17,13 @@ use toolgate::{
     stack::{Stack, StackError},
 };
 
+use super::quarantine::Quarantine;
 use crate::wrap::governance::RuleFiles;
 use crate::{
     catalog::{
         Prefix,
+        names::Collision,
+        owners::Owners,
         snapshot::{Making, Offered, Snapshot},
     },
     narrowed::Narrowed,
@@ -80,15 +83,27 @@ pub(crate) struct Namespace {
     has_principals: bool,
     charter: ArcSwap<Charter>,
     snapshot: ArcSwap<Snapshot>,
-    making: Mutex<()>,
+    /// Held while a snapshot is made.
+    names: Mutex<NameState>,
     generation: AtomicU64,
     outlets: Mutex<Vec<Weak<Outlet>>>,
     usage: Arc<Usage>,
     members: RwLock<HashMap<Principal, Arc<Member>>>,
     narrowed: Mutex<Narrowed>,
     in_flight: Arc<AtomicUsize>,
-    acquaintances: Option<Acquaintances>,
+    quarantine: Option<Arc<Quarantine>>,
 }
+
+/// What decides about names, from one snapshot to the next.
+#[derive(Debug, Default)]
+struct NameState {
+    owners: Owners,
+    /// Collisions that the log has.
+    logged: HashSet<Collision>,
+}
+
+/// So many collisions are logged, one line each.
+const MOST_LOGGED: usize = 200;
 
 impl Namespace {
     pub(crate) fn new(
@@ -98,6 +113,7 @@ impl Namespace {
         charter: Charter,
         has_principals: bool,
         usage: Arc<Usage>,
+        owners: Owners,
         acquaintances: Option<Acquaintances>,
     ) -> Self {
         let empty = Making {
@@ -106,8 +122,14 @@ impl Namespace {
             rules: &charter.rules,
             overrides: &charter.stack.overrides.get(),
             hints_are_private: true,
+            owners: &owners,
         };
-        let snapshot = Snapshot::new(Vec::new(), &empty);
+        let (snapshot, _) = Snapshot::new(Vec::new(), &empty);
+        let quarantine = acquaintances.map(|acquaintances| {
+            let servers = servers.iter().map(|server| Arc::clone(&server.name)).collect();
+            let known = charter.stack.parts().known.clone();
+            Arc::new(Quarantine::new(Arc::clone(&name), servers, acquaintances, known))
+        });
         let namespace = Self {
             name,
             style,
@@ -115,14 +137,14 @@ impl Namespace {
             has_principals,
             charter: ArcSwap::from_pointee(charter),
             snapshot: ArcSwap::from_pointee(snapshot),
-            making: Mutex::default(),
+            names: Mutex::new(NameState { owners, logged: HashSet::new() }),
             generation: AtomicU64::new(0),
             outlets: Mutex::default(),
             usage,
             members: RwLock::default(),
             narrowed: Mutex::default(),
             in_flight: Arc::default(),
-            acquaintances,
+            quarantine,
         };
         namespace.rebuild();
         namespace
@@ -142,20 +164,30 @@ impl Namespace {
     /// running: what a server lists must not keep the others from starting.
     pub(crate) fn collision(&self) -> Option<String> {
         let snapshot = self.snapshot();
-        let found = snapshot.collisions.iter().find(|one| one.first != one.second);
+        let found = snapshot.collisions.iter().find(|one| one.leaves_out());
         found.filter(|_| self.style.prefix == Prefix::Never).map(ToString::to_string)
     }
 
-    /// The same, once it is known what servers offer that nobody knows yet: they are started for that, and given
-    /// some time.
+    /// The same, once it is known what servers offer that have not answered yet: they are started for that, and given
+    /// some time. Names then have their owners, and what is quarantined is recorded.
     pub(crate) async fn settled(&self) -> Arc<Snapshot> {
         let snapshot = self.snapshot();
         for server in snapshot.forgotten() {
             server.try_again();
         }
-        if !snapshot.is_incomplete() {
-            return snapshot;
+        if snapshot.is_incomplete() {
+            self.wait_for_servers().await;
         }
+        if self.snapshot().is_provisional {
+            self.rebuild();
+        }
+        if let Some(quarantine) = self.quarantine() {
+            quarantine.recorded(&self.servers).await;
+        }
+        self.snapshot()
+    }
+
+    async fn wait_for_servers(&self) {
         let waiting: Vec<_> = self
             .servers
             .iter()
@@ -171,23 +203,31 @@ impl Namespace {
             }
         };
         if tokio::time::timeout(PATIENCE, all).await.is_err() {
-            // They are waited for once: whoever comes up later is told of.
+            // The gateway waits for them once; clients are notified when one comes up later.
             self.servers.iter().for_each(|server| server.is_late());
-            self.meet(&self.charter());
+            self.rebuild();
         }
-        self.snapshot()
     }
 
     /// What is offered now, if that is enough; else once everything is known.
     pub(crate) async fn knowing(&self, is_enough: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
         let snapshot = self.snapshot();
-        if is_enough(&snapshot) { snapshot } else { self.settled().await }
+        let is_recorded = self.quarantine.as_ref().is_none_or(|q| q.is_recorded());
+        if is_recorded && !snapshot.is_provisional && is_enough(&snapshot) {
+            return snapshot;
+        }
+        self.settled().await
+    }
+
+    /// The quarantine, if new tools are quarantined now.
+    fn quarantine(&self) -> Option<&Arc<Quarantine>> {
+        self.quarantine.as_ref().filter(|_| self.charter().quarantines())
     }
 
     /// From here on calls are governed by this.
     pub(crate) fn govern_by(&self, charter: Charter) {
         {
-            let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+            let _names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
             self.charter.store(Arc::new(charter));
             // Who sees what may be another thing now, also where the list is the same.
             self.generation.fetch_add(1, Ordering::Relaxed);
@@ -200,7 +240,7 @@ impl Namespace {
 
     /// Puts together anew what is offered.
     pub(crate) fn rebuild(&self) {
-        let making_now = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let charter = self.charter();
         let offered: Vec<Offered> = self
             .servers
@@ -217,37 +257,58 @@ impl Namespace {
             rules: &charter.rules,
             overrides: &charter.stack.overrides.get(),
             hints_are_private: self.has_principals,
+            owners: &names.owners,
         };
-        let mut snapshot = Snapshot::new(offered, &making);
+        let (mut snapshot, claims) = Snapshot::new(offered, &making);
         if old.generation == generation && lists_the_same(&old, &snapshot) {
             // Servers like to say that something changed: whoever turns pages is not disturbed by that.
             snapshot.generation = generation;
         }
         self.generation.store(snapshot.generation, Ordering::Relaxed);
-        for collision in snapshot.collisions.iter().filter(|one| !old.collisions.contains(one)) {
-            tracing::error!("in namespace `{}`: {collision}", self.name);
+        if !snapshot.is_provisional {
+            // Before anything is called by them.
+            let servers = self.servers.iter().map(|server| &*server.name).collect();
+            names.owners.record(claims, &servers);
+            self.log(&snapshot.collisions, &mut names.logged);
+        }
+        if charter.quarantines()
+            && let Some(quarantine) = &self.quarantine
+        {
+            self.meet(quarantine, &snapshot);
         }
         self.snapshot.store(Arc::new(snapshot));
-        drop(making_now);
-        self.meet(&charter);
     }
 
-    /// New tools are kept away until somebody has looked at them.
-    fn meet(&self, charter: &Arc<Charter>) {
-        let Some(acquaintances) = self.acquaintances.clone().filter(|_| charter.quarantines())
-        else {
+    /// Logs what did not get the name that it would have alone, once.
+    fn log(&self, collisions: &[Collision], logged: &mut HashSet<Collision>) {
+        for collision in collisions {
+            if logged.len() >= MOST_LOGGED || !logged.insert(collision.clone()) {
+                continue;
+            }
+            if collision.instead.is_some() {
+                tracing::info!("in namespace `{}`: {collision}", self.name);
+            } else {
+                tracing::error!("in namespace `{}`: {collision}", self.name);
+            }
+            if logged.len() == MOST_LOGGED {
+                tracing::error!("in namespace `{}`: further collisions are not logged", self.name);
+            }
+        }
+    }
+
+    /// The first list of each server is approved; clients are notified once that is recorded.
+    fn meet(&self, quarantine: &Arc<Quarantine>, snapshot: &Snapshot) {
+        for offered in snapshot.offered.iter().filter(|offered| offered.manifest.is_some()) {
+            quarantine.meet(&offered.server.name, || listed(std::slice::from_ref(offered)));
+        }
+        let Some(server) = self.servers.first().filter(|_| !quarantine.is_recorded()) else {
             return;
         };
-        let snapshot = self.snapshot();
-        // The first time all are trusted: as long as some server is not known, that is not now.
-        let is_whole = !snapshot.is_incomplete();
-        let listed = listed(&snapshot.offered);
-        let (charter, name) = (Arc::clone(charter), Arc::clone(&self.name));
         let outlets: Vec<Weak<Outlet>> =
             self.outlets.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(server) = self.servers.first() else { return };
+        let quarantine = Arc::clone(quarantine);
         server.surroundings.control.spawn(async move {
-            if acquaintances.meet_when(&name, charter.stack.parts(), listed, is_whole).await {
+            if quarantine.record().await {
                 let listening = outlets.iter().filter_map(Weak::upgrade);
                 listening.for_each(|outlet| outlet.changed(Kind::Tools));
             }
@@ -257,7 +318,7 @@ impl Namespace {
     /// A server is known to be away: what waited for it need not wait any more.
     pub(crate) fn without(&self, server: &Server) {
         if self.has(server) && server.manifest().is_none() {
-            self.meet(&self.charter());
+            self.rebuild();
         }
     }
 

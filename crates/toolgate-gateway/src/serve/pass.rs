@@ -140,6 +140,7 @@ async fn through(
         name,
         mirrors: &[],
         changes,
+        is_one_of_several: incoming.namespace.servers.len() > 1,
     };
     let method = incoming.message.method();
     if let Some(own) = name.filter(|_| method.starts_with("tasks/")) {

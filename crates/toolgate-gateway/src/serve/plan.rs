@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     approvals,
+    catalog::{manifest::Shelf, owners::Owners},
     config::{Config, ServeConfig},
     outbound::{server::Server, trail::TrailConfig},
     sessions::usage::Usage,
@@ -112,6 +113,8 @@ impl Opened {
         let servers = names.iter().filter_map(|name| servers.get(name.as_str()).cloned());
         let style = options.config.style(name).map_err(config)?;
         let charter = Charter::new(stack, said.settings);
+        let shelf = Shelf::new(options.manifests.clone());
+        let owners = Owners::read(shelf.owners(name, options.watch.as_deref()));
         Ok(Namespace::new(
             name.into(),
             style,
@@ -119,6 +122,7 @@ impl Opened {
             charter,
             has_principals,
             Arc::clone(usage),
+            owners,
             acquaintances,
         ))
     }

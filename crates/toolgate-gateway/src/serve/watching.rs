@@ -8,6 +8,7 @@ use toolgate_wire::{Json, Message, error_response, response};
 
 use super::{Gateway, conversation::told};
 use crate::{
+    attributed::attributed,
     outbound::{
         events::{Kind, ReplyTo},
         server::{Server, Watch},
@@ -81,6 +82,9 @@ impl Watch for Gateway {
         reply: ReplyTo,
     ) -> bool {
         let Some(session) = self.owner(owner) else { return false };
+        let namespace = self.namespace(&session.session.namespace);
+        let is_one_of_several = namespace.is_none_or(|namespace| namespace.servers.len() > 1);
+        let message = attributed(message, &server.name, is_one_of_several);
         let mut params = message.params();
         if !session.abilities.can_answer(message.method(), params.as_ref()) {
             return false;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
-use toolgate::{Code, Failure, Tool};
+use toolgate::{Code, Failure, Tool, ToolId};
 use toolgate_wire::{Json, Message, Object, Shape, era, request};
 
 use super::{governance::Governance, hub::Hub, tools::Tools, upstream::exchange};
@@ -58,9 +58,11 @@ async fn meet(hub: &Hub, governance: &Governance) {
     if governance.quarantines()
         && let Some(acquaintances) = hub.acquaintances()
     {
-        let listed = governance.tools.all().iter().map(|tool| tool.id().clone()).collect();
-        let parts = governance.stack.parts();
-        if !acquaintances.meet(&hub.session.namespace, parts, listed).await {
+        let listed: Vec<ToolId> =
+            governance.tools.all().iter().map(|tool| tool.id().clone()).collect();
+        let (namespace, known) = (&hub.session.namespace, &governance.stack.parts().known);
+        let servers = std::slice::from_ref(&hub.server);
+        if !acquaintances.meet(namespace, servers, &hub.server, &listed, known).await {
             // Until then all of them are kept away.
             governance.tools.outdated();
         }

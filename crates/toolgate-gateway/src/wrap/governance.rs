@@ -22,6 +22,7 @@ pub(crate) struct Governance {
     settings: Settings,
     /// What stood in the files that decide besides the settings.
     files: RuleFiles,
+    refuses_unlisted: bool,
 }
 
 /// Files that decide besides settings, with what stood in them.
@@ -36,16 +37,16 @@ impl Governance {
     ) -> Result<Self, StackError> {
         let stack = stack::build_with(&settings, parts)?;
         let tools = Tools::new(server, settings.tier_rules(), settings.cache_ttl.get());
-        let files = settings.rule_files();
-        Ok(Self { stack, tools, settings, files })
+        let (files, refuses_unlisted) = (settings.rule_files(), settings.names_tools());
+        Ok(Self { stack, tools, settings, files, refuses_unlisted })
     }
 
     /// The next one, by new settings; what is known of the tools comes along.
     pub(crate) fn successor(&self, settings: Settings) -> Result<Self, StackError> {
         let stack = self.stack.successor(&self.settings, &settings)?;
         let tools = self.tools.judged_by(settings.tier_rules(), settings.cache_ttl.get());
-        let files = settings.rule_files();
-        let next = Self { stack, tools, settings, files };
+        let (files, refuses_unlisted) = (settings.rule_files(), settings.names_tools());
+        let next = Self { stack, tools, settings, files, refuses_unlisted };
         next.settle_names();
         if next.quarantines() && !self.quarantines() {
             // Which of the tools are known was of no interest before.
@@ -66,6 +67,11 @@ impl Governance {
     /// on a later page, and what is new depends on what was there at first.
     pub(crate) fn needs_all_tools(&self) -> bool {
         self.quarantines() || self.stack.overrides.configured().renames() > 0
+    }
+
+    /// Whether a name that the server does not list is refused: some setting picks tools by name.
+    pub(crate) fn refuses_unlisted(&self) -> bool {
+        self.refuses_unlisted
     }
 
     /// Whether tools that nobody has looked at are kept away.

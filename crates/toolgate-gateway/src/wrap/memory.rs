@@ -4,7 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use toolgate::{
     ToolId,
-    middleware::{audit::Redactor, filter::NewTools, log::LogSink},
+    middleware::{
+        audit::Redactor,
+        filter::{KnownTools, NewTools},
+        log::LogSink,
+    },
     settings::Settings,
     stack::Parts,
 };
@@ -134,36 +138,25 @@ pub(crate) async fn known_tools(url: &str, namespace: &str) -> Result<Vec<ToolId
 }
 
 impl Acquaintances {
-    /// Learns which tools the server lists. A namespace that is seen for the first time trusts them all;
-    /// later ones are new until somebody has looked at them. `false`: it could not be told, and has to be
-    /// asked again.
-    pub(crate) async fn meet(&self, namespace: &str, parts: &Parts, listed: Vec<ToolId>) -> bool {
-        self.meet_when(namespace, parts, listed, true).await
-    }
-
-    /// The same; as long as not all tools are there, a namespace that is seen for the first time trusts none.
-    pub(crate) async fn meet_when(
+    /// Approves the first list of a server, if none was approved before; from then on the filter knows what is
+    /// approved. `false`: that could not be recorded, nothing is approved, and it has to be tried again.
+    ///
+    /// `servers` are those that the namespace has now.
+    pub(crate) async fn meet(
         &self,
         namespace: &str,
-        parts: &Parts,
-        listed: Vec<ToolId>,
-        is_whole: bool,
+        servers: &[Arc<str>],
+        server: &str,
+        listed: &[ToolId],
+        known: &KnownTools,
     ) -> bool {
-        let known = match self.0.known_tools(namespace).await {
-            Ok(known) if known.is_empty() && !is_whole => return false,
-            Ok(known) if known.is_empty() => {
-                self.0.remember_tools(namespace, &listed).await.map(|()| listed)
-            }
-            other => other,
-        };
-        match known {
-            Ok(known) => {
-                parts.known.set(known);
+        match self.0.approve_first_list(namespace, servers, server, listed).await {
+            Ok(all) => {
+                known.set(all);
                 true
             }
-            // What was not known before stays where it is: outside.
             Err(error) => {
-                tracing::error!(%error, "cannot read which tools are known");
+                tracing::error!(%error, "cannot record which tools are approved: new ones stay quarantined");
                 false
             }
         }

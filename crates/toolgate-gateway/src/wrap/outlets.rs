@@ -1,6 +1,6 @@
 //! Where everything goes that a chain tells: the call log, the trail, spans and metrics.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use toolgate::{
     ToolId,
@@ -55,8 +55,10 @@ impl Outlets {
     /// Learns which tools there are, for a namespace that keeps new ones away.
     pub async fn meet(&self, namespace: &str, stack: &Stack, listed: Vec<ToolId>) {
         if let Some(acquaintances) = self.memory.acquaintances() {
-            // What could not be told stays unknown, and outside.
-            let _ = acquaintances.meet(namespace, stack.parts(), listed).await;
+            let Some(server) = listed.first().map(|tool| Arc::from(tool.server())) else { return };
+            let (servers, known) = (std::slice::from_ref(&server), &stack.parts().known);
+            // What could not be recorded stays quarantined.
+            let _ = acquaintances.meet(namespace, servers, &server, &listed, known).await;
         }
     }
 

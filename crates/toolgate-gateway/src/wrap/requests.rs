@@ -98,7 +98,7 @@ async fn call(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owe
         governance.chain().tasks().note(&cx, &tool, asked, &outcome);
         outcome
     } else {
-        // The own name of a tool that has another one now.
+        // The own name of a tool that has another one now, or a name that the server does not list.
         let unknown = Failure::new(Code::UnknownTool, format!("Unknown tool: '{name}'"))
             .suggest("Call tools/list for the tools that there are.");
         let call = Call::new(governance.tools.unlisted(&name), arguments);
@@ -125,18 +125,24 @@ fn own_name(governance: &Governance, name: &str) -> Option<String> {
     }
 }
 
-/// The tool that a name on the wire means; `None` where it means none any more. Only where a layer decides
-/// on facts about tools, or on which of them there are, the server is asked for them.
+/// The tool that a name on the wire means; `None` where it means none any more, or none that the server lists while some
+/// setting picks tools by name. Only where a layer decides on facts about tools, or on which of them there are, the
+/// gateway asks the server for them.
 async fn tool(hub: &Hub, governance: &Governance, name: &str, cx: &Context) -> Option<Arc<Tool>> {
     let tools = &governance.tools;
     let mut own = own_name(governance, name)?;
-    let is_asking = governance.chain().needs_tools() || governance.needs_all_tools();
+    let refuses_unlisted = governance.refuses_unlisted();
+    let is_asking =
+        refuses_unlisted || governance.chain().needs_tools() || governance.needs_all_tools();
     if is_asking && tools.must_ask(Some(&own)) {
         asking::learn_all(hub, governance, Some(&own), cx.cancel()).await;
         // A name may turn out to be another tool's own.
         own = own_name(governance, name)?;
     }
-    Some(tools.listed(&own).unwrap_or_else(|| tools.unlisted(&own)))
+    match tools.listed(&own) {
+        None if refuses_unlisted => None,
+        listed => Some(listed.unwrap_or_else(|| tools.unlisted(&own))),
+    }
 }
 
 async fn list(hub: &Hub, message: &Message, cancel: CancellationToken, owed: Owed) {

@@ -15,7 +15,7 @@ use super::{
     hub::Hub,
     pending::{Arrival, Found, Waiter},
 };
-use crate::{batch, outbound::noise::StrayLines};
+use crate::{attributed::attributed, batch, outbound::noise::StrayLines};
 
 /// Reads the server until it closes its output.
 pub(crate) async fn read(hub: Arc<Hub>, mut output: impl AsyncRead + Unpin) {
@@ -72,6 +72,8 @@ async fn take_one(hub: &Hub, line: Bytes, stray: &mut StrayLines) {
             };
         }
     };
+    // The only server keeps its words, unless they could be taken for ours.
+    let message = attributed(message, &hub.server, false);
     match (message.shape(), message.id()) {
         (Shape::Response | Shape::Error, Some(id)) => {
             let id = id.clone();

@@ -95,6 +95,16 @@ impl Store for Told {
         Box::pin(std::future::pending())
     }
 
+    fn approve_first_list<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a [Arc<str>],
+        _: &'a str,
+        _: &'a [ToolId],
+    ) -> Answer<'a, Vec<ToolId>> {
+        unimplemented!()
+    }
+
     fn remember_tools<'a>(&'a self, _: &'a str, _: &'a [ToolId]) -> Answer<'a, ()> {
         Box::pin(std::future::pending())
     }

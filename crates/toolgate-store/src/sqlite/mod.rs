@@ -14,6 +14,7 @@ mod writer;
 use std::{
     fmt, io,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -182,6 +183,19 @@ impl Store for SqliteStore {
     fn remember_tools<'a>(&'a self, namespace: &'a str, tools: &'a [ToolId]) -> Answer<'a, ()> {
         Box::pin(async move {
             let done = tools::remember(&self.writer, namespace, tools).await;
+            done.map_err(|error| self.failed(&error))
+        })
+    }
+
+    fn approve_first_list<'a>(
+        &'a self,
+        namespace: &'a str,
+        servers: &'a [Arc<str>],
+        server: &'a str,
+        tools: &'a [ToolId],
+    ) -> Answer<'a, Vec<ToolId>> {
+        Box::pin(async move {
+            let done = tools::approve(&self.writer, namespace, servers, server, tools).await;
             done.map_err(|error| self.failed(&error))
         })
     }

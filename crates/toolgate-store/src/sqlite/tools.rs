@@ -1,8 +1,11 @@
 //! The tools that namespaces were seen with.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
-use sqlx::{Connection as _, SqlitePool};
+use sqlx::{Connection as _, SqliteConnection, SqlitePool};
 use toolgate::ToolId;
 
 use super::writer::Writer;
@@ -11,10 +14,63 @@ pub(super) async fn known(
     readers: &SqlitePool,
     namespace: &str,
 ) -> Result<Vec<ToolId>, sqlx::Error> {
-    let sql = "SELECT server, tool FROM known_tools WHERE namespace = ? ORDER BY server, tool";
     let rows: Vec<(String, String)> =
-        sqlx::query_as(sql).bind(namespace).fetch_all(readers).await?;
+        sqlx::query_as(KNOWN).bind(namespace).fetch_all(readers).await?;
     Ok(rows.into_iter().map(|(server, tool)| ToolId::new(server, tool)).collect())
+}
+
+/// Rows without a tool are no tools: they say that a namespace was seen (no server), or that the first list of a server
+/// is still to be approved.
+const KNOWN: &str =
+    "SELECT server, tool FROM known_tools WHERE namespace = ? AND tool <> '' ORDER BY server, tool";
+
+/// Approves the first list of a server, in one transaction.
+pub(super) async fn approve(
+    writer: &Writer,
+    namespace: &str,
+    servers: &[Arc<str>],
+    server: &str,
+    tools: &[ToolId],
+) -> Result<Vec<ToolId>, sqlx::Error> {
+    let mut connection = writer.get().await?;
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let sql = "SELECT EXISTS (SELECT 1 FROM known_tools WHERE namespace = ?)";
+    let is_seen: bool =
+        sqlx::query_scalar(sql).bind(namespace).fetch_one(&mut *transaction).await?;
+    if !is_seen {
+        let servers = servers.iter().map(|server| (&**server, ""));
+        insert(&mut transaction, namespace, servers.chain([("", "")])).await?;
+    }
+    let sql = "DELETE FROM known_tools WHERE namespace = ? AND server = ? AND tool = ''";
+    let waited = sqlx::query(sql).bind(namespace).bind(server).execute(&mut *transaction).await?;
+    if waited.rows_affected() > 0 {
+        let named = tools.iter().filter(|tool| !tool.name().is_empty());
+        let named = named.map(|tool| (tool.server(), tool.name()));
+        insert(&mut transaction, namespace, named).await?;
+    }
+    let rows: Vec<(String, String)> =
+        sqlx::query_as(KNOWN).bind(namespace).fetch_all(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(rows.into_iter().map(|(server, tool)| ToolId::new(server, tool)).collect())
+}
+
+async fn insert(
+    connection: &mut SqliteConnection,
+    namespace: &str,
+    rows: impl Iterator<Item = (&str, &str)>,
+) -> Result<(), sqlx::Error> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+    for (server, tool) in rows {
+        sqlx::query("INSERT OR IGNORE INTO known_tools VALUES (?, ?, ?, ?)")
+            .bind(namespace)
+            .bind(server)
+            .bind(tool)
+            .bind(now)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
 }
 
 pub(super) async fn remember(
@@ -22,18 +78,9 @@ pub(super) async fn remember(
     namespace: &str,
     tools: &[ToolId],
 ) -> Result<(), sqlx::Error> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
     let mut connection = writer.get().await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-    for tool in tools {
-        sqlx::query("INSERT OR IGNORE INTO known_tools VALUES (?, ?, ?, ?)")
-            .bind(namespace)
-            .bind(tool.server())
-            .bind(tool.name())
-            .bind(now)
-            .execute(&mut *transaction)
-            .await?;
-    }
+    let rows = tools.iter().map(|tool| (tool.server(), tool.name()));
+    insert(&mut transaction, namespace, rows).await?;
     transaction.commit().await
 }

@@ -56,6 +56,39 @@ pub(super) async fn by_bytes(store: Arc<dyn Store>) {
     assert!(left.records == 0 && left.bytes <= empty * 2, "{left:?}");
 }
 
+/// Approved is the first list of each server that the namespace began with, and nothing else, whoever asks at once.
+pub(super) async fn first_lists(store: Arc<dyn Store>) {
+    let servers: Vec<Arc<str>> = vec!["a".into(), "b".into(), "empty".into()];
+    let id = |text: &str| {
+        let (server, tool) = text.split_once('/').unwrap();
+        ToolId::new(server, tool)
+    };
+    let approve = async |server: &str, tools: &[&str]| {
+        let tools: Vec<ToolId> = tools.iter().map(|tool| id(tool)).collect();
+        let known = store.approve_first_list("first", &servers, server, &tools).await.unwrap();
+        assert_eq!(known, store.known_tools("first").await.unwrap());
+        known.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(approve("a", &["a/x", "a/y", "a/"]).await, ["a/x", "a/y"]);
+    assert_eq!(approve("a", &["a/x", "a/evil"]).await, ["a/x", "a/y"], "the second list");
+    assert_eq!(approve("empty", &[]).await, ["a/x", "a/y"]);
+    assert_eq!(approve("empty", &["empty/evil"]).await, ["a/x", "a/y"], "it began with none");
+    assert_eq!(approve("added", &["added/x"]).await, ["a/x", "a/y"], "a server of later");
+    assert_eq!(approve("b", &["b/late"]).await, ["a/x", "a/y", "b/late"], "it came up late");
+    // A store of before: what it knows is all that is approved.
+    store.remember_tools("before", &[id("a/x")]).await.unwrap();
+    let known = store.approve_first_list("before", &servers, "b", &[id("b/x")]).await.unwrap();
+    assert_eq!(known, [id("a/x")]);
+    // Of two lists at once one is the first.
+    let (one, two) = ([id("a/one")], [id("a/two")]);
+    let (left, right) = tokio::join!(
+        store.approve_first_list("race", &servers, "a", &one),
+        store.approve_first_list("race", &servers, "a", &two),
+    );
+    assert_eq!(left.unwrap().len() + right.unwrap().len(), 2);
+    assert_eq!(store.known_tools("race").await.unwrap().len(), 1);
+}
+
 pub(super) async fn known_tools(store: Arc<dyn Store>) {
     let tools = [ToolId::new("s", "b"), ToolId::new("s", "a"), ToolId::new("r", "a")];
     assert_eq!(store.known_tools("default").await.unwrap(), []);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::catalog::owners::Owner;
 
 fn server(name: &str, names: &[&str]) -> Names {
     let names = names.iter().map(|own| match own.split_once('=') {
@@ -16,7 +17,11 @@ fn server(name: &str, names: &[&str]) -> Names {
 
 /// What each is called, as `SERVER/OWN NAME`; without what is left out.
 fn named(mode: Prefix, servers: &[Names]) -> Vec<String> {
-    let (assigned, _) = assign(mode, servers);
+    named_with(mode, servers, &Held::new())
+}
+
+fn named_with(mode: Prefix, servers: &[Names], held: &Held) -> Vec<String> {
+    let (assigned, _) = assign(mode, servers, held);
     let of_server = |(server, assigned): (&Names, Vec<Option<String>>)| {
         let named = server.names.iter().zip(assigned);
         let shown = named.filter_map(|((own, _), name)| {
@@ -27,19 +32,114 @@ fn named(mode: Prefix, servers: &[Names]) -> Vec<String> {
     servers.iter().zip(assigned).flat_map(of_server).collect()
 }
 
+/// Owners, as `SERVER/OWN NAME`.
+fn held(owners: &[&str]) -> Held {
+    let owner = |text: &&str| {
+        let (owner, name) = text.split_once(' ').unwrap();
+        let (server, own) = owner.split_once('/').unwrap();
+        (name.into(), Owner { server: server.into(), own: own.into(), since: 0 })
+    };
+    owners.iter().map(owner).collect()
+}
+
+fn told(mode: Prefix, servers: &[Names], held: &Held) -> Vec<String> {
+    assign(mode, servers, held).1.iter().map(ToString::to_string).collect()
+}
+
 #[test]
 fn the_mode_says_who_gets_a_prefix() {
     let servers = [server("a", &["x", "y"]), server("b", &["y", "z"])];
     assert_eq!(named(Prefix::Always, &servers), ["a/x a__x", "a/y a__y", "b/y b__y", "b/z b__z"]);
-    assert_eq!(named(Prefix::OnCollision, &servers), ["a/x x", "a/y a__y", "b/y b__y", "b/z z"]);
+    assert_eq!(named(Prefix::OnCollision, &servers), ["a/x x", "a/y y", "b/y b__y", "b/z z"]);
     assert_eq!(named(Prefix::Never, &servers), ["a/x x", "a/y y", "b/z z"]);
-    let (_, collisions) = assign(Prefix::Never, &servers);
     assert_eq!(
-        collisions.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        told(Prefix::OnCollision, &servers, &Held::new()),
+        ["`b/y` is listed as `b__y`: `y` is the name of `a/y`"]
+    );
+    assert_eq!(
+        told(Prefix::Never, &servers, &Held::new()),
         [
-            "`y` would be the name of `a/y` and of `b/y`, which is left out: set `prefix = \"always\"`, or give one \
-          of them a name in `[namespaces.N.tools.\"b/y\"]`"
+            "`b/y` is left out: `y` is the name of `a/y`; set `prefix = \"always\"`, or give one of them a \
+             name in `[namespaces.N.tools.\"b/y\"]`"
         ]
+    );
+}
+
+#[test]
+fn whoever_has_a_name_keeps_it() {
+    let servers = [server("a", &["x", "y"]), server("b", &["x", "y"])];
+    let owners = held(&["b/x x", "b/gone y"]);
+    let expected = ["a/x a__x", "a/y a__y", "b/x x", "b/y b__y"];
+    assert_eq!(named_with(Prefix::OnCollision, &servers, &owners), expected);
+    assert_eq!(named_with(Prefix::Never, &servers, &owners), ["b/x x"]);
+    // A server that is not here any more owns nothing; a prefix that was needed once stays.
+    let owners = held(&["c/x x", "a/y a__y"]);
+    let expected = ["a/x x", "a/y a__y", "b/x b__x", "b/y y"];
+    assert_eq!(named_with(Prefix::OnCollision, &servers, &owners), expected);
+    // Another mode gives other names.
+    let owners = held(&["b/x x", "a/y y"]);
+    let expected = ["a/x a__x", "a/y a__y", "b/x b__x", "b/y b__y"];
+    assert_eq!(named_with(Prefix::Always, &servers, &owners), expected);
+}
+
+#[test]
+fn a_prefix_is_reserved_for_its_server() {
+    let servers =
+        [server("calc", &["read", "files__read", "FILES__x"]), server("files", &["read"])];
+    for mode in [Prefix::OnCollision, Prefix::Never] {
+        let named = named(mode, &servers);
+        assert_eq!(
+            named[..3],
+            [
+                "calc/read read",
+                "calc/files__read calc__files__read",
+                "calc/FILES__x calc__FILES__x"
+            ]
+        );
+        assert_eq!(
+            named.get(3).is_some_and(|n| n == "files/read files__read"),
+            mode != Prefix::Never
+        );
+    }
+    assert_eq!(
+        told(Prefix::OnCollision, &servers, &Held::new())[0],
+        "`calc/files__read` is listed as `calc__files__read`: `files__read` begins with the prefix of the server \
+         `files`"
+    );
+    // Also where it was given out before the server was there.
+    let owners = held(&["calc/files__read files__read"]);
+    let named = named_with(Prefix::OnCollision, &servers, &owners);
+    assert!(!named.contains(&"calc/files__read files__read".to_owned()), "{named:?}");
+}
+
+#[test]
+fn of_two_prefixes_the_longer_one_counts() {
+    for (short, long, own, whole) in [
+        ("a", "a__b", "b__x", "a__b__x"),
+        ("a", "a_", "_x", "a___x"),
+        ("A", "a__B", "b__x", "A__b__x"),
+    ] {
+        let servers = [server(short, &[own]), server(long, &["x"])];
+        for mode in [Prefix::Always, Prefix::OnCollision] {
+            let named = named(mode, &servers);
+            assert!(!named[0].ends_with(&format!(" {whole}")), "{named:?}");
+            assert!(
+                mode != Prefix::Always || named[0].contains(&format!(" {short}__")),
+                "{named:?}"
+            );
+            assert_eq!(named.len(), 2);
+        }
+    }
+    let servers = [server("a", &["____"]), server("a_", &["x"]), server("a__", &["y"])];
+    assert_eq!(named(Prefix::Always, &servers)[0], "a/____ a__30daf421");
+}
+
+#[test]
+fn names_that_differ_in_case_only_are_one_for_another_server() {
+    let servers = [server("a", &["Read", "read"]), server("b", &["READ"])];
+    assert_eq!(
+        named(Prefix::OnCollision, &servers),
+        ["a/Read Read", "a/read read", "b/READ b__READ"]
     );
 }
 
@@ -56,30 +156,32 @@ fn a_given_name_is_used_as_it_is_and_comes_first() {
         ["a/x x", "a/y find", "b/y y", "b/find b__find"]
     );
     let servers = [server("a", &["find"]), server("b", &["x=find", "z=find"])];
-    assert_eq!(named(Prefix::Never, &servers), ["b/x find"]);
-    let (_, collisions) = assign(Prefix::Never, &servers);
-    let second = |collision: &Collision| collision.second.clone();
-    let seconds: Vec<_> = collisions.iter().map(second).collect();
-    assert_eq!(seconds, [owned(("b", "z")), owned(("a", "find"))]);
+    assert_eq!(named_with(Prefix::Never, &servers, &held(&["a/find find"])), ["b/x find"]);
+    let (_, collisions) = assign(Prefix::Never, &servers, &Held::new());
+    let seconds: Vec<_> = collisions.iter().map(|collision| collision.second.clone()).collect();
+    assert_eq!(seconds, [owned(("a", "find")), owned(("b", "z"))]);
     assert!(collisions.iter().all(|collision| collision.first == owned(("b", "x"))));
+}
+
+fn owned((server, own): (&str, &str)) -> (String, String) {
+    (server.to_owned(), own.to_owned())
 }
 
 #[test]
 fn what_still_collides_is_reported_with_both_owners() {
-    let servers = [server("a", &["x", "b__y"]), server("b", &["x", "y"]), server("c", &["y"])];
-    let (_, collisions) = assign(Prefix::OnCollision, &servers);
-    let [collision] = &*collisions else { panic!("{collisions:?}") };
-    assert_eq!(collision.name, "b__y");
-    assert_eq!((&collision.first, &collision.second), (&owned(("a", "b__y")), &owned(("b", "y"))));
     // Two prefixes that become one.
     let mut servers = [server("a b", &["x"]), server("a/b", &["x"])];
     assert_eq!(named(Prefix::Always, &servers), ["a b/x a_b__x"]);
+    let (_, collisions) = assign(Prefix::Always, &servers, &Held::new());
+    assert!(matches!(&*collisions, [one] if one.leaves_out() && one.second.0 == "a/b"));
     servers[1].prefix = "other".to_owned();
     assert_eq!(named(Prefix::Always, &servers), ["a b/x a_b__x", "a/b/x other__x"]);
     // One server that lists a name twice.
-    let (names, collisions) = assign(Prefix::OnCollision, &[server("a", &["x", "x"])]);
+    let twice = [server("a", &["x", "x"])];
+    let (names, collisions) = assign(Prefix::OnCollision, &twice, &Held::new());
     assert_eq!(names, [[Some("x".to_owned()), None]]);
     assert_eq!(collisions[0].to_string(), "server `a` lists `x` twice: the first one is used");
+    assert!(!collisions[0].leaves_out());
 }
 
 #[test]
@@ -94,9 +196,15 @@ fn long_names_are_cut_with_a_mark_that_stays() {
     let wide = prefixed("ff", &"ä".repeat(40));
     assert!(wide.starts_with(&format!("ff__{}_", "ä".repeat(25))), "{wide}");
     assert_eq!(wide.len(), 63);
-    // A name without a prefix is its server's, however long.
-    let long = "y".repeat(100);
-    assert_eq!(named(Prefix::OnCollision, &[server("a", &[&long])]), [format!("a/{long} {long}")]);
+    // Without a prefix too, and two that begin alike stay two.
+    let long = ["y".repeat(64) + "1", "y".repeat(64) + "2"];
+    let servers = [server("a", &[&long[0], &long[1], &"z".repeat(64)])];
+    for mode in [Prefix::OnCollision, Prefix::Never] {
+        let (names, collisions) = assign(mode, &servers, &Held::new());
+        let names: BTreeSet<&String> = names[0].iter().flatten().collect();
+        assert!(names.len() == 3 && collisions.is_empty(), "{names:?}");
+        assert!(names.iter().all(|name| name.len() == 64), "{names:?}");
+    }
 }
 
 #[test]
@@ -125,20 +233,18 @@ fn any_mode() -> impl Strategy<Value = Prefix> {
     prop_oneof![Just(Prefix::Always), Just(Prefix::OnCollision), Just(Prefix::Never)]
 }
 
-/// Each pair of server and own name, with its name.
-fn by_owner(
-    servers: &[Names],
-    assigned: &[Vec<Option<String>>],
-) -> BTreeMap<(String, String), Option<String>> {
-    let mut all = BTreeMap::new();
+/// Owners as they are after these names were given out.
+fn recorded(servers: &[Names], assigned: &[Vec<Option<String>>]) -> Held {
+    let mut held = Held::new();
     for (server, assigned) in servers.iter().zip(assigned) {
-        for ((own, _), name) in server.names.iter().zip(assigned) {
-            // Of what is listed twice, the first one counts.
-            let entry = all.entry((server.server.clone(), own.clone())).or_insert(None);
-            *entry = entry.take().or_else(|| name.clone());
+        for ((own, fixed), name) in server.names.iter().zip(assigned) {
+            if let (None, Some(name)) = (fixed, name) {
+                let (server, own) = (server.server.as_str().into(), own.as_str().into());
+                held.insert(name.as_str().into(), Owner { server, own, since: 0 });
+            }
         }
     }
-    all
+    held
 }
 
 proptest! {
@@ -147,60 +253,76 @@ proptest! {
         servers in any_servers(),
         mode in any_mode(),
     ) {
-        let (assigned, collisions) = assign(mode, &servers);
+        let (assigned, collisions) = assign(mode, &servers, &Held::new());
         let names: Vec<_> = assigned.iter().flatten().flatten().collect();
         let distinct: BTreeSet<_> = names.iter().collect();
         prop_assert_eq!(names.len(), distinct.len());
         let left_out = assigned.iter().flatten().filter(|name| name.is_none()).count();
-        prop_assert_eq!(left_out, collisions.len());
-        for collision in &collisions {
-            prop_assert!(distinct.contains(&&collision.name), "the first one keeps it");
-        }
+        let told = collisions.iter().filter(|collision| collision.instead.is_none()).count();
+        prop_assert_eq!(left_out, told);
         for (server, assigned) in servers.iter().zip(&assigned) {
             prop_assert_eq!(server.names.len(), assigned.len());
-            for ((own, fixed), name) in server.names.iter().zip(assigned) {
+            for ((_, fixed), name) in server.names.iter().zip(assigned) {
                 let Some(name) = name else { continue };
                 match fixed {
                     Some(fixed) => prop_assert_eq!(name, fixed),
-                    None => prop_assert!(name == own || name.len() <= LONGEST),
+                    None => prop_assert!(name.len() <= LONGEST),
                 }
             }
         }
     }
 
+    /// Whatever the servers list next, and whichever server is added: no name passes to another owner, and what is
+    /// still listed keeps its name. Except that a name that begins with another server's prefix is given up.
     #[test]
-    fn on_collision_all_who_share_a_name_get_a_prefix(servers in any_servers()) {
-        let (assigned, _) = assign(Prefix::OnCollision, &servers);
-        let shared = shared(&servers);
-        for (server, assigned) in servers.iter().zip(&assigned) {
-            for ((own, fixed), name) in server.names.iter().zip(assigned) {
-                if let (None, Some(name)) = (fixed, name) {
-                    let expected =
-                        if shared.contains(&**own) { prefixed(&server.prefix, own) } else { own.clone() };
-                    prop_assert_eq!(name, &expected);
-                }
-            }
-        }
-    }
-
-    /// As long as nothing has to be left out, who came first does not matter.
-    #[test]
-    fn the_order_does_not_matter(
-        (servers, shuffled) in any_servers().prop_flat_map(|servers| {
-            let shuffled = Just(servers.clone()).prop_shuffle();
-            (Just(servers), shuffled)
-        }),
+    fn a_name_never_changes_its_owner(
+        before in any_servers(),
+        after in any_servers(),
         mode in any_mode(),
     ) {
-        let (assigned, collisions) = assign(mode, &servers);
-        prop_assert_eq!(&(assigned.clone(), collisions.clone()), &assign(mode, &servers));
-        let mut reversed = shuffled;
-        for server in &mut reversed {
-            server.names.reverse();
+        let unfixed = |mut servers: Vec<Names>| {
+            servers.iter_mut().flat_map(|server| &mut server.names).for_each(|name| name.1 = None);
+            servers
+        };
+        let (before, mut after) = (unfixed(before), unfixed(after));
+        for (old, new) in before.iter().zip(&mut after) {
+            new.prefix.clone_from(&old.prefix);
         }
-        let (other, _) = assign(mode, &reversed);
-        if collisions.is_empty() {
-            prop_assert_eq!(by_owner(&servers, &assigned), by_owner(&reversed, &other));
+        for old in before.iter().skip(after.len()) {
+            after.push(Names { names: Vec::new(), ..old.clone() });
+        }
+        let (assigned, _) = assign(mode, &before, &Held::new());
+        let owners = recorded(&before, &assigned);
+        let (assigned, _) = assign(mode, &after, &owners);
+        let assignment = Assignment::new(mode, &after, &owners);
+        for (number, (server, assigned)) in after.iter().zip(&assigned).enumerate() {
+            for ((own, _), name) in server.names.iter().zip(assigned) {
+                if let Some(owner) = name.as_ref().and_then(|name| owners.get(name.as_str())) {
+                    prop_assert!(owner.is(&server.server, own), "{:?} {}", name, owner.own);
+                }
+            }
+            for (name, owner) in owners.iter().filter(|(_, owner)| *owner.server == server.server) {
+                let place = server.names.iter().position(|(own, _)| **own == *owner.own);
+                let is_reserved = assignment.reserved_for(name, number).is_some();
+                if let Some(place) = place.filter(|_| !is_reserved) {
+                    prop_assert_eq!(assigned[place].as_deref(), Some(&**name));
+                }
+            }
+        }
+    }
+
+    /// A name with a server's prefix is that server's.
+    #[test]
+    fn nobody_else_has_a_name_with_a_servers_prefix(servers in any_servers(), mode in any_mode()) {
+        let (assigned, _) = assign(mode, &servers, &Held::new());
+        let nothing = Held::new();
+        let assignment = Assignment::new(mode, &servers, &nothing);
+        for (number, (server, assigned)) in servers.iter().zip(&assigned).enumerate() {
+            for ((_, fixed), name) in server.names.iter().zip(assigned) {
+                if let (None, Some(name)) = (fixed, name) {
+                    prop_assert!(assignment.reserved_for(name, number).is_none(), "{}", name);
+                }
+            }
         }
     }
 }

@@ -13,10 +13,17 @@ use toolgate::{Failure, Principal};
 
 use super::{Owner, SESSIONLESS, Server};
 use crate::{
-    config::{ServerConfig, Text},
-    outbound::{backoff::Backoff, connection::Connection, flight::unavailable},
+    config::{HttpTransport, ServerConfig, Text},
+    outbound::{
+        backoff::Backoff,
+        connection::{Connection, Era},
+        flight::{Lease, unavailable},
+    },
     sessions::usage::Full,
 };
+
+/// So many requests of one owner have a connection to themselves at once.
+const MOST_ALONE: usize = 16;
 
 /// The place of one connection.
 #[derive(Debug, Default)]
@@ -25,6 +32,8 @@ pub(super) struct Slot {
     principal: Option<Principal>,
     pub(super) used_ms: AtomicU64,
     pub(super) current: ArcSwapOption<Connection>,
+    /// Held by the request that has the connection to itself.
+    lease: Lease,
     pub(super) opening: tokio::sync::Mutex<Opening>,
 }
 
@@ -82,6 +91,34 @@ impl Server {
         Ok(slot)
     }
 
+    /// Gives a request a connection to itself, where a question of the server could otherwise not be told from those of
+    /// other requests: several clients without sessions share an owner, and a server of old does not say over a pipe
+    /// which request it asks about. `None`: the request needs none.
+    ///
+    /// At most `MOST_ALONE` requests of one owner have their own; the others share the first one, where questions are
+    /// refused while several are in flight.
+    pub(crate) fn lease(&self, owner: &Owner) -> Option<(Owner, Lease)> {
+        let is_lines = self.config.url.is_none() || self.config.transport == HttpTransport::Sse;
+        let is_old = self.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy);
+        if owner.is_one_client() || !is_lines || !is_old {
+            return None;
+        }
+        for number in 0..MOST_ALONE {
+            let key = match number {
+                0 => Arc::clone(&owner.key),
+                number => format!("{} #{number}", owner.key).into(),
+            };
+            let alone = Owner { key, ..owner.clone() };
+            let slot = self.slot(Some(&alone)).ok()?;
+            // Under the lock: of two requests one gets it.
+            let _own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+            if !slot.lease.is_held() {
+                return Some((alone, slot.lease.clone()));
+            }
+        }
+        None
+    }
+
     /// Whether the place of a connection is still somebody's.
     pub(super) fn is_wanted(&self, slot: &Arc<Slot>, owner: Option<&Owner>) -> bool {
         let Some(owner) = owner.filter(|_| self.is_private()) else { return true };
@@ -97,7 +134,8 @@ impl Server {
         own.retain(|key, slot| {
             let is_idle = now.saturating_sub(slot.used_ms.load(Ordering::Relaxed)) >= idle;
             let connection = slot.current.load_full();
-            let is_busy = connection.as_ref().is_some_and(|connection| connection.in_flight() > 0);
+            let is_busy = slot.lease.is_held()
+                || connection.as_ref().is_some_and(|connection| connection.in_flight() > 0);
             let is_swept = is_idle && !is_busy && key.starts_with(SESSIONLESS);
             if let Some(connection) = connection.filter(|_| is_swept) {
                 connection.close("nobody used it");

@@ -68,6 +68,14 @@ pub(crate) struct Owner {
     pub(crate) account: Arc<Account>,
 }
 
+impl Owner {
+    /// Whether it is one client: a session. All clients of 2026-07-28 of a principal that can be asked the same are one
+    /// owner.
+    pub(in crate::outbound) fn is_one_client(&self) -> bool {
+        !self.key.starts_with(super::SESSIONLESS)
+    }
+}
+
 /// Whose a connection is.
 #[derive(Clone, Debug)]
 pub(in crate::outbound) enum Whose {

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     asking::{Asking, NoAnswer, Round},
+    attribution::OWN,
     call::Call,
     context::Context,
     failure::Failure,
@@ -179,7 +180,7 @@ fn refused(refusal: Refusal, rule: &str) -> Outcome {
 fn params(gate: &Gate, call: &Call, question: &Question, says_mode: bool) -> Json {
     let why = if question.why.is_empty() { String::new() } else { format!("\n{}", question.why) };
     let mut params = json!({
-        "message": format!("Run this call?{why}\n{}", preview::shown(gate, call)),
+        "message": format!("{OWN}Run this call?{why}\n{}", preview::shown(gate, call)),
         "requestedSchema": {
             "type": "object",
             "properties": {"confirm": {

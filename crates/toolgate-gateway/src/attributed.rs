@@ -1,0 +1,35 @@
+//! Messages in which a server asks a person something, with the name of who asks.
+
+use toolgate::attribution;
+use toolgate_wire::{Limits, Message, Shape};
+
+/// A server wants pages opened before it does anything.
+const PAGES_FIRST: i64 = -32042;
+
+/// The message as the client gets it: a question, or an answer that asks for something first.
+pub(crate) fn attributed(message: Message, server: &str, is_one_of_several: bool) -> Message {
+    let body = match message.shape() {
+        Shape::Request => message.params().and_then(|params| {
+            attribution::of_server(message.method(), &params, server, is_one_of_several)
+        }),
+        Shape::Response if is_asking(&message) => message
+            .result()
+            .and_then(|result| attribution::of_answer(&result, server, is_one_of_several)),
+        Shape::Error if message.member("code").and_then(|code| code.i64()) == Some(PAGES_FIRST) => {
+            message
+                .error()
+                .and_then(|error| attribution::of_answer(&error, server, is_one_of_several))
+        }
+        _ => None,
+    };
+    let Some(body) = body else { return message };
+    // What was read once can be read again: only its length is another.
+    let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
+    Message::parse(message.with_body(body), &limits).unwrap_or(message)
+}
+
+/// Whether an answer asks for input first.
+pub(crate) fn is_asking(answer: &Message) -> bool {
+    answer.shape() == Shape::Response
+        && answer.member("resultType").is_some_and(|kind| kind.as_str() == "\"input_required\"")
+}
