@@ -301,7 +301,12 @@ fn every_client_can_confirm() {
         assert_ne!(result["isError"], true, "{client:?}: {asked}");
         let questions = asked["requests"].as_array().unwrap();
         assert_eq!(questions.len(), 1, "{client:?}: {asked}");
-        assert!(questions[0]["params"]["message"].as_str().unwrap().starts_with("Run this call?"));
+        assert!(
+            questions[0]["params"]["message"]
+                .as_str()
+                .unwrap()
+                .starts_with("[toolgate] Run this call?")
+        );
         let shown = run(*client, &format!("--call {tool}"), server);
         let meta = &shown["calls"][0]["result"]["_meta"];
         assert_eq!(meta["code"], "CONFIRM_REQUIRED", "{client:?}: {shown}");

@@ -30,10 +30,9 @@ pub fn of_server(
     if method == "elicitation/create" {
         let message = object.get("message");
         let message = message.as_ref().and_then(Json::text).unwrap_or_default();
-        let clean = plain(&message);
-        if is_one_of_several || imitates(&clean) {
-            let text = format!("The server `{server}` asks: {}", without_mark(&clean));
-            object.set("message", Json::string(&text));
+        let clean = clean_text(&message);
+        if is_one_of_several || imitates(&message) {
+            object.set("message", Json::string(&format!("The server `{server}` asks: {clean}")));
         } else if clean != *message {
             object.set("message", Json::string(&clean));
         }
@@ -104,8 +103,7 @@ fn clean_value(value: &mut Value) -> bool {
             for (key, member) in members {
                 is_changed |= match member {
                     Value::String(text) if matches!(key.as_str(), "title" | "description") => {
-                        let clean = plain(text);
-                        let clean = if imitates(&clean) { without_mark(&clean) } else { clean };
+                        let clean = clean_text(text);
                         let is_other = clean != *text;
                         *text = clean;
                         is_other
@@ -119,8 +117,9 @@ fn clean_value(value: &mut Value) -> bool {
     }
 }
 
-/// Text in which characters that hide or reorder others are spelt out.
-fn plain(text: &str) -> String {
+/// Text in which characters that hide or reorder others are spelt out, and which has no mark like ours.
+fn clean_text(text: &str) -> String {
+    let has_mark = imitates(text);
     let hides = |c: char| {
         matches!(c,
             '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -132,7 +131,7 @@ fn plain(text: &str) -> String {
         if hides(c) {
             plain.extend(c.escape_unicode());
         } else {
-            plain.push(c);
+            plain.push(if has_mark { other_bracket(c) } else { c });
         }
     }
     plain
@@ -165,16 +164,12 @@ fn folded(c: char) -> Option<char> {
 }
 
 /// Brackets as they stand around our mark become others.
-fn without_mark(text: &str) -> String {
-    if !imitates(text) {
-        return text.to_owned();
-    }
-    let other = |c: char| match c {
+fn other_bracket(c: char) -> char {
+    match c {
         '[' | '［' | '【' | '〔' | '〖' | '⟦' | '⁅' | '❲' => '(',
         ']' | '］' | '】' | '〕' | '〗' | '⟧' | '⁆' | '❳' => ')',
         c => c,
-    };
-    text.chars().map(other).collect()
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod data;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod matrix;
+mod names;
 mod peers;
 mod table;
 mod terminal;

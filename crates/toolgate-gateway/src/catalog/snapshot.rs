@@ -140,7 +140,6 @@ impl Snapshot {
             .collect();
         let held = making.owners.of(List::Tools);
         let (assigned, collisions) = names::assign(making.prefix, &names, held);
-        self.collisions.extend(collisions);
         let (mut claims, mut renamed) = (Vec::new(), Vec::new());
         for ((offered, tools), names) in offered.iter().zip(listed).zip(assigned) {
             let server = &offered.server;
@@ -164,8 +163,28 @@ impl Snapshot {
                 self.by_name.insert(name.into_boxed_str(), entry);
             }
         }
+        for collision in collisions {
+            claims.extend(self.prefixed_alias(&collision));
+            self.collisions.push(collision);
+        }
         claims.extend(renamed.iter().filter_map(|entry| self.alias(entry, making)));
         claims
+    }
+
+    /// A tool whose name another server's tool did not get can be called with its prefix too.
+    fn prefixed_alias(&mut self, collision: &Collision) -> Option<Claim> {
+        let entry = self.by_name.get(collision.name.as_str()).cloned()?;
+        let alias = names::prefixed(&prefix(&entry.server), entry.tool.id().name());
+        let is_owner = *entry.server.name == *collision.first.0;
+        if !is_owner
+            || collision.second.0 == collision.first.0
+            || self.by_name.contains_key(&*alias)
+        {
+            return None;
+        }
+        let claim = claim(&alias, &entry.server, entry.tool.id().name());
+        self.by_name.insert(alias.into_boxed_str(), entry);
+        Some(claim)
     }
 
     /// A tool that was given another name may still be called by its own, unless that is another tool's.

@@ -32,6 +32,7 @@ pub(crate) struct Hears {
     /// A request of our own: nothing that a server asks or tells belongs to it.
     pub(crate) is_ours: bool,
     /// The process that is this request's alone as long as it is in flight.
+    #[expect(dead_code, reason = "dropped with the request, which gives the process back")]
     pub(crate) lease: Option<Lease>,
 }
 

@@ -304,6 +304,22 @@ impl Serve {
         !self.options.serve.tokens.is_empty()
     }
 
+    /// What is left out or has another name because its name belongs to another server, one line each. What is left
+    /// out comes first.
+    #[must_use]
+    pub fn names_not_given(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for namespace in self.gateway.namespaces() {
+            let snapshot = namespace.snapshot();
+            lines.extend(snapshot.collisions.iter().map(|collision| {
+                let line = format!("namespace `{}`: {collision}", namespace.name);
+                (collision.instead.is_some(), line)
+            }));
+        }
+        lines.sort();
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+
     /// The names of the namespaces.
     #[must_use]
     pub fn namespaces(&self) -> Vec<String> {

@@ -75,6 +75,7 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
         say(NOTHING);
     } else {
         table(&look, &servers, &serve.without_namespace());
+        names(&serve.names_not_given());
     }
     let namespaces = serve.namespaces();
     if let (Some(address), Some(name)) = (addresses.first(), first(&namespaces)) {
@@ -122,6 +123,18 @@ fn table(look: &Look, servers: &[Served], unreachable: &[String]) {
             "  {name:longest$}  {state}  {:>5}  {:10}  belongs to no namespace",
             "-", "-"
         ));
+    }
+}
+
+/// What is left out, or listed under another name, because another server has the name.
+fn names(lines: &[String]) {
+    const MOST: usize = 20;
+    if !lines.is_empty() {
+        say("");
+    }
+    lines.iter().take(MOST).for_each(|line| say(&format!("  {}", clean(line))));
+    if lines.len() > MOST {
+        say(&format!("  ... and {} more", lines.len() - MOST));
     }
 }
 
