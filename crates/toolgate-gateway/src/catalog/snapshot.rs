@@ -294,35 +294,32 @@ impl Snapshot {
         });
     }
 
-    /// A template that two servers come with at once is listed and belongs to neither.
+    /// The same for templates.
     fn add_templates(&mut self, offered: &[Offered], making: &Making<'_>) -> Vec<Claim> {
         let held = making.owners.of(List::Templates);
         let mut claims: Vec<Claim> = Vec::new();
         for Offered { server, manifest } in offered {
             let entries = manifest.iter().flat_map(|manifest| manifest.templates.entries.iter());
-            let mut seen = HashSet::new();
             for entry in entries {
-                let uri = text(entry, "uriTemplate").filter(|uri| seen.insert(uri.clone()));
-                let Some(uri) = uri else { continue };
+                let Some(uri) = text(entry, "uriTemplate") else { continue };
                 let owner = self.owner(held, &uri);
-                if let Some((first, ..)) = owner.filter(|(owner, ..)| **owner != server.name) {
-                    self.left_out(&uri, first, server);
-                    continue;
+                let first = self.templates.iter().find(|listing| *listing.text == *uri);
+                let first = first.map(|listing| Arc::clone(&listing.server.name));
+                let is_listed = first.is_some();
+                match first.or_else(|| owner.map(|(owner, ..)| Arc::clone(owner))) {
+                    Some(first) if first != server.name => self.left_out(&uri, &first, server),
+                    _ if is_listed => {}
+                    _ => {
+                        claims.push(claim(&uri, server, &uri));
+                        self.lists.templates.push(entry.clone());
+                        self.templates.push(Listing {
+                            text: uri.as_str().into(),
+                            template: Template::parse(&uri),
+                            server: Arc::clone(server),
+                            since: owner.map_or(u64::MAX, |(.., since)| since),
+                        });
+                    }
                 }
-                let other = self.templates.iter().find(|listing| *listing.text == *uri);
-                if let Some(first) = other.map(|other| Arc::clone(&other.server.name)) {
-                    self.left_out(&uri, &first, server);
-                    claims.retain(|claim| *claim.name != *uri);
-                } else {
-                    self.lists.templates.push(entry.clone());
-                    claims.push(claim(&uri, server, &uri));
-                }
-                self.templates.push(Listing {
-                    text: uri.as_str().into(),
-                    template: Template::parse(&uri),
-                    server: Arc::clone(server),
-                    since: owner.map_or(u64::MAX, |(.., since)| since),
-                });
             }
         }
         self.templates.sort_by_key(Listing::rank);
@@ -379,12 +376,8 @@ impl Snapshot {
 
     /// The server of a template, as it is written in the list.
     pub(crate) fn template(&self, uri: &str) -> Option<&Arc<Server>> {
-        let mut found = self.templates.iter().filter(|listing| *listing.text == *uri);
-        match (found.next(), found.next()) {
-            (Some(listing), None) => Some(&listing.server),
-            (None, _) => self.resource(uri),
-            (Some(_), Some(_)) => None,
-        }
+        let found = self.templates.iter().find(|listing| *listing.text == *uri);
+        found.map(|listing| &listing.server).or_else(|| self.resource(uri))
     }
 
     /// Servers that have this capability, in order.
