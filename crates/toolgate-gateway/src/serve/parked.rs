@@ -36,7 +36,7 @@ pub(crate) struct Parked {
     binding: [u8; 32],
     account: Arc<Account>,
     until: Instant,
-    _places: [Held; 2],
+    places: [Held; 2],
 }
 
 /// Why a call cannot be taken up again.
@@ -89,7 +89,7 @@ impl Parking {
             account.take(kind, amount).map_err(|full| full.failure().ran(Ran::Maybe))
         };
         let places = [take(Kind::Parked, 1)?, take(Kind::ParkedBytes, question.line().len())?];
-        let parked = Parked { flight, question, binding, account, until, _places: places };
+        let parked = Parked { flight, question, binding, account, until, places };
         waiting.insert(id, parked);
         Ok(result)
     }
@@ -134,8 +134,8 @@ impl Parked {
 
     /// Parks it again: the client came back without an answer.
     pub(crate) fn ask_again(self, parking: &Parking) -> Result<Json, Failure> {
-        let Self { flight, question, binding, account, _places, .. } = self;
-        drop(_places);
+        let Self { flight, question, binding, account, places, .. } = self;
+        drop(places);
         parking.park(flight, question, binding, account)
     }
 }

@@ -123,7 +123,7 @@ impl Stream {
             }
             // What finds no place is sent, but cannot be sent again.
             Err(full) => {
-                tracing::debug!("an event cannot be sent again if its stream breaks: {full}")
+                tracing::debug!("an event cannot be sent again if its stream breaks: {full}");
             }
         }
         drop(log);

@@ -11,11 +11,14 @@ use toolgate::Principal;
 
 use super::{legacy::LegacySession, usage::Held};
 
+/// A session with its place.
+type Place = (Arc<LegacySession>, Held);
+
 /// The sessions of the gateway.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Each with its place, which is free again once the session is taken out.
-    sessions: RwLock<HashMap<Arc<str>, (Arc<LegacySession>, Held)>>,
+    /// The place is free again once the session is taken out.
+    sessions: RwLock<HashMap<Arc<str>, Place>>,
     idle: Option<Duration>,
 }
 
