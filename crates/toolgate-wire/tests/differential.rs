@@ -214,7 +214,16 @@ fn check_members(message: &Message, line: &Json) -> Result<(), TestCaseError> {
     prop_assert_eq!(id.as_ref(), message.id());
     let body = ["params", "result", "error"].iter().find_map(|part| last(line, part));
     let Some(body) = body.filter(|body| body.kind() == Kind::Object) else { return Ok(()) };
-    for key in DECIDING {
+    let is_result = message.shape() == Shape::Response;
+    if message.shape() == Shape::Error {
+        return Ok(());
+    }
+    // What decides something in a request may be anything in a result, and the other way round.
+    let decides = |key: &str| match (RESULT.contains(&key), PARAMS_TOO.contains(&key)) {
+        (true, is_both) => is_result || is_both,
+        (false, _) => !is_result,
+    };
+    for key in DECIDING.into_iter().filter(|key| decides(key)) {
         prop_assert_eq!(last(&body, key), message.member(key), "{}", key);
     }
     let inner = |key: &str, inner: &str| {
@@ -223,7 +232,7 @@ fn check_members(message: &Message, line: &Json) -> Result<(), TestCaseError> {
             message.member(key).and_then(|value| value.get(inner)),
         )
     };
-    for (key, within) in INNER {
+    for (key, within) in INNER.into_iter().filter(|(key, _)| decides(key)) {
         let (theirs, ours) = inner(key, within);
         prop_assert_eq!(theirs, ours, "{}.{}", key, within);
     }
@@ -248,6 +257,14 @@ const DECIDING: [&str; 16] = [
     "content",
     "isError",
 ];
+
+/// Those of them that decide something in a result.
+const RESULT: [&str; 7] =
+    ["_meta", "content", "isError", "requestState", "protocolVersion", "capabilities", "taskId"];
+
+/// Those of these that decide something in a request as well.
+const PARAMS_TOO: [&str; 5] =
+    ["_meta", "requestState", "protocolVersion", "capabilities", "taskId"];
 
 const INNER: [(&str, &str); 8] = [
     ("ref", "name"),
