@@ -112,7 +112,8 @@ fn taker(tmux: &Tmux, file: &std::path::Path) -> String {
 fn every_byte_of_what_is_typed_or_pasted_arrives() {
     // 2: a `;` at the end, a `-` at the beginning; and everything else that tmux reads in its own way.
     let tmux = Tmux::start();
-    let mut session = tmux.serve(&[]);
+    // The guard would ask about control keys.
+    let mut session = tmux.serve(&["--guard", "off"]);
     let file = session.folder().join("taken");
     let pane = taker(&tmux, &file);
     let texts = [

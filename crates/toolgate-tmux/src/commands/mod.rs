@@ -59,12 +59,15 @@ pub fn judge(text: &str, place: &Place) -> Judgement {
     let mut judge = walk::Judge::new(place);
     // A terminal takes both for Enter.
     let text = text.replace('\r', "\n");
-    let acts = keys::of_entered(&text);
+    // Without a line editor, keys are characters.
+    let acts = if place.interactive { keys::of_entered(&text) } else { keys::Acts::default() };
     if text.contains(keys::acts) {
         // Keys that edit the line, or run it: with and without a break there.
         judge.whole(&text.replace(keys::acts, "\n"));
+        // A break may stand in a quote: only what is left without it has to be complete.
+        judge.unclear = false;
         judge.whole(&text.replace(keys::acts, ""));
-        judge.unclear |= acts.edited || !place.interactive;
+        judge.unclear |= acts.edited;
     } else {
         judge.whole(&text);
     }
