@@ -41,6 +41,11 @@ fn refused(state: &Path, arguments: &[&str]) -> String {
     said(&output)
 }
 
+/// A person approves the call that this answer says is pending.
+pub(crate) fn approve(state: &Path, answer: &Value) {
+    done(state, &["approve", &pending(answer)]);
+}
+
 /// What waits, as `--json` tells it.
 fn waiting(state: &Path) -> Vec<Value> {
     let lines = done(state, &["approvals", "--json"]);

@@ -141,9 +141,8 @@ fn a_command_that_comes_in_several_calls_is_judged_as_one() {
     {
         let open = session.call("send_keys", keys(first, true));
         assert_eq!(code(&open), "CONFIRM_REQUIRED", "{first}: {open}");
-        let token = open["result"]["_meta"]["preview"]["confirm_token"].as_str().unwrap();
-        let confirmed = json!({"keys": first, "pane_id": "%0", "enter": true, "__confirm": token});
-        structured(&session.call("send_keys", confirmed));
+        super::approval::approve(&session.folder().join("state"), &open);
+        structured(&session.call("send_keys", keys(first, true)));
         let rest = session.call("send_keys", keys(second, true));
         assert_eq!(code(&rest), "CONFIRM_REQUIRED", "{first} {second}: {rest}");
         assert!(nothing_ran(&tmux, &mut session, &format!("pieces-{at}")));

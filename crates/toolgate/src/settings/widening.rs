@@ -9,7 +9,7 @@ use crate::{
         filter::{NewTools, Status},
         flags::FlagsConfig,
         policy::PolicyConfig,
-        preconditions::ConfirmConfig,
+        preconditions::{ConfirmConfig, Mode},
         scopes::Granted,
     },
     selector::Selector,
@@ -178,11 +178,15 @@ fn narrows_policy(old: &PolicyConfig, new: &PolicyConfig) -> bool {
 /// More may have to be confirmed, and nothing else.
 fn narrows_confirm(old: Option<&ConfirmConfig>, new: Option<&ConfirmConfig>) -> bool {
     match (old, new) {
-        (None, _) => true,
+        (None, None) => true,
+        // Other preconditions may ask too: where the agent may confirm itself, they ask for less.
+        (None, Some(new)) => !new.fallback.gives_token() && !new.boolean,
         (Some(_), None) => false,
         (Some(old), Some(new)) => {
-            let known = ConfirmConfig { when: new.when.clone(), ..old.clone() };
-            known == *new && contains_all(&new.when, &old.when)
+            let (when, mode) = (new.when.clone(), new.mode);
+            let known = ConfirmConfig { when, mode, dry_run: new.dry_run, ..old.clone() };
+            let shows = new.mode() == old.mode() || new.mode() == Mode::Preview;
+            known == *new && shows && contains_all(&new.when, &old.when)
         }
     }
 }
