@@ -113,8 +113,7 @@ impl Namespace {
         charter: Charter,
         has_principals: bool,
         usage: Arc<Usage>,
-        owners: Owners,
-        acquaintances: Option<Acquaintances>,
+        (owners, acquaintances): (Owners, Option<Acquaintances>),
     ) -> Self {
         let empty = Making {
             generation: 0,

@@ -113,8 +113,8 @@ impl Opened {
         let servers = names.iter().filter_map(|name| servers.get(name.as_str()).cloned());
         let style = options.config.style(name).map_err(config)?;
         let charter = Charter::new(stack, said.settings);
-        let shelf = Shelf::new(options.manifests.clone());
-        let owners = Owners::read(shelf.owners(name, options.watch.as_deref()));
+        let remembered = Shelf::new(options.manifests.clone());
+        let owners = Owners::read(remembered.owners(name, options.watch.as_deref()));
         Ok(Namespace::new(
             name.into(),
             style,
@@ -122,8 +122,7 @@ impl Opened {
             charter,
             has_principals,
             Arc::clone(usage),
-            owners,
-            acquaintances,
+            (owners, acquaintances),
         ))
     }
 
