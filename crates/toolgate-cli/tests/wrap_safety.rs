@@ -82,7 +82,7 @@ fn the_refusal_names_both_tiers_and_the_setting_and_is_not_an_unknown_tool() {
     );
     // The original always says `destructive`, also where mutating is enough.
     let denied = session.call("spawn", json!({}));
-    assert!(text(&denied).contains("Set safety = \"mutating\""), "{denied}");
+    assert!(text(&denied).contains("safety = \"mutating\""), "{denied}");
     let unknown = session.call("no_such_tool", json!({}));
     assert_eq!(unknown["result"]["_meta"]["code"], "UNKNOWN_TOOL");
     assert!(text(&unknown).starts_with("Unknown tool: 'no_such_tool'"));
