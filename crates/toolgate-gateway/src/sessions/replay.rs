@@ -73,6 +73,11 @@ fn forget_old(streams: &mut VecDeque<Arc<Stream>>) {
     streams.retain(|stream| stream.lock().done_at.is_none_or(|at| at.elapsed() < REMEMBERED));
 }
 
+/// What an event takes in memory, about: many small ones take more than their text.
+fn cost(line: &Bytes) -> usize {
+    line.len() + 256
+}
+
 /// One stream: the events that were sent on it.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -102,23 +107,23 @@ impl Stream {
         let mut log = self.lock();
         let number = log.next;
         log.next += 1;
-        while log.bytes + line.len() > MOST_BYTES
+        while log.bytes + cost(line) > MOST_BYTES
             && let Some((_, oldest)) = log.events.pop_front()
         {
-            log.bytes -= oldest.len();
+            log.bytes -= cost(&oldest);
             if let Some(place) = &mut log.place {
-                place.shrink(oldest.len());
+                place.shrink(cost(&oldest));
             }
         }
         let taken = match &mut log.place {
-            Some(place) => place.grow(line.len()),
+            Some(place) => place.grow(cost(line)),
             none => {
-                self.account.take(Kind::ReplayBytes, line.len()).map(|place| *none = Some(place))
+                self.account.take(Kind::ReplayBytes, cost(line)).map(|place| *none = Some(place))
             }
         };
         match taken {
             Ok(()) => {
-                log.bytes += line.len();
+                log.bytes += cost(line);
                 log.events.push_back((number, line.clone()));
             }
             // What finds no place is sent, but cannot be sent again.
