@@ -107,7 +107,7 @@ async fn a_newer_schema_is_refused() {
     store.close().await;
     assert_eq!(
         refused(&path).await,
-        "the store `FILE` was written by a newer toolgate (its schema is 99, this toolgate knows 2); update \
+        "the store `FILE` was written by a newer toolgate (its schema is 99, this toolgate knows 3); update \
          toolgate, or name another store"
     );
 }
