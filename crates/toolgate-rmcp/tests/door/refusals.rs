@@ -41,7 +41,7 @@ async fn a_tool_above_the_tier_is_hidden_and_refused() {
         let result = line.result(hidden, json!({})).await;
         let said = text(&result);
         assert!(said.contains(&format!("it is {tier}, and the level is readonly")), "{said}");
-        assert!(said.contains(&format!("Set safety = \"{tier}\"")), "{said}");
+        assert!(said.contains(&format!("with safety = \"{tier}\"")), "{said}");
         assert_eq!(result["_meta"]["code"], "TIER_DENIED");
         assert_eq!(result["_meta"]["error_type"], "TierDenied");
         assert_eq!(result["_meta"]["expected"], true);

@@ -328,8 +328,8 @@ fn explaining_tells_every_policy_and_its_rule() {
 }
 
 #[test]
-fn an_id_of_any_length_is_told_in_few_words() {
-    let meta = format!("{{\"policyId\":\"{}\"}}", "é".repeat(100_000));
+fn a_long_id_is_cut_in_messages() {
+    let meta = format!("{{\"policyId\":\"{}\"}}", "é".repeat(120));
     let bound = layer(&Policies::default(), None, &[]);
     let cx = surroundings(me(), &meta);
     let tool = tool("a/b");

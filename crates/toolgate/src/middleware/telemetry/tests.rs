@@ -442,7 +442,7 @@ async fn instruments_are_made_once_and_not_for_each_call() {
     for _ in 0..10 {
         testbed::call(&chain, &tool("t", None), "{}", &answering(text("x"))).await;
     }
-    assert_eq!(counted.0.load(Ordering::Relaxed), 4);
+    assert_eq!(counted.0.load(Ordering::Relaxed), 5);
 }
 
 #[tokio::test]
