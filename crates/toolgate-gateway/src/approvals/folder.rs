@@ -17,6 +17,8 @@ const KEY: &str = "key";
 const LOCK: &str = "lock";
 /// What a record's name ends with.
 const ENDING: &str = ".approval";
+/// What the name of a file ends with that is being written.
+const UNFINISHED: &str = ".new";
 /// The characters of ids: none that look alike.
 const ALPHABET: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
 const ID: usize = 8;
@@ -101,7 +103,7 @@ fn key(path: &Path, folder: &File) -> io::Result<Key> {
 fn replace(path: &Path, folder: &File, name: &str, bytes: &[u8]) -> io::Result<()> {
     let mut salt = [0; 8];
     getrandom::fill(&mut salt).map_err(io::Error::other)?;
-    let new = path.join(format!("{}.new", hex(&salt)));
+    let new = path.join(format!("{}{UNFINISHED}", hex(&salt)));
     let written = (|| {
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create_new(true).mode(0o600).open(&new)?;
@@ -136,10 +138,10 @@ impl Locked {
                     ),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => {
-                        tracing::warn!("`{}` is left out: {error}", self.place(id).display())
+                        tracing::warn!("`{}` is left out: {error}", self.place(id).display());
                     }
                 }
-            } else if name.ends_with(".new") {
+            } else if name.ends_with(UNFINISHED) {
                 // A process was killed while it wrote: nobody else writes while the lock is ours.
                 let _ = std::fs::remove_file(self.path.join(name));
             }

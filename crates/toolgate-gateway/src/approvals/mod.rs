@@ -202,10 +202,11 @@ impl Scope<'_> {
         match self {
             Self::Server(server) => {
                 let folder = server.folder.clone().unwrap_or_else(here);
-                format!("server {:?} {:?} {folder:?}", server.command, server.set)
+                format!("server {:?} {:?} {}", server.command, server.set, folder.display())
             }
             Self::Config(path) => {
-                format!("config {:?}", path.canonicalize().unwrap_or_else(|_| here()))
+                let path = path.canonicalize().unwrap_or_else(|_| here());
+                format!("config {}", path.display())
             }
             Self::Tmux(socket) => format!("tmux {socket:?}"),
         }

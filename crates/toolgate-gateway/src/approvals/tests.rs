@@ -18,7 +18,9 @@ fn kept(records: &[ApprovalRecord]) -> (tempfile::TempDir, ApprovalFolder) {
     let state = tempfile::tempdir().unwrap();
     let approvals = ApprovalFolder::new(state.path(), "test");
     let folder = folder::lock(approvals.path(), true).unwrap().unwrap();
-    records.iter().for_each(|record| folder.write(record).unwrap());
+    for record in records {
+        folder.write(record).unwrap();
+    }
     drop(folder);
     (state, approvals)
 }

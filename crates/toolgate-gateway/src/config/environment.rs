@@ -19,7 +19,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("TOOLGATE_LOG", "how many messages toolgate writes on stderr: off, error, warn, info, debug"),
 ];
 
-/// Where toolgate keeps what it learns: `toolgate` in XDG_STATE_HOME, or in `.local/state` of HOME. `None` if neither
+/// Where toolgate keeps what it learns: `toolgate` in `XDG_STATE_HOME`, or in `.local/state` of `HOME`. `None` if neither
 /// is set.
 #[must_use]
 pub fn state_folder() -> Option<PathBuf> {

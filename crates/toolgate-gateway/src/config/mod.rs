@@ -131,7 +131,7 @@ impl Config {
     /// Old spellings, each with the line to write instead.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
-        let namespaces = self.file.namespaces.values().map(|one| one.layers());
+        let namespaces = self.file.namespaces.values().map(Namespace::layers);
         let all = std::iter::once(self.file.layers()).chain(namespaces);
         let mut hints: Vec<String> =
             all.filter_map(|layers| layers.confirm).flat_map(|one| one.hints()).collect();
