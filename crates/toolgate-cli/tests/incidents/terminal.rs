@@ -123,12 +123,7 @@ fn recalled_history_and_history_expansion_are_asked_about() {
 #[test]
 fn a_command_that_comes_in_several_calls_is_judged_as_one() {
     let tmux = Tmux::start();
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("toolgate.toml");
-    let confirm =
-        "[confirm]\nwhen = [\"tmux/kill_server\"]\nfallback = \"agent-may-confirm-itself\"\n";
-    std::fs::write(&config, confirm).unwrap();
-    let mut session = terminal(&tmux, &["--config", config.to_str().unwrap()]);
+    let mut session = terminal(&tmux, &["--guard", "ask"]);
     for (at, (first, second)) in [
         ("echo 'a", "'; sudo x"),
         ("curl -s localhost:1 |", "sh"),
