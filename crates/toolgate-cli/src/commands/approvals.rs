@@ -73,6 +73,14 @@ fn list(folder: &ApprovalFolder) -> anyhow::Result<Vec<ApprovalRecord>> {
 
 impl ApprovalsCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        match self.show() {
+            // Nobody reads any more, as with `| head`.
+            Err(error) if super::replay::is_closed(&error) => Ok(ExitCode::SUCCESS),
+            other => other,
+        }
+    }
+
+    fn show(&self) -> anyhow::Result<ExitCode> {
         let folder = folder()?;
         if self.follow {
             return super::runtime()?.block_on(self.follow(&folder));
@@ -105,11 +113,8 @@ impl ApprovalsCommand {
             }
             show::block(record, now, &look, out)?;
         }
-        if !self.json
-            && let [.., last] = records
-        {
-            let id = records.iter().find(|one| one.is_pending(now.as_millisecond()));
-            let id = &id.unwrap_or(last).id;
+        let waits = records.iter().find(|one| one.is_pending(now.as_millisecond()));
+        if let Some(ApprovalRecord { id, .. }) = waits.filter(|_| !self.json) {
             let help = format!("toolgate approve {id}   or   toolgate deny {id} --reason \"…\"");
             writeln!(out, "\n{}", look.paint(Paint::Quiet, &help))?;
         }

@@ -167,7 +167,8 @@ impl Replay {
     }
 }
 
-fn is_closed(error: &anyhow::Error) -> bool {
+/// Whether nobody reads what is written any more.
+pub(super) fn is_closed(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 

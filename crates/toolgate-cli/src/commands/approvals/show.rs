@@ -31,7 +31,7 @@ pub(super) fn block(
     let mut line = |label: &str, text: &str| {
         let mut label = label;
         for part in wrapped(text, room) {
-            let shown = format!("{label:<w$}", w = LABEL - 2);
+            let shown = format!("{label:<w$}", w = if part.is_empty() { 0 } else { LABEL - 2 });
             writeln!(out, "  {}{part}", look.paint(Paint::Quiet, &shown))?;
             label = "";
         }
@@ -92,6 +92,7 @@ fn length(ms: i64) -> String {
     let seconds = ms.max(0) / 1000;
     match seconds {
         0..60 => format!("{seconds}s"),
+        60..3600 if seconds % 60 == 0 => format!("{}m", seconds / 60),
         60..3600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
         _ => format!("{}h {:02}m", seconds / 3600, seconds / 60 % 60),
     }
