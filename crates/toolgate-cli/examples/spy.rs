@@ -16,6 +16,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
     reason = "a server that exists for the tests; a failure should end it"
 )]
 

@@ -364,6 +364,9 @@ fn lists(gateway: &Gateway, tool: &str) {
     until_or(|| client.tools().contains(&tool.to_owned()), told);
 }
 
+/// The config of a gateway that leads to the gateway on this port.
+type Way<'a> = &'a dyn Fn(u16) -> String;
+
 /// [users 0.1] A loop over several gateways is found at run time, whatever connects them.
 #[test]
 fn a_loop_over_two_gateways_is_rejected_and_named() {
@@ -388,7 +391,6 @@ fn a_loop_over_two_gateways_is_rejected_and_named() {
         ];
         format!("[servers.next]\ncommand = {toolgate:?}\nargs = {words:?}\n")
     };
-    type Way<'a> = &'a dyn Fn(u16) -> String;
     let ways: [(Way<'_>, Way<'_>); 4] = [
         (&by_url, &by_url),
         (&by_bridge, &by_bridge),

@@ -216,7 +216,7 @@ impl Setup {
                 Kind::Legacy(Box::new(client.connected()))
             }
             Via::Modern => {
-                Kind::Modern(Modern::new(address, "/mcp").able(self.capabilities.clone()))
+                Kind::Modern(Box::new(Modern::new(address, "/mcp").able(self.capabilities.clone())))
             }
             Via::Sse => Kind::Sse(Box::new(OldSse::connect(address, "/sse"))),
             _ => {
@@ -255,7 +255,7 @@ impl Setup {
 enum Kind {
     Pipe(Box<Session>),
     Legacy(Box<Legacy>),
-    Modern(Modern),
+    Modern(Box<Modern>),
     Sse(Box<OldSse>),
 }
 

@@ -477,7 +477,7 @@ fn questions_reach_the_client_whose_process_asks() {
                         while answered < 2 {
                             for pending in &mut calls {
                                 let new: Vec<_> = pending.so_far().to_vec();
-                                for question in new.into_iter().skip(0) {
+                                for question in new {
                                     if question["method"] == "elicitation/create"
                                         && !texts.contains(&question["id"].to_string())
                                     {

@@ -57,7 +57,7 @@ fn an_authorization_url_of_a_server_is_never_opened() {
     assert!(!proof.exists(), "the server's text was run");
 }
 
-/// [MCP Inspector CVE-2025-49596, MCPJam CVE-2026-23744, LiteLLM CVE-2026-42271] An HTTP endpoint started the command that a request named, for any page in a browser.
+/// [MCP Inspector CVE-2025-49596, `MCPJam` CVE-2026-23744, `LiteLLM` CVE-2026-42271] An HTTP endpoint started the command that a request named, for any page in a browser.
 #[test]
 fn no_request_starts_a_command() {
     let gateway = Gateway::start(&stdio("good", &["--full", "good"], ""));
@@ -113,15 +113,18 @@ fn a_rebound_name_does_not_reach_the_gateway() {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
         {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}})
     .to_string();
-    let post = |host: &str, origin: Option<&str>| {
+    let ask = |host: &str, origin: Option<&str>| {
         let mut head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n",
             body.len()
         );
-        if let Some(origin) = origin {
-            head.push_str(&format!("Origin: {origin}\r\n"));
-        }
+        head.extend(origin.map(|origin| {
+            format!(
+                "Origin: {origin}
+"
+            )
+        }));
         let bytes = format!("{head}\r\n{body}");
         let mut answer =
             http::Connection::open(gateway.address).exchange(bytes.as_bytes()).unwrap();
@@ -138,22 +141,22 @@ fn a_rebound_name_does_not_reach_the_gateway() {
         "0.0.0.0.evil".to_owned(),
     ] {
         for origin in [None, Some(format!("http://{host}"))] {
-            let (status, headers, text) = post(&host, origin.as_deref());
+            let (status, headers, text) = ask(&host, origin.as_deref());
             assert!([403, 421].contains(&status), "{host} {origin:?}: {status} {text}");
             assert!(headers.get("mcp-session-id").is_none(), "{host}");
             assert!(headers.get("access-control-allow-origin").is_none(), "{host}");
         }
     }
-    let (status, ..) = post(&format!("127.0.0.1:{port}"), Some("http://evil.example"));
+    let (status, ..) = ask(&format!("127.0.0.1:{port}"), Some("http://evil.example"));
     assert_eq!(status, 403, "a foreign origin");
-    let (status, ..) = post(&format!("127.0.0.1:{port}"), None);
+    let (status, ..) = ask(&format!("127.0.0.1:{port}"), None);
     assert_eq!(status, 200, "this machine's own name");
 }
 
 const TOKENS: &str =
     "[serve]\ntokens = { anna = \"token-of-anna-0001\", ben = \"token-of-ben-000022\" }\n";
 
-/// [LiteLLM CVE-2026-12773] A failed authentication was swallowed, and the request went on under a default identity.
+/// [`LiteLLM` CVE-2026-12773] A failed authentication was swallowed, and the request went on under a default identity.
 #[test]
 fn a_bad_token_has_no_identity() {
     let gateway = Gateway::start(&format!("{TOKENS}{}", stdio("good", &["--full", "good"], "")));
@@ -358,7 +361,7 @@ fn a_hidden_tool_is_hidden_on_every_path() {
 
 const TOKEN: &str = "ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5";
 
-/// [PocketOS April 2026] An agent found a token in a file and deleted the production volume with its backups in nine seconds.
+/// [`PocketOS` April 2026] An agent found a token in a file and deleted the production volume with its backups in nine seconds.
 #[test]
 fn a_found_token_is_masked_and_a_destructive_call_waits_for_a_person() {
     let setup = Setup::new(
@@ -377,7 +380,7 @@ fn a_found_token_is_masked_and_a_destructive_call_waits_for_a_person() {
     });
 }
 
-/// [GitHub MCP May 2025, Supabase July 2025, WhatsApp April 2025] Text in untrusted data made an agent read private data and publish it.
+/// [GitHub MCP May 2025, Supabase July 2025, `WhatsApp` April 2025] Text in untrusted data made an agent read private data and publish it.
 #[test]
 fn publishing_waits_for_a_person_whatever_the_text_says() {
     // The flow ends at its sink: the person sees exactly what would be published, and says no.
