@@ -383,7 +383,7 @@ fn each_namespace_has_its_own_servers_and_sessions() {
     assert_eq!(tools("/mcp").len(), 14);
     assert_eq!(tools("/mcp/prefixed")[0], "beta__echo");
     let both = tools("/mcp/dev");
-    assert_eq!((both[0].as_str(), both[14].as_str()), ("beta__echo", "al__echo"), "{both:?}");
+    assert_eq!((both[0].as_str(), both[14].as_str()), ("echo", "al__echo"), "{both:?}");
     let who = |path: &str, tool: &str| {
         let answer = Legacy::new(gateway.address, path).connected().call(tool, json!({}));
         serde_json::from_str::<Value>(text(&answer)).unwrap()["server"].as_str().unwrap().to_owned()

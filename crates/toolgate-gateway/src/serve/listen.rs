@@ -6,6 +6,7 @@ use toolgate_wire::{Json, Object, era, notification};
 
 use super::{Gateway, dispatch::Incoming, said::Said};
 use crate::{
+    catalog::snapshot::Snapshot,
     outbound::{
         server::Server,
         subscriptions::{LONGEST, NotSubscribed, Subscribed},
@@ -52,43 +53,10 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
         }
     }
     let outlet = Outlet::new(wanted);
-    let uris = filter.get("resourceSubscriptions");
-    // Before it is taken apart: that costs more than the text.
-    let fits = |json: &Json| json.len() <= MOST_SUBSCRIBED * (LONGEST + 8);
-    let uris = match uris.as_ref().map(|json| fits(json).then(|| json.array().unwrap_or_default()))
-    {
-        None => Vec::new(),
-        Some(Some(uris)) if uris.len() <= MOST_SUBSCRIBED => uris,
-        Some(_) => {
-            let why = format!(
-                "`resourceSubscriptions` has more than {MOST_SUBSCRIBED} addresses of {LONGEST} bytes"
-            );
-            return Said::refused(Some(incoming.id()), -32602, why);
-        }
+    let heard = match subscribe_all(incoming, &snapshot, &filter, &outlet).await {
+        Ok(heard) => heard,
+        Err(refusal) => return *refusal,
     };
-    let mut heard = Vec::new();
-    let mut beginning = tokio::task::JoinSet::new();
-    for uri in uris {
-        let Some(text) = uri.text().filter(|text| !text.is_empty()) else { continue };
-        let Some(server) = snapshot.resource(&text).cloned() else { continue };
-        let (address, caller) = (Arc::<str>::from(text.as_ref()), incoming.caller.clone());
-        beginning.spawn(async move {
-            let subscribed = Subscribed::to(&server, address, &caller).await;
-            (subscribed, server, uri)
-        });
-    }
-    while let Some(begun) = beginning.join_next().await {
-        match begun {
-            Ok((Ok(subscribed), server, uri)) => {
-                outlet.subscribe(&server, subscribed);
-                heard.push(uri);
-            }
-            // A client that asks for more than it may have is told so; what a server refuses is not honoured.
-            Ok((Err(NotSubscribed::Full(full)), ..)) => return Said::full(incoming.id(), &full),
-            Ok((Err(why), ..)) => tracing::debug!("a resource cannot be listened to: {why}"),
-            Err(_) => {}
-        }
-    }
     if !heard.is_empty() {
         honoured.set("resourceSubscriptions", Json::list(&heard));
     }
@@ -114,6 +82,55 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
     result.set("resultType", Json::string("complete"));
     result.set("_meta", meta);
     Said::result(incoming.id(), result.finish())
+}
+
+/// Subscribes to the addresses in `resourceSubscriptions`; returns those that servers accepted.
+async fn subscribe_all(
+    incoming: &Incoming,
+    snapshot: &Snapshot,
+    filter: &Object,
+    outlet: &Outlet,
+) -> Result<Vec<Json>, Box<Said>> {
+    let uris = filter.get("resourceSubscriptions");
+    // Before it is taken apart: that costs more than the text.
+    let fits = |json: &Json| json.len() <= MOST_SUBSCRIBED * (LONGEST + 8);
+    let uris = match uris.as_ref().map(|json| fits(json).then(|| json.array().unwrap_or_default()))
+    {
+        None => Vec::new(),
+        Some(Some(uris)) if uris.len() <= MOST_SUBSCRIBED => uris,
+        Some(_) => {
+            let why = format!(
+                "`resourceSubscriptions` has more than {MOST_SUBSCRIBED} addresses of {LONGEST} bytes"
+            );
+            return Err(Box::new(Said::refused(Some(incoming.id()), -32602, why)));
+        }
+    };
+    let mut heard = Vec::new();
+    let mut beginning = tokio::task::JoinSet::new();
+    for uri in uris {
+        let Some(text) = uri.text().filter(|text| !text.is_empty()) else { continue };
+        let Some(server) = snapshot.resource(&text).cloned() else { continue };
+        let (address, caller) = (Arc::<str>::from(text.as_ref()), incoming.caller.clone());
+        beginning.spawn(async move {
+            let subscribed = Subscribed::to(&server, address, &caller).await;
+            (subscribed, server, uri)
+        });
+    }
+    while let Some(begun) = beginning.join_next().await {
+        match begun {
+            Ok((Ok(subscribed), server, uri)) => {
+                outlet.subscribe(&server, subscribed);
+                heard.push(uri);
+            }
+            // A client that asks for more than it may have is told so; what a server refuses is not honoured.
+            Ok((Err(NotSubscribed::Full(full)), ..)) => {
+                return Err(Box::new(Said::full(incoming.id(), &full)));
+            }
+            Ok((Err(why), ..)) => tracing::debug!("a resource cannot be listened to: {why}"),
+            Err(_) => {}
+        }
+    }
+    Ok(heard)
 }
 
 fn subscription(incoming: &Incoming) -> Json {

@@ -224,7 +224,9 @@ async fn texts_and_data_are_cleaned_and_everything_else_stays_as_it_was_spelt() 
         .replace(r#""\tpassword=x2""#, r#""\tpassword=***""#)
         .replace("?password=x3", "?password=***")
         .replace("password=x4", "password=***")
-        .replace("password=x5", "password=***");
+        .replace("password=x5", "password=***")
+        // A message has no line break between its tokens.
+        .replace('\n', " ");
     assert_eq!(through(layer("defaults = true"), result).await, expected);
 }
 
