@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     harness::{
         clients::{Legacy, Modern},
-        gateway::{Gateway, descendants, stdio},
+        gateway::{Gateway, Place, descendants, stdio},
         http,
         upstream::Upstream,
     },
@@ -437,4 +437,20 @@ fn a_policy_on_arguments_stops_paths_and_options() {
         client.call("safe", json!({"path": "/srv/data.txt"}));
         assert_eq!(client.ran(), [r#"safe {"path":"/srv/data.txt"}"#], "{:?}", client.via);
     });
+}
+
+/// [MCPoison CVE-2025-54136, CurXecute CVE-2025-54135] A config that had been approved was changed, and the changed command ran.
+#[test]
+fn a_changed_command_does_not_run_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let proof = folder.path().join("ran");
+    let good = stdio("good", &["--full", "good"], "");
+    let gateway = Place::new(&good).start();
+    let tools = gateway.modern().tools().len();
+    let evil =
+        format!("{good}[servers.evil]\ncommand = \"touch\"\nargs = [{:?}]\n", proof.display());
+    gateway.place().configure(&evil);
+    gateway.wait_for_stderr("servers");
+    gateway.settled(tools);
+    assert!(!proof.exists(), "the new command ran");
 }
