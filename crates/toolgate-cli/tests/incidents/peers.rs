@@ -439,7 +439,7 @@ fn a_policy_on_arguments_stops_paths_and_options() {
     });
 }
 
-/// [MCPoison CVE-2025-54136, CurXecute CVE-2025-54135] A config that had been approved was changed, and the changed command ran.
+/// [`MCPoison` CVE-2025-54136, `CurXecute` CVE-2025-54135] A config that had been approved was changed, and the changed command ran.
 #[test]
 fn a_changed_command_does_not_run_by_itself() {
     let folder = tempfile::tempdir().unwrap();
