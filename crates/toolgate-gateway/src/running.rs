@@ -1,16 +1,26 @@
-//! Which gateways of this user run with a config file, so that `toolgate reload` finds them.
+//! Which gateways of this user run, so that `toolgate reload` and `toolgate status` find them.
 //!
 //! Each has a file named after its process in a private folder, and holds a lock on it: a file without a lock is of a
-//! process that is gone, whoever has its number now.
+//! process that is gone, whoever has its number now. `toolgate serve` has a socket beside it, which says what it serves.
 
 use std::{
     fs::{DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::{
+        fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+        net::UnixStream,
+    },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getuid, kill_process};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::serve::Status;
+
+/// How long a gateway may take to say what it serves, and a reader to read it.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A gateway that says that it runs; dropped, it says so no more.
 #[derive(Debug)]
@@ -70,4 +80,93 @@ pub fn ask_to_reload(folder: &Path, config: Option<&Path>) -> io::Result<Vec<u32
     }
     asked.sort_unstable();
     Ok(asked)
+}
+
+/// The socket on which a gateway says what it serves; removed when it is dropped.
+#[derive(Debug)]
+pub struct StatusSocket {
+    path: PathBuf,
+    listener: tokio::net::UnixListener,
+}
+
+impl Drop for StatusSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl StatusSocket {
+    /// Listens in the private `folder`.
+    pub fn bind(folder: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let path = folder.join(format!("{}.sock", std::process::id()));
+        // A process that had this number before may have been killed.
+        let _ = std::fs::remove_file(&path);
+        let listener = tokio::net::UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        Ok(Self { path, listener })
+    }
+
+    /// Waits for the next process of this user that asks. Cancel safe.
+    pub async fn asked(&self) -> tokio::net::UnixStream {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let peer = stream.peer_cred().map(|peer| peer.uid());
+                    if peer.is_ok_and(|uid| uid == getuid().as_raw() || uid == 0) {
+                        return stream;
+                    }
+                    tracing::warn!("another user asked for the status and got no answer");
+                }
+                Err(error) => {
+                    tracing::warn!("`toolgate status` gets no answer: {error}");
+                    tokio::time::sleep(STATUS_TIMEOUT).await;
+                }
+            }
+        }
+    }
+}
+
+/// Answers a process that asked. A reader that does not read is left after a while.
+pub fn answer(mut stream: tokio::net::UnixStream, status: &Status) {
+    let text = serde_json::to_vec(status).unwrap_or_default();
+    tokio::spawn(async move {
+        let written = async {
+            stream.write_all(&text).await?;
+            stream.shutdown().await
+        };
+        let _ = tokio::time::timeout(STATUS_TIMEOUT, written).await;
+    });
+}
+
+/// What the gateways of this user serve. One that does not answer in time is an error that names its process.
+pub fn statuses(folder: &Path) -> io::Result<Vec<Status>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut statuses = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(pid) = name.strip_suffix(".sock") else { continue };
+        let mut stream = match UnixStream::connect(&path) {
+            Ok(stream) => stream,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                let _ = std::fs::remove_file(&path);
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        stream.set_read_timeout(Some(STATUS_TIMEOUT))?;
+        let mut text = Vec::new();
+        let failed = |why: String| io::Error::other(format!("process {pid}: {why}"));
+        stream.read_to_end(&mut text).map_err(|error| failed(error.to_string()))?;
+        let status = serde_json::from_slice(&text);
+        statuses.push(status.map_err(|error| failed(error.to_string()))?);
+    }
+    statuses.sort_by_key(|status: &Status| status.pid);
+    Ok(statuses)
 }

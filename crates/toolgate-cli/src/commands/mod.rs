@@ -11,6 +11,7 @@ pub(crate) mod log;
 pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod serve;
+pub(crate) mod status;
 pub(crate) mod stdio;
 pub(crate) mod tmux;
 pub(crate) mod why;
@@ -38,6 +39,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Deny(deny) => deny.run(),
         Command::Audit(audit) => audit.run(),
         Command::Reload(reload) => reload.run(),
+        Command::Status(status) => status.run(),
         Command::Replay(replay) => replay.run(),
         Command::Config(config) => config.run(),
         Command::Completions(completions) => completions.run(),

@@ -1,6 +1,6 @@
 //! `toolgate serve [CONFIG]`
 
-mod screen;
+pub(super) mod screen;
 
 use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -9,11 +9,12 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use toolgate_gateway::{
     config::{Config, serve::address},
+    running::{self, StatusSocket},
     serve::{Namespaced, Options, Serve},
     wrap::Trigger,
 };
 
-use crate::overlay::{Overlay, state_folder};
+use crate::overlay::{Overlay, run_folder, state_folder};
 
 /// Serve many MCP servers as one, over HTTP, to clients of every protocol version
 ///
@@ -148,6 +149,7 @@ async fn serve(options: Options, overlay: &Overlay) -> anyhow::Result<ExitCode> 
     screen::listening(&addresses, &serve);
     let changes = serve.changes();
     let _announced = overlay.announce();
+    let socket = status_socket();
     let mut welcome = Box::pin(screen::welcome(&addresses, &serve));
     let mut is_welcomed = false;
     loop {
@@ -164,6 +166,7 @@ async fn serve(options: Options, overlay: &Overlay) -> anyhow::Result<ExitCode> 
                 serve.reload(Trigger::Asked);
             }
             _ = asked.recv() => serve.reload(Trigger::Asked),
+            stream = running_status(socket.as_ref()) => running::answer(stream, &serve.status(&addresses)),
             () = changes.next() => serve.reload(Trigger::Changed),
         }
     }
@@ -171,4 +174,22 @@ async fn serve(options: Options, overlay: &Overlay) -> anyhow::Result<ExitCode> 
     tracing::info!("ending: requests under way are finished first");
     serve.end(Some(doorkeeper)).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where `toolgate status` asks. The gateway runs without it, too.
+fn status_socket() -> Option<StatusSocket> {
+    let bound = run_folder().and_then(|folder| Ok(StatusSocket::bind(&folder)?));
+    bound
+        .inspect_err(|error| {
+            tracing::warn!("`toolgate status` will not find this process: {error:#}");
+        })
+        .ok()
+}
+
+/// The next one that asks for the status.
+async fn running_status(socket: Option<&StatusSocket>) -> tokio::net::UnixStream {
+    match socket {
+        Some(socket) => socket.asked().await,
+        None => std::future::pending().await,
+    }
 }

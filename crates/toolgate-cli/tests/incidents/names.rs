@@ -10,7 +10,7 @@ use super::{
         example,
         gateway::{Gateway, Place, until_or},
         governed::code,
-        text,
+        text, toolgate,
     },
     matrix::{ALL, Client, Setup, Via, refused},
 };
@@ -197,6 +197,26 @@ fn a_server_that_is_added_renames_nothing() {
     let line = "`files/get_issue` is listed as `files__get_issue`: `get_issue` is the name of `tracker/get_issue`";
     gateway.wait_for_stderr(&format!("in namespace `default`: {line}"));
     gateway.wait_for_stderr(&format!("  namespace `default`: {line}"));
+    let shown = status(&gateway, &[]);
+    assert!(shown.contains(&format!("namespace `default`: {line}")), "{shown}");
+    let json: Value = serde_json::from_str(&status(&gateway, &["--json"])).unwrap();
+    assert_eq!(json[0]["pid"], gateway.pid());
+    assert_eq!(json[0]["addresses"], json!([gateway.address.to_string()]));
+    let states: Vec<&Value> =
+        json[0]["servers"].as_array().unwrap().iter().map(|server| &server["state"]).collect();
+    assert_eq!(states, ["ready", "ready"], "{json}");
+    assert!(json[0]["names"].to_string().contains(line), "{json}");
+    let mut gateway = gateway;
+    gateway.kill();
+    let after = status(&gateway, &[]);
+    assert!(after.starts_with("No gateway of this user runs"), "{after}");
+}
+
+/// What `toolgate status` prints about the gateways that keep their state beside this one.
+fn status(gateway: &Gateway, options: &[&str]) -> String {
+    let mut command = std::process::Command::new(toolgate());
+    command.arg("status").args(options).env("XDG_STATE_HOME", gateway.state());
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
 /// [review 4] A prefix that begins with another server's prefix made two tools of two servers one.

@@ -15,7 +15,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use places::{Slot, source};
-pub use surroundings::State;
+pub(crate) use surroundings::State;
 pub(super) use surroundings::Whose;
 pub(crate) use surroundings::{Owner, Surroundings, Watch};
 use tokio::sync::watch;

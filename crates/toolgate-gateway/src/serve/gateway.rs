@@ -2,11 +2,13 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    net::SocketAddr,
     sync::{Arc, Mutex, OnceLock, Weak},
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolgate::stack::StackError;
@@ -137,19 +139,55 @@ impl std::fmt::Debug for OpenedOnce {
     }
 }
 
-/// How a server of the gateway is, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A server of the gateway, for people and scripts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Served {
     /// Its name.
     pub name: String,
-    /// How it is.
-    pub state: State,
-    /// How many tools it has, as far as that is known.
+    /// `ready`, `starting`, `waiting` (starts when it is first needed), `stopped` (starts when it is needed again) or
+    /// `failed`.
+    pub state: String,
+    /// Why it is in this state, where there is something to say.
+    pub why: Option<String>,
+    /// How many tools it lists, as far as the gateway knows.
     pub tools: Option<usize>,
     /// The version of the protocol that it speaks.
-    pub version: Option<String>,
-    /// Whether it is a command or an address.
-    pub is_command: bool,
+    pub protocol: Option<String>,
+}
+
+/// What a running gateway serves, for `toolgate status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The process.
+    pub pid: u32,
+    /// The version of toolgate.
+    pub version: String,
+    /// The config file, if there is one.
+    pub config: Option<String>,
+    /// The addresses it listens on.
+    pub addresses: Vec<String>,
+    /// The namespaces.
+    pub namespaces: Vec<String>,
+    /// The servers, by name.
+    pub servers: Vec<Served>,
+    /// Servers that belong to no namespace.
+    pub unused: Vec<String>,
+    /// What is left out or listed under another name because its name belongs to another server, one line each.
+    pub names: Vec<String>,
+}
+
+fn described(state: &State, server: &str) -> (&'static str, Option<String>) {
+    match state {
+        State::Ready => ("ready", None),
+        State::Starting => ("starting", None),
+        State::Waiting => ("waiting", Some("starts when it is first needed".to_owned())),
+        State::Stopped => ("stopped", Some("starts when it is needed again".to_owned())),
+        State::Failed(why) => {
+            // The name stands beside it already.
+            let known = format!("The server `{server}` ");
+            ("failed", Some(why.strip_prefix(&*known).unwrap_or(why).to_owned()))
+        }
+    }
 }
 
 impl Serve {
@@ -279,12 +317,13 @@ impl Serve {
             .iter()
             .map(|server| {
                 let manifest = server.manifest();
+                let (state, why) = described(&server.state(), &server.name);
                 Served {
                     name: server.name.to_string(),
-                    state: server.state(),
+                    state: state.to_owned(),
+                    why,
                     tools: manifest.as_ref().map(|manifest| manifest.tools.entries.len()),
-                    version: manifest.as_ref().map(|manifest| manifest.offer.version.to_string()),
-                    is_command: server.config.url.is_none(),
+                    protocol: manifest.as_ref().map(|manifest| manifest.offer.version.to_string()),
                 }
             })
             .collect();
@@ -296,6 +335,24 @@ impl Serve {
     #[must_use]
     pub fn without_namespace(&self) -> Vec<String> {
         self.options.config.without_namespace().iter().map(ToString::to_string).collect()
+    }
+
+    /// What it serves now.
+    #[must_use]
+    pub fn status(&self, addresses: &[SocketAddr]) -> Status {
+        Status {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config: self.options.watch.as_ref().map(|path| {
+                let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+                path.display().to_string()
+            }),
+            addresses: addresses.iter().map(ToString::to_string).collect(),
+            namespaces: self.namespaces(),
+            servers: self.servers(),
+            unused: self.without_namespace(),
+            names: self.names_not_given(),
+        }
     }
 
     /// Whether clients need a token.

@@ -26,8 +26,6 @@ mod watching;
 
 pub use entrance::{Doorkeeper, Entrance};
 pub(crate) use gateway::Gateway;
-pub use gateway::{Serve, ServeError, Served};
+pub use gateway::{Serve, ServeError, Served, Status};
 pub use plan::{NamespaceSource, Namespaced, Options};
 pub use reload::Changes;
-
-pub use crate::outbound::server::State;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
-use toolgate_gateway::serve::{Serve, Served, State};
+use toolgate_gateway::serve::{Serve, Served};
 
 use super::super::log::look::{Look, Paint, clean, fit};
 
@@ -50,20 +50,20 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
         let mut told = BTreeSet::new();
         loop {
             let servers = serve.servers();
-            let (begun, total) =
-                (servers.iter().filter(|s| s.state != State::Waiting), servers.len());
-            let settled: Vec<&Served> = begun.filter(|s| s.state != State::Starting).collect();
+            let (begun, total) = (servers.iter().filter(|s| s.state != "waiting"), servers.len());
+            let settled: Vec<&Served> = begun.filter(|s| s.state != "starting").collect();
             for served in &settled {
                 // Lines of their own: servers write to this terminal, too.
                 if told.insert(served.name.clone()) {
                     let (number, name) = (told.len(), clean(&served.name));
-                    let (state, _, why) = words(served);
+                    let why = served.why.clone().unwrap_or_default();
                     let what = served.tools.map_or(why, |tools| format!("{tools} tools"));
-                    let line = format!("  {number}/{total} {name}: {state}, {}", clean(&what));
+                    let line =
+                        format!("  {number}/{total} {name}: {}, {}", served.state, clean(&what));
                     say(&fit(&line, look.width.unwrap_or(usize::MAX)));
                 }
             }
-            if !servers.iter().any(|served| served.state == State::Starting) {
+            if !servers.iter().any(|served| served.state == "starting") {
                 break;
             }
             tokio::time::sleep(FRAME).await;
@@ -74,8 +74,9 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
     if servers.is_empty() {
         say(NOTHING);
     } else {
-        table(&look, &servers, &serve.without_namespace());
-        names(&serve.names_not_given());
+        say("");
+        let lines = table(&look, &servers, &serve.without_namespace());
+        lines.iter().chain(&names(&serve.names_not_given())).for_each(|line| say(line));
     }
     let namespaces = serve.namespaces();
     if let (Some(address), Some(name)) = (addresses.first(), first(&namespaces)) {
@@ -83,59 +84,57 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
     }
 }
 
-/// The state of a server in words: what it is, its colour, and why.
-fn words(served: &Served) -> (&'static str, Paint, String) {
-    match &served.state {
-        State::Ready => ("ready", Paint::Good, String::new()),
-        State::Starting => ("starting", Paint::Warn, String::new()),
-        State::Waiting => ("waiting", Paint::Quiet, "starts when it is first needed".to_owned()),
-        State::Stopped => ("stopped", Paint::Quiet, "starts when it is needed again".to_owned()),
-        State::Failed(why) => {
-            // Its name stands beside it already.
-            let known = format!("The server `{}` ", served.name);
-            ("failed", Paint::Bad, why.strip_prefix(&*known).unwrap_or(why).to_owned())
-        }
-    }
-}
-
-fn table(look: &Look, servers: &[Served], unreachable: &[String]) {
-    let names = servers.iter().map(|served| &served.name).chain(unreachable);
-    let longest = names.map(String::len).max().unwrap_or_default().max(6);
-    let head =
-        format!("\n  {:longest$}  {:8}  {:>5}  {:10}", "server", "state", "tools", "protocol");
-    say(&look.paint(Paint::Quiet, head.trim_end()));
+/// The table of servers, line by line.
+pub(in crate::commands) fn table(
+    look: &Look,
+    servers: &[Served],
+    unused: &[String],
+) -> Vec<String> {
+    let names = servers.iter().map(|served| &served.name).chain(unused);
+    let longest = names.map(|name| clean(name).len()).max().unwrap_or_default().max(6);
+    let head = format!("  {:longest$}  {:8}  {:>5}  {:10}", "server", "state", "tools", "protocol");
+    let mut lines = vec![look.paint(Paint::Quiet, head.trim_end()).into_owned()];
     for served in servers {
-        let (state, paint, why) = words(served);
+        let paint = match served.state.as_str() {
+            "ready" => Paint::Good,
+            "starting" => Paint::Warn,
+            "failed" => Paint::Bad,
+            _ => Paint::Quiet,
+        };
         let tools = served.tools.map_or_else(|| "-".to_owned(), |tools| tools.to_string());
-        let version = clean(served.version.as_deref().unwrap_or("-"));
-        let state = look.paint(paint, &format!("{state:8}")).into_owned();
+        let protocol = clean(served.protocol.as_deref().unwrap_or("-"));
+        let state = look.paint(paint, &format!("{:8}", served.state)).into_owned();
         let room =
             look.width.map_or(usize::MAX, |width| width.saturating_sub(longest + 33)).max(20);
-        let why = clean(&why);
+        let why = clean(served.why.as_deref().unwrap_or_default());
         let why = fit(&why, room);
-        let line =
-            format!("  {:longest$}  {state}  {tools:>5}  {version:10}  {why}", clean(&served.name));
-        say(line.trim_end());
+        let name = clean(&served.name);
+        let line = format!("  {name:longest$}  {state}  {tools:>5}  {protocol:10}  {why}");
+        lines.push(line.trim_end().to_owned());
     }
-    for name in unreachable {
+    for name in unused {
         let state = look.paint(Paint::Bad, "unused  ").into_owned();
-        say(&format!(
+        let name = clean(name);
+        lines.push(format!(
             "  {name:longest$}  {state}  {:>5}  {:10}  belongs to no namespace",
             "-", "-"
         ));
     }
+    lines
 }
 
 /// What is left out, or listed under another name, because another server has the name.
-fn names(lines: &[String]) {
+pub(in crate::commands) fn names(names: &[String]) -> Vec<String> {
     const MOST: usize = 20;
-    if !lines.is_empty() {
-        say("");
+    let mut lines: Vec<String> = Vec::new();
+    if !names.is_empty() {
+        lines.push(String::new());
     }
-    lines.iter().take(MOST).for_each(|line| say(&format!("  {}", clean(line))));
-    if lines.len() > MOST {
-        say(&format!("  ... and {} more", lines.len() - MOST));
+    lines.extend(names.iter().take(MOST).map(|line| format!("  {}", clean(line))));
+    if names.len() > MOST {
+        lines.push(format!("  ... and {} more", names.len() - MOST));
     }
+    lines
 }
 
 fn next(url: &str, needs_token: bool) -> String {

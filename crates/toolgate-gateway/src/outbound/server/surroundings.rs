@@ -98,7 +98,7 @@ impl Whose {
 
 /// How a server is, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// Nobody needed it yet.
     Waiting,
     /// It is being started or reached.
