@@ -150,9 +150,13 @@ impl Judge<'_> {
                 return Spot::Inside;
             }
         }
-        let temporary = TEMPORARY
-            .iter()
-            .any(|root| path.starts_with(root) && (path != Path::new(root) || (below && !all)));
+        // A home is somebody's own, also where it lies below a temporary folder.
+        let home = self.place.home();
+        let is_home = path.starts_with(&home) || home.starts_with(path);
+        let temporary = !is_home
+            && TEMPORARY
+                .iter()
+                .any(|root| path.starts_with(root) && (path != Path::new(root) || (below && !all)));
         match (whole, temporary) {
             (true, _) => Spot::Whole,
             (false, true) => Spot::Inside,

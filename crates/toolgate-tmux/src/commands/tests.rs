@@ -142,6 +142,13 @@ fn the_folder_and_the_roots_decide() {
     assert!(classes("rm -rf /srv/data/old", &rooted).is_empty());
     assert_eq!(classes("rm -rf /srv/data", &rooted), deletes);
     assert_eq!(classes("rm -rf /srv/data2", &rooted), deletes);
+    // A home below a temporary folder is a home.
+    let home = Place { home: Some("/tmp/ci/home".into()), ..place() };
+    for text in ["rm -rf ~/x", "rm -rf /tmp/ci/home/x", "rm -rf /tmp/ci"] {
+        assert_eq!(classes(text, &home), deletes, "{text}");
+    }
+    assert!(classes("rm -rf /tmp/ci/other", &home).is_empty());
+    assert_eq!(classes("echo x > ~/.bashrc", &home), [Class::WriteOutsideRoot]);
     assert!(judge("ls", &place()).findings.is_empty() && !judge("ls", &place()).needs_folder);
     let strict = Place { strict: true, ..place() };
     for (text, class) in [
