@@ -409,7 +409,11 @@ fn tools_that_come_and_go_are_listed_as_they_are_and_called_where_they_are() {
             },
             || client.call(name, json!({"key": "k"})).raw,
         );
-        assert_eq!(client.tools().iter().filter(|tool| tool.contains("wanderer")).count(), 1);
+        let listed = || -> Vec<String> {
+            client.tools().into_iter().filter(|tool| tool.contains("wanderer")).collect()
+        };
+        // The lists of the two servers are refreshed one after the other.
+        until_or(|| listed() == [name], || format!("{:?} are listed", listed()));
     }
 }
 
