@@ -74,7 +74,7 @@ fn list(folder: &ApprovalFolder) -> anyhow::Result<Vec<ApprovalRecord>> {
 impl ApprovalsCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         match self.show() {
-            // Nobody reads any more, as with `| head`.
+            // The reader closed the pipe, as with `| head`.
             Err(error) if super::replay::is_closed(&error) => Ok(ExitCode::SUCCESS),
             other => other,
         }

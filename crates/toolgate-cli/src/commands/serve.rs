@@ -166,7 +166,7 @@ async fn serve(options: Options, overlay: &Overlay) -> anyhow::Result<ExitCode> 
                 serve.reload(Trigger::Asked);
             }
             _ = asked.recv() => serve.reload(Trigger::Asked),
-            stream = running_status(socket.as_ref()) => running::answer(stream, &serve.status(&addresses)),
+            stream = next_status_request(socket.as_ref()) => running::answer(stream, &serve.status(&addresses)),
             () = changes.next() => serve.reload(Trigger::Changed),
         }
     }
@@ -187,7 +187,7 @@ fn status_socket() -> Option<StatusSocket> {
 }
 
 /// The next one that asks for the status.
-async fn running_status(socket: Option<&StatusSocket>) -> tokio::net::UnixStream {
+async fn next_status_request(socket: Option<&StatusSocket>) -> tokio::net::UnixStream {
     match socket {
         Some(socket) => socket.asked().await,
         None => std::future::pending().await,

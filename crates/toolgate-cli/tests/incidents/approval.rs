@@ -122,7 +122,7 @@ fn a_person_approves_and_the_agent_cannot() {
     });
 }
 
-/// [issue 12.7] A denied call was asked about again and again until somebody gave in.
+/// [issue 12.7] An agent could repeat a denied call until a tired person approves it.
 #[test]
 fn a_denial_is_read_with_its_reason_and_holds() {
     Setup::new(CONFIRM).each(|client| {
@@ -146,7 +146,7 @@ fn a_denial_is_read_with_its_reason_and_holds() {
     });
 }
 
-/// [issue 12.7] Whatever waited for a person was lost when the gateway was killed.
+/// [issue 12.7] A request for approval could be lost when the gateway is killed.
 #[test]
 fn approvals_survive_kill_9_between_all_steps() {
     let setup = Setup::new(CONFIRM);
@@ -170,7 +170,7 @@ fn approvals_survive_kill_9_between_all_steps() {
     }
 }
 
-/// [issue 12.7] Calls repeated at the same time, by several clients of several gateways, all used one approval.
+/// [issue 12.7] Calls repeated at the same time, by several clients of several gateways, could all use one approval.
 #[test]
 fn parallel_repeats_of_an_approved_call_run_once() {
     let setup = Setup::new(CONFIRM);
@@ -210,7 +210,7 @@ fn parallel_repeats_of_an_approved_call_run_once() {
     }
 }
 
-/// [issue 12.7] An approval that nobody used in time stayed good for ever.
+/// [issue 12.7] An approval without an expiry could be used long after the person forgot it.
 #[test]
 fn requests_and_approvals_expire() {
     let setup = Setup::new("[confirm]\nwhen = [\"main/wipe\"]\nexpires = \"1s\"\n");
@@ -241,7 +241,7 @@ fn waiting_or_approved(state: &Path, id: &str) -> String {
     found.map_or_else(String::new, |one| one["state"].as_str().unwrap().to_owned())
 }
 
-/// [issue 12.7] One agent filled the list of approvals until nobody found the one that mattered.
+/// [issue 12.7] One agent could fill the list of approvals and bury the request that matters.
 #[test]
 fn the_number_of_waiting_calls_is_bounded() {
     Setup::new("[confirm]\nwhen = [\"main/wipe\"]\nmax_pending = 3\n").each(|client| {
@@ -257,7 +257,7 @@ fn the_number_of_waiting_calls_is_bounded() {
     });
 }
 
-/// [issue 12.7] Another user of the machine, or a file that something else wrote, decided a call.
+/// [issue 12.7] Another user of the machine, or a file that another program wrote, could decide a call.
 #[test]
 fn only_the_same_user_decides_and_only_with_toolgate() {
     let setup = Setup::new(CONFIRM);
@@ -294,7 +294,7 @@ fn only_the_same_user_decides_and_only_with_toolgate() {
     assert_eq!(client.ran(), [""; 0]);
 }
 
-/// [issue 12.7] An approval for one server was used by another one with tools of the same names.
+/// [issue 12.7] An approval for one server could be used by another one with tools of the same names.
 #[test]
 fn an_approval_is_for_one_deployment() {
     let setup = Setup::new(CONFIRM);
@@ -332,7 +332,7 @@ fn the_terminal_waits_for_a_person() {
     assert!(!tmux.run(&["list-sessions"]).contains("two:"));
 }
 
-/// [issue 12.7] A call waited for a decision that had been made long before, because nobody told it.
+/// [issue 12.7] A waiting call could miss the decision that another process records.
 #[test]
 fn a_call_may_wait_for_the_decision() {
     let setup = Setup::new("[confirm]\nwhen = [\"main/wipe\"]\nwait = \"1h\"\n");

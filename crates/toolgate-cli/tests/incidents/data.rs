@@ -62,7 +62,7 @@ fn results_of_tasks_are_tool_results() {
     });
 }
 
-/// [review 8] The result of a task that nobody remembers passed unseen as well.
+/// [review 8] The result of a task that the gateway does not know passed no layer either.
 #[test]
 fn a_task_that_is_not_known_gets_the_strictest_settings() {
     let config = format!(
@@ -220,7 +220,7 @@ fn the_audit_and_the_log_tell_no_secret() {
     });
 }
 
-/// [review 15] Two arguments whose names look alike became one in the preview: the second value hid the first from whoever confirms.
+/// [review 15] Two arguments whose names look alike became one in the preview: the second value hid the first from the person who confirms.
 #[test]
 fn a_preview_shows_every_argument() {
     let long = "k".repeat(2500);
