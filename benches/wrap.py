@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Measures `toolgate wrap` side by side with the `lazy` yardstick proxy and with the bare server.
 
-usage: benches/wrap.py BENCH_BIN [--toolgate PATH] [--rounds N] [--secs S] [--out FILE]
+usage: benches/wrap.py BENCH_BIN [--toolgate PATH] [--before PATH] [--rounds N] [--secs S]
+
+With --before, only that older program and this one take turns.
 
 BENCH_BIN is the folder with `mcp-load`, `mcp-floor` and `mcp-upstream` (the gateway benchmark's release
 build). Each round runs every target in turn, so that noise of the machine hits all of them; the table
@@ -67,6 +69,7 @@ class Bench:
         self.floor = os.path.join(options.bench_bin, "mcp-floor")
         self.upstream = [os.path.join(options.bench_bin, "mcp-upstream"), "--stdio"]
         self.toolgate = options.toolgate
+        self.old = options.before
         self.secs = str(options.secs)
         self.state = tempfile.mkdtemp(prefix="toolgate-bench-")
         os.environ["BENCH_OTLP"] = collector()
@@ -83,9 +86,12 @@ class Bench:
     def direct(self, case):
         return load([self.load_bin, "stdio", *case, "--", *self.upstream])
 
-    def wrapped(self, case):
+    def before(self, case):
+        return self.wrapped(case, self.old)
+
+    def wrapped(self, case, program=None):
         audit = os.path.join(self.state, "audit.jsonl")
-        wrap = [self.toolgate, "wrap", "--audit", audit, "--", *self.upstream]
+        wrap = [program or self.toolgate, "wrap", "--audit", audit, "--", *self.upstream]
         return load([self.load_bin, "stdio", *case, "--", *wrap])
 
     def governed(self, case):
@@ -159,6 +165,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("bench_bin")
     p.add_argument("--toolgate", default="target/release/toolgate")
+    p.add_argument("--before")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--secs", type=float, default=2.0)
     options = p.parse_args()
@@ -170,7 +177,9 @@ def main():
     ratios, added = [], []
     for title, case in cases:
         targets = {"direct": bench.direct, "lazy": bench.lazy, "wrap": bench.wrapped}
-        if case[0] == "echo":
+        if options.before:
+            targets = {"before": bench.before, "wrap": bench.wrapped}
+        elif case[0] == "echo":
             targets.update({"wrap, empty chain": bench.empty, "wrap, governed": bench.governed,
                             "wrap, everything": bench.everything, "wrap, everything, announced": bench.announced})
         rows = {name: [] for name in targets}
@@ -185,26 +194,31 @@ def main():
             mid = lambda xs: statistics.median(xs) if xs else float("nan")
             print(f"| {title} | {name} | {mid(get('calls_per_s')):,.0f} | {mid(cpu[name]):.1f} ({min(cpu[name], default=float('nan')):.1f}) "
                   f"| {mid(get('p50_us')) / 1e3:.2f} / {mid(get('p99_us')) / 1e3:.2f} | {sum(get('errors'))} |")
-        ratios.append((title, statistics.median(cpu["wrap"]) / statistics.median(cpu["lazy"]), min(cpu["wrap"]) / min(cpu["lazy"])))
+        yardstick = cpu["before" if options.before else "lazy"]
+        ratios.append((title, statistics.median(cpu["wrap"]) / statistics.median(yardstick), min(cpu["wrap"]) / min(yardstick)))
         for name in (n for n in cpu if n in ("wrap, governed", "wrap, everything", "wrap, everything, announced")):
             added.append((f"{title}: {name}", statistics.median(cpu[name]) - statistics.median(cpu["wrap, empty chain"]),
                           min(cpu[name]) - min(cpu["wrap, empty chain"])))
     print(file=sys.stderr)
-    print("\n| case | CPU over the empty chain, us/call, medians | least of each |\n|---|--:|--:|")
+    if added:
+        print("\n| case | CPU over the empty chain, us/call, medians | least of each |\n|---|--:|--:|")
     for title, mid, least in added:
         print(f"| {title} | {mid:.1f} | {least:.1f} |")
-    print("\n| case | CPU of wrap / CPU of lazy, medians | least of each |\n|---|--:|--:|")
+    against = "before" if options.before else "lazy"
+    print(f"\n| case | CPU of wrap / CPU of {against}, medians | least of each |\n|---|--:|--:|")
     for title, mid, least in ratios:
         print(f"| {title} | {mid:.2f} | {least:.2f} |")
 
     audit = os.path.join(bench.state, "cold.jsonl")
     wrap = [options.toolgate, "wrap", "--audit", audit, "--", *bench.upstream]
+    other = [options.before, *wrap[1:]] if options.before else bench.upstream
     bare, ours = [], []
     for _ in range(25):
-        bare.append(initialize_ms(bench.upstream)[0])
+        bare.append(initialize_ms(other)[0])
         ours.append(initialize_ms(wrap))
     later = statistics.median(t for t, _ in ours) - statistics.median(bare)
-    print(f"\ncold start to the answer to initialize: bare {statistics.median(bare):.1f} ms, wrapped "
+    name = "before" if options.before else "bare"
+    print(f"\ncold start to the answer to initialize: {name} {statistics.median(bare):.1f} ms, wrapped "
           f"{statistics.median(t for t, _ in ours):.1f} ms, added {later:.1f} ms (medians of 25, interleaved)")
     print(f"idle memory of toolgate and its keeper: {ours[-1][1][0]:.1f} MB resident in sum, "
           f"{ours[-1][1][1]:.1f} MB proportional")

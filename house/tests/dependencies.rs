@@ -18,7 +18,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("toolgate-rmcp", &["toolgate", "toolgate-wire"]),
     ("toolgate-store", &["toolgate", "toolgate-wire"]),
     ("toolgate-tmux", &["toolgate", "toolgate-rmcp", "toolgate-wire"]),
-    ("toolgate-gateway", &["toolgate", "toolgate-wire", "toolgate-store", "toolgate-tmux"]),
+    ("toolgate-gateway", &["toolgate", "toolgate-wire", "toolgate-store"]),
     (
         "toolgate-cli",
         &[

@@ -6,8 +6,16 @@
 //! content; `--die-at-start`, `--hang-initialize`, `--modern-only`, `--legacy-only`, `--noise`, `--ignore-eof` and `--ignore-term` do what
 //! they say. The request `vendor/grow` adds such a tool while it runs. Requests of 2026-07-28 are answered in their own form.
 //!
+//! `--reply METHOD TEXT` answers a method with a line that ends in this text (`"error":{…}`), as it is written;
+//! `--capabilities JSON` is what it says that it can do.
+//!
 //! `--full NAME` is for tests of the gateway: prompts and resources, and the tools `write` (counts in the file of
 //! `--writes`), `elicit`, `sample`, `log`, `touch` (a resource changed) and `whoami`.
+//!
+//! As servers of others do: `--discover-after MS` takes so long for `server/discover`, `--ignore-unknown` never answers it,
+//! `--die-of-unknown` ends at it, `--no-logging` does not say that it has log messages, `--no-rounds` cannot ask in
+//! 2026-07-28. `--vendor` adds `vendor_ask`, which asks the client `vendor/ask` and tells the answer, and `vendor_tell`.
+//! `--version V` is the version that it says it has. `--seen FILE` notes the process and the method of each message, and the level of each `logging/setLevel`.
 
 #![expect(
     clippy::unwrap_used,
@@ -108,7 +116,18 @@ impl Server {
         self.raw(&format!("{message}\n"));
     }
 
+    fn note(&self, message: &Value) {
+        let (Some(path), Some(method)) = (self.value("--seen"), message["method"].as_str()) else {
+            return;
+        };
+        let level = message["params"]["level"].as_str().unwrap_or_default();
+        let line = format!("{} {method} {level}\n", std::process::id());
+        let file = std::fs::File::options().create(true).append(true).open(path);
+        file.unwrap().write_all(line.as_bytes()).unwrap();
+    }
+
     fn take(&self, message: Value, line: &str) {
+        self.note(&message);
         let id = message.get("id").cloned();
         match (message["method"].as_str(), id) {
             (Some("notifications/cancelled"), _) => {
@@ -134,6 +153,20 @@ impl Server {
         if self.has("--modern-only") && !is_modern {
             return self.error(id, -32602, "no protocol version in _meta");
         }
+        if method == "server/discover" {
+            if self.has("--die-of-unknown") {
+                std::process::exit(4);
+            }
+            if self.has("--ignore-unknown") {
+                return;
+            }
+            let after = self.value("--discover-after").and_then(|ms| ms.parse().ok());
+            std::thread::sleep(std::time::Duration::from_millis(after.unwrap_or_default()));
+        }
+        let mut replies = self.options.windows(3).filter(|three| three[0] == "--reply");
+        if let Some([_, _, text]) = replies.find(|three| three[1] == method) {
+            return self.raw(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{text}}}\n"));
+        }
         if self.has("--legacy-only") && method == "server/discover" {
             return self.error(id, -32601, "no such method");
         }
@@ -146,7 +179,7 @@ impl Server {
             "initialize" => json!({
                 "protocolVersion": params["protocolVersion"],
                 "capabilities": self.capabilities(),
-                "serverInfo": {"name": "fixture", "version": "1"},
+                "serverInfo": {"name": "fixture", "version": self.value("--version").unwrap_or("1")},
                 "xVendor": {"kept": 1e3},
             }),
             "tools/list" => self.list(params),
@@ -274,7 +307,15 @@ impl Server {
                 self.announce("notifications/tools/list_changed", json!({}));
                 text("changed".to_owned())
             }
+            "elicit" if self.has("--no-rounds") && params["_meta"].get(VERSION).is_some() => Some(
+                json!({"content": [{"type": "text", "text": "cannot ask in 2026-07-28"}], "isError": true}),
+            ),
             name if self.has("--full") && FULL.contains(&name) => self.full_call(name, params),
+            "vendor_ask" if self.has("--vendor") => self.ask("vendor/ask", &json!({"q": [1e3]})),
+            "vendor_tell" if self.has("--vendor") => {
+                self.send(&json!({"jsonrpc": "2.0", "method": "notifications/vendor/said", "params": {"x": 1}}));
+                text("told".to_owned())
+            }
             "answer" if self.has("--answering") => Some(arguments["result"].clone()),
             name if self.extra_tools().iter().any(|extra| extra == name) => text(line.to_owned()),
             _ => {
@@ -308,17 +349,27 @@ impl Server {
     }
 }
 
+/// Says in `_meta` that a request is of 2026-07-28.
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
 /// The tools of `--full`.
 const FULL: [&str; 6] = ["write", "elicit", "sample", "log", "touch", "whoami"];
 
 /// What only `--full` has.
 impl Server {
     fn capabilities(&self) -> Value {
+        if let Some(capabilities) = self.value("--capabilities") {
+            return serde_json::from_str(capabilities).unwrap();
+        }
         if !self.has("--full") {
             return json!({"tools": {"listChanged": true}, "resources": {}});
         }
-        json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}, "logging": {}, "completions": {},
-            "resources": {"listChanged": true, "subscribe": true}})
+        let mut all = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}, "logging": {},
+            "completions": {}, "resources": {"listChanged": true, "subscribe": true}});
+        if self.has("--no-logging") {
+            all.as_object_mut().unwrap().remove("logging");
+        }
+        all
     }
 
     /// The answer to a method that the small server does not know.
@@ -366,7 +417,7 @@ impl Server {
                 let method = if tool == "elicit" { "elicitation/create" } else { "sampling/createMessage" };
                 let asked = json!({"mode": "form", "message": "which?", "maxTokens": 5, "messages": [],
                     "requestedSchema": {"type": "object", "properties": {"color": {"type": "string"}}}});
-                if params["_meta"].get("io.modelcontextprotocol/protocolVersion").is_none() {
+                if params["_meta"].get(VERSION).is_none() {
                     return self.ask(method, &asked);
                 }
                 match params["inputResponses"].get("question") {
@@ -454,6 +505,11 @@ fn tools() -> Vec<Value> {
     if std::env::args().any(|option| option == "--full") {
         tools.push(tool("changed", json!({"readOnlyHint": true})));
         tools.extend(FULL.map(|name| tool(name, json!({"readOnlyHint": name == "whoami"}))));
+    }
+    if std::env::args().any(|option| option == "--vendor") {
+        tools.extend(
+            ["vendor_ask", "vendor_tell"].map(|name| tool(name, json!({"readOnlyHint": true}))),
+        );
     }
     if std::env::args().any(|option| option == "--answering") {
         let mut answer = tool("answer", json!({"readOnlyHint": true}));

@@ -6,15 +6,20 @@
 //!
 //! Tools: `safe` (read-only) and `wipe` (destructive) answer with their name and arguments; `emit` (read-only) writes the texts in
 //! `raw` to stdout as they are, then answers; `ask` (read-only) sends `elicitation/create` with the given `params`, under the given `id` if there is one, and
-//! answers with the response; `structured` among the arguments adds structured content of so many values; `env` answers with its environment. `--tool NAME` adds a tool without annotations. The request `spy/tools` replaces those.
+//! answers with the response, or without it after `patience_ms`; `structured` among the arguments adds structured content of so many values; `env` answers with its environment. `--tool NAME` adds a tool without annotations. The request `spy/tools` replaces those.
 //! `--leak TEXT` puts this text into results, tasks, prompts, resources, completions, errors, notifications and questions.
 //! `--lists FILE` lists what the file says at that moment instead (`{"tools": [NAME], "prompts": [NAME], "resources": [URI],
-//! "templates": [TEMPLATE]}`), and `--name NAME` says who answers. With `--grow`, every list of tools but the first has the tool
+//! "templates": [TEMPLATE]}`; only the tool `safe` without the file), and `--name NAME` says who answers. With `--grow`, every list of tools but the first has the tool
 //! `evil` too, and the first is followed by `list_changed` at once.
+//! `--rich` (for the transport matrix) announces prompts, resources with subscriptions, and logging, supports `completion/complete` and
+//! `vendor/echo` without announcing them, and adds the tools `respond` (its result or error object is the text in `result` or `error`), `hang` (never
+//! answers), `die` (ends the server), `progress` (sends so many `steps`), `grow` (adds the tool `fresh` and tells of it) and `tell` (sends the notification `method` with `params`; in 2026-07-28 once for each request that listens).
+//! With `--list-fails`, `tools/list` is answered with an error. `--pages N` lists ten further tools, `N` on a page.
 //! Speaks legacy versions and, without `--legacy-only`, 2026-07-28.
 
 #![expect(
     clippy::unwrap_used,
+    clippy::disallowed_methods,
     clippy::indexing_slicing,
     clippy::needless_pass_by_value,
     reason = "a server that exists for the tests; a failure should end it"
@@ -24,13 +29,21 @@ use std::{
     collections::HashMap,
     io::{Read as _, Write as _},
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
 };
 
 use serde_json::{Value, json};
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// What `ask` asks for unless it is told.
+static QUESTION: LazyLock<Value> = LazyLock::new(|| {
+    json!({"message": "Which colour?", "requestedSchema":
+        {"type": "object", "properties": {"colour": {"type": "string"}}}})
+});
 
 #[derive(Clone)]
 struct Spy {
@@ -41,6 +54,8 @@ struct Spy {
     tools: Arc<Mutex<Vec<Value>>>,
     /// How often tools were listed.
     lists: Arc<AtomicUsize>,
+    /// The ids of `subscriptions/listen`.
+    listeners: Arc<Mutex<Vec<Value>>>,
 }
 
 fn main() {
@@ -61,6 +76,7 @@ fn main() {
         questions: Arc::default(),
         tools: Arc::new(Mutex::new(extra)),
         lists: Arc::default(),
+        listeners: Arc::default(),
     };
     let universal = options.iter().any(|option| option == "--universal-newlines");
     let mut line = Vec::new();
@@ -148,6 +164,9 @@ impl Spy {
         if method == "tools/call" {
             let (name, arguments) = (&message["params"]["name"], &message["params"]["arguments"]);
             self.record("ran", &format!("{} {arguments}", name.as_str().unwrap_or("?")));
+            if self.has("--rich") && self.scripted(id.as_ref(), &message) {
+                return;
+            }
             if name == "ask" {
                 let (spy, message) = (self.clone(), message.clone());
                 return drop(std::thread::spawn(move || {
@@ -168,6 +187,14 @@ impl Spy {
             return self
                 .write(&format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "error": error})));
         }
+        if let ("subscriptions/listen", Some(id), true) = (method, &id, self.has("--rich")) {
+            return self.listens(id, &message["params"]["notifications"]);
+        }
+        if method == "tools/list" && self.has("--list-fails") {
+            let error = json!({"code": -32050, "message": "no list today"});
+            let response = json!({"jsonrpc": "2.0", "id": id, "error": error});
+            return self.write(&format!("{response}\n"));
+        }
         let leaked = self.leak().and_then(|leak| leaked(method, &message["params"], &leak));
         let Some(result) = leaked.or_else(|| self.result(method, &message["params"])) else {
             if let Some(id) = id {
@@ -179,10 +206,138 @@ impl Spy {
         self.answer(id, &message, result);
     }
 
+    /// Runs a tool that only `--rich` has.
+    fn scripted(&self, id: Option<&Value>, message: &Value) -> bool {
+        let (name, arguments) = (&message["params"]["name"], &message["params"]["arguments"]);
+        let is_modern = message["params"]["_meta"].get(VERSION).is_some();
+        match name.as_str() {
+            Some("hang") => {}
+            Some("die") => std::process::exit(7),
+            Some("respond" | "promise") => {
+                let member = if arguments["error"].is_string() { "error" } else { "result" };
+                let text = arguments[member].as_str().unwrap();
+                let id = id.unwrap_or(&Value::Null);
+                self.write(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{member}\":{text}}}\n"));
+            }
+            Some("progress") => {
+                for step in 1..=arguments["steps"].as_u64().unwrap() {
+                    let token = &message["params"]["_meta"]["progressToken"];
+                    let params =
+                        json!({"progressToken": token, "progress": step, "extra": "vendor"});
+                    self.tell(&json!({"method": "notifications/progress", "params": params}));
+                }
+                self.answer(
+                    id.cloned(),
+                    message,
+                    json!({"content": [{"type": "text", "text": "done"}]}),
+                );
+            }
+            Some("grow") => {
+                self.tools.lock().unwrap().push(tool("fresh", json!({"readOnlyHint": true})));
+                self.tell(&json!({"method": "notifications/tools/list_changed", "params": {}}));
+                self.answer(
+                    id.cloned(),
+                    message,
+                    json!({"content": [{"type": "text", "text": "grown"}]}),
+                );
+            }
+            Some("tell") => {
+                self.tell(arguments);
+                self.answer(
+                    id.cloned(),
+                    message,
+                    json!({"content": [{"type": "text", "text": "told"}]}),
+                );
+            }
+            Some("ask") if is_modern => {
+                let asked = json!({"method": "elicitation/create", "params": QUESTION.clone()});
+                let result = match message["params"].get("inputResponses") {
+                    Some(input) => {
+                        json!({"content": [{"type": "text", "text": input["q"].to_string()}]})
+                    }
+                    None => json!({"resultType": "input_required", "inputRequests": {"q": asked},
+                        "requestState": "state of the spy"}),
+                };
+                self.answer(id.cloned(), message, result);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Sends a notification, to each request that listens if there are such.
+    fn tell(&self, arguments: &Value) {
+        let listeners = self.listeners.lock().unwrap().clone();
+        let is_change = ["list_changed", "updated"]
+            .iter()
+            .any(|end| arguments["method"].as_str().unwrap().ends_with(end));
+        let mut all = vec![arguments["params"].clone()];
+        if is_change && !listeners.is_empty() {
+            let stamped = |id: &Value| {
+                let mut params = arguments["params"].clone();
+                params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
+                params
+            };
+            all = listeners.iter().map(stamped).collect();
+        }
+        for params in all {
+            let method = &arguments["method"];
+            let told = json!({"jsonrpc": "2.0", "method": method, "params": params});
+            self.write(&format!("{told}\n"));
+        }
+    }
+
+    /// `subscriptions/listen`: acknowledged, and never answered.
+    fn listens(&self, id: &Value, wanted: &Value) {
+        self.listeners.lock().unwrap().push(id.clone());
+        let params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": id}, "notifications": wanted});
+        let method = "notifications/subscriptions/acknowledged";
+        let told = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        self.write(&format!("{told}\n"));
+    }
+
+    /// What only `--rich` answers.
+    fn rich(method: &str, params: &Value) -> Option<Value> {
+        Some(match method {
+            "prompts/list" => json!({"prompts": [{"name": "p", "vendor": {"x": 1},
+                "arguments": [{"name": "who"}]}], "ttlMs": 0, "cacheScope": "private"}),
+            "resources/list" => json!({"resources": [{"uri": "spy://r", "name": "r", "vendor": 1}],
+                "ttlMs": 0, "cacheScope": "private"}),
+            "resources/templates/list" => {
+                json!({"resourceTemplates": [{"uriTemplate": "spy://t/{id}", "name": "t"}],
+                    "ttlMs": 0, "cacheScope": "private"})
+            }
+            "resources/read" => json!({"contents": [{"uri": params["uri"],
+                "text": format!("read {}", params["uri"])}], "ttlMs": 0, "cacheScope": "private"}),
+            "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel" => json!({}),
+            "completion/complete" => {
+                let value = params["argument"]["value"].as_str().unwrap_or_default();
+                json!({"completion": {"values": [format!("{value}!")], "hasMore": false}})
+            }
+            "vendor/echo" => json!({"echo": params["said"]}),
+            _ => return None,
+        })
+    }
+
+    /// A page of `--pages`: the usual tools first, then ten more.
+    fn page(&self, tools: Vec<Value>, cursor: &Value) -> Value {
+        let size: usize = self.value("--pages").unwrap().parse().unwrap();
+        let more = (0..10).map(|number| tool(&format!("more_{number}"), json!({})));
+        let all: Vec<Value> = tools.into_iter().chain(more).collect();
+        let start: usize = cursor.as_str().map_or(0, |cursor| cursor.parse().unwrap());
+        let end = (start + size).min(all.len());
+        let mut result = json!({"tools": all[start..end], "ttlMs": 0, "cacheScope": "private"});
+        if end < all.len() {
+            result["nextCursor"] = json!(end.to_string());
+        }
+        result
+    }
+
     /// What the file of `--lists` says now.
     fn listed(&self, list: &str, key: &str) -> Vec<Value> {
-        let text = self.value("--lists").map(|path| std::fs::read_to_string(path).unwrap());
-        let lists: Value = text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap());
+        let text = self.value("--lists").and_then(|path| std::fs::read_to_string(path).ok());
+        let none = json!({"tools": ["safe"]});
+        let lists: Value = text.map_or(none, |text| serde_json::from_str(&text).unwrap());
         let names = lists[list].as_array().cloned().unwrap_or_default();
         let entry = |name: Value| match list {
             "tools" => tool(name.as_str().unwrap(), json!({})),
@@ -202,7 +357,7 @@ impl Spy {
 
     fn answer(&self, id: Option<Value>, request: &Value, mut result: Value) {
         let Some(id) = id else { return };
-        let version = &request["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
+        let version = &request["params"]["_meta"][VERSION];
         if version == "2026-07-28" && result.get("resultType").is_none() {
             result["resultType"] = json!("complete");
         }
@@ -214,6 +369,9 @@ impl Spy {
     }
 
     fn result(&self, method: &str, params: &Value) -> Option<Value> {
+        if let Some(result) = self.has("--rich").then(|| Self::rich(method, params)).flatten() {
+            return Some(result);
+        }
         Some(match method {
             "initialize" => json!({"protocolVersion": params["protocolVersion"],
                 "capabilities": self.capabilities(),
@@ -243,7 +401,20 @@ impl Spy {
                     tool("ask", json!({"readOnlyHint": true})),
                     tool("env", json!({"readOnlyHint": true})),
                 ];
+                if self.has("--rich") {
+                    let names = ["respond", "hang", "die", "tell", "progress", "grow"];
+                    tools.extend(names.map(|name| tool(name, json!({"readOnlyHint": true}))));
+                }
+                if self.has("--promise") {
+                    let mut promise = tool("promise", json!({"readOnlyHint": true}));
+                    promise["outputSchema"] = json!({"type": "object", "required": ["a"],
+                        "properties": {"a": {"type": "string", "pattern": "^a*$"}}});
+                    tools.push(promise);
+                }
                 tools.extend(self.tools.lock().unwrap().iter().cloned());
+                if self.has("--pages") {
+                    return Some(self.page(tools, &params["cursor"]));
+                }
                 if self.has("--grow") {
                     let listed = self.lists.fetch_add(1, Ordering::SeqCst);
                     tools.extend((listed > 0).then(|| tool("evil", json!({}))));
@@ -301,6 +472,10 @@ impl Spy {
 
     fn capabilities(&self) -> Value {
         let changing = json!({"listChanged": true});
+        if self.has("--rich") {
+            return json!({"tools": changing, "prompts": changing, "logging": {},
+                "resources": {"listChanged": true, "subscribe": true}});
+        }
         match self.value("--lists") {
             Some(_) => json!({"tools": changing, "prompts": changing, "resources": changing}),
             None => json!({"tools": changing}),
@@ -333,16 +508,15 @@ impl Spy {
 
     /// Asks the client's user, and waits for the response.
     fn ask(&self, arguments: &Value) -> Value {
-        let default = json!({"message": "Which colour?", "requestedSchema":
-            {"type": "object", "properties": {"colour": {"type": "string"}}}});
-        let params = arguments.get("params").unwrap_or(&default);
+        let params = arguments.get("params").unwrap_or(&QUESTION);
         let id = arguments.get("id").cloned().unwrap_or_else(|| json!("spy-question"));
         let (sender, receiver) = mpsc::channel();
         self.questions.lock().unwrap().insert(id.to_string(), sender);
         let method = arguments["method"].as_str().unwrap_or("elicitation/create");
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.write(&format!("{request}\n"));
-        let patience = std::time::Duration::from_secs(20);
+        let patience = arguments["patience_ms"].as_u64().unwrap_or(20_000);
+        let patience = std::time::Duration::from_millis(patience);
         receiver.recv_timeout(patience).unwrap_or_else(|_| json!("no response"))
     }
 }

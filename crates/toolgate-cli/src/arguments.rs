@@ -1,6 +1,8 @@
 //! What can be written on the command line.
 
-use clap::{Parser, Subcommand, builder::styling};
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand, builder::styling};
 
 use crate::commands::{
     approvals::{ApprovalsCommand, Approve, Deny},
@@ -28,7 +30,7 @@ const STYLES: styling::Styles = styling::Styles::styled()
 
 /// Middleware and gateway for MCP (Model Context Protocol).
 ///
-/// Every tool call of an AI agent is seen, checked, permitted, bounded and recorded.
+/// toolgate sits between AI agents and MCP servers: it authorises, limits and records every tool call.
 #[derive(Debug, Parser)]
 #[command(name = "toolgate", version, styles = STYLES, arg_required_else_help = true)]
 #[command(
@@ -60,4 +62,29 @@ pub(crate) enum Command {
     Replay(Replay),
     Config(ConfigCommand),
     Completions(Completions),
+}
+
+impl Command {
+    /// Runs the command that was asked for.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Wrap(wrap) => wrap.run(),
+            Self::Serve(serve) => serve.run(),
+            Self::Stdio(stdio) => stdio.run(),
+            Self::Tmux(tmux) => tmux.run(),
+            Self::Chain(chain) => chain.run(),
+            Self::Check(check) => check.run(),
+            Self::Why(why) => why.run(),
+            Self::Log(log) => log.run(),
+            Self::Approvals(approvals) => approvals.run(),
+            Self::Approve(approve) => approve.run(),
+            Self::Deny(deny) => deny.run(),
+            Self::Audit(audit) => audit.run(),
+            Self::Reload(reload) => reload.run(),
+            Self::Status(status) => status.run(),
+            Self::Replay(replay) => replay.run(),
+            Self::Config(config) => config.run(),
+            Self::Completions(completions) => completions.run(Arguments::command()),
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod commands;
+mod config_file;
 mod log;
 mod overlay;
 
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
         log::fail(&error);
         return ExitCode::from(2);
     }
-    match commands::run(arguments.command) {
+    match arguments.command.run() {
         Ok(code) => code,
         Err(error) => {
             log::fail(&error);

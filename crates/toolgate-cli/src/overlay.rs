@@ -1,12 +1,7 @@
 //! Where settings come from, for every command that needs some: the file, then the environment, then
 //! the command line, each over the one before.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -23,10 +18,11 @@ use toolgate::{
 };
 use toolgate_gateway::{
     Environment, ServerCommand,
-    config::{Config, TelemetryConfig, environment},
+    config::{Config, ConfigWatch, NAMESPACE, SERVER, ServerConfig, TelemetryConfig, environment},
     running::{self, Running},
-    wrap::{NAMESPACE, SERVER, SettingsSource},
 };
+
+use crate::config_file;
 
 /// Settings that can be given on the command line.
 #[derive(Clone, Debug, Args)]
@@ -35,9 +31,9 @@ pub(crate) struct Overlay {
     #[arg(long, value_name = "FILE", env = "TOOLGATE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The namespace whose settings apply
-    #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
-    pub(crate) namespace: String,
+    /// The namespace whose settings apply [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
 
     /// Which chain: `default`, or that of another system: libtmux, metamcp or mcp-core
     #[arg(long, value_name = "NAME", env = "TOOLGATE_CHAIN", value_parser = chain)]
@@ -74,7 +70,7 @@ pub(crate) struct Overlay {
     #[arg(long, value_name = "TIME", env = "TOOLGATE_TIMEOUT")]
     timeout: Option<Switch<Duration>>,
 
-    /// Try readonly calls again, so often at most, when the failure passes by itself
+    /// Retry read-only calls up to N times after transient errors
     #[arg(long, value_name = "TIMES", env = "TOOLGATE_RETRY")]
     retry: Option<u32>,
 
@@ -92,37 +88,28 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
+    /// The namespace whose settings apply.
+    pub(crate) fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or(NAMESPACE)
+    }
+
     /// Reads the file, if there is one.
     pub(crate) fn read(&self) -> anyhow::Result<Config> {
         for (name, nearest) in environment::unknown() {
             let help = nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default();
             tracing::warn!("the variable {name} means nothing to toolgate{help}");
         }
-        let config = self.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+        let config = self.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
         for hint in config.hints() {
             tracing::warn!("{hint}");
         }
         Ok(config)
     }
 
-    /// Gives the settings now, and again whenever they are asked for.
-    pub(crate) fn source(&self) -> SettingsSource {
-        let overlay = self.clone();
-        Arc::new(move || overlay.settings().map_err(|error| error.to_string()))
-    }
-
     /// What the chain is set to.
     pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
-        let config = self.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
-        let mut settings = config.settings(&self.namespace)?;
-        if let Some(chain) = &self.chain {
-            settings.chain = chain.clone();
-            if let Some(preset) = chain.preset() {
-                preset.fill(&mut settings);
-                let said = config.says_audit(&self.namespace)?;
-                settings.audit = preset.audit().filter(|_| !said).unwrap_or(settings.audit);
-            }
-        }
+        let config = self.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
+        let mut settings = config.settings_with(self.namespace(), self.chain.as_ref())?;
         if let Some(preset) = settings.chain.preset() {
             let lookup = |name: &str| std::env::var(name).ok();
             if let Some(warning) = preset.read_variables(&mut settings, &lookup)? {
@@ -149,7 +136,7 @@ impl Overlay {
         }
         match &self.audit {
             Some(target) => settings.audit.file = Target::from(target.as_str()),
-            None if config.says_audit(&self.namespace)? => {}
+            None if config.says_audit(self.namespace())? => {}
             // A preset says itself where its audit goes.
             None if settings.chain.preset() == Some(Preset::McpCore) => {}
             None => settings.audit.file = Target::File(state_folder()?.join("audit.jsonl")),
@@ -222,6 +209,31 @@ impl Overlay {
         Ok(Some((name.clone(), command)))
     }
 
+    /// The one server to look at, named or on the command line. `None` if neither names one: then the command looks at all servers of the file.
+    pub(crate) fn one_server(
+        &self,
+        config: &Config,
+        command: &[OsString],
+    ) -> anyhow::Result<Option<(String, ServerConfig)>> {
+        let servers = config.servers();
+        let Some(name) = &self.server else {
+            if command.is_empty() {
+                return Ok(None);
+            }
+            let server = ServerConfig::from_words(command);
+            let server = server.context("a word of the command after `--` is not text")?;
+            return Ok(Some((SERVER.to_owned(), server)));
+        };
+        if !command.is_empty() {
+            bail!("`--server` and a command after `--` name two servers: give one of them");
+        }
+        let known = || servers.keys().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+        let server = servers.get(name).with_context(|| {
+            format!("there is no server `{name}` in the config: it has {}", known())
+        })?;
+        Ok(Some((name.clone(), server.clone())))
+    }
+
     /// Where the call log is kept. A file is meant from where the config is.
     pub(crate) fn store(&self, config: &Config) -> Option<String> {
         self.store.clone().or_else(|| config.store())
@@ -229,16 +241,20 @@ impl Overlay {
 
     /// Where spans and metrics go.
     pub(crate) fn telemetry(&self, config: &Config) -> anyhow::Result<Option<TelemetryConfig>> {
-        let mut telemetry = config.telemetry(&self.namespace)?;
+        let mut telemetry = config.telemetry(self.namespace())?;
         if let Some(url) = &self.otlp {
             telemetry.get_or_insert_default().otlp = Some(url.clone().into());
         }
         Ok(telemetry)
     }
 
-    /// The file to watch.
-    pub(crate) fn watch(&self) -> Option<PathBuf> {
-        self.config.as_deref().map(Path::to_owned)
+    /// Reads the file, and watches it from before that on, so that no change after the reading is missed.
+    pub(crate) fn read_watched(&self) -> anyhow::Result<(Config, ConfigWatch)> {
+        let path = self.config.as_deref();
+        let watch = ConfigWatch::new(path);
+        let config = self.read()?;
+        let watch = if config.is_watched() { watch } else { ConfigWatch::off(path) };
+        Ok((config, watch))
     }
 
     /// Says that this process runs with the config, for `toolgate reload`, until what is given is dropped.

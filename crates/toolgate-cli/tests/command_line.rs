@@ -6,7 +6,7 @@ mod harness;
 
 use std::process::{Command, Output};
 
-use harness::toolgate;
+use harness::{Session, fixture, toolgate};
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(toolgate()).args(arguments).env("HOME", "/nowhere").output().unwrap()
@@ -65,7 +65,7 @@ fn the_chain_is_printed_in_order_with_its_settings() {
            4  policy             none bound\n  \
            5  safety             up to readonly; a tool without a tier is denied\n  \
            6  preconditions      none; _meta.toolgate/dry_run shows a call instead\n  \
-           7  retry              readonly calls, up to 2 more after a passing failure, first after 100ms\n  \
+           7  retry              readonly calls, up to 2 more after a transient error, first after 100ms\n  \
            8  timeout            a call is cancelled after 90s\n tool\n"
     );
 }
@@ -135,6 +135,48 @@ fn wrong_options_are_refused_with_what_is_right() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).contains(told), "{arguments:?} gave {}", stderr(&output));
         assert!(output.stdout.is_empty(), "{arguments:?} wrote to stdout");
+    }
+}
+
+/// Some programs that start toolgate remove `--` from its arguments.
+#[test]
+fn wrap_takes_a_command_without_two_dashes() {
+    let fixture = fixture().display().to_string();
+    for options in [
+        vec![fixture.as_str()],
+        vec!["--safety", "readonly", &fixture],
+        vec!["--env", "A=1", "--restart", &fixture],
+        vec!["--", &fixture],
+        // One of them may be removed on the way.
+        vec!["--", "--", &fixture],
+        // Options and dashes after the command are the command's.
+        vec![&fixture, "--unknown-here", "-x", "--", "y"],
+        vec!["--", &fixture, "--safety", "readonly"],
+    ] {
+        let mut session = Session::wrap_bare(&options, |_| {});
+        let name = session.initialize()["result"]["serverInfo"]["name"].clone();
+        assert_eq!(name, "fixture", "{options:?}");
+        let denied =
+            session.call("spawn", serde_json::json!({}))["result"]["_meta"]["code"].clone();
+        let is_readonly = options.first() == Some(&"--safety");
+        assert_eq!(denied == "TIER_DENIED", is_readonly, "{options:?}: {denied}");
+    }
+}
+
+#[test]
+fn an_option_after_the_command_is_refused_where_nobody_can_tell_whose_it_is() {
+    for (arguments, word) in [
+        (["node", "x.js", "--safety", "readonly"], "--safety"),
+        (["node", "--config=x.json", "-y", "z"], "--config=x.json"),
+        (["npx", "-y", "server", "--timeout"], "--timeout"),
+    ] {
+        let output = run(&[&["wrap", "--audit", "off"], &arguments[..]].concat());
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        let program = arguments[0];
+        assert!(told.contains(&format!("`{word}` stands after the command `{program}`")), "{told}");
+        assert!(told.contains("write it before the command"), "{told}");
+        assert!(told.contains(&format!("toolgate wrap [OPTIONS] -- {program}")), "{told}");
     }
 }
 

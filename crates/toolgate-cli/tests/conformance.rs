@@ -1,5 +1,7 @@
 //! The official conformance suite against our own server for it, once directly and once through `toolgate serve`: what
-//! passes directly passes through the gateway, in whichever era the gateway speaks to the server.
+//! passes directly passes through the gateway, in whichever era the gateway speaks to the server. Against servers on the
+//! official SDKs, each check has the same result both ways. And the suite's own servers behind the gateway, with an official
+//! client in front of it: the gateway is a client without fault.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,6 +16,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt, fs,
     io::{BufRead as _, BufReader, Read as _},
+    net::TcpListener,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -22,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-use harness::{example, toolgate};
+use harness::{example, peers::peers, toolgate};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -78,7 +81,8 @@ fn root() -> PathBuf {
 struct Server {
     child: Child,
     url: String,
-    _state: TempDir,
+    /// Its state, and its config.
+    folders: Vec<TempDir>,
 }
 
 impl Server {
@@ -86,7 +90,8 @@ impl Server {
     fn start(command: &mut Command) -> Self {
         let state = TempDir::new().unwrap();
         command.env("XDG_STATE_HOME", state.path()).process_group(0);
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let (told, lines) = mpsc::channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         // Reads to the end: a server that cannot write its log would wait.
@@ -99,7 +104,7 @@ impl Server {
         while let Ok(line) = lines.recv_timeout(Duration::from_secs(20)) {
             if let Some((_, url)) = line.split_once("listening on ") {
                 let url = url.split_whitespace().next().unwrap().to_owned();
-                return Self { child, url, _state: state };
+                return Self { child, url, folders: vec![state] };
             }
             log.push(line);
         }
@@ -116,13 +121,48 @@ impl Server {
         ]))
     }
 
-    /// The results of all three suites, which run at the same time.
+    /// `toolgate serve` in front of one server.
+    fn gateway(upstream: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let config = folder.path().join("toolgate.toml");
+        let namespace = "[namespaces.default]\nprefix = \"never\"\n";
+        fs::write(&config, format!("[servers.up]\n{upstream}\n\n{namespace}")).unwrap();
+        let mut command = Command::new(toolgate());
+        command.args(["serve", "--listen", "127.0.0.1:0"]).arg(&config);
+        let mut gateway = Self::start(&mut command);
+        gateway.folders.push(folder);
+        gateway
+    }
+
+    /// What the conformance server of the official Rust SDK does.
+    fn rust_sdk() -> Self {
+        Self::start(Command::new(example("conformance_rmcp")).args(["--http", "127.0.0.1:0"]))
+    }
+
+    /// The official server that has something of everything. It does not tell which port it got, so it is given one.
+    fn everything() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let program = peers().node_server("mcp-server-everything", &["streamableHttp"]);
+        let mut command = Command::new(&program[0]);
+        command.args(&program[1..]).env("PORT", port.to_string());
+        let mut server = Self::start(&mut command);
+        server.url = format!("http://127.0.0.1:{port}/mcp");
+        server
+    }
+
+    /// The results of the suites, which run at the same time.
     fn outcomes(&self, suites: &[Suite]) -> Outcomes {
         thread::scope(|scope| {
             let runs: Vec<_> =
                 suites.iter().map(|suite| scope.spawn(|| run(&self.url, *suite))).collect();
             runs.into_iter().flat_map(|run| run.join().unwrap()).collect()
         })
+    }
+
+    /// The results of the suites, which run one after the other: a server that all share does not say which of several
+    /// calls a log message is about, and then nobody is told.
+    fn one_by_one(&self, suites: &[Suite]) -> Outcomes {
+        suites.iter().flat_map(|suite| self.outcomes(&[*suite])).collect()
     }
 }
 
@@ -144,6 +184,15 @@ fn run(url: &str, suite: Suite) -> Outcomes {
     let output = TempDir::new().unwrap();
     let mut command = Command::new(root().join("scripts/conformance"));
     command.arg(url).args(suite.options()).arg("--output").arg(output.path());
+    let summary = finished(&mut command, &suite.to_string());
+    let outcomes = read(output.path(), suite);
+    let scenarios: BTreeSet<_> = outcomes.keys().map(|(_, scenario, _, _)| scenario).collect();
+    assert_eq!(scenarios.len(), suite.scenarios(), "{suite}: not every scenario ran\n{summary}");
+    outcomes
+}
+
+/// Runs a command to its end, and gives what it said.
+fn finished(command: &mut Command, what: &str) -> String {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -160,13 +209,10 @@ fn run(url: &str, suite: Suite) -> Outcomes {
     });
     let Ok(summary) = summary.recv_timeout(PATIENCE) else {
         end(&mut child);
-        panic!("{suite}: no results after {PATIENCE:?}");
+        panic!("{what}: no results after {PATIENCE:?}");
     };
     child.wait().unwrap();
-    let outcomes = read(output.path(), suite);
-    let scenarios: BTreeSet<_> = outcomes.keys().map(|(_, scenario, _, _)| scenario).collect();
-    assert_eq!(scenarios.len(), suite.scenarios(), "{suite}: not every scenario ran\n{summary}");
-    outcomes
+    summary
 }
 
 /// What a run left: a folder for each scenario, named for it and the time.
@@ -220,7 +266,29 @@ fn lost(direct: &Outcomes, through: &Outcomes) -> BTreeMap<String, String> {
     lost
 }
 
-/// The lines of a list in `tests/conformance/expected`: `SUITE SCENARIO:CHECK`, or `SUITE SCENARIO` for all of a scenario.
+/// The checks whose result through the gateway is another one than directly, as `SUITE SCENARIO:CHECK DIRECT THROUGH`, with
+/// what they say. Of two failures, the reason is compared too. What a scenario only notes (`INFO`) is no result.
+fn differences(direct: &Outcomes, through: &Outcomes) -> BTreeMap<String, String> {
+    let none = ("none".to_owned(), String::new());
+    let result = |outcomes: &Outcomes, check: &Check| {
+        let known = outcomes.get(check).filter(|(status, _)| status != "INFO");
+        known.unwrap_or(&none).clone()
+    };
+    let checks: BTreeSet<&Check> = direct.keys().chain(through.keys()).collect();
+    let mut differences = BTreeMap::new();
+    for check in checks {
+        let (direct, through) = (result(direct, check), result(through, check));
+        if direct != through {
+            let (suite, scenario, id, _) = check;
+            let line = format!("{suite} {scenario}:{id} {} {}", direct.0, through.0);
+            differences.insert(line, format!("directly `{}`, now `{}`", direct.1, through.1));
+        }
+    }
+    differences
+}
+
+/// The lines of a list in `tests/conformance/expected`: `SUITE SCENARIO:CHECK`, or `SUITE SCENARIO` for all of a scenario;
+/// where every difference counts, they end with the two results.
 fn expected(list: &str) -> BTreeSet<String> {
     let path = root().join("tests/conformance/expected").join(list);
     let text =
@@ -242,7 +310,7 @@ fn surprises(lost: &BTreeMap<String, String>, expected: &BTreeSet<String>) -> Ve
     let passing = expected
         .iter()
         .filter(|entry| !lost.keys().any(|check| covers(entry, check)))
-        .map(|entry| format!("{entry}: is expected to fail, but passes"));
+        .map(|entry| format!("{entry}: is expected to differ, but does not"));
     unexpected.chain(passing).collect()
 }
 
@@ -306,29 +374,122 @@ fn what_a_gateway_loses_is_found() {
     );
     assert_eq!(
         found,
-        ["2026-07-28 caching:setup: FAILURE said", "stable ping: is expected to fail, but passes"]
+        [
+            "2026-07-28 caching:setup: FAILURE said",
+            "stable ping: is expected to differ, but does not"
+        ]
     );
+}
+
+#[test]
+fn what_a_gateway_changes_is_found() {
+    let check = |id: &str| (Suite::Stable, "ping".to_owned(), id.to_owned(), 0);
+    let outcome = |status: &str, said: &str| (status.to_owned(), said.to_owned());
+    let same = || {
+        [
+            (check("same"), outcome("FAILURE", "no")),
+            (check("note"), outcome("INFO", "this")),
+            (check("reason"), outcome("FAILURE", "no")),
+            (check("better"), outcome("FAILURE", "no")),
+            (check("lost"), outcome("SUCCESS", "")),
+        ]
+        .into_iter()
+        .collect::<Outcomes>()
+    };
+    assert_eq!(differences(&same(), &same()).len(), 0);
+    let mut through = same();
+    through.remove(&check("note"));
+    through.remove(&check("lost"));
+    through.insert(check("reason"), outcome("FAILURE", "never"));
+    through.insert(check("better"), outcome("SUCCESS", ""));
+    let found = differences(&same(), &through);
+    let lines = [
+        "stable ping:better FAILURE SUCCESS",
+        "stable ping:lost SUCCESS none",
+        "stable ping:reason FAILURE FAILURE",
+    ];
+    assert_eq!(found.keys().collect::<Vec<_>>(), lines);
+    let listed = lines.into_iter().map(ToOwned::to_owned).collect();
+    assert_eq!(surprises(&found, &listed), Vec::<String>::new());
+    assert_eq!(surprises(&differences(&same(), &same()), &listed).len(), 3);
 }
 
 /// Runs the suites against `toolgate serve` in front of our server, and compares with what the server does itself.
 fn compare(upstream: &str, list: &str) {
     let _turn = turn();
     let fixture = Server::fixture("both");
-    let folder = TempDir::new().unwrap();
-    let config = folder.path().join("toolgate.toml");
     let upstream = upstream
         .replace("URL", &format!("{:?}", fixture.url))
         .replace("COMMAND", &format!("{:?}", example("conformance").to_str().unwrap()));
-    let namespace = "[namespaces.default]\nprefix = \"never\"\n";
-    fs::write(&config, format!("[servers.up]\n{upstream}\n\n{namespace}")).unwrap();
-    let gateway = Server::start(
-        Command::new(toolgate()).args(["serve", "--listen", "127.0.0.1:0"]).arg(&config),
-    );
-    // One after the other: a server that all share does not say which of several calls a log message is about, and then
-    // nobody is told.
-    let through = SUITES.iter().flat_map(|suite| gateway.outcomes(&[*suite])).collect();
+    let through = Server::gateway(&upstream).one_by_one(&SUITES);
     let surprises = surprises(&lost(direct(), &through), &expected(list));
     assert!(surprises.is_empty(), "through the gateway, {list}:\n{}", surprises.join("\n"));
+}
+
+/// Runs the suites against a server and against `toolgate serve` in front of another one: every check has the same result,
+/// except for what the list says. Fewer checks that pass directly than `least` would be no proof.
+fn equal(server: fn() -> Server, suites: &[Suite], least: usize, list: &str) {
+    let _turn = turn();
+    let (alone, behind) = (server(), server());
+    let gateway = Server::gateway(&format!("url = {:?}", behind.url));
+    let (direct, through) = thread::scope(|scope| {
+        let direct = scope.spawn(|| alone.one_by_one(suites));
+        let through = gateway.one_by_one(suites);
+        (direct.join().unwrap(), through)
+    });
+    let passes = direct.values().filter(|(status, _)| status == "SUCCESS").count();
+    assert!(passes >= least, "only {passes} checks pass directly: {:?}", failures(&direct));
+    let surprises = surprises(&differences(&direct, &through), &expected(list));
+    assert!(surprises.is_empty(), "through the gateway, {list}:\n{}", surprises.join("\n"));
+}
+
+/// The scenarios for clients, without those for authorization.
+const CLIENT: [(&str, &[&str]); 2] = [
+    (
+        "2025-11-25",
+        &[
+            "initialize",
+            "tools_call",
+            "elicitation-sep1034-client-defaults",
+            "sse-retry",
+            "json-schema-2020-12-preservation",
+        ],
+    ),
+    (
+        "2026-07-28",
+        &[
+            "tools_call",
+            "request-metadata",
+            "sep-2322-client-request-state",
+            "http-standard-headers",
+            "http-custom-headers",
+            "http-invalid-tool-headers",
+            "json-schema-ref-no-deref",
+            "json-schema-2020-12-preservation",
+        ],
+    ),
+];
+
+#[test]
+fn the_gateway_is_a_client_without_fault() {
+    let _turn = turn();
+    let mut wrong = Vec::new();
+    for (revision, scenarios) in CLIENT {
+        for scenario in scenarios {
+            let output = TempDir::new().unwrap();
+            let mut command = Command::new(root().join("scripts/conformance"));
+            command.arg("--client").arg(toolgate()).args(["--scenario", scenario]);
+            command.args(["--revision", revision]).arg("--output").arg(output.path());
+            let summary = finished(&mut command, scenario);
+            let suite = if revision == "2026-07-28" { Suite::Modern } else { Suite::Legacy };
+            let outcomes = read(output.path(), suite);
+            let log = fs::read_to_string(output.path().join("log.txt")).unwrap_or_default();
+            let passes = outcomes.values().filter(|(status, _)| status == "SUCCESS").count();
+            assert!(passes > 0, "{revision} {scenario}: nothing passes\n{summary}{log}");
+            wrong.extend(failures(&outcomes));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
 }
 
 #[test]
@@ -349,4 +510,15 @@ fn the_gateway_bridges_to_a_legacy_server() {
 #[test]
 fn the_gateway_bridges_to_a_modern_server() {
     compare("url = URL\nprotocol = \"modern\"", "modern.txt");
+}
+
+#[test]
+fn a_server_of_the_rust_sdk_is_the_same_through_the_gateway() {
+    equal(Server::rust_sdk, &SUITES, 326, "rust-sdk.txt");
+}
+
+/// It speaks 2025-11-25 and before, so the suite for 2026-07-28 has nothing to compare with.
+#[test]
+fn the_everything_server_is_the_same_through_the_gateway() {
+    equal(Server::everything, &SUITES[..2], 60, "everything.txt");
 }

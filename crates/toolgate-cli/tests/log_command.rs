@@ -213,7 +213,7 @@ fn filters_narrow_what_is_listed() {
     assert_eq!(kept.numbers(&["--since", "1h"]), [0; 0]);
     let nothing = kept.run(&["--since", "1h"]);
     assert!(nothing.status.success() && nothing.stdout.is_empty());
-    assert_eq!(stderr(&nothing), "toolgate: warning: no call in the log is like that\n");
+    assert_eq!(stderr(&nothing), "toolgate: warning: no matching calls\n");
 }
 
 #[test]

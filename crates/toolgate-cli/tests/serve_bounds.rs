@@ -306,7 +306,8 @@ fn a_client_that_does_not_read_its_answer_slows_its_own_call_only() {
         assert_eq!(text(&client.call("echo", json!({"text": n.to_string()}))), n.to_string());
     }
     let grown = gateway.resident_bytes().saturating_sub(before);
-    assert!(grown < 30_000_000, "{grown} bytes more");
+    // What the four do not read comes to more than 100 MB; buffers and the allocator's reserve to some 30.
+    assert!(grown < 60_000_000, "{grown} bytes more");
     drop(asleep);
     assert_well(&gateway);
 }

@@ -214,6 +214,45 @@ fn judge(servers: &[Upstream], written: &str, ledger: &BTreeMap<(String, String)
     }
 }
 
+/// Servers close connections that nobody uses, also while a request is on its way.
+#[test]
+fn a_list_that_is_lost_with_a_kept_connection_is_asked_for_again_and_a_call_is_not() {
+    for era in [Era::Legacy, Era::Modern, Era::OldSse] {
+        let server = Upstream::start("alpha", era);
+        for kind in ["tools", "prompts", "resources", "resources/templates"] {
+            server.fail(&format!("{kind}/list"), Fault::CloseKept, 1000);
+        }
+        let gateway = Gateway::start(&format!("{}{PATIENT}", server.table("")));
+        gateway.settled(14);
+        let tools = server.count("tools/list");
+        server.announce("tools");
+        until("the changed list is asked for", || server.count("tools/list") > tools);
+        server.heal();
+        gateway.settled(14);
+        if era == Era::OldSse {
+            continue;
+        }
+        server.fail("tools/call", Fault::CloseKept, 1000);
+        for client in gateway.both() {
+            let mut losses = 0;
+            for n in 0..20 {
+                let (key, before) = (format!("{n} {}", client.era()), server.count("tools/call"));
+                let answer = client.call("write", json!({"key": key}));
+                let is_lost = code(&answer) == "SERVER_CRASHED";
+                assert!(is_lost || code(&answer).is_empty(), "{}", answer.raw);
+                assert_eq!(server.executions("write", &key), usize::from(!is_lost), "{key}");
+                assert_eq!(server.count("tools/call"), before + 1, "{key} is sent once");
+                losses += usize::from(is_lost);
+            }
+            assert!(
+                losses > 0,
+                "{era:?}, {}: no call met a connection that was kept",
+                client.era()
+            );
+        }
+    }
+}
+
 /// What a client reads for a fault, and how often the tool has run.
 #[test]
 fn each_fault_is_told_as_what_it_is() {
@@ -548,7 +587,12 @@ fn a_gateway_started_while_everything_is_down_finds_all_of_it_later() {
     servers.iter().for_each(Upstream::stop);
     let tables: String = servers.iter().map(|server| server.table("")).collect();
     let gateway = Place::new(&tables).start();
-    assert_eq!(gateway.modern().tools(), Vec::<String>::new());
+    let refused = gateway.modern().request("tools/list", json!({}));
+    assert_eq!(refused["error"]["data"]["code"], "SERVER_UNAVAILABLE", "{}", refused.raw);
+    for server in ["alpha", "beta", "gamma"] {
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains(&format!("`{server}`: ")), "{message}");
+    }
     let mut stream = gateway.modern().listen(json!({"toolsListChanged": true})).0;
     servers.iter().for_each(Upstream::resume);
     stream.method("notifications/tools/list_changed");

@@ -10,6 +10,7 @@ mod harness;
 use std::process::{Command, Output};
 
 use harness::{
+    Session,
     clients::{Legacy, Modern, Pending, either::Either},
     gateway::{Gateway, Place, stdio, until, until_or},
     governed::code,
@@ -215,10 +216,13 @@ fn what_cannot_change_while_it_runs_is_told() {
         (config("[namespaces.default]\n[namespaces.dev]\nprefix = \"always\"\n"), "`prefix`"),
         (config("[namespaces.default]\n[namespaces.dev]\npage_size = 3\n"), "`page_size`"),
     ] {
-        let before =
-            gateway.stderr().iter().filter(|line| line.contains("from the next start on")).count();
+        let before = gateway
+            .stderr()
+            .iter()
+            .filter(|line| line.contains("takes effect after a restart"))
+            .count();
         gateway.place().configure(&config);
-        let told = gateway.wait_for_stderr_times("is heeded from the next start on", before + 1);
+        let told = gateway.wait_for_stderr_times("takes effect after a restart", before + 1);
         assert!(told.contains(part), "{part}: {told}");
         assert_eq!(gateway.modern().tools().len(), 14, "{config}");
         assert_eq!(Modern::new(gateway.address, "/mcp/dev").tools().len(), 14);
@@ -231,6 +235,181 @@ fn what_cannot_change_while_it_runs_is_told() {
     until_or(|| gateway.modern().tools().len() == 9, || format!("{:?}", gateway.modern().tools()));
     let gateway = gateway.into_place().start();
     until("the new namespace", || Modern::new(gateway.address, "/mcp/late").tools().len() == 14);
+}
+
+/// Settings that allow everything, and the same narrowed: applied without the operator.
+const OPEN: &str = "[namespaces.default]\nsafety = \"destructive\"\n";
+const NARROWED: &str = "[namespaces.default]\nsafety = \"readonly\"\n";
+
+#[test]
+fn a_change_in_the_instant_in_which_the_gateway_listens_is_not_missed() {
+    for time in 0..15 {
+        let gateway = Gateway::start(OPEN);
+        gateway.place().configure(NARROWED);
+        let line = gateway.wait_for_stderr(CHANGED);
+        assert!(!line.is_empty(), "time {time}");
+    }
+}
+
+/// `stdio` and `wrap` do not say when they are ready: the file changes at many instants of their start. Whether it was
+/// read before or after the change, the call is judged by the new one in the end.
+#[test]
+fn a_change_while_a_gateway_for_one_client_starts_is_not_missed() {
+    let server = stdio("alpha", &[], "");
+    for command in ["wrap", "stdio"] {
+        for time in 0..12 {
+            let place = Place::new(&format!("{server}{OPEN}"));
+            let mut start = Command::new(toolgate());
+            start
+                .args([command, "--config"])
+                .arg(place.path("toolgate.toml"))
+                .env("XDG_STATE_HOME", place.path("state"));
+            let mut session = Session::spawn(start, tempfile::tempdir().unwrap());
+            let narrow = || place.configure(&format!("{server}{NARROWED}"));
+            match time % 3 {
+                0 => narrow(),
+                // The reading of the settings and the start of the server are under way.
+                1 => {
+                    until("the process watches", || inotify(session.child.id()));
+                    narrow();
+                }
+                _ => {}
+            }
+            session.initialize();
+            if time % 3 == 2 {
+                narrow();
+            }
+            let mut call = || code(&session.call("spawn", json!({}))).to_owned();
+            until(&format!("{command} narrows, time {time}"), || call() == "TIER_DENIED");
+        }
+    }
+}
+
+/// Runs a command of one client with the config of a place.
+fn one_client(place: &Place, arguments: &[&str]) -> Session {
+    let mut start = Command::new(toolgate());
+    start
+        .args(arguments)
+        .arg("--config")
+        .arg(place.path("toolgate.toml"))
+        .env("XDG_STATE_HOME", place.path("state"));
+    Session::spawn(start, tempfile::tempdir().unwrap())
+}
+
+/// [issue 13] `chain = "mcp-core"` with an audit file was refused by `serve`. What the file does not say of its audit is
+/// as the preset has it, in every command, at the top of the file and in a namespace.
+#[test]
+fn every_preset_works_with_an_audit_file_in_every_command() {
+    let server = stdio("alpha", &[], "");
+    for chain in ["libtmux", "metamcp", "mcp-core"] {
+        for table in ["", "[namespaces.default.audit]\nfile = \"own.jsonl\"\n"] {
+            let config = format!("{server}[namespaces.default]\nchain = {chain:?}\n{table}");
+            let place = Place::new(&config);
+            for command in ["wrap", "stdio", "tmux"] {
+                let mut session = one_client(&place, &[command]);
+                let answer = session.initialize();
+                assert!(answer["result"]["serverInfo"].is_object(), "{command} {chain}: {answer}");
+                session.request("tools/list", json!({}));
+                session.close_stdin();
+                session.finish();
+            }
+            let checked = run(&[
+                "check",
+                "--offline",
+                "--config",
+                &place.path("toolgate.toml").display().to_string(),
+            ]);
+            assert_eq!(
+                checked.status.code(),
+                Some(0),
+                "{chain}: {}",
+                String::from_utf8_lossy(&checked.stderr)
+            );
+            let gateway = place.start();
+            until("its tools", || !gateway.modern().tools().is_empty());
+            gateway.modern().call("echo", json!({"text": "x"}));
+            let file = if table.is_empty() { "audit.jsonl" } else { "own.jsonl" };
+            assert!(gateway.path(file).exists(), "{chain} writes {file}");
+        }
+    }
+    // The same by the command line.
+    let place = Place::new(&server);
+    let mut session = one_client(&place, &["wrap", "--chain", "mcp-core"]);
+    assert!(session.initialize()["result"].is_object());
+}
+
+/// [review B8] The limit of the first namespace held for all of them.
+#[test]
+fn each_namespace_holds_its_own_limit_of_messages() {
+    let server = Upstream::legacy("alpha");
+    let place = Place::new(&format!(
+        "{}[namespaces.a-small]\nlimits = {{ message_bytes = 4_000 }}\n\
+         [namespaces.b-large]\nlimits = {{ message_bytes = 40_000 }}\n",
+        server.table("")
+    ));
+    let long = "x".repeat(10_000);
+    for (namespace, is_taken) in [("a-small", false), ("b-large", true)] {
+        let mut session = one_client(&place, &["stdio", "--namespace", namespace]);
+        session.initialize();
+        let answer = session.call("echo", json!({"text": long}));
+        assert_eq!(answer["error"].is_null(), is_taken, "stdio {namespace}: {answer}");
+    }
+    let gateway = place.start();
+    for (namespace, is_taken) in [("a-small", false), ("b-large", true)] {
+        let path = format!("/mcp/{namespace}");
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {"x": long},
+            "clientInfo": {"name": "c", "version": "1"}}});
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+        ];
+        let answer = gateway.exchange("POST", &path, &headers, &body.to_string());
+        assert_eq!(answer.status == 200, is_taken, "{namespace}: {}", answer.status);
+        assert!(is_taken || answer.status == 413, "{namespace}: {}", answer.status);
+    }
+}
+
+/// Whether a process has begun to watch files.
+fn inotify(pid: u32) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let mut targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    targets.any(|target| target.to_string_lossy().contains("inotify"))
+}
+
+/// Ways in which editors, tools and mounts change a file.
+#[test]
+fn a_file_is_followed_however_it_is_replaced() {
+    use std::os::unix::fs::symlink;
+    let place = Place::new(OPEN);
+    let at = |name: &str| place.path(name);
+    let text = |safety: &str| {
+        format!("audit = {{ file = \"off\" }}\n[namespaces.default]\nsafety = {safety:?}\n")
+    };
+    for version in ["v1", "v2"] {
+        std::fs::create_dir(at(version)).unwrap();
+    }
+    std::fs::remove_file(at("toolgate.toml")).unwrap();
+    std::fs::write(at("v1/toolgate.toml"), text("destructive")).unwrap();
+    std::fs::write(at("v2/toolgate.toml"), text("mutating")).unwrap();
+    symlink("v1", at("current")).unwrap();
+    symlink("current/toolgate.toml", at("toolgate.toml")).unwrap();
+    let gateway = place.start();
+    let at = |name: &str| gateway.path(name);
+    // As a mounted config map: a link on the way leads to another folder.
+    symlink("v2", at("next")).unwrap();
+    std::fs::rename(at("next"), at("current")).unwrap();
+    gateway.wait_for_stderr_times(CHANGED, 1);
+    // Written in that folder.
+    std::fs::write(at("v2/toolgate.toml"), text("readonly")).unwrap();
+    gateway.wait_for_stderr_times(CHANGED, 2);
+    // Removed: what is in force stays.
+    std::fs::remove_file(at("toolgate.toml")).unwrap();
+    gateway.wait_for_stderr(REFUSED);
+    // Back as a file, narrower than before.
+    let narrower = text("readonly") + "policy = \"none\"\n[policies.none]\nallow = []\n";
+    std::fs::write(at("toolgate.toml"), narrower).unwrap();
+    gateway.wait_for_stderr_times(CHANGED, 3);
 }
 
 #[test]

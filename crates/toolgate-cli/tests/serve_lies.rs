@@ -123,7 +123,7 @@ fn answers_beyond_the_bound_are_refused_without_being_kept() {
                 "{at}"
             );
             let before = gateway.resident_bytes();
-            let answer = client.call("big", json!({"size": 60_000_000}));
+            let answer = client.call("big", json!({"size": 120_000_000}));
             assert!(
                 ["SERVER_PROTOCOL", "RESPONSE_TOO_LARGE"].contains(&code(&answer)),
                 "{at}: {:.300}",
@@ -140,7 +140,8 @@ fn answers_beyond_the_bound_are_refused_without_being_kept() {
                 );
             }
             let grown = gateway.resident_bytes().saturating_sub(before);
-            assert!(grown < 30_000_000, "{at}: {grown} bytes more");
+            // Buffers and what the allocator keeps of them come to 16 to 39 MB, however often; an answer that is kept to 120.
+            assert!(grown < 60_000_000, "{at}: {grown} bytes more");
             assert_eq!(text(&client.call("echo", json!({"text": "well"}))), "well", "{at}");
         }
     }

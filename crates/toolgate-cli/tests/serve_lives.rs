@@ -216,10 +216,10 @@ fn servers_that_never_come_up_are_told_of_and_delay_nobody() {
     for client in gateway.both() {
         assert_eq!(text(&client.call("echo", json!({"text": "well"}))), "well");
     }
-    assert_eq!(
-        gateway.fixtures().len() - gateway.fixtures().iter().filter(|pid| !is_alive(**pid)).count(),
-        1
-    );
+    // The gateway tries `silent` again from time to time, and leaves nothing of it behind.
+    until("only the good one runs", || {
+        gateway.fixtures().iter().filter(|pid| is_alive(**pid)).count() == 1
+    });
 }
 
 #[test]

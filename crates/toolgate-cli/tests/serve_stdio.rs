@@ -333,3 +333,125 @@ fn what_was_asked_before_the_end_is_answered() {
     let errors: Vec<&Value> = session.seen.iter().filter(|m| m["error"]["code"].is_i64()).collect();
     assert!(!errors.is_empty(), "{:?}", session.seen);
 }
+
+#[test]
+fn a_client_need_not_wait_for_the_response_to_initialize() {
+    let server = Upstream::legacy("alpha");
+    let mut session = whole(&server.table(""), &[]);
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "hasty", "version": "1"}});
+    let hello = session.post("initialize", params);
+    session.notify("notifications/initialized", json!({}));
+    let call = session.post_call("echo", json!({"text": "hi"}));
+    assert_eq!(text(&session.answer(call)), "hi");
+    assert!(session.answer(hello)["result"].is_object());
+    let again = session.request("initialize", json!({"protocolVersion": "2025-11-25"}));
+    assert_eq!(again["error"]["code"], -32600, "{again}");
+}
+
+#[test]
+fn a_batch_is_answered_as_one_array_and_its_requests_can_be_cancelled() {
+    let server = Upstream::legacy("alpha");
+    let mut session = whole(&server.table(""), &[]);
+    session.initialize_as("2025-03-26");
+    let call = |id: &str, tool: &str, arguments: Value| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments}})
+    };
+    let batch = json!([
+        call("a", "echo", json!({"text": "one"})),
+        {"jsonrpc": "2.0", "method": "notifications/vendor"},
+        17,
+        call("a", "echo", json!({"text": "the id of another one"})),
+        call("b", "nobody", json!({})),
+    ]);
+    session.send_line(&batch.to_string());
+    let answers = session.wait_for(Value::is_array);
+    let ids: Vec<&Value> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [&json!("a"), &Value::Null, &json!("b")], "{answers}");
+    assert_eq!(text(&answers[0]), "one");
+    assert_eq!(answers[1]["error"]["data"]["code"], "INVALID_REQUEST", "{answers}");
+    assert_eq!(code(&answers[2]), "UNKNOWN_TOOL");
+    // One that runs is given up, and one that waits behind it never runs.
+    let batch = json!([
+        call("slow", "slow", json!({"key": "batch"})),
+        call("behind", "write", json!({"key": "behind"})),
+        call("last", "echo", json!({"text": "last"})),
+    ]);
+    session.send_line(&batch.to_string());
+    server.wait_for_call("batch");
+    for id in ["behind", "slow"] {
+        session.notify("notifications/cancelled", json!({"requestId": id}));
+    }
+    server.wait_for_end("batch");
+    let answers = session.wait_for(Value::is_array);
+    assert_eq!(answers.as_array().unwrap().len(), 1, "{answers}");
+    assert_eq!(text(&answers[0]), "last");
+    assert_eq!(session.request("ping", json!({}))["result"], json!({}));
+    assert!(!session.records().iter().any(|record| record["tool"] == "write"));
+}
+
+#[test]
+fn a_hangup_reloads_the_config_and_opens_the_audit_again() {
+    let server = Upstream::legacy("alpha");
+    let mut session = whole(&server.table(""), &[]);
+    session.initialize();
+    assert_eq!(text(&session.call("echo", json!({"text": "1"}))), "1");
+    until("the first record", || !session.audit_so_far().is_empty());
+    std::fs::rename(&session.audit, session.folder().join("audit.old")).unwrap();
+    let config = format!("{}{}", "[namespaces.default]\nsafety = \"readonly\"\n", server.table(""));
+    let config = format!("audit = {{ file = \"audit.jsonl\" }}\n{config}");
+    std::fs::write(session.folder().join("toolgate.toml"), config).unwrap();
+    hang_up(&session);
+    until("the new config holds", || {
+        code(&session.call("write", json!({"key": "k"}))) == "TIER_DENIED"
+    });
+    // It is opened for the next record.
+    until("the audit is opened again", || {
+        session.call("write", json!({"key": "k"}));
+        session.audit.exists()
+    });
+    assert_eq!(session.finish().0.code(), Some(0));
+}
+
+#[test]
+fn a_hangup_does_not_end_the_bridge() {
+    let server = Upstream::legacy("alpha");
+    let gateway = Gateway::start(&server.table(""));
+    gateway.settled(14);
+    let mut session = thin(&gateway, "/mcp", &[]);
+    hello(&mut session);
+    hang_up(&session);
+    session.wait_for_stderr("there is nothing to reload");
+    assert_eq!(text(&session.call("echo", json!({"text": "hi"}))), "hi");
+    assert_eq!(session.finish().0.code(), Some(0));
+}
+
+fn hang_up(session: &Session) {
+    kill_process(Pid::from_child(&session.child), Signal::HUP).unwrap();
+}
+
+#[test]
+fn a_server_that_answers_its_call_takes_its_question_back() {
+    let spy = harness::example("spy");
+    let server =
+        format!("[servers.spy]\ncommand = {:?}\nargs = [\"--legacy-only\"]\n", spy.display());
+    let gateway = Gateway::start(&server);
+    gateway.settled(5);
+    for mut session in [whole(&server, &[]), thin(&gateway, "/mcp", &[])] {
+        hello(&mut session);
+        let id = session.post_call(
+            "ask",
+            json!({"patience_ms": 50, "params": {"message": "well?",
+            "requestedSchema": {"type": "object", "properties": {}}}}),
+        );
+        let asked = session.wait_for(|message| message["method"] == "elicitation/create");
+        // Nobody answers, and the server goes on without an answer.
+        assert_eq!(text(&session.answer(id)), "\"no response\"");
+        session.wait_for(|message| {
+            message["method"] == "notifications/cancelled"
+                && message["params"]["requestId"] == asked["id"]
+        });
+        assert_eq!(session.request("ping", json!({}))["result"], json!({}));
+    }
+}

@@ -259,7 +259,7 @@ fn other_commands_know_the_server_of_the_file() {
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     let (code, said) = run(&["check"]);
-    assert!(code == Some(0) && said.contains("the server lists"), "{said}");
+    assert!(code == Some(0) && said.contains("tools of `tmux`"), "{said}");
     let (_folder, both) = file("[servers.x]\ncommand = \"x\"\n[tmux]\ntools = [\"nope\"]\n");
     let output = std::process::Command::new(toolgate())
         .args(["check", "--offline", "--audit", "off", "--config", &both])
@@ -292,4 +292,173 @@ fn other_commands_know_the_server_of_the_file() {
     assert!(said.contains("command-guard of tmux/send_keys"), "{said}");
     let (code, said) = run(&["why", "kill_server", "--server", "tmux"]);
     assert!(code == Some(1) && said.contains("destructive, listed by its server"), "{said}");
+}
+
+const RENAMED: &str = r#"
+[namespaces.default.tools."tmux/list_sessions"]
+name = "sessions"
+"#;
+
+/// `_meta.allowedTools` has the names that the client sees, as with every other transport.
+#[test]
+fn a_request_narrows_itself_by_the_names_that_the_client_sees() {
+    let tmux = Tmux::start();
+    let (_folder, path) = file(RENAMED);
+    let mut session = tmux.serve(&["--config", &path]);
+    let mut call = |name: &str, meta: serde_json::Value| {
+        let params = json!({"name": name, "arguments": {}, "_meta": meta});
+        let answer = session.request("tools/call", params);
+        let code = answer["result"]["_meta"]["code"].as_str().unwrap_or("ok").to_owned();
+        (code, answer)
+    };
+    assert_eq!(call("sessions", json!({"allowedTools": ["sessions"]})).0, "ok");
+    let own = call("sessions", json!({"allowedTools": ["list_sessions"]}));
+    assert_eq!(own.0, "TOOL_NOT_ALLOWED", "{}", own.1);
+    assert_eq!(call("sessions", json!({"allowedTools": ["tmux/list_sessions"]})).0, "ok");
+
+    // What narrows the list is the same.
+    let listed = |session: &mut Session, allowed: &str| {
+        let meta = json!({"allowedTools": [allowed]});
+        let answer = session.request("tools/list", json!({"_meta": meta}));
+        answer["result"]["tools"].as_array().unwrap().len()
+    };
+    assert_eq!(listed(&mut session, "sessions"), 1);
+    assert_eq!(listed(&mut session, "list_sessions"), 0);
+
+    // A call that is part of a narrowed one is narrowed too.
+    let params = json!({"name": "list_panes", "_meta": {"allowedTools": ["list_panes"]}});
+    session.request("tools/call", params);
+    let mut parent = json!(null);
+    tmux.until("recorded", |_| {
+        let mut records = session.audit_so_far().into_iter();
+        parent = records.find(|record| record["tool"] == "list_panes").unwrap_or_default();
+        parent.is_object()
+    });
+    let meta = json!({"parent_call_uuid": parent["call_id"]});
+    let params = json!({"name": "sessions", "arguments": {}, "_meta": meta});
+    let part = session.request("tools/call", params);
+    assert_eq!(part["result"]["_meta"]["code"], "TOOL_NOT_ALLOWED", "{part}");
+}
+
+/// A name that means no tool any more is refused before anything is announced.
+#[test]
+fn the_audit_has_no_intent_for_a_name_that_means_nothing() {
+    let tmux = Tmux::start();
+    let (_folder, path) = file(RENAMED);
+    let mut session = tmux.serve(&["--config", &path]);
+    let answer = session.call("list_sessions", json!({}));
+    assert!(text(&answer).contains("Unknown tool: 'list_sessions'"), "{answer}");
+    assert_eq!(answer["result"]["_meta"]["code"], "UNKNOWN_TOOL");
+    session.close_stdin();
+    session.wait();
+    let audit = std::fs::read_to_string(session.folder().join("audit.jsonl")).unwrap();
+    let events: Vec<serde_json::Value> =
+        audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_tool = events.iter().filter(|record| record["tool"] == "list_sessions");
+    let of_tool: Vec<_> = of_tool.map(|record| (&record["event"], &record["outcome"])).collect();
+    assert_eq!(of_tool, [(&json!("call"), &json!("denied"))], "{audit}");
+}
+
+/// `toolgate tmux` with this config file, telling on stderr what it does with it.
+fn configured(tmux: &Tmux, path: &str) -> Session {
+    with(tmux, &["--config", path], &[("TOOLGATE_LOG", "info")])
+}
+
+#[test]
+fn what_narrows_is_applied_at_once_and_what_widens_when_the_operator_asks() {
+    let tmux = Tmux::start();
+    let (folder, path) = file("[namespaces.default]\nsafety = \"mutating\"\n");
+    let mut session = configured(&tmux, &path);
+    assert!(names(&mut session).iter().any(|name| name == "rename_session"));
+
+    std::fs::write(&path, "[namespaces.default]\nsafety = \"readonly\"\n").unwrap();
+    session.wait_for_stderr("the config has changed");
+    assert!(!names(&mut session).iter().any(|name| name == "rename_session"));
+    let denied = session.call("rename_session", json!({"new_name": "x"}));
+    assert_eq!(denied["result"]["_meta"]["code"], "TIER_DENIED", "{denied}");
+
+    std::fs::write(&path, "[namespaces.default]\nsafety = \"destructive\"\n").unwrap();
+    session.wait_for_stderr("waits, because it may widen access");
+    assert!(!names(&mut session).iter().any(|name| name == "rename_session"));
+    // The operator asks, through the command that finds the process by its config.
+    let mut reload = std::process::Command::new(toolgate());
+    reload.args(["reload", "--config", &path]);
+    reload.env("XDG_STATE_HOME", session.folder().join("state"));
+    let reloaded = reload.output().unwrap();
+    assert!(reloaded.status.success(), "{reloaded:?}");
+    session.wait_for_stderr("the config has changed");
+    assert!(names(&mut session).iter().any(|name| name == "kill_session"));
+    // What the tools themselves decide by the tier has changed as well: a program that is not known.
+    let set = json!({"option": "default-command", "value": "made-up-program", "global_": true});
+    let answer = session.call("set_option", set);
+    assert_ne!(answer["result"]["isError"], true, "{answer}");
+
+    std::fs::write(&path, "nonsense = 1\n").unwrap();
+    session.wait_for_stderr("the changed config is refused");
+    assert!(names(&mut session).iter().any(|name| name == "kill_session"));
+    drop(folder);
+}
+
+#[test]
+fn a_hangup_reloads_and_begins_a_new_audit_file() {
+    let tmux = Tmux::start();
+    let (_folder, path) = file("[namespaces.default]\nsafety = \"readonly\"\n");
+    let mut session = configured(&tmux, &path);
+    session.call("list_sessions", json!({}));
+    let audit = session.folder().join("audit.jsonl");
+    tmux.until("recorded", |_| !session.audit_so_far().is_empty());
+    std::fs::rename(&audit, session.folder().join("audit.1")).unwrap();
+    std::fs::write(&path, "[namespaces.default]\nsafety = \"mutating\"\n").unwrap();
+    session.wait_for_stderr("waits, because it may widen access");
+    session.hang_up();
+    session.wait_for_stderr("the config has changed");
+    assert!(names(&mut session).iter().any(|name| name == "rename_session"));
+    session.call("list_windows", json!({}));
+    session.close_stdin();
+    assert!(session.wait().success());
+    let tools = session.audit_so_far();
+    let tools: Vec<_> = tools.iter().map(|record| &record["tool"]).collect();
+    assert_eq!(tools, ["list_windows"]);
+}
+
+#[test]
+fn requests_in_flight_are_bounded_and_parts_of_a_call_need_no_place() {
+    let tmux = Tmux::start();
+    let (_folder, path) = file("[limits]\nin_flight = 1\n");
+    let mut session = tmux.serve(&["--config", &path]);
+    let waiting = session.post_call("wait_for_channel", json!({"channel": "later"}));
+    let refused = session.call("list_sessions", json!({}));
+    assert_eq!(refused["result"]["_meta"]["code"], "OVERLOADED", "{refused}");
+    let refused = session.request("resources/list", json!({}));
+    assert_eq!(refused["error"]["data"]["code"], "OVERLOADED", "{refused}");
+    assert!(session.request("ping", json!({}))["result"].is_object());
+    tmux.run(&["wait-for", "-S", "later"]);
+    assert_ne!(session.answer(waiting)["result"]["isError"], true);
+    let batch = json!({"operations": [{"tool": "list_sessions", "arguments": {}}]});
+    let answer = session.call("call_readonly_tools_batch", batch);
+    assert_eq!(structured(&answer)["succeeded"], 1, "{answer}");
+    let refused = session.records().into_iter().filter(|record| record["code"] == "OVERLOADED");
+    assert_eq!(refused.count(), 1, "the refusal of the call is recorded");
+}
+
+#[test]
+fn messages_that_cannot_be_read_are_answered_as_elsewhere() {
+    let tmux = Tmux::start();
+    let (_folder, path) = file("[limits]\nmessage_bytes = 2000\n");
+    let mut session = tmux.serve(&["--config", &path]);
+    let long = "x".repeat(3000);
+    session.send_line(&format!(
+        r#"{{"jsonrpc":"2.0","id":71,"method":"tools/call","params":{{"name":"{long}"}}}}"#
+    ));
+    let answer = session.answer(71);
+    assert_eq!(answer["error"]["data"]["code"], "MESSAGE_TOO_LARGE", "{answer}");
+    session.send_line("{broken");
+    let answer = session.wait_for(|message| message.get("error").is_some());
+    assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32700), &json!(null)));
+    session.send_line(r#"{"jsonrpc":"2.0","id":72,"id":73,"method":"ping"}"#);
+    let answer = session.wait_for(|message| message.get("error").is_some());
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    session.send_line(r#"{"jsonrpc":"2.0","id":74,"method":"tools/call","params":7}"#);
+    assert!(session.answer(74)["error"].is_object());
+    assert!(session.request("ping", json!({}))["result"].is_object());
 }

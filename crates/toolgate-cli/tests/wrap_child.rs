@@ -19,9 +19,12 @@ fn pid_of(session: &mut Session, tool: &str) -> u32 {
 }
 
 /// The keeper and everything else that toolgate itself runs as.
-fn children(pid: u32) -> Vec<u32> {
+fn keepers(pid: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+    let is_ours = |pid: &u32| {
+        std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == toolgate())
+    };
+    text.split_whitespace().map(|pid| pid.parse().unwrap()).filter(is_ours).collect()
 }
 
 #[test]
@@ -39,7 +42,8 @@ fn nobody_survives_any_end_of_toolgate() {
         let server = pid_of(&mut session, "pid");
         let grandchild = pid_of(&mut session, "spawn");
         let ourselves = session.child.id();
-        let keepers = children(ourselves);
+        let keepers = keepers(ourselves);
+        assert_eq!(keepers.len(), 1, "{how}");
         match how {
             "eof" => session.close_stdin(),
             "term" => signal(ourselves, Signal::TERM),
@@ -142,6 +146,28 @@ fn a_readonly_call_is_retried_over_a_restart_and_audited_once() {
     let records = session.records();
     assert_eq!(records.iter().filter(|r| r["tool"] == "hang").count(), 1);
     assert_eq!(records.iter().filter(|r| r["tool"] == "crash").count(), 1);
+}
+
+#[test]
+fn a_server_that_hangs_while_it_is_started_again_does_not_delay_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mark, fixture) = (folder.path().join("started"), fixture());
+    // The first process works, the next ones answer nothing.
+    let script = format!(
+        "if [ -e {0} ]; then touch {0}.again; exec {1} --hang-initialize --ignore-eof; fi; touch {0}; exec {1}",
+        mark.display(),
+        fixture.display()
+    );
+    let options = ["--restart", "--safety", "destructive", "--start-timeout", "10m"];
+    let mut session = Session::wrap(&options, &["sh", "-c", &script]);
+    session.initialize();
+    session.wait_for_stderr("fixture is up");
+    session.call("crash", json!({}));
+    let again = mark.with_extension("again");
+    harness::gateway::until("it is started again", || again.exists());
+    session.close_stdin();
+    session.wait();
+    assert!(!session.all_stderr().iter().any(|line| line.contains("did not end in time")));
 }
 
 #[test]

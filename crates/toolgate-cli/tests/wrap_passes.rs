@@ -208,3 +208,19 @@ fn what_is_piped_in_is_answered_before_the_end() {
         );
     }
 }
+
+#[test]
+fn the_clients_last_notifications_reach_the_server_before_the_end_of_its_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("seen");
+    // `tee` reads slowly enough: everything is queued at once.
+    let mut session = Session::wrap(&[], &["tee", log.to_str().unwrap()]);
+    let notices: Vec<String> = (0..200)
+        .map(|n| format!(r#"{{"jsonrpc":"2.0","method":"notifications/vendor","params":{{"n":{n},"x":"{}"}}}}"#, "y".repeat(2000)))
+        .collect();
+    session.send_line(&notices.join("\n"));
+    let (status, _) = session.finish();
+    assert_eq!(status.code(), Some(0));
+    let seen = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(seen.lines().collect::<Vec<_>>(), notices);
+}

@@ -2,14 +2,21 @@
 
 use bytes::Bytes;
 use toolgate::{Code, Failure, Ran};
-use toolgate_wire::{Id, Limits, error_response};
+use toolgate_wire::{Id, Limits, Refused};
+
+use crate::refusal;
 
 /// The most bytes of all responses to one batch.
 const MOST: usize = 16 * 1024 * 1024;
 
-/// Why a batch is refused as a whole, with the code -32600.
+/// Why a batch is refused as a whole.
 pub(crate) const REFUSED: &str = "a batch is part of protocol version 2025-03-26 only, which this session does not speak: \
      send each message on its own";
+
+/// The failure of a batch that the session does not take.
+pub(crate) fn refused() -> Failure {
+    Failure::new(Code::InvalidRequest, REFUSED)
+}
 
 /// Whether a session of this version takes batches.
 pub(crate) fn are_allowed(version: Option<&str>) -> bool {
@@ -48,6 +55,16 @@ impl Responses {
         self.push(line);
     }
 
+    /// Adds the refusal of a message that cannot be read, if its sender may be waiting for a response.
+    pub(crate) fn add_unreadable(&mut self, refused: &Refused) {
+        let failure = refusal::unreadable(refused);
+        if refusal::expects_response(refused) {
+            self.add(refused.id.as_ref(), &refusal::line(refused.id.as_ref(), &failure));
+        } else {
+            tracing::warn!("a message of the client is refused: {failure}");
+        }
+    }
+
     /// Adds the refusal of a request that comes after the bound was reached.
     pub(crate) fn refuse(&mut self, id: Option<&Id>) {
         let text = format!(
@@ -74,8 +91,7 @@ impl Responses {
 
 fn refusal(id: Option<&Id>, text: String, ran: Ran) -> Bytes {
     let failure = Failure::new(Code::MessageTooLarge, text).suggest("Send fewer at once.").ran(ran);
-    let rpc = failure.to_rpc();
-    error_response(id, rpc.code, &rpc.message, rpc.data.as_ref())
+    refusal::line(id, &failure)
 }
 
 #[cfg(test)]

@@ -1,26 +1,25 @@
 //! `tools/call` through the chain.
 
-use std::sync::Arc;
-
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode},
     service::RequestContext,
 };
 use toolgate::{
-    Answer, Boxed, Call, Code, Context, Control, Endpoint, Failure, Listing, Outcome, Reply,
-    Request, Round, RpcError, ToolId, ToolList, ToolResult,
+    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Reply, Request, Round,
+    RpcError, ToolId, ToolList, ToolResult,
+    admission::{CallRequest, Edits, Resolution},
 };
 use toolgate_wire::Json;
 
 use crate::{
     Governed,
+    connection::{Active, remove_control},
     kept::{Kept, same},
     raise::Raised,
-    request::off_path,
     trace,
     unwind::{Panicked, caught},
-    wire::{Wire, broken, to_error, to_rpc},
+    wire::{Wire, broken, off_path, to_error, to_rpc},
     within::Within,
 };
 
@@ -34,58 +33,42 @@ impl<H: ServerHandler> Governed<H> {
         mut params: CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let mut cx = self.surroundings(&context);
-        for key in Control::KEYS {
-            context.meta.remove(key);
-            params.meta.as_mut().map(|meta| meta.remove(key));
-        }
-
-        let round = Round {
-            state: params.request_state.as_deref().map(Json::string),
-            responses: params.input_responses.as_ref().and_then(|r| Json::serialize(r).ok()),
+        let active = self.connection.active();
+        let entered = self.connection.enter(&active, &context);
+        let cx = self.admit(&active, &mut context);
+        params.meta.as_mut().map(remove_control);
+        let arguments = params.arguments.as_ref().map(Json::serialize).transpose();
+        let arguments = arguments.map_err(|_| broken("the arguments have no JSON text"))?;
+        let request = CallRequest {
+            name: params.name.to_string(),
+            arguments: arguments.clone(),
+            round: Round {
+                state: params.request_state.as_deref().map(Json::string),
+                responses: params.input_responses.as_ref().and_then(|r| Json::serialize(r).ok()),
+            },
+            wants_task: false,
         };
-        cx = cx.with_returned(&round);
-        if round.is_ours() {
-            cx = cx.with_round(round);
+        let meant = match active.chain.own_name(&self.connection.server, &params.name) {
+            Some(own) => Resolution::Tool(self.tool(&active, &own, &context).await),
+            None => Resolution::NoTool(self.unlisted(&active, &params.name)),
+        };
+        let mut admitted = request.admit(cx, Edits::default(), meant);
+        if let Err(full) = &entered {
+            admitted.refuse(full.clone());
+        }
+        if admitted.edits.has_own_round() {
             params.request_state = None;
             params.input_responses = None;
         }
-
-        let wire_name = params.name.clone();
-        let is_gone = match self.own_name(&wire_name) {
-            Some(own) if own != wire_name => {
-                params.name = own.into();
-                false
-            }
-            own => own.is_none(),
-        };
-        let tool = if is_gone {
-            self.unlisted(&wire_name)
-        } else {
-            self.tool(&params.name, &context).await
-        };
-        let arguments = params.arguments.as_ref().map(Json::serialize).transpose();
-        let arguments = arguments.map_err(|_| broken("the arguments have no JSON text"))?;
-        let end = CallEnd {
-            governed: self,
-            params,
-            context,
-            tool: tool.id().clone(),
-            arguments: arguments.clone(),
-            kept: Kept::new(),
-            is_gone,
-        };
-        let mut call = Call::new(tool, arguments);
-        if wire_name != end.params.name {
-            call = call.with_wire_name(wire_name.as_ref());
+        let tool = admitted.call.id().clone();
+        if *tool.name() != *params.name {
+            params.name = tool.name().to_owned().into();
         }
-        let tool = Arc::clone(call.tool());
-        let run = self.chain.call(&mut cx, call, &end);
-        match caught(run).await {
-            Ok(outcome) => {
-                self.chain.tasks().note(&cx, &tool, false, &outcome);
-                end.reply(outcome)
-            }
+        let kept = Kept::new();
+        let end =
+            CallEnd { governed: self, active: &active, params, context, tool, arguments, kept };
+        match caught(admitted.run(&active.chain.chain, &end)).await {
+            Ok(outcome) => end.reply(outcome),
             Err(Panicked) => Err(broken("a layer of the chain panicked")),
         }
     }
@@ -94,13 +77,12 @@ impl<H: ServerHandler> Governed<H> {
 /// Where a call ends: the handler.
 struct CallEnd<'a, H> {
     governed: &'a Governed<H>,
+    active: &'a Active,
     params: CallToolRequestParams,
     context: RequestContext<RoleServer>,
     tool: ToolId,
     arguments: Option<Json>,
     kept: Kept<CallToolResponse>,
-    /// The name is that of a tool which has another one now, and means nothing any more.
-    is_gone: bool,
 }
 
 impl<H: ServerHandler> CallEnd<'_, H> {
@@ -130,14 +112,6 @@ impl<H: ServerHandler> CallEnd<'_, H> {
     }
 
     async fn run(&self, cx: &Context, call: &Call) -> Outcome {
-        if self.is_gone {
-            return Failure::new(
-                Code::UnknownTool,
-                format!("Unknown tool: '{}'", self.params.name),
-            )
-            .suggest("Call tools/list for the tools that there are.")
-            .into();
-        }
         let mut params = match self.params(cx, call) {
             Ok(params) => params,
             Err(failure) => return failure.into(),
@@ -197,9 +171,9 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         let suspect = [ErrorCode::INVALID_PARAMS, ErrorCode::METHOD_NOT_FOUND]
             .iter()
             .any(|code| i64::from(code.0) == rpc.code);
-        if suspect && self.governed.is_unknown(name, &self.context).await {
+        if suspect && self.governed.is_unknown(self.active, name, &self.context).await {
             return Failure::new(Code::UnknownTool, rpc.message.clone())
-                .suggest("Call tools/list for the tools that there are.")
+                .suggest("Call tools/list for available tools.")
                 .with_rpc(rpc);
         }
         Failure::rejected(rpc)
@@ -281,6 +255,6 @@ impl<H: ServerHandler> Endpoint for CallEnd<'_, H> {
     }
 
     fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
-        Box::pin(async move { crate::request::refused(&off_path("tools/call", &request.method)) })
+        Box::pin(async move { crate::wire::refused(&off_path("tools/call", &request.method)) })
     }
 }

@@ -2,10 +2,12 @@
 
 mod asking;
 mod call;
+mod connection;
 mod facts;
 mod governed;
 mod handler;
 mod kept;
+mod known_tools;
 mod list;
 mod raise;
 mod request;
@@ -15,6 +17,7 @@ mod unwind;
 mod wire;
 mod within;
 
+pub use connection::ActiveChain;
 pub use governed::Governed;
 pub use raise::raise;
 pub use side_door::SideDoor;

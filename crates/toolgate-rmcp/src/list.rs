@@ -18,24 +18,31 @@ use toolgate_wire::{Json, Object};
 
 use crate::{
     Governed,
-    request::{off_path, refused},
+    connection::{Active, remove_control},
     trace,
-    wire::{broken, to_error, to_rpc},
+    wire::{broken, off_path, refused, to_error, to_rpc},
 };
 
 impl<H: ServerHandler> Governed<H> {
     pub(crate) async fn govern_list(
         &self,
-        params: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        mut params: Option<PaginatedRequestParams>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        if !self.chain.sees_listings() {
+        params.as_mut().and_then(|params| params.meta.as_mut()).map(remove_control);
+        let active = self.connection.active();
+        let entered = self.connection.enter(&active, &context);
+        let _place = entered.map_err(|failure| to_error(failure.to_rpc()))?;
+        let chain = &active.chain.chain;
+        if !chain.sees_listings() {
+            remove_control(&mut context.meta);
             return self.handler.list_tools(params, context).await;
         }
-        let mut cx = self.surroundings(&context);
+        let mut cx = self.admit(&active, &mut context);
         let cursor = params.as_ref().and_then(|params| params.cursor.clone());
-        let end = ListEnd { governed: self, params, context, page: Mutex::new(None) };
-        match self.chain.list(&mut cx, Listing { cursor }, &end).await {
+        let end =
+            ListEnd { governed: self, active: &active, params, context, page: Mutex::new(None) };
+        match chain.list(&mut cx, Listing { cursor }, &end).await {
             Ok(list) => end.result(&list),
             Err(failure) => Err(to_error(failure.to_rpc())),
         }
@@ -47,13 +54,15 @@ impl<H: ServerHandler> Governed<H> {
     /// decide on what they know (all that come with toolgate) are done by then; a tool whose layers
     /// are not is `None`, which tells rmcp nothing more than that it knows no schema.
     pub(crate) fn shown(&self, published: model::Tool) -> Option<model::Tool> {
-        if !self.chain.sees_listings() {
+        let active = self.connection.active();
+        let chain = &active.chain.chain;
+        if !chain.sees_listings() {
             return Some(published);
         }
-        let tool = self.tool_of(&published);
+        let tool = self.tool_of(&active, &published);
         let mut cx = self.surroundings_of_nobody();
         let end = OnePage(Arc::clone(&tool));
-        let listing = pin!(self.chain.list(&mut cx, Listing::default(), &end));
+        let listing = pin!(chain.list(&mut cx, Listing::default(), &end));
         let mut task = std::task::Context::from_waker(Waker::noop());
         let Poll::Ready(Ok(list)) = listing.poll(&mut task) else {
             return None;
@@ -72,6 +81,7 @@ struct Page {
 /// Where a listing ends: the handler.
 struct ListEnd<'a, H> {
     governed: &'a Governed<H>,
+    active: &'a Active,
     params: Option<PaginatedRequestParams>,
     context: RequestContext<RoleServer>,
     page: Mutex<Option<Page>>,
@@ -88,7 +98,8 @@ impl<H: ServerHandler> ListEnd<'_, H> {
         trace::pass_on(cx, &mut context.meta);
         let result = self.governed.handler.list_tools(params, context).await;
         let result = result.map_err(|error| Failure::rejected(to_rpc(&error)))?;
-        let learnt = result.tools.iter().map(|published| self.governed.learn(published));
+        let learnt =
+            result.tools.iter().map(|published| self.governed.learn(self.active, published));
         let tools: Vec<Arc<Tool>> = learnt.collect();
         let list = ToolList::from_wire(tools.clone(), Object::new(), None);
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(Page { result, tools });

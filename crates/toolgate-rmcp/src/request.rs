@@ -11,9 +11,10 @@ use toolgate_wire::{Json, Kind};
 
 use crate::{
     Governed,
+    connection::remove_control,
     kept::{Kept, same},
     trace,
-    wire::{Wire, broken, to_error},
+    wire::{Wire, broken, off_path, refused, to_error},
 };
 
 impl<H> Governed<H> {
@@ -23,7 +24,7 @@ impl<H> Governed<H> {
         &self,
         method: &str,
         params: P,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
         run: F,
     ) -> Result<R, ErrorData>
     where
@@ -32,23 +33,30 @@ impl<H> Governed<H> {
         F: Fn(P, RequestContext<RoleServer>) -> Ran + Send + Sync,
         Ran: Future<Output = Result<R, ErrorData>> + Send,
     {
-        if !self.chain.sees_request(method) {
+        let active = self.connection.active();
+        let chain = &active.chain.chain;
+        // A client that asks whether the server is there gets its answer whatever else is going on.
+        let is_bounded = !matches!(method, "ping" | "initialize");
+        let entered = is_bounded.then(|| self.connection.enter(&active, &context)).transpose();
+        let _place = entered.map_err(|failure| to_error(failure.to_rpc()))?;
+        if !chain.sees_request(method) {
+            remove_control(&mut context.meta);
             return run(params, context).await;
         }
         let text = Json::serialize(&params).map_err(|_| broken("the params have no JSON text"))?;
         // A method without params has none on the wire either.
         let text = Some(text).filter(|text| text.kind() != Kind::Null);
-        let mut cx = self.surroundings(&context);
+        let mut cx = self.admit(&active, &mut context);
         let task = text.as_ref().and_then(|params| params.get("taskId"));
         if let Some(id) = task.as_ref().and_then(Json::text) {
-            let task = self.chain.tasks().of(&cx, &self.server, &id);
+            let task = chain.tasks().of(&cx, &self.connection.server, &id);
             cx.bag_mut().put(task);
         }
         let request = Request { method: method.into(), params: text.clone() };
         let method = Arc::clone(&request.method);
         let end =
             RequestEnd { method, text, params, context, run, kept: Kept::new(), ran: PhantomData };
-        end.reply(&self.chain.request(&mut cx, request, &end).await)
+        end.reply(&chain.request(&mut cx, request, &end).await)
     }
 }
 
@@ -117,18 +125,6 @@ where
             Err(error) => Err(error.decode().unwrap_or_else(|_| what())),
         }
     }
-}
-
-/// A layer answers one thing with the rest of the chain for another.
-pub(crate) fn off_path(path: &str, asked: &str) -> Failure {
-    Failure::internal(format!("a layer asked for `{asked}` on the way of `{path}`"))
-}
-
-/// A failure as the answer to a request.
-pub(crate) fn refused(failure: &Failure) -> Answer {
-    let error = to_error(failure.to_rpc());
-    let text = Json::serialize(&error).unwrap_or_else(|_| Json::empty_object());
-    Answer { body: Err(text), origin: None }
 }
 
 impl<P, R, F, Ran> Endpoint for RequestEnd<P, R, F, Ran>

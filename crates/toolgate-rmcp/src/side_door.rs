@@ -4,27 +4,26 @@ use std::{fmt, future::Future, sync::Arc};
 
 use rmcp::{RoleServer, service::RequestContext};
 use toolgate::{
-    Answer, Boxed, Call, Chain, Code, Context, Endpoint, Failure, Listing, Outcome, Request,
-    Session, Tool, ToolList, ToolResult,
+    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Request, Tool,
+    ToolList, ToolResult,
 };
 use toolgate_wire::Json;
 
 use crate::{
-    governed::surroundings,
-    request::{off_path, refused},
+    connection::{ActiveChain, Connection},
+    wire::{off_path, refused},
 };
 
 /// Runs things as calls of the tools that they stand for, so that every layer judges, bounds, cleans and records
 /// them like those. Reading a resource is one.
 #[derive(Clone)]
 pub struct SideDoor {
-    chain: Chain,
-    session: Arc<Session>,
+    connection: Connection,
 }
 
 impl SideDoor {
-    pub(crate) fn new(chain: Chain, session: Arc<Session>) -> Self {
-        Self { chain, session }
+    pub(crate) fn new(connection: Connection) -> Self {
+        Self { connection }
     }
 
     /// Runs `run` as a call of `tool`, and gives the text that is left of what it gave.
@@ -39,23 +38,33 @@ impl SideDoor {
         F: Fn() -> Fut + Send + Sync,
         Fut: Future<Output = Result<String, Failure>> + Send,
     {
-        let mut cx = surroundings(&self.chain, Arc::clone(&self.session), request);
+        let (active, session) = (self.connection.active(), Arc::clone(&self.connection.session));
+        let mut cx = self.connection.admit(&active, session, &mut request.clone());
         let end = End { run };
-        text(&self.chain.call(&mut cx, Call::new(tool, arguments), &end).await)
+        text(&active.chain.chain.call(&mut cx, Call::new(tool, arguments), &end).await)
+    }
+
+    /// What governs what comes in now.
+    #[must_use]
+    pub fn active_chain(&self) -> ActiveChain {
+        self.connection.active().chain.clone()
     }
 
     /// Whether a call would pass, by what is known before it is made. Nothing is recorded.
     #[must_use]
     pub fn allows(&self, tool: Arc<Tool>, arguments: Option<Json>) -> bool {
-        let cx = Context::new(Arc::clone(&self.session));
-        let verdicts = self.chain.explain(&cx, &Call::new(tool, arguments));
+        let cx = Context::new(Arc::clone(&self.connection.session));
+        let verdicts =
+            self.connection.active().chain.chain.explain(&cx, &Call::new(tool, arguments));
         verdicts.iter().all(|(_, verdict)| verdict.as_ref().is_none_or(|verdict| verdict.allowed))
     }
 }
 
 impl fmt::Debug for SideDoor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SideDoor").field("chain", &self.chain).finish_non_exhaustive()
+        f.debug_struct("SideDoor")
+            .field("chain", &self.connection.active().chain.chain)
+            .finish_non_exhaustive()
     }
 }
 

@@ -9,7 +9,7 @@ use rmcp::{
     },
 };
 use serde_json::Error;
-use toolgate::RpcError;
+use toolgate::{Answer, Failure, RpcError, admission::complete};
 use toolgate_wire::Json;
 
 /// A result that has a text.
@@ -29,7 +29,7 @@ macro_rules! by_serde {
             }
 
             fn read(text: &Json) -> Result<Self, Error> {
-                complete(text).decode()
+                complete(text.clone()).decode()
             }
         }
     )*};
@@ -61,7 +61,7 @@ macro_rules! by_result_type {
                 let kind = text.get("resultType");
                 match kind.as_ref().and_then(Json::text).as_deref() {
                     $(Some($name) => text.decode().map(Self::$variant),)*
-                    _ => complete(text).decode().map(Self::Complete),
+                    _ => complete(text.clone()).decode().map(Self::Complete),
                 }
             }
         }
@@ -94,18 +94,6 @@ impl Wire for () {
     }
 }
 
-/// Layers write results as every era reads them. Protocol 2026-07-28 wants `resultType` too; rmcp
-/// takes it off again for older clients.
-fn complete(text: &Json) -> Json {
-    match text.object() {
-        Some(mut object) if !object.contains("resultType") => {
-            object.set("resultType", Json::string("complete"));
-            object.finish()
-        }
-        _ => text.clone(),
-    }
-}
-
 /// An error of the handler, as the chain carries it.
 pub(crate) fn to_rpc(error: &ErrorData) -> RpcError {
     RpcError {
@@ -127,6 +115,18 @@ pub(crate) fn to_error(rpc: RpcError) -> ErrorData {
 pub(crate) fn broken(what: &str) -> ErrorData {
     tracing::error!("{what}");
     ErrorData::internal_error(what.to_owned(), None)
+}
+
+/// A layer answers one thing with the rest of the chain for another.
+pub(crate) fn off_path(path: &str, asked: &str) -> Failure {
+    Failure::internal(format!("a layer asked for `{asked}` on the way of `{path}`"))
+}
+
+/// A failure as the answer to a request.
+pub(crate) fn refused(failure: &Failure) -> Answer {
+    let error = to_error(failure.to_rpc());
+    let text = Json::serialize(&error).unwrap_or_else(|_| Json::empty_object());
+    Answer { body: Err(text), origin: None }
 }
 
 #[cfg(test)]

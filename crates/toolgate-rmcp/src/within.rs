@@ -17,11 +17,9 @@ impl Within {
     }
 
     /// What narrows a call narrows every call that is part of it. A confirmation is of one call alone.
-    pub(crate) fn apply(&self, cx: Context) -> Context {
-        let mut control = cx.control().clone();
+    pub(crate) fn narrow(&self, control: &mut Control) {
         control.inherit(&self.0);
         control.parent.clone_from(&self.0.parent);
-        cx.with_control(control)
     }
 
     /// The client cannot repeat a part, with answers or without.

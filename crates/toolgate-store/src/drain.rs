@@ -2,13 +2,15 @@
 
 use std::{
     io,
-    sync::{Arc, mpsc},
-    thread,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use tokio::task::JoinHandle;
-use toolgate::middleware::log::{LogQueue, Record};
+use toolgate::{
+    background::BackgroundWriter,
+    middleware::log::{LogQueue, Record},
+};
 
 use crate::{
     error::StoreError,
@@ -25,32 +27,19 @@ const PRUNE_AFTER_RECORDS: usize = 50_000;
 
 /// A thread that writes the records of a queue to a store until the queue's sink is closed.
 #[derive(Debug)]
-pub struct Drain {
-    done: mpsc::Receiver<()>,
-}
+pub struct Drain(BackgroundWriter);
 
 impl Drain {
     /// Starts the thread. Records are read and redacted there: no call waits for that.
     pub fn start(queue: LogQueue, store: Arc<dyn Store>, retention: Retention) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let (end, done) = mpsc::channel();
-        thread::Builder::new().name("log".to_owned()).spawn(move || {
-            runtime.block_on(drain(queue, store, retention));
-            drop(end);
-        })?;
-        Ok(Self { done })
+        BackgroundWriter::start_async("log", drain(queue, store, retention)).map(Self)
     }
 
     /// Waits, for a while, until all is written; says whether it was. Close the sink first. Blocks: for the
     /// end of a program.
     #[must_use]
     pub fn finish(self, patience: Duration) -> bool {
-        let finished = self.done.recv_timeout(patience);
-        let is_done = finished == Err(mpsc::RecvTimeoutError::Disconnected);
-        if !is_done {
-            tracing::error!("the log did not finish in time: its last records are lost");
-        }
-        is_done
+        self.0.finish(patience)
     }
 }
 

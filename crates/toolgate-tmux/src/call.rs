@@ -5,10 +5,12 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 
-use rmcp::{RoleServer, model::JsonObject, service::RequestContext};
-use serde_json::Value;
-use toolgate::{CallId, Failure, Tier, TierRules, ToolId};
-use toolgate_rmcp::Governed;
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{CallToolRequestParams, CallToolResponse},
+    service::RequestContext,
+};
+use toolgate::{Boxed, Failure, Tier};
 
 use crate::{
     buffers::Buffers,
@@ -17,10 +19,7 @@ use crate::{
     guard::Guard,
     mask::{Rows, masked},
     options::Options,
-    record::{self, Recorder},
-    server::{NAME, Tmux},
-    target::{self, PaneTarget},
-    tool::Tool,
+    record::Recorder,
 };
 
 /// The longest name of a socket: no system has room for a longer path.
@@ -41,11 +40,35 @@ pub(crate) struct Shared {
     pub(crate) guard: Guard,
     pub(crate) options: Options,
     pub(crate) buffers: Buffers,
-    /// The chain around us, for calls that are parts of a call; and the tiers that it knows.
-    pub(crate) door: OnceLock<(Weak<Governed<Tmux>>, TierRules)>,
+    /// The chain around us, for calls that are parts of a call.
+    pub(crate) door: OnceLock<Weak<dyn Door>>,
+    /// Another chain governs calls from here on: what is listed may be something else.
+    pub(crate) governed_anew: tokio::sync::Notify,
     pub(crate) recorder: Option<Arc<Recorder>>,
     /// What was typed and is not entered yet.
     pub(crate) pending: Pending,
+}
+
+/// The chain around us.
+pub(crate) trait Door: Send + Sync {
+    /// The tool that clients know by this name.
+    fn part(&self, name: &str) -> Option<Part>;
+
+    /// Calls a tool through the chain.
+    fn call(
+        &self,
+        params: CallToolRequestParams,
+        request: RequestContext<RoleServer>,
+    ) -> Boxed<'_, Result<CallToolResponse, ErrorData>>;
+}
+
+/// A tool that is called as part of a call.
+pub(crate) struct Part {
+    /// Its own name.
+    pub(crate) name: &'static str,
+    pub(crate) is_self_bounded: bool,
+    /// Its tier, in the operator's words where there are any.
+    pub(crate) tier: Tier,
 }
 
 impl Cx {
@@ -126,47 +149,14 @@ impl Cx {
         self.shown(&lines.join("\n")).split('\n').map(str::to_owned).collect()
     }
 
-    /// Begins to record the panes that a call is about to write into, if they are to be.
-    pub(crate) async fn record(&self, tool: &str, arguments: &JsonObject) -> Result<(), Failure> {
-        let Some(recorder) = self.shared.recorder.as_ref().filter(|_| Recorder::covers(tool))
-        else {
-            return Ok(());
-        };
-        let id = self.request.extensions.get::<CallId>().map(|id| format!(" {id}"));
-        for target in record::targets(tool, arguments) {
-            let text = |name: &str| target.get(name).and_then(Value::as_str);
-            let server = self.server(text("socket_name"))?;
-            let named = PaneTarget {
-                pane_id: text("pane_id"),
-                window_id: text("window_id"),
-                session_id: text("session_id"),
-                session_name: text("session_name"),
-            };
-            // One that is not there the tool refuses in its own words.
-            if let Ok(pane) = target::pane(&server, named).await {
-                let call = format!("{tool}{}", id.as_deref().unwrap_or_default());
-                recorder.called(&server, &pane, call).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// The paste buffers that are ours.
     pub(crate) fn buffers(&self) -> &Buffers {
         &self.shared.buffers
     }
 
     /// The chain around us, where there is one.
-    pub(crate) fn door(&self) -> Option<Arc<Governed<Tmux>>> {
-        self.shared.door.get()?.0.upgrade()
-    }
-
-    /// The tier of a tool, in the operator's words where there are any.
-    pub(crate) fn tier(&self, tool: &Tool) -> Tier {
-        let id = ToolId::new(NAME, tool.name());
-        let ruled = self.shared.door.get();
-        let ruled = ruled.and_then(|(_, rules)| toolgate::Tool::unlisted(id, rules).tier());
-        ruled.unwrap_or_else(|| tool.tier())
+    pub(crate) fn door(&self) -> Option<Arc<dyn Door>> {
+        self.shared.door.get()?.upgrade()
     }
 
     /// What keeps tools from ending the pane that we run in.

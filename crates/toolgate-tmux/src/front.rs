@@ -12,7 +12,7 @@ use toolgate::{Failure, TierRules, Tool as Judged, ToolId};
 use toolgate_rmcp::SideDoor;
 use toolgate_wire::Json;
 
-use crate::{server::NAME, tool::Tool};
+use crate::{name::NAME, tool::Tool};
 
 /// A way into the chain, with what the chain knows of the tools. Without a chain, everything is allowed.
 #[derive(Debug, Default)]
@@ -21,14 +21,20 @@ pub(crate) struct Front(Option<Behind>);
 #[derive(Debug)]
 struct Behind {
     door: SideDoor,
-    rules: TierRules,
     tools: Arc<[Tool]>,
-    known: Mutex<HashMap<&'static str, Arc<Judged>>>,
+    known: Mutex<Known>,
+}
+
+/// The tools as the chain judges them, by its rules.
+#[derive(Debug, Default)]
+struct Known {
+    rules: TierRules,
+    tools: HashMap<&'static str, Arc<Judged>>,
 }
 
 impl Front {
-    pub(crate) fn new(door: SideDoor, rules: TierRules, tools: Arc<[Tool]>) -> Self {
-        Self(Some(Behind { door, rules, tools, known: Mutex::default() }))
+    pub(crate) fn new(door: SideDoor, tools: Arc<[Tool]>) -> Self {
+        Self(Some(Behind { door, tools, known: Mutex::default() }))
     }
 
     /// Runs something as a call of the tool of this name.
@@ -62,11 +68,16 @@ impl Front {
 
 impl Behind {
     fn tool(&self, name: &'static str) -> Arc<Judged> {
+        let rules = self.door.active_chain().rules;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(known.entry(name).or_insert_with(|| Arc::new(self.judged(name))))
+        if known.rules != rules {
+            *known = Known { rules, tools: HashMap::new() };
+        }
+        let Known { rules, tools } = &mut *known;
+        Arc::clone(tools.entry(name).or_insert_with(|| Arc::new(self.judged(name, rules))))
     }
 
-    fn judged(&self, name: &'static str) -> Judged {
+    fn judged(&self, name: &'static str, rules: &TierRules) -> Judged {
         let id = ToolId::new(NAME, name);
         let tool = self.tools.iter().find(|tool| tool.name() == name);
         let mut definition = match tool.map(|tool| serde_json::to_value(tool.published())) {
@@ -76,6 +87,6 @@ impl Behind {
         };
         // What is told here is a text, whatever the tool itself answers with.
         definition.as_object_mut().map(|definition| definition.remove("outputSchema"));
-        Judged::listed(id, Json::value(&definition), &self.rules)
+        Judged::listed(id, Json::value(&definition), rules)
     }
 }

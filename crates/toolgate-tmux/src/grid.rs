@@ -185,8 +185,7 @@ pub(crate) fn check_life(pane: &str, pid: i64, now: &State) -> Result<(), Failur
 /// The pane, or its program, is gone.
 pub(crate) fn died(pane: &str) -> Failure {
     let message = format!("pane {pane} died; cursor/baseline anchor is no longer valid");
-    Failure::tool("ExpectedToolError", message)
-        .suggest("Call list_panes for the panes that there are.")
+    Failure::tool("ExpectedToolError", message).suggest("Call list_panes for available panes.")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -25,7 +26,7 @@ pub struct Options {
     /// How long tmux may take to answer.
     pub patience: Duration,
     /// The highest tier of tools that may be called.
-    pub safety: Tier,
+    pub safety: AllowedTier,
     /// The longest that a tool waits for what a program does, whatever its caller asks for.
     pub wait_max: Duration,
     /// Whether `run_command` keeps out of the shell's history if its caller says nothing.
@@ -46,6 +47,29 @@ pub struct Options {
     pub record: RecordConfig,
 }
 
+/// A tier that a changed config may change while calls run. Copies change with it.
+#[derive(Clone, Debug)]
+pub struct AllowedTier(Arc<RwLock<Tier>>);
+
+impl AllowedTier {
+    /// The tier now.
+    #[must_use]
+    pub fn get(&self) -> Tier {
+        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tier from here on.
+    pub fn set(&self, tier: Tier) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = tier;
+    }
+}
+
+impl Default for AllowedTier {
+    fn default() -> Self {
+        Self(Arc::new(RwLock::new(Tier::Mutating)))
+    }
+}
+
 impl Options {
     /// Whether the tmux program is where it is looked for. It may come later: this is for a word to the operator.
     #[must_use]
@@ -64,7 +88,7 @@ impl Default for Options {
             binary: "tmux".into(),
             socket: Socket::ambient(),
             patience: PATIENCE,
-            safety: Tier::Mutating,
+            safety: AllowedTier::default(),
             wait_max: Duration::from_secs(30),
             suppress_history: true,
             pipe_roots: Vec::new(),

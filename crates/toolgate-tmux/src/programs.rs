@@ -144,7 +144,7 @@ const HOOKS: &[&str] = &[
 pub(crate) fn variable(options: &Options, name: &str) -> Result<(), Failure> {
     let why = VARIABLES.iter().find(|(names, _)| names.iter().any(|rule| fits(rule, name)));
     match why {
-        Some((_, why)) if options.safety < Tier::Destructive => Err(denied(
+        Some((_, why)) if options.safety.get() < Tier::Destructive => Err(denied(
             options,
             &format!("environment variable '{name}' {why}"),
             format!("variable {name}"),
@@ -159,7 +159,7 @@ pub(crate) fn global_variable(options: &Options, name: &str) -> Result<(), Failu
     variable(options, name)?;
     let own = options.global_environment.iter().map(String::as_str);
     let known = GLOBAL.iter().copied().chain(own).any(|rule| fits(rule, name));
-    if known || options.safety >= Tier::Destructive {
+    if known || options.safety.get() >= Tier::Destructive {
         return Ok(());
     }
     Err(denied(
@@ -186,7 +186,7 @@ pub(crate) fn variables(options: &Options, given: &serde_json::Value) -> Result<
 
 /// Refuses an option that decides which programs run, or a value that may run some, below the destructive tier.
 pub(crate) fn option(options: &Options, name: &str, value: &str) -> Result<(), Failure> {
-    if options.safety >= Tier::Destructive {
+    if options.safety.get() >= Tier::Destructive {
         return Ok(());
     }
     let advice = "Ask the user to set it.";
@@ -238,7 +238,7 @@ fn may_run(value: &str) -> bool {
 }
 
 fn denied(options: &Options, what: &str, rule: String, advice: &str) -> Failure {
-    let allowed = options.safety;
+    let allowed = options.safety.get();
     let message = format!(
         "Refusing: {what}. That needs the destructive safety tier, and the level is {allowed}."
     );
@@ -280,7 +280,8 @@ mod tests {
         for name in ["FOO", "MY_PATH", "HISTFILE", "fish_history", "LANG", "PYTHONUNBUFFERED"] {
             assert!(variable(&mutating, name).is_ok(), "{name}");
         }
-        let destructive = Options { safety: Tier::Destructive, ..Options::default() };
+        let destructive = Options::default();
+        destructive.safety.set(Tier::Destructive);
         assert!(variable(&destructive, "PATH").is_ok());
     }
 

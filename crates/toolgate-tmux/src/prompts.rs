@@ -179,7 +179,7 @@ pub(crate) fn get(
     let recipe = RECIPES.iter().find(|recipe| recipe.name == name);
     let recipe = recipe.ok_or_else(|| {
         let message = format!("Not found: Unknown prompt: '{name}'");
-        let next = json!({"suggestion": "Call prompts/list for the prompts that there are."});
+        let next = json!({"suggestion": "Call prompts/list for available prompts."});
         ErrorData::new(ErrorCode(-32001), message, Some(next))
     })?;
     let text = recipe.text(arguments).map_err(|why| {

@@ -1,7 +1,7 @@
 //! The MCP server: the table of tools behind a chain.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
@@ -17,32 +17,32 @@ use rmcp::{
     service::{RequestContext, SubscriptionContext},
 };
 use toolgate::{
-    CallId, Code, Failure, Ran, Tier, ToolId,
+    Boxed, CallId, Code, Failure, Ran, ToolId,
     settings::{Settings, ToolSettings},
     stack::{self, Parts, Stack, StackError},
 };
-use toolgate_rmcp::{Governed, raise};
+use toolgate_rmcp::{ActiveChain, Governed, raise};
 
 use crate::{
     buffers::Buffers,
-    call::{Cx, Shared},
-    commands::{self, Pending},
+    call::{Cx, Door, Part, Shared},
+    chosen::{NoSuchTool, selector},
+    command_guard,
+    commands::Pending,
     complete,
     engine::{self, Engine},
     front::Front,
     guard::Guard,
     instructions::instructions,
+    name::NAME,
     options::Options,
     programs, prompts,
     record::Recorder,
     resources::{self, Resources, Subscriptions},
     tool::Tool,
     tools,
-    toolsets::{NoSuchTool, selector},
+    transport::LineTransport,
 };
-
-/// The server's half of the identity of its tools.
-pub const NAME: &str = "tmux";
 
 /// The tmux server, without a chain.
 #[derive(Clone, Debug)]
@@ -50,8 +50,30 @@ pub struct Tmux {
     shared: Arc<Shared>,
     tools: Arc<[Tool]>,
     resources: Arc<Resources>,
-    /// The chain around this, and the tier that it allows.
-    front: Arc<OnceLock<(Front, Option<Tier>)>>,
+    /// The chain around this.
+    front: Arc<OnceLock<Front>>,
+}
+
+impl Door for Governed<Tmux> {
+    fn part(&self, name: &str) -> Option<Part> {
+        let own = self.own_name(name)?;
+        let tool = self.handler().tool(&own)?;
+        let id = ToolId::new(NAME, tool.name());
+        let ruled = toolgate::Tool::unlisted(id, &self.active_chain().rules).tier();
+        Some(Part {
+            name: tool.name(),
+            is_self_bounded: tool.is_self_bounded(),
+            tier: ruled.unwrap_or_else(|| tool.tier()),
+        })
+    }
+
+    fn call(
+        &self,
+        params: CallToolRequestParams,
+        request: RequestContext<RoleServer>,
+    ) -> Boxed<'_, Result<CallToolResponse, ErrorData>> {
+        Box::pin(self.call_tool(params, request))
+    }
 }
 
 impl Tmux {
@@ -66,6 +88,7 @@ impl Tmux {
             recorder: Recorder::new(&options.record, options.mask).map(Arc::new),
             options,
             door: OnceLock::new(),
+            governed_anew: tokio::sync::Notify::new(),
             pending: Pending::default(),
         };
         let mut tools = tools::all();
@@ -77,7 +100,7 @@ impl Tmux {
     }
 
     /// The settings as they are for this server: the tools' tiers are those of the table, unless the settings name
-    /// a tool; what is not chosen is switched off.
+    /// a tool; what is not chosen is switched off; dangerous commands are judged before they are typed.
     pub fn settle(&self, mut settings: Settings) -> Result<Settings, NoSuchTool> {
         self.shared.options.choice.apply(&self.tools, &mut settings)?;
         let tier = |tool: &Tool| {
@@ -86,12 +109,13 @@ impl Tmux {
         };
         settings.tools.extend(self.tools.iter().filter_map(tier));
         settings.validate.get_or_insert_default().input_schema = true;
+        command_guard::require(&self.shared, &mut settings);
         Ok(settings)
     }
 
-    /// Adds the command guard to what a chain is built from.
-    pub fn install_guard(&self, settings: &mut Settings, parts: &mut Parts) {
-        commands::install(&self.shared, settings, parts);
+    /// Adds what the settings of this server ask for to what a chain is built from.
+    pub fn install(&self, parts: &mut Parts) {
+        command_guard::install(&self.shared, parts);
     }
 
     /// The socket of calls that name none.
@@ -114,42 +138,58 @@ impl Tmux {
 
     /// With the chain that the settings describe.
     pub fn governed(self, settings: Settings) -> Result<(Arc<Governed<Self>>, Stack), StackError> {
-        self.governed_with(settings, Parts::default(), "default")
-    }
-
-    /// The same in this namespace, with what the program gives the chain.
-    pub fn governed_with(
-        mut self,
-        settings: Settings,
-        mut parts: Parts,
-        namespace: &str,
-    ) -> Result<(Arc<Governed<Self>>, Stack), StackError> {
-        let mut settings = self.settle(settings).map_err(|error| StackError::Layer {
+        let settings = self.settle(settings).map_err(|error| StackError::Layer {
             layer: toolgate::middleware::filter::NAME,
             why: error.to_string(),
         })?;
-        if let (Some(shared), Some(tier)) = (Arc::get_mut(&mut self.shared), settings.safety) {
-            shared.options.safety = tier;
-        }
-        self.install_guard(&mut settings, &mut parts);
-        let stack = stack::build_with(&settings, parts)?;
+        self.governed_with(&settings, Parts::default(), "default")
+    }
+
+    /// The same in this namespace, with what the program gives the chain, by settings that are
+    /// [settled](Self::settle).
+    pub fn governed_with(
+        self,
+        settings: &Settings,
+        mut parts: Parts,
+        namespace: &str,
+    ) -> Result<(Arc<Governed<Self>>, Stack), StackError> {
+        self.install(&mut parts);
+        let stack = stack::build_with(settings, parts)?;
+        let active = self.active_chain(&stack, settings);
+        let governed =
+            Governed::new(self, stack.chain.clone()).server_name(NAME).namespace(namespace);
+        governed.govern_by(active);
+        let governed = Arc::new(governed);
+        let tmux = governed.handler();
+        // Calls that are parts of a call come in by the same door.
+        let door: Weak<dyn Door> = Arc::<Governed<Self>>::downgrade(&governed);
+        let _ = tmux.shared.door.set(door);
+        // Set once: this is the only chain around it.
+        let _ = tmux.front.set(Front::new(governed.side_door(), Arc::clone(&tmux.tools)));
+        Ok((governed, stack))
+    }
+
+    /// Governs calls that start from here on by another stack, which was built from these settings.
+    pub fn govern_by(governed: &Governed<Self>, stack: &Stack, settings: &Settings) {
+        let active = governed.handler().active_chain(stack, settings);
+        governed.govern_by(active);
+        governed.handler().shared.governed_anew.notify_one();
+    }
+
+    fn active_chain(&self, stack: &Stack, settings: &Settings) -> ActiveChain {
         let listed: Vec<ToolId> = self.names().map(|name| ToolId::new(NAME, name)).collect();
         for collision in stack.overrides.learn(&listed) {
             tracing::error!("{collision}");
         }
-        let governed =
-            Governed::new(self, stack.chain.clone()).server_name(NAME).namespace(namespace);
-        let (shared, rules) = (Arc::clone(&governed.handler().shared), settings.tier_rules());
-        let governed = governed.tier_rules(rules.clone()).names(stack.overrides.clone());
-        let governed = Arc::new(governed);
-        // Calls that are parts of a call come in by the same door.
-        let _ = shared.door.set((Arc::downgrade(&governed), rules));
-        let tmux = governed.handler();
-        let front =
-            Front::new(governed.side_door(), settings.tier_rules(), Arc::clone(&tmux.tools));
-        // Set once: this is the only chain around it.
-        let _ = tmux.front.set((front, settings.safety));
-        Ok((governed, stack))
+        if let Some(tier) = settings.safety {
+            self.shared.options.safety.set(tier);
+        }
+        ActiveChain {
+            chain: stack.chain.clone(),
+            names: Some(stack.overrides.clone()),
+            rules: settings.tier_rules(),
+            in_flight: settings.limits.in_flight,
+        }
     }
 
     /// The tool of this name.
@@ -166,7 +206,7 @@ impl Tmux {
     }
 
     fn front(&self) -> &Front {
-        &self.front.get_or_init(Default::default).0
+        self.front.get_or_init(Default::default)
     }
 
     fn cx(&self, request: RequestContext<RoleServer>) -> Cx {
@@ -180,7 +220,7 @@ impl Tmux {
     ) -> Result<CallToolResponse, Failure> {
         let tool = self.tool(&params.name).ok_or_else(|| {
             Failure::new(Code::UnknownTool, format!("Unknown tool: '{}'", params.name))
-                .suggest("Call tools/list for the tools that there are.")
+                .suggest("Call tools/list for available tools.")
         })?;
         let arguments = params.arguments.unwrap_or_default();
         if let Some(environment) = arguments.get("environment") {
@@ -203,22 +243,35 @@ impl Tmux {
     }
 }
 
+/// Every list is one page, so that no cursor was ever given.
+fn first_page(params: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match params.and_then(|params| params.cursor) {
+        None => Ok(()),
+        Some(_) => Err(ErrorData::invalid_params(
+            "this cursor was not given to you for this list: list again without a cursor",
+            None,
+        )),
+    }
+}
+
 impl ServerHandler for Tmux {
     fn get_info(&self) -> ServerConfig {
         let can = ServerCapabilities::builder().enable_completions().enable_prompts();
-        let can = can.enable_resources().enable_resources_subscribe().enable_tools().build();
+        let can = can.enable_resources().enable_resources_subscribe();
+        let can = can.enable_tools().enable_tool_list_changed().build();
         let mut info = ServerConfig::new(can);
         info.server_info = Implementation::new(NAME, env!("CARGO_PKG_VERSION"));
-        let safety = self.front.get().and_then(|(_, safety)| *safety);
+        let safety = self.front.get().map(|_| self.shared.options.safety.get());
         info.instructions = Some(instructions(&self.shared, safety));
         info
     }
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        params: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        first_page(params)?;
         Ok(ListToolsResult::with_all_items(self.tools.iter().map(Tool::published).collect()))
     }
 
@@ -233,9 +286,10 @@ impl ServerHandler for Tmux {
 
     async fn list_resources(
         &self,
-        _: Option<PaginatedRequestParams>,
+        params: Option<PaginatedRequestParams>,
         request: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        first_page(params)?;
         let cx = self.cx(request);
         let list = resources::list(&cx, self.front()).await;
         list.map_err(|failure| raise(&cx.request, failure))
@@ -243,9 +297,10 @@ impl ServerHandler for Tmux {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        params: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        first_page(params)?;
         Ok(resources::templates())
     }
 
@@ -290,9 +345,10 @@ impl ServerHandler for Tmux {
 
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
+        params: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        first_page(params)?;
         Ok(prompts::list())
     }
 
@@ -323,18 +379,46 @@ const PARTING: Duration = Duration::from_millis(500);
 #[error("the client could not be served: {0}")]
 pub struct NotServed(String);
 
-/// Serves one client over standard input and output, until it closes them.
-pub async fn serve_stdio(tmux: Arc<Governed<Tmux>>) -> Result<(), NotServed> {
-    let transport = rmcp::transport::io::stdio_pipes();
-    let served = match rmcp::ServiceExt::serve(Arc::clone(&tmux), transport).await {
+/// Serves one client over standard input and output, until it closes them or `stop` ends. Messages of more than
+/// `message_bytes` are refused.
+pub async fn serve_stdio(
+    tmux: Arc<Governed<Tmux>>,
+    message_bytes: usize,
+    stop: impl Future<Output = ()>,
+) -> Result<(), NotServed> {
+    let (input, output) = rmcp::transport::io::stdio_pipes();
+    let transport = LineTransport::new(input, output, message_bytes);
+    let serving = rmcp::ServiceExt::serve(Arc::clone(&tmux), transport);
+    let mut stop = std::pin::pin!(stop);
+    let served = tokio::select! {
+        served = serving => served,
+        () = &mut stop => return Ok(()),
+    };
+    let served = match served {
         Ok(served) => served,
         // A client that goes without a word has not been failed.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(NotServed(error.to_string())),
     };
-    let ended = served.waiting().await;
+    let (cancel, client) = (served.cancellation_token(), served.peer().clone());
+    let mut waiting = std::pin::pin!(served.waiting());
+    let ended = loop {
+        tokio::select! {
+            ended = &mut waiting => break ended.map(drop).map_err(|error| NotServed(error.to_string())),
+            () = &mut stop => {
+                cancel.cancel();
+                // What still runs is given up.
+                let _ = tokio::time::timeout(PARTING, &mut waiting).await;
+                break Ok(());
+            }
+            () = tmux.handler().shared.governed_anew.notified() => {
+                // A client that is going need not know.
+                let _ = client.notify_tool_list_changed().await;
+            }
+        }
+    };
     tmux.handler().end().await;
     // A tmux that hangs keeps nobody.
     let _ = tokio::time::timeout(PARTING, engine::leave_all()).await;
-    ended.map(drop).map_err(|error| NotServed(error.to_string()))
+    ended
 }

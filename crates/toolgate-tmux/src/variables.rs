@@ -1,4 +1,4 @@
-//! The variables of libtmux-mcp. A value that means nothing refuses to start: guessing would open doors.
+//! The variables of libtmux-mcp. An invalid value is an error at startup: a guess could widen access.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -6,19 +6,8 @@ use crate::error::{Reason, WireError};
 use crate::limits::Limits;
 use crate::message::Message;
 use crate::refused::Refused;
+use crate::sender::Sender;
 use crate::shape::Shape;
-
-/// The side that a message comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Sender {
-    /// A client, or what stands in its place.
-    Client,
-    /// A server, or what stands in its place.
-    Server,
-}
-
-/// What the name of every notification begins with, and no request's.
-pub(crate) const NOTIFICATION: &str = "notifications/";
 
 /// The longest name of a notification.
 const LONGEST: usize = 128;

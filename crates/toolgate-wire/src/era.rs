@@ -5,7 +5,18 @@ pub const VERSIONS: [&str; 5] =
     ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 /// The first version without a session handshake: each request carries its own context.
-const FIRST_MODERN: &str = "2026-07-28";
+pub const MODERN: &str = "2026-07-28";
+/// The last version with a session handshake: the one to ask for where a session is opened.
+pub const LEGACY: &str = "2025-11-25";
+
+/// How a peer speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// With `initialize` and sessions, until 2025-11-25.
+    Legacy,
+    /// Each request for itself, from 2026-07-28 on.
+    Modern,
+}
 
 /// `_meta` key of a request: the version that it speaks.
 pub const META_PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -24,12 +35,12 @@ pub const META_SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Whether a version is 2026-07-28 or later. What is not a date is not modern.
 #[must_use]
 pub fn is_modern(version: &str) -> bool {
-    is_date(version) && version >= FIRST_MODERN
+    is_date(version) && version >= MODERN
 }
 
 fn is_date(version: &str) -> bool {
-    version.len() == FIRST_MODERN.len()
-        && version.bytes().zip(FIRST_MODERN.bytes()).all(|(byte, shape)| match shape {
+    version.len() == MODERN.len()
+        && version.bytes().zip(MODERN.bytes()).all(|(byte, shape)| match shape {
             b'-' => byte == b'-',
             _ => byte.is_ascii_digit(),
         })

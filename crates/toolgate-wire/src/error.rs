@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::direction::Sender;
+use crate::sender::Sender;
 
 /// What is wrong with a text, and where.
 ///

@@ -1,5 +1,7 @@
 //! One valid JSON value, kept as the text that came in.
 
+mod object;
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -10,10 +12,11 @@ use serde::de::DeserializeOwned;
 use crate::error::{Reason, WireError};
 use crate::limits::Limits;
 use crate::number::Number;
-use crate::object::Object;
 use crate::scan::{Scanner, Span, inside_quotes, trimmed};
 use crate::single_line::single_line;
 use crate::{keys, text};
+
+pub use object::Object;
 
 /// One valid JSON value as refcounted text. A clone or a slice of it copies no text.
 ///

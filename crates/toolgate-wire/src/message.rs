@@ -7,10 +7,9 @@ use bytes::Bytes;
 
 use crate::envelope::{Envelope, Part};
 use crate::id::Id;
-use crate::json::{Json, check_text};
+use crate::json::{Json, Object, check_text};
 use crate::keys;
 use crate::limits::Limits;
-use crate::object::Object;
 use crate::refused::Refused;
 use crate::scan::{Member, Span, inside_quotes};
 use crate::shape::{Method, Shape, fit};

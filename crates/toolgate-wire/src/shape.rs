@@ -3,11 +3,13 @@
 
 use std::borrow::Cow;
 
-use crate::direction::NOTIFICATION;
 use crate::envelope::{Envelope, Part};
 use crate::error::{Reason, WireError};
 use crate::scan::{Span, inside_quotes};
 use crate::text::unescape;
+
+/// What the name of every notification begins with, and no request's.
+const NOTIFICATION: &str = "notifications/";
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use toolgate_wire::Json;
 
-use crate::middleware::{Boxed, preconditions};
+use crate::boxed::Boxed;
 
 /// How the client of a call can be asked. Found out at the door; nobody can be asked if nothing is said.
 #[derive(Clone, Debug, Default)]
@@ -40,13 +40,4 @@ pub struct Round {
     pub state: Option<Json>,
     /// `inputResponses`
     pub responses: Option<Json>,
-}
-
-impl Round {
-    /// Whether the state is one of ours, which no server may see.
-    #[must_use]
-    pub fn is_ours(&self) -> bool {
-        let state = self.state.as_ref().and_then(Json::text);
-        state.is_some_and(|state| preconditions::is_seal(&state))
-    }
 }

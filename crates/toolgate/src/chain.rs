@@ -1,5 +1,7 @@
 //! The chain: layers in order, checked when it is built, the same for every way in.
 
+mod task_results;
+
 use std::{fmt, sync::Arc};
 
 use toolgate_wire::Json;
@@ -8,8 +10,8 @@ use crate::{
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
     failure::{Failure, Ran},
-    middleware::{Boxed, Explained, Info, Layer, Middleware, Notice, Order, preconditions},
-    next::{Endpoint, Next},
+    layer::{Endpoint, Layer, Next},
+    middleware::{Boxed, Explained, Info, Middleware, Notice, Order, preconditions},
     outcome::Outcome,
     registry::Code,
     task::{self, Tasks},
@@ -88,7 +90,7 @@ impl Builder {
             tasks: self.1,
             needs_tools: infos.iter().any(|info| info.needs_tools),
             asks: infos.iter().any(|info| info.asks),
-            follows_traces: infos.iter().any(|info| info.name == crate::stack::TELEMETRY),
+            follows_traces: infos.iter().any(|info| info.name == crate::middleware::TELEMETRY),
             infos,
         })))
     }
@@ -170,7 +172,7 @@ impl Chain {
         let (method, params) = (Arc::clone(&request.method), request.params.clone());
         Box::pin(async move {
             let answer = next.request(cx, request).await;
-            task::finish(self, cx, (&method, params), answer).await
+            task_results::finish(self, cx, (&method, params), answer).await
         })
     }
 

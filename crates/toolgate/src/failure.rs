@@ -257,6 +257,18 @@ impl Failure {
         Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
     }
 
+    /// Whether the tool ran, as the client reads it in `ran`; `None` where that is not known. What a server answers
+    /// says nothing about it: a server may refuse a call halfway.
+    #[must_use]
+    pub fn stated_ran(&self) -> Option<bool> {
+        match self.0.ran {
+            _ if self.0.rpc.is_some() => None,
+            Ran::Yes => Some(true),
+            Ran::No => Some(false),
+            Ran::Maybe => None,
+        }
+    }
+
     /// Facts for machines, by name.
     #[must_use]
     pub fn facts(&self) -> &[(&'static str, serde_json::Value)] {
@@ -282,6 +294,9 @@ impl Failure {
             "suggestion": self.suggestion().unwrap_or(self.0.code.entry().hint),
         });
         if let Some(data) = data.as_object_mut() {
+            if let Some(ran) = self.stated_ran() {
+                data.insert("ran".to_owned(), ran.into());
+            }
             if let Some(rule) = &self.0.rule {
                 data.insert("rule".to_owned(), rule.as_str().into());
             }

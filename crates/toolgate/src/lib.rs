@@ -1,7 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+pub mod admission;
 mod asking;
 pub mod attribution;
+pub mod background;
+mod boxed;
 mod call;
 mod chain;
 mod context;
@@ -10,8 +13,8 @@ pub mod duration;
 mod failure;
 mod fingerprint;
 mod identity;
+mod layer;
 pub mod middleware;
-mod next;
 mod outcome;
 pub mod presets;
 pub mod printable;
@@ -31,6 +34,7 @@ mod trace;
 mod transform;
 
 pub use asking::{Asking, Elicit, NoAnswer, Round};
+pub use boxed::Boxed;
 pub use call::{Answer, Call, Listing, Request, ToolList};
 pub use chain::{BadChain, Builder, Chain};
 pub use context::{Bag, CallId, ClientInfo, Context, Session};
@@ -38,8 +42,7 @@ pub use control::{AllowedTools, Control};
 pub use failure::{Failure, Ran, RpcError};
 pub use fingerprint::{DuplicateKey, Fingerprint};
 pub use identity::{Principal, ToolId};
-pub use middleware::{Boxed, Explained, Hooks, Info, Middleware, Notice, Order};
-pub use next::{Endpoint, Next, Replay};
+pub use layer::{Endpoint, Explained, Hooks, Info, Middleware, Next, Notice, Order, Replay};
 pub use outcome::{Outcome, Reply, ToolResult};
 pub use registry::{Class, Code, Delivery, Entry, Retry};
 pub use selection::{Facts, Selection};

@@ -5,30 +5,18 @@
 
 mod variables;
 
-use std::fmt;
-
 use crate::{
     middleware::{audit::AuditConfig, error_results, log, preconditions, response_limit, retry},
     settings::{Settings, Switch},
 };
 
+pub use crate::settings::Preset;
 pub use variables::BadVariable;
-
-/// A chain that somebody may know from elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preset {
-    /// libtmux-mcp: five middlewares around a terminal.
-    Libtmux,
-    /// `MetaMCP`: functional middleware over listings and calls.
-    Metamcp,
-    /// mcp-core: four layers, of which the last one records.
-    McpCore,
-}
 
 /// A layer, and why it stands where it does.
 type Place = (&'static str, &'static str);
 
-const SHARED: &str = "not in the original; what a request or the file asks for is heeded here too";
+const SHARED: &str = "added by toolgate; active if a request or the file asks for it";
 
 /// libtmux-mcp's own order: limit, errors, audit, retry, safety.
 const LIBTMUX: &[Place] = &[
@@ -107,25 +95,6 @@ const MCP_CORE: &[Place] = &[
 ];
 
 impl Preset {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Libtmux, Self::Metamcp, Self::McpCore];
-
-    /// The name in `chain = "…"`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Libtmux => "libtmux",
-            Self::Metamcp => "metamcp",
-            Self::McpCore => "mcp-core",
-        }
-    }
-
-    /// The preset of this name.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|preset| preset.name() == name)
-    }
-
     /// Its layers, outermost first, with the reason for each place. Those that nothing switches on are left
     /// out.
     #[must_use]
@@ -167,6 +136,18 @@ impl Preset {
             Self::McpCore => Some(variables::mcp_core_audit()),
         }
     }
+
+    /// The `[audit]` of a file, with the original's choice where the file does not say which calls are recorded. `says`
+    /// tells which keys the file has.
+    #[must_use]
+    pub fn audit_over(self, file: AuditConfig, says: impl Fn(&str) -> bool) -> AuditConfig {
+        let Some(own) = self.audit() else { return file };
+        AuditConfig {
+            record: if says("record") { file.record } else { own.record },
+            readonly: if says("readonly") { file.readonly } else { own.readonly },
+            ..file
+        }
+    }
 }
 
 /// Destructive tools are gated with the two keys, and what a schema does not know is stripped.
@@ -189,12 +170,6 @@ fn fill_mcp_core(settings: &mut Settings) {
         unknown: crate::middleware::validate::Unknown::Strip,
         ..Default::default()
     });
-}
-
-impl fmt::Display for Preset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a chain is set to: the settings of every layer, gathered in one place.
 
+mod preset;
 mod tools;
 mod widening;
 
@@ -22,12 +23,12 @@ use crate::{
         scopes::Granted,
         timeout,
     },
-    presets::Preset,
     selector::Selector,
     tier::Tier,
     tool::TierRules,
 };
 
+pub use preset::Preset;
 pub use tools::{NotOneTool, ToolSettings};
 
 /// Everything that a chain is built from. [`Default`] is what `toolgate wrap` does when nothing is said,

@@ -9,6 +9,7 @@ use layers::Layers;
 use crate::{
     chain::{BadChain, Builder, Chain},
     middleware::{
+        RATE_LIMIT, SANITIZE, TELEMETRY, VALIDATE,
         audit::{self, Audit, AuditIntent, AuditOutput, AuditSink, Intents, OpenError, intent},
         breaker::{self, Circuits},
         call_id::{self, ReturnCallId},
@@ -29,12 +30,6 @@ use crate::{
     presets::Preset,
     settings::{ChainOrder, Settings},
 };
-
-// Layers behind features keep their place, and their name, in a build without them.
-pub(crate) const TELEMETRY: &str = "telemetry";
-pub(crate) const VALIDATE: &str = "validate";
-pub(crate) const RATE_LIMIT: &str = "rate-limit";
-pub(crate) const SANITIZE: &str = "sanitize";
 
 /// The default order, outermost first, with the reason for each place.
 pub const DEFAULT_ORDER: &[(&str, &str)] = &[

@@ -4,8 +4,6 @@ use std::{fmt, sync::Arc};
 
 use toolgate_wire::{Json, Object};
 
-use crate::context::Context;
-
 const PARENT: &str = "traceparent";
 const STATE: &str = "tracestate";
 
@@ -134,38 +132,6 @@ pub struct Ingress {
     pub protocol: Option<Arc<str>>,
     /// As part of which trace.
     pub trace: Option<Trace>,
-}
-
-impl Context {
-    /// With how the request came to the door.
-    #[must_use]
-    pub fn with_ingress(mut self, ingress: Ingress) -> Self {
-        self.ingress = ingress;
-        self
-    }
-
-    /// How the request came to the door.
-    #[must_use]
-    pub fn ingress(&self) -> &Ingress {
-        &self.ingress
-    }
-
-    /// Our own span of this call, if a layer follows traces: what a server is told as its parent.
-    #[must_use]
-    pub fn span(&self) -> Option<&Trace> {
-        self.span.as_ref()
-    }
-
-    /// Leaves our own span for the layers inside, and for the way to the server.
-    pub fn set_span(&mut self, span: Option<Trace>) {
-        self.span = span;
-    }
-
-    /// How a call that is part of this one comes in: our own span is its parent.
-    pub(crate) fn nested_ingress(&self) -> Ingress {
-        let trace = self.span.clone().or_else(|| self.ingress.trace.clone());
-        Ingress { trace, ..self.ingress.clone() }
-    }
 }
 
 #[cfg(test)]

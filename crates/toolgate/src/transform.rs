@@ -8,8 +8,8 @@ use crate::{
     call::{Call, Listing, ToolList},
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{Hooks, Middleware},
-    next::Next,
     outcome::Outcome,
 };
 

@@ -10,8 +10,8 @@ use rmcp::{
 use serde_json::Value;
 
 use crate::{
-    asking::{self, Answers, Script},
     catalog,
+    questions::{self, Answers, Script},
 };
 
 /// What a task does.
@@ -38,7 +38,7 @@ pub(crate) fn job(tool: &str, arguments: &JsonObject) -> Option<Job> {
         }
         "failing_job" => Job::Fail,
         "protocol_error_job" => Job::Break,
-        "confirm_delete" | "multi_input" => Job::Ask(asking::script(tool, arguments)?),
+        "confirm_delete" | "multi_input" => Job::Ask(questions::script(tool, arguments)?),
         _ => return None,
     })
 }
@@ -77,7 +77,7 @@ impl Job {
         let ask = questions.into_iter().map(|(key, question)| {
             let context = context.clone();
             async move {
-                let answer = context.request_input(*key, asking::request(question)?).await?;
+                let answer = context.request_input(*key, questions::request(question)?).await?;
                 Ok::<_, TaskExit>(((*key).to_owned(), answer))
             }
         });

@@ -13,15 +13,17 @@
 
 mod asking;
 mod catalog;
+mod http;
 mod jobs;
+mod questions;
 mod server;
 mod sessions;
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
-use hyper::{Request, Response, body::Bytes, body::Incoming, service::service_fn};
-use hyper_util::rt::TokioIo;
+use http::Answer;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{Request, Response, body::Bytes, body::Incoming};
 use rmcp::{
     ServiceExt as _,
     transport::{StreamableHttpServerConfig, StreamableHttpService},
@@ -85,8 +87,6 @@ fn is_discovery(line: &str) -> bool {
     serde_json::from_str::<Value>(line).is_ok_and(|message| message["method"] == "server/discover")
 }
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
-
 async fn serve_http(address: &str, era: Era) {
     let listener = tokio::net::TcpListener::bind(address).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -102,21 +102,11 @@ async fn serve_http(address: &str, era: Era) {
         ]);
     let service =
         StreamableHttpService::new(move || Ok(Conformance::new(shared.clone())), sessions, config);
-    eprintln!("listening on http://{address}/mcp");
-    loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
-        let _ = stream.set_nodelay(true);
+    http::serve(&listener, move |request| {
         let service = service.clone();
-        tokio::spawn(async move {
-            let answer = service_fn(|request: Request<Incoming>| {
-                let service = service.clone();
-                async move { Ok::<_, Infallible>(answer(&service, era, request).await) }
-            });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), answer);
-            let _ = connection.await;
-        });
-    }
+        async move { answer(&service, era, request).await }
+    })
+    .await;
 }
 
 async fn answer(

@@ -36,6 +36,7 @@ use crate::{
     asking::{self, Asked, States},
     catalog,
     jobs::{self, Job},
+    questions,
     sessions::Sessions,
 };
 
@@ -248,7 +249,7 @@ impl Conformance {
                 return job.wait().await.map(|result| Some(result.into()));
             }
         }
-        let Some(script) = asking::script(&request.name, &arguments) else { return Ok(None) };
+        let Some(script) = questions::script(&request.name, &arguments) else { return Ok(None) };
         let text = script.text;
         let asked = script
             .run(&self.shared.states, context, request.input_responses, request.request_state)
@@ -365,7 +366,7 @@ impl ServerHandler for Conformance {
         }
         let unknown =
             || ErrorData::invalid_params(format!("unknown prompt `{}`", request.name), None);
-        let script = asking::script(&request.name, &arguments).ok_or_else(unknown)?;
+        let script = questions::script(&request.name, &arguments).ok_or_else(unknown)?;
         let text = script.text;
         let asked = script
             .run(&self.shared.states, &context, request.input_responses, request.request_state)

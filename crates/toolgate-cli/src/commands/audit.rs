@@ -13,12 +13,12 @@ use toolgate::middleware::audit::{
     Target,
     verify::{Finding, Report, Verify, verify},
 };
-use toolgate_gateway::{config::Config, wrap::NAMESPACE};
+use toolgate_gateway::config::NAMESPACE;
 
 use super::log::look::{Look, Paint, clean};
-use crate::overlay::state_folder;
+use crate::{config_file, overlay::state_folder};
 
-/// Read the audit: whether its record of calls is whole
+/// Verify the integrity of the audit log
 #[derive(Debug, Args)]
 pub(crate) struct AuditCommand {
     #[command(subcommand)]
@@ -101,7 +101,7 @@ impl VerifyCommand {
 
     /// The audit file and its key.
     fn places(&self) -> anyhow::Result<(PathBuf, Option<PathBuf>)> {
-        let config = self.config.as_deref().map(Config::read).transpose()?;
+        let config = self.config.as_deref().map(config_file::read).transpose()?;
         let (mut file, mut key) = (self.file.clone(), self.key_file.clone());
         if let Some(config) = config.filter(|_| file.is_none()) {
             let settings = config.settings(&self.namespace)?;

@@ -1,15 +1,22 @@
 //! `toolgate chain`
 
-use std::{io::Write as _, process::ExitCode, time::Duration};
+use std::{io::Write as _, process::ExitCode};
 
 use clap::Args;
-use toolgate_gateway::wrap::{Inspection, Options, SERVER};
+use serde_json::json;
+use toolgate_gateway::serve::Inspection;
 
 use crate::overlay::Overlay;
 
 /// Print the chain that every call passes, outermost first, with what each layer is set to
+///
+/// Without `--namespace`, the chains of all namespaces that `toolgate serve` would serve.
 #[derive(Debug, Args)]
 pub(crate) struct Chain {
+    /// Print a JSON array for scripts, with one object for each namespace
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     overlay: Overlay,
 }
@@ -17,35 +24,30 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let config = self.overlay.read()?;
-        if let Some(inspection) = super::tmux::inspected(&self.overlay, &config)? {
-            return print(&inspection);
-        }
-        let mut options = without_server(&self.overlay);
-        options.store = self.overlay.store(&config);
-        options.trail = config.trail(&self.overlay.namespace)?;
-        options.telemetry = self.overlay.telemetry(&config)?;
-        print(&Inspection::of_settings(&options)?)
+        let inspection = super::inspect(&self.overlay, &config, &[], None, false)?;
+        if self.json { print_json(&inspection) } else { print(&inspection) }
     }
 }
 
-/// Prints the chain.
-pub(crate) fn print(inspection: &Inspection) -> anyhow::Result<ExitCode> {
-    writeln!(std::io::stdout(), "{}", toolgate::printable::lines(&inspection.chain().to_string()))?;
+fn print_json(inspection: &Inspection) -> anyhow::Result<ExitCode> {
+    let namespaces = inspection.namespaces.iter().map(|namespace| {
+        let layers = namespace.chain().layers().iter();
+        let layers = layers.map(|layer| json!({"name": layer.name, "settings": layer.describe}));
+        json!({"namespace": namespace.name(), "layers": layers.collect::<Vec<_>>()})
+    });
+    writeln!(std::io::stdout(), "{}", json!(namespaces.collect::<Vec<_>>()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Options for looking at the settings alone.
-pub(crate) fn without_server(overlay: &Overlay) -> Options {
-    Options {
-        name: overlay.server.clone().unwrap_or_else(|| SERVER.to_owned()),
-        namespace: overlay.namespace.clone(),
-        server: toolgate_gateway::ServerCommand::default(),
-        settings: overlay.source(),
-        store: None,
-        trail: None,
-        telemetry: None,
-        watch: None,
-        restart: false,
-        start_timeout: Duration::from_mins(1),
+/// Prints the chain of each namespace.
+pub(crate) fn print(inspection: &Inspection) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    for (at, namespace) in inspection.namespaces.iter().enumerate() {
+        if inspection.namespaces.len() > 1 {
+            let gap = if at == 0 { "" } else { "\n" };
+            writeln!(out, "{gap}namespace `{}`:", toolgate::printable::message(namespace.name()))?;
+        }
+        writeln!(out, "{}", toolgate::printable::lines(&namespace.chain().to_string()))?;
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,22 +1,24 @@
 //! `toolgate check`
 
-use std::{ffi::OsString, io::Write as _, path::Path, process::ExitCode, sync::Arc};
+mod findings;
+
+use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use clap::Args;
-use toolgate::{
-    Call, Context, Middleware as _, ToolId,
-    middleware::validate::{Validate, ValidateConfig},
-};
-use toolgate_gateway::wrap::{Inspection, NAMESPACE};
+use findings::Findings;
+use serde_json::json;
+use toolgate::printable;
+use toolgate_gateway::serve::{InspectedNamespace, Inspection};
 
 use crate::overlay::Overlay;
 
-/// Check the config: keys, chain order, policies, selectors and, with a server, its tools
+/// Check the config: keys, chain order, policies, selectors, servers and their tools
 ///
-/// With a server (after `--`, or named in the config) it is started and asked for its tools: tools
-/// without a tier, selectors that cover nothing, names that collide and schemas that cannot be used are
-/// found too. Exits with 0 if all is well, with 1 if
-/// something needs a look, with 2 if the config is refused.
+/// Looks at the gateway that `toolgate serve` would build: all namespaces, or the one of `--namespace`. Its servers are
+/// started, or reached, and asked for their tools: servers that fail, tools without a tier, selectors that cover
+/// nothing, names that collide and schemas that cannot be used are found too. With `--server`, or a command after `--`,
+/// it looks at that server as `toolgate wrap` would govern it. Exits with 0 if all is well, with 1 if something needs a
+/// look, and with 2 if the config is refused, as `serve` would refuse it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Check {
     #[command(flatten)]
@@ -26,6 +28,10 @@ pub(crate) struct Check {
     #[arg(long)]
     offline: bool,
 
+    /// Print one JSON object, for scripts
+    #[arg(long)]
+    json: bool,
+
     /// The server's command and its arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -34,107 +40,125 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let config = self.overlay.read()?;
-        let names = config.namespaces();
-        if self.overlay.namespace != NAMESPACE || names.contains(&NAMESPACE) {
-            return self.check();
+        let mut overlay = self.overlay.clone();
+        if overlay.namespace.is_none() {
+            overlay.namespace = config.namespaces().first().map(ToString::to_string);
         }
-        // A config without `default`: each of its namespaces is checked.
-        let mut code = ExitCode::SUCCESS;
-        for name in names {
-            let mut one = self.clone();
-            name.clone_into(&mut one.overlay.namespace);
-            writeln!(std::io::stdout(), "ok    namespace `{name}`:")?;
-            if one.check()? != ExitCode::SUCCESS {
-                code = ExitCode::FAILURE;
-            }
-        }
-        Ok(code)
-    }
-
-    fn check(&self) -> anyhow::Result<ExitCode> {
-        super::tmux::check(&self.overlay, &self.overlay.read()?)?;
-        let inspection = if self.offline {
-            let mut options = super::chain::without_server(&self.overlay);
-            options.telemetry = self.overlay.telemetry(&self.overlay.read()?)?;
-            Inspection::of_settings(&options)?
-        } else {
-            super::inspect(&self.overlay, &self.command)?
-        };
-        let mut out = std::io::stdout().lock();
-        writeln!(
-            out,
-            "ok    the config is read, and its chain has {} layers",
-            inspection.chain().layers().len()
-        )?;
-        let config = self.overlay.read()?;
-        let unused = config.without_namespace().into_iter().map(|server| {
+        super::tmux::check(&overlay, &config)?;
+        let inspection =
+            super::inspect(&self.overlay, &config, &self.command, None, !self.offline)?;
+        let is_whole = self.command.is_empty() && self.overlay.server.is_none();
+        let unused = config.without_namespace().into_iter().filter(|_| is_whole).map(|server| {
             format!("the server `{server}` belongs to no namespace, so no client can reach it")
         });
-        let mut findings: Vec<String> = unused.chain(config.exposure(None)).collect();
-        findings.extend(findings_of(&inspection));
-        if inspection.tools.is_empty() {
-            writeln!(out, "note  no server was asked: tools are not checked")?;
+        let general: Vec<String> = unused.chain(config.exposure(None)).collect();
+        let found: Vec<Findings> = inspection
+            .namespaces
+            .iter()
+            .map(|namespace| Findings::new(namespace, &inspection.servers))
+            .collect();
+        let has_failed = !self.offline && inspection.servers.iter().any(|s| s.state != "ready");
+        let is_fine = general.is_empty() && !has_failed && found.iter().all(|f| f.look.is_empty());
+        if self.json {
+            print_json(&inspection, &general, &found, is_fine)?;
         } else {
-            writeln!(out, "ok    the server lists {} tools", inspection.tools.len())?;
+            self.print(&inspection, &general, &found)?;
         }
-        if let Some(note) = asked_about(&inspection) {
-            writeln!(out, "note  {}", toolgate::printable::message(&note))?;
+        Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn print(
+        &self,
+        inspection: &Inspection,
+        general: &[String],
+        found: &[Findings],
+    ) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        let mut line =
+            |word: &str, text: &str| writeln!(out, "{word:4}  {}", printable::message(text));
+        line("ok", "the config is read")?;
+        for finding in general {
+            line("look", finding)?;
         }
-        for finding in &findings {
-            writeln!(out, "look  {}", toolgate::printable::message(finding))?;
+        for server in inspection.servers.iter().filter(|_| !self.offline) {
+            let name = &server.name;
+            match (&*server.state, server.tools) {
+                ("ready", Some(count)) => {
+                    let protocol = server.protocol.as_deref().unwrap_or_default();
+                    line(
+                        "ok",
+                        &format!("the server `{name}` lists {} ({protocol})", tools(count)),
+                    )?;
+                }
+                (state, _) => {
+                    let why = server.why.as_deref().unwrap_or("it did not answer in time");
+                    let text = format!("the server `{name}` is not ready ({state}): {why}");
+                    line("look", &text)?;
+                }
+            }
         }
-        Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        for (namespace, found) in inspection.namespaces.iter().zip(found) {
+            line("ok", &summary(namespace))?;
+            if !namespace.was_asked() {
+                line("note", "no server was asked: tools are not checked")?;
+            }
+            for note in &found.notes {
+                line("note", note)?;
+            }
+            for finding in &found.look {
+                line("look", finding)?;
+            }
+        }
+        Ok(())
     }
 }
 
-/// The tools whose calls a person has to confirm.
-fn asked_about(inspection: &Inspection) -> Option<String> {
-    let cx = Context::new(Arc::new(inspection.session().clone()));
-    let asks = |tool: &&Arc<toolgate::Tool>| {
-        let verdicts = inspection.chain().explain(&cx, &Call::new(Arc::clone(tool), None));
-        verdicts.into_iter().any(|(_, verdict)| verdict.is_some_and(|verdict| verdict.asks))
-    };
-    let tools = inspection.tools.iter().filter(asks);
-    let tools: Vec<String> = tools.map(|tool| format!("`{}`", tool.id())).collect();
-    (!tools.is_empty()).then(|| format!("a person has to confirm calls of {}", tools.join(", ")))
+/// One line about a namespace.
+fn summary(namespace: &InspectedNamespace) -> String {
+    let (name, layers) = (namespace.name(), namespace.chain().layers().len());
+    let mut text = format!("namespace `{name}`: its chain has {layers} layers");
+    if namespace.was_asked() {
+        let shown = namespace.tools.iter().filter(|tool| tool.wire_name.is_some()).count();
+        let servers: Vec<String> =
+            namespace.servers().map(|server| format!("`{server}`")).collect();
+        text += &[", ", &tools(shown), " of ", &servers.join(", ")].concat();
+    }
+    text
 }
 
-/// Tools whose published schema could not be checked against: judged by the layer that would do it.
-fn unusable_schemas(inspection: &Inspection) -> Vec<String> {
-    let strict = ValidateConfig { input_schema: true, strict: true, ..ValidateConfig::default() };
-    let Ok(validate) = Validate::new(&strict, Path::new("")) else { return Vec::new() };
-    let cx = Context::new(Arc::new(inspection.session().clone()));
-    let unusable = inspection.tools.iter().filter(|tool| {
-        let verdict = validate.explain(&cx, &Call::new(Arc::clone(tool), None));
-        verdict.is_some_and(|verdict| !verdict.allowed && verdict.rule == "strict")
+fn tools(count: usize) -> String {
+    if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
+}
+
+fn print_json(
+    inspection: &Inspection,
+    general: &[String],
+    found: &[Findings],
+    is_fine: bool,
+) -> anyhow::Result<()> {
+    let namespaces = inspection.namespaces.iter().zip(found).map(|(namespace, found)| {
+        let tools = namespace.tools.iter().map(|tool| {
+            json!({
+                "tool": tool.tool.id().to_string(),
+                "name": tool.wire_name,
+                "tier": tool.tool.tier().map(toolgate::Tier::name),
+            })
+        });
+        json!({
+            "namespace": namespace.name(),
+            "servers": namespace.servers().collect::<Vec<_>>(),
+            "layers": namespace.chain().layers().iter().map(|layer| layer.name).collect::<Vec<_>>(),
+            "tools": tools.collect::<Vec<_>>(),
+            "notes": found.notes,
+            "findings": found.look,
+        })
     });
-    let tell =
-        |id: &ToolId| format!("the input schema of `{id}` cannot be used to check arguments");
-    unusable.map(|tool| tell(tool.id())).collect()
-}
-
-/// What needs a look.
-fn findings_of(inspection: &Inspection) -> Vec<String> {
-    let mut findings = Vec::new();
-    if inspection.tools.is_empty() {
-        return findings;
-    }
-    findings.extend(inspection.collisions());
-    findings.extend(unusable_schemas(inspection));
-    let settings = inspection.settings();
-    if settings.safety.is_some() {
-        for tool in inspection.tools.iter().filter(|tool| tool.tier().is_none()) {
-            findings.push(format!(
-                "`{id}` has no tier, so nobody can call it: [namespaces.{}.tools.\"{id}\"] tier = …",
-                inspection.session().namespace,
-                id = tool.id(),
-            ));
-        }
-    }
-    for (selector, _) in &settings.tools {
-        if !inspection.tools.iter().any(|tool| selector.covers(tool.id())) {
-            findings.push(format!("the settings of `{selector}` cover no tool of this server"));
-        }
-    }
-    findings
+    let value = json!({
+        "ok": is_fine,
+        "findings": general,
+        "servers": inspection.servers,
+        "namespaces": namespaces.collect::<Vec<_>>(),
+    });
+    writeln!(std::io::stdout(), "{value}")?;
+    Ok(())
 }

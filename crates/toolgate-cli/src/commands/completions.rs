@@ -2,10 +2,8 @@
 
 use std::{io::Write as _, process::ExitCode};
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_complete::Shell;
-
-use crate::arguments::Arguments;
 
 /// Print completions for a shell
 ///
@@ -17,9 +15,10 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+    /// Prints those of the whole command line.
+    pub(crate) fn run(&self, mut program: clap::Command) -> anyhow::Result<ExitCode> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Arguments::command(), "toolgate", &mut script);
+        clap_complete::generate(self.shell, &mut program, "toolgate", &mut script);
         std::io::stdout().write_all(&script)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -5,6 +5,8 @@ use std::{io::Write as _, process::ExitCode};
 use clap::{Args, Subcommand};
 use toolgate_gateway::config;
 
+use crate::config_file;
+
 /// Print the JSON Schema or the reference pages of toolgate.toml
 #[derive(Debug, Args)]
 pub(crate) struct ConfigCommand {
@@ -25,8 +27,8 @@ enum What {
 impl ConfigCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let text = match self.what {
-            What::Schema => format!("{:#}\n", config::schema()),
-            What::Reference => config::reference(),
+            What::Schema => format!("{:#}\n", config_file::schema()),
+            What::Reference => config_file::reference(),
             What::Presets => config::presets(),
         };
         std::io::stdout().write_all(text.as_bytes())?;

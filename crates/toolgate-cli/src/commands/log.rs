@@ -17,11 +17,10 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use toolgate::Selector;
-use toolgate_gateway::config::Config;
 use toolgate_store::{Cursor, Filter, Record, Store};
 
 use self::{export::Export, look::Look, since::Since, table::Table};
-use crate::overlay::state_folder;
+use crate::{config_file, overlay::state_folder};
 
 /// Read the call log: what was called, by whom, how it ended
 ///
@@ -146,7 +145,7 @@ impl Log {
     fn url(&self) -> anyhow::Result<String> {
         match (&self.store, &self.config) {
             (Some(url), _) => Ok(url.clone()),
-            (None, Some(path)) => Config::read(path)?.store().with_context(|| {
+            (None, Some(path)) => config_file::read(path)?.store().with_context(|| {
                 format!(
                     "the config `{}` names no store: add `store = \"sqlite:toolgate.db\"`, or give one with `--store`",
                     path.display()
@@ -176,7 +175,7 @@ impl Log {
         let (written, mut head) = listing.write(&filter, lines).await?;
         if !self.follow {
             if written == 0 && self.format == Format::Table {
-                tracing::warn!("no call in the log is like that");
+                tracing::warn!("no matching calls");
             }
             return listing.finish();
         }

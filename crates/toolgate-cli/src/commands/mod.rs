@@ -11,62 +11,57 @@ pub(crate) mod log;
 pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod serve;
+pub(crate) mod signals;
 pub(crate) mod status;
 pub(crate) mod stdio;
 pub(crate) mod tmux;
 pub(crate) mod why;
 pub(crate) mod wrap;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::ffi::OsString;
 
-use toolgate_gateway::wrap::Inspection;
+use toolgate_gateway::{
+    config::{Config, ConfigWatch},
+    serve::Inspection,
+};
 
-use crate::{arguments::Command, overlay::Overlay};
-
-/// Runs the command that was asked for.
-pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Wrap(wrap) => wrap.run(),
-        Command::Serve(serve) => serve.run(),
-        Command::Stdio(stdio) => stdio.run(),
-        Command::Tmux(tmux) => tmux.run(),
-        Command::Chain(chain) => chain.run(),
-        Command::Check(check) => check.run(),
-        Command::Why(why) => why.run(),
-        Command::Log(log) => log.run(),
-        Command::Approvals(approvals) => approvals.run(),
-        Command::Approve(approve) => approve.run(),
-        Command::Deny(deny) => deny.run(),
-        Command::Audit(audit) => audit.run(),
-        Command::Reload(reload) => reload.run(),
-        Command::Status(status) => status.run(),
-        Command::Replay(replay) => replay.run(),
-        Command::Config(config) => config.run(),
-        Command::Completions(completions) => completions.run(),
-    }
-}
+use crate::overlay::{Overlay, state_folder};
 
 /// One thread is enough for one client.
 pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// Looks at the server that the config or the command line names, or at the settings alone.
-pub(crate) fn inspect(overlay: &Overlay, command: &[OsString]) -> anyhow::Result<Inspection> {
-    let config = overlay.read()?;
+/// Looks at the gateway that the config and the command line describe: at all namespaces with all servers, or at one
+/// server as `toolgate wrap` would govern it. With `asks`, servers are started and asked what they offer.
+pub(crate) fn inspect(
+    overlay: &Overlay,
+    config: &Config,
+    command: &[OsString],
+    namespaces: Option<Vec<String>>,
+    asks: bool,
+) -> anyhow::Result<Inspection> {
     if command.is_empty()
-        && let Some(inspection) = tmux::inspected(overlay, &config)?
+        && let Some(inspection) = tmux::inspected(overlay, config)?
     {
         return Ok(inspection);
     }
-    let mut options = chain::without_server(overlay);
-    options.store = overlay.store(&config);
-    options.telemetry = overlay.telemetry(&config)?;
-    match overlay.server(&config, command)? {
-        None => Ok(Inspection::of_settings(&options)?),
-        Some((name, server)) => {
-            (options.name, options.server) = (name, server);
-            Ok(runtime()?.block_on(Inspection::of_server(&options))?)
+    let own = || vec![overlay.namespace().to_owned()];
+    let (config, inspects) = match overlay.one_server(config, command)? {
+        Some((name, server)) => (config.with_only(&name, server), own()),
+        None if overlay.namespace.is_some() => (config.clone(), own()),
+        None => {
+            let all = config.namespaces().iter().map(ToString::to_string).collect();
+            (config.clone(), all)
         }
-    }
+    };
+    let watch = ConfigWatch::off(overlay.config.as_deref());
+    let mut options = serve::plan(overlay, config, watch, &[], None);
+    options.inspects = Some(namespaces.unwrap_or(inspects));
+    // Names keep the owners that a gateway with this config has given them.
+    options.manifests = state_folder().ok().map(|folder| folder.join("manifests"));
+    let runtime = runtime()?;
+    let inspection = runtime.block_on(Inspection::new(options, asks));
+    runtime.shutdown_background();
+    Ok(inspection?)
 }

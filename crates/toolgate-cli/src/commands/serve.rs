@@ -8,13 +8,15 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use toolgate_gateway::{
-    config::{Config, serve::address},
+    config::{Config, ConfigWatch, Trigger, serve::address},
     running::{self, StatusSocket},
     serve::{Namespaced, Options, Serve},
-    wrap::Trigger,
 };
 
-use crate::overlay::{Overlay, run_folder, state_folder};
+use crate::{
+    config_file,
+    overlay::{Overlay, run_folder, state_folder},
+};
 
 /// Serve many MCP servers as one, over HTTP, to clients of every protocol version
 ///
@@ -83,7 +85,21 @@ pub(crate) fn options(
     listen: &[std::net::SocketAddr],
     only: Option<&str>,
 ) -> anyhow::Result<Options> {
-    let config = overlay.read()?;
+    let (config, watch) = overlay.read_watched()?;
+    let mut plan = plan(overlay, config, watch, listen, only);
+    let folder = state_folder().context("no place to remember what servers offer")?;
+    plan.manifests = Some(folder.join("manifests"));
+    Ok(plan)
+}
+
+/// The same for a config that was read, without a place to remember what servers offer.
+pub(crate) fn plan(
+    overlay: &Overlay,
+    config: Config,
+    watch: ConfigWatch,
+    listen: &[std::net::SocketAddr],
+    only: Option<&str>,
+) -> Options {
     let mut serve = config.serve();
     if !listen.is_empty() {
         serve.listen = listen.to_vec();
@@ -94,23 +110,23 @@ pub(crate) fn options(
             said(&overlay, namespace).map_err(|error| format!("{error:#}"))
         })
     };
-    Ok(Options {
+    Options {
         store: overlay.store(&config),
-        watch: overlay.watch(),
-        manifests: Some(
-            state_folder().context("no place to remember what servers offer")?.join("manifests"),
-        ),
+        watch,
+        manifests: None,
         only: only.map(str::to_owned),
+        exclusive: None,
+        inspects: None,
         settings,
         serve,
         config,
-    })
+    }
 }
 
-fn said(overlay: &Overlay, namespace: &str) -> anyhow::Result<Namespaced> {
+pub(crate) fn said(overlay: &Overlay, namespace: &str) -> anyhow::Result<Namespaced> {
     let mut overlay = overlay.clone();
-    namespace.clone_into(&mut overlay.namespace);
-    let config = overlay.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+    overlay.namespace = Some(namespace.to_owned());
+    let config = overlay.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
     Ok(Namespaced {
         settings: overlay.settings()?,
         trail: config.trail(namespace)?,
@@ -133,21 +149,21 @@ async fn serve(options: Options, overlay: &Overlay) -> anyhow::Result<ExitCode> 
             _ = interrupt.recv() => Ok(false),
         };
         if !matches!(settled, Ok(true)) {
-            serve.end(None).await;
+            serve.end().await;
             return Ok(settled.map(|_| ExitCode::SUCCESS)?);
         }
     }
     let entrance = match serve.bind() {
         Ok(entrance) => entrance,
         Err(error) => {
-            serve.end(None).await;
+            serve.end().await;
             return Err(error.into());
         }
     };
     let addresses = entrance.addresses().to_vec();
     let doorkeeper = entrance.open(&serve)?;
     screen::listening(&addresses, &serve);
-    let changes = serve.changes();
+    let watch = serve.config_watch();
     let _announced = overlay.announce();
     let socket = status_socket();
     let mut welcome = Box::pin(screen::welcome(&addresses, &serve));
@@ -167,12 +183,13 @@ async fn serve(options: Options, overlay: &Overlay) -> anyhow::Result<ExitCode> 
             }
             _ = asked.recv() => serve.reload(Trigger::Asked),
             stream = next_status_request(socket.as_ref()) => running::answer(stream, &serve.status(&addresses)),
-            () = changes.next() => serve.reload(Trigger::Changed),
+            () = watch.changed() => serve.reload(Trigger::Changed),
         }
     }
     drop(welcome);
     tracing::info!("ending: requests under way are finished first");
-    serve.end(Some(doorkeeper)).await;
+    doorkeeper.stop(&serve).await;
+    serve.end().await;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,12 +4,15 @@ use std::{io::IsTerminal as _, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
-use toolgate_gateway::{serve::Serve, thin, wrap::Trigger};
+use toolgate_gateway::{
+    bridge::{self, Bridge},
+    serve::Serve,
+};
 
+use super::signals::Signals;
 use crate::overlay::Overlay;
 
-/// Speak MCP over stdio to one client: as a gateway, or as the way to one that runs already
+/// Serve over stdio, or bridge stdio to a running gateway (`--to`)
 ///
 /// With `--to`, everything is governed by the gateway at that address; this process only carries messages.
 #[derive(Debug, Args)]
@@ -32,7 +35,7 @@ pub(crate) struct Stdio {
 impl Stdio {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match &self.to {
-            Some(url) => self.run_thin(url),
+            Some(url) => self.run_bridge(url),
             None => self.run_whole(),
         }
     }
@@ -43,48 +46,32 @@ impl Stdio {
             bail!("`--server` names a server to wrap: use `toolgate wrap`, or `--namespace` here");
         }
         super::serve::find_config(&mut self.overlay);
-        let namespace = self.overlay.namespace.clone();
+        let namespace = self.overlay.namespace().to_owned();
         let options = super::serve::options(&self.overlay, &[], Some(&namespace))?;
         if std::io::stdin().is_terminal() {
             super::wrap::explain("my-gateway");
         }
         let runtime = super::runtime()?;
         let served = runtime.block_on(async {
-            let mut terminate = signal(SignalKind::terminate())?;
-            let mut interrupt = signal(SignalKind::interrupt())?;
-            let mut hangup = signal(SignalKind::hangup())?;
-            let mut asked = signal(SignalKind::user_defined1())?;
+            let mut signals = Signals::new()?;
             let settles_first = options.settles_first()?;
             let serve = Serve::new(options).await?;
             if settles_first {
                 let settled = tokio::select! {
                     settled = serve.settle() => settled.map(|()| true),
-                    _ = terminate.recv() => Ok(false),
-                    _ = interrupt.recv() => Ok(false),
+                    _ = signals.end() => Ok(false),
                 };
                 if !matches!(settled, Ok(true)) {
-                    serve.end(None).await;
+                    serve.end().await;
                     return Ok(settled.map(drop)?);
                 }
             }
-            let changes = serve.changes();
             let _announced = self.overlay.announce();
             let stop = async {
-                loop {
-                    tokio::select! {
-                        _ = terminate.recv() => break,
-                        _ = interrupt.recv() => break,
-                        _ = hangup.recv() => {
-                            serve.reopen();
-                            serve.reload(Trigger::Asked);
-                        }
-                        _ = asked.recv() => serve.reload(Trigger::Asked),
-                        () = changes.next() => serve.reload(Trigger::Changed),
-                    }
-                }
+                signals.govern(&serve).await;
             };
             let served = serve.one(&namespace, stop).await;
-            serve.end(None).await;
+            serve.end().await;
             anyhow::Ok(served?)
         });
         // A read of a terminal that never ends must not keep us.
@@ -92,17 +79,22 @@ impl Stdio {
         served.map(|()| ExitCode::SUCCESS)
     }
 
-    fn run_thin(&self, url: &str) -> anyhow::Result<ExitCode> {
+    fn run_bridge(&self, url: &str) -> anyhow::Result<ExitCode> {
         let token = self.token_env.as_deref().map(token).transpose()?;
-        let thin = thin::Thin::new(&thin::Options { url: url.to_owned(), token })?;
+        let bridge = Bridge::new(&bridge::Options { url: url.to_owned(), token })?;
         if std::io::stdin().is_terminal() {
             super::wrap::explain("my-gateway");
         }
         let runtime = super::runtime()?;
-        let code = runtime.block_on(thin.run());
+        let ended = runtime.block_on(async {
+            let mut signals = Signals::new()?;
+            let told = "there is nothing to reload: the bridge has no config; send the signal to the gateway";
+            bridge.run(signals.end_without_config(told)).await
+        });
         // A read of a terminal that never ends must not keep us.
         runtime.shutdown_background();
-        Ok(ExitCode::from(code))
+        let signal = ended.context("cannot use standard input and output")?;
+        Ok(ExitCode::from(signal.map_or(0, |number| 128 + number)))
     }
 }
 

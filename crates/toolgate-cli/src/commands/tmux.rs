@@ -1,21 +1,24 @@
 //! `toolgate tmux`
 
-use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::bail;
 use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
 use toolgate::{Tier, ToolId, settings::Settings, stack::Parts};
 use toolgate_gateway::{
+    active_chain::ActiveChain,
     approvals,
-    config::Config,
-    wrap::{Inspection, Options as Inspected, Outlets},
+    config::{Config, ConfigWatch, Trigger},
+    records::Outlets,
+    serve::{Inspection, Namespaced},
 };
 use toolgate_tmux::{
     NAME, Options, Tmux, TmuxConfig, Toolset, Variables,
     config::{CaptureConfig, check_wait},
 };
 
-use crate::overlay::Overlay;
+use crate::{config_file, overlay::Overlay};
 
 /// Give an agent a terminal: a governed tmux server, over stdio
 ///
@@ -26,7 +29,7 @@ use crate::overlay::Overlay;
 /// call, and every resource that is read, passes the chain and is recorded in a private audit file. The chain is that
 /// of `toolgate wrap`, set by the same file and the same options; the table [tmux] of the file is this server's own.
 ///
-/// What is said on the command line goes over the variables, these over the file.
+/// Precedence: command line, environment, config file.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 #[command(mut_arg("server", |server| server.hide(true)))]
@@ -65,7 +68,7 @@ Variables of libtmux-mcp that mean the same here:
   LIBTMUX_SOCKET, LIBTMUX_SOCKET_PATH, LIBTMUX_TMUX_BIN,
   LIBTMUX_SUPPRESS_HISTORY (0 or 1), LIBTMUX_MCP_WAIT_MAX_SECONDS (1 to 120),
   LIBTMUX_MCP_PROMPTS_AS_TOOLS (0 or 1)
-Where a tier and toolsets are set, both must allow. A value that means nothing refuses to start.";
+Where a tier and toolsets are set, both must allow. Invalid values are an error at startup.";
 
 /// What is this server's own: `[tmux]` on the command line.
 #[derive(Debug, Args)]
@@ -181,10 +184,11 @@ impl TmuxCommand {
         if self.overlay.server.is_some() {
             bail!("`--server` names a server to wrap; toolgate tmux is one itself");
         }
-        let mut config = self.overlay.read()?;
+        let (mut config, mut watch) = self.overlay.read_watched()?;
         if self.behind {
             config = config.only_tmux();
             self.overlay.config = None;
+            watch = ConfigWatch::off(None);
         }
         if self.print_chain {
             return super::chain::print(&inspection(&self.overlay, &config, Some(&self.own))?);
@@ -194,7 +198,7 @@ impl TmuxCommand {
             super::wrap::explain(NAME);
         }
         super::runtime().map(|runtime| {
-            let served = runtime.block_on(serve(&self.overlay, &config, tmux, settings));
+            let served = runtime.block_on(serve(&self.overlay, &config, &watch, tmux, settings));
             // A read of a terminal that never ends must not keep us.
             runtime.shutdown_background();
             served.map(|()| ExitCode::SUCCESS)
@@ -205,20 +209,74 @@ impl TmuxCommand {
 async fn serve(
     overlay: &Overlay,
     config: &Config,
+    watch: &ConfigWatch,
     tmux: Tmux,
     settings: Settings,
 ) -> anyhow::Result<()> {
-    let (store, trail) = (overlay.store(config), config.trail(&overlay.namespace)?);
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut asked = signal(SignalKind::user_defined1())?;
+    let (store, trail) = (overlay.store(config), config.trail(overlay.namespace())?);
     let telemetry = overlay.telemetry(config)?;
     let (outlets, mut parts) =
         Outlets::open(store.as_deref(), trail.as_ref(), telemetry.as_ref(), &settings).await?;
     parts.approvals = approvals::in_state_folder(&approvals::Scope::Tmux(tmux.socket()));
     let listed = tmux.names().map(|name| ToolId::new(NAME, name)).collect();
-    let (governed, stack) = tmux.governed_with(settings, parts, &overlay.namespace)?;
-    outlets.meet(&overlay.namespace, &stack, listed).await;
-    let ended = toolgate_tmux::serve_stdio(governed).await;
-    outlets.close(&stack).await;
+    let (governed, stack) = tmux.governed_with(&settings, parts, overlay.namespace())?;
+    outlets.meet(overlay.namespace(), &stack, listed).await;
+    let message_bytes = settings.limits.message_bytes;
+    let mut active = ActiveChain::new(stack, settings);
+    let _announced = overlay.announce();
+    let signals = async {
+        loop {
+            let trigger = tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hangup.recv() => {
+                    if let Some(audit) = &active.stack.audit {
+                        audit.reopen();
+                    }
+                    Trigger::Asked
+                }
+                _ = asked.recv() => Trigger::Asked,
+                () = watch.changed() => Trigger::Changed,
+            };
+            let changed = changed(overlay, config, governed.handler());
+            if let Some(next) = active.reload(changed, store.is_some(), trigger) {
+                Tmux::govern_by(&governed, &next.stack, &next.settings);
+                active = next;
+            }
+        }
+    };
+    let serving = toolgate_tmux::serve_stdio(Arc::clone(&governed), message_bytes, signals);
+    let ended = Box::pin(serving).await;
+    outlets.close(&active.stack).await;
     Ok(ended?)
+}
+
+/// The settings of a changed config.
+fn changed(overlay: &Overlay, before: &Config, tmux: &Tmux) -> Result<Settings, String> {
+    let read = || {
+        let config =
+            overlay.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
+        if config_file::tmux(&config) != config_file::tmux(before) {
+            tracing::warn!(
+                "what has changed in `[tmux]` takes effect at the next start: restart `toolgate tmux`"
+            );
+        }
+        anyhow::Ok(tmux.settle(settings(overlay, &config, &Variables::read()?)?)?)
+    };
+    read().map_err(|error| error.to_string())
+}
+
+/// What the chain is set to, by command line, variables and file.
+fn settings(overlay: &Overlay, config: &Config, variables: &Variables) -> anyhow::Result<Settings> {
+    let mut settings = overlay.settings()?;
+    // A preset would fill one in; here what the toolsets need comes first.
+    let tier = overlay.tier(variables.safety);
+    settings.safety = tier.or(config.says_safety(overlay.namespace())?);
+    Ok(settings)
 }
 
 /// The server and what its chain is set to, by command line, variables and file.
@@ -231,11 +289,8 @@ fn server(
     for warning in &variables.warnings {
         tracing::warn!("{warning}");
     }
-    let mut settings = overlay.settings()?;
-    // A preset would fill one in; here what the toolsets need comes first.
-    let tier = overlay.tier(variables.safety);
-    settings.safety = tier.or(config.says_safety(&overlay.namespace)?);
-    let file = config.tmux().unwrap_or_default();
+    let settings = settings(overlay, config, &variables)?;
+    let file = config_file::tmux(config).unwrap_or_default();
     let said = own.map(Own::config).unwrap_or_default();
     let mut options = Options::from(said.over(variables.config).over(file));
     if let Some(own) = own {
@@ -250,26 +305,25 @@ fn server(
     }
     let tmux = Tmux::new(options);
     // Here, so that a wrong name is told in its own words and not in those of a layer.
-    tmux.settle(settings.clone())?;
+    let settings = tmux.settle(settings)?;
     Ok((tmux, settings))
 }
 
 /// The chain and the tools as they would be.
 fn inspection(overlay: &Overlay, config: &Config, own: Option<&Own>) -> anyhow::Result<Inspection> {
     let (tmux, settings) = server(overlay, config, own)?;
-    let mut options: Inspected = super::chain::without_server(overlay);
-    NAME.clone_into(&mut options.name);
-    options.store = overlay.store(config);
-    options.trail = config.trail(&overlay.namespace)?;
-    options.telemetry = overlay.telemetry(config)?;
-    let (mut settings, mut parts) = (tmux.settle(settings)?, Parts::default());
-    tmux.install_guard(&mut settings, &mut parts);
-    Ok(Inspection::of_tools(&options, &settings, &tmux.definitions(), parts)?)
+    let mut parts = Parts::default();
+    tmux.install(&mut parts);
+    let namespace = overlay.namespace();
+    let (trail, telemetry) = (config.trail(namespace)?, overlay.telemetry(config)?);
+    let (set, store) = (Namespaced { settings, trail, telemetry }, overlay.store(config));
+    let tools = tmux.definitions();
+    Ok(Inspection::of_tools((namespace, NAME), &set, store.as_deref(), &tools, parts)?)
 }
 
 /// Refuses what the file says of this server, if it says something wrong.
 pub(crate) fn check(overlay: &Overlay, config: &Config) -> anyhow::Result<()> {
-    let is_said = config.tmux().is_some();
+    let is_said = config_file::tmux(config).is_some();
     is_said.then(|| inspection(overlay, config, None)).transpose().map(drop)
 }
 
@@ -277,7 +331,7 @@ pub(crate) fn check(overlay: &Overlay, config: &Config) -> anyhow::Result<()> {
 pub(crate) fn inspected(overlay: &Overlay, config: &Config) -> anyhow::Result<Option<Inspection>> {
     let is_meant = match overlay.server.as_deref() {
         Some(name) => name == NAME && !config.servers().contains_key(NAME),
-        None => config.tmux().is_some() && config.servers().is_empty(),
+        None => config_file::tmux(config).is_some() && config.servers().is_empty(),
     };
     is_meant.then(|| inspection(overlay, config, None)).transpose()
 }

@@ -176,7 +176,11 @@ impl Gateway {
     pub fn settled(&self, count: usize) {
         let client = self.modern();
         until_or(
-            || client.tools().len() == count,
+            // A list that fails is an error: the server may still be coming up.
+            || {
+                let answer = client.request("tools/list", serde_json::json!({}));
+                answer.get("error").is_none() && client.tools().len() == count
+            },
             || format!("{count} tools are listed; there are {:?}", client.tools()),
         );
     }

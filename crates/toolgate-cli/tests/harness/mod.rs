@@ -16,13 +16,14 @@ pub mod clients;
 pub mod gateway;
 pub mod governed;
 pub mod http;
+pub mod matrix;
 pub mod peers;
 pub mod tmux;
 pub mod upstream;
 
 use std::{
     collections::HashMap,
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, ErrorKind, Write as _},
     path::PathBuf,
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
@@ -127,11 +128,13 @@ impl Session {
         answer
     }
 
+    /// Sends a line. If the program has ended, the wait for its answer says so, with what it wrote to stderr.
     pub fn send_line(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("stdin is closed");
-        stdin.write_all(line.as_bytes()).unwrap();
-        stdin.write_all(b"\n").unwrap();
-        stdin.flush().unwrap();
+        match stdin.write_all(format!("{line}\n").as_bytes()).and_then(|()| stdin.flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            sent => sent.unwrap(),
+        }
     }
 
     pub fn notify(&mut self, method: &str, params: Value) {
@@ -166,10 +169,16 @@ impl Session {
         self.wait_for(|message| message.get("method").is_none() && message["id"] == json!(id))
     }
 
-    /// The answer to a request, if it is there already.
-    pub fn answered(&mut self, id: i64) -> Option<Value> {
+    /// What has come and was not asked for so far.
+    pub fn seen_so_far(&mut self) -> &[Value] {
         let lines: Vec<String> = self.lines.try_iter().collect();
         self.seen.extend(lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+        &self.seen
+    }
+
+    /// The answer to a request, if it is there already.
+    pub fn answered(&mut self, id: i64) -> Option<Value> {
+        self.seen_so_far();
         let answer =
             |message: &Value| message.get("method").is_none() && message["id"] == json!(id);
         let at = self.seen.iter().position(answer)?;
@@ -182,17 +191,41 @@ impl Session {
             return self.seen.remove(at);
         }
         loop {
-            let line = self.line();
-            let message: Value = serde_json::from_str(&line)
-                .unwrap_or_else(|e| panic!("not protocol on stdout ({e}): {line}"));
-            assert!(
-                message.is_array() || message["jsonrpc"] == "2.0",
-                "not JSON-RPC on stdout: {line}"
-            );
+            let message = protocol(&self.line());
             if wanted(&message) {
                 return message;
             }
             self.seen.push(message);
+        }
+    }
+
+    /// The same, if it comes in time.
+    pub fn find(&mut self, patience: Duration, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(at) = self.seen.iter().position(&wanted) {
+                return Some(self.seen.remove(at));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left).ok()?;
+            self.seen.push(protocol(&line));
+        }
+    }
+
+    /// The first new line for which `wanted` holds, exactly, if it comes in time. Other lines are kept in `seen`.
+    pub fn find_line(
+        &mut self,
+        patience: Duration,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left).ok()?;
+            if wanted(&line) {
+                return Some(line);
+            }
+            self.seen.push(protocol(&line));
         }
     }
 
@@ -237,6 +270,12 @@ impl Session {
     pub fn reload(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+    }
+
+    /// As log rotation does: the audit file is opened anew, and the config applied.
+    pub fn hang_up(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     }
 
     pub fn close_stdin(&mut self) {
@@ -302,6 +341,14 @@ impl Drop for Session {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A line on stdout, which must be JSON-RPC.
+fn protocol(line: &str) -> Value {
+    let message: Value = serde_json::from_str(line)
+        .unwrap_or_else(|e| panic!("not protocol on stdout ({e}): {line}"));
+    assert!(message.is_array() || message["jsonrpc"] == "2.0", "not JSON-RPC on stdout: {line}");
+    message
 }
 
 fn reader(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {

@@ -9,6 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
+    harness::matrix::{ALL, Client, Setup, Via, refused},
     harness::{
         Session,
         clients::{Legacy, Modern},
@@ -16,7 +17,6 @@ use super::{
         gateway::{Gateway, Place, until, until_or},
         http, toolgate,
     },
-    matrix::{ALL, Client, Setup, Via, refused},
 };
 
 /// A spy behind the gateway.
@@ -94,8 +94,6 @@ fn wrap_and_stdio_refuse_a_config_without_their_namespace() {
         vec!["wrap", "--config", &config, "--server", "s"],
         vec!["wrap", "--config", &config, "--", &program],
         vec!["stdio", "--config", &config],
-        vec!["chain", "--config", &config],
-        vec!["why", "--config", &config, "wipe"],
     ] {
         let (succeeded, told) = run(&place, &arguments);
         assert!(
@@ -110,8 +108,14 @@ fn wrap_and_stdio_refuse_a_config_without_their_namespace() {
     session.initialize();
     assert!(refused(&session.call("wipe", json!({}))));
     assert!(!refused(&session.call("safe", json!({}))));
+    // Those that look at the whole gateway say which namespace they mean.
     let (checked, told) = run(&place, &["check", "--config", &config]);
     assert!(checked && told.contains("namespace `review`"), "{told}");
+    let (is_allowed, told) = run(&place, &["why", "--config", &config, "wipe"]);
+    assert!(!is_allowed && told.contains("s/wipe for"), "{told}");
+    assert!(told.contains("in namespace review") && told.contains("DENIES"), "{told}");
+    let (_, told) = run(&place, &["chain", "--config", &config]);
+    assert!(told.contains("up to readonly"), "{told}");
 }
 
 const ADMIN: (&str, &str) = ("Authorization", "Bearer token-of-the-admin-1");

@@ -9,8 +9,8 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
+    harness::matrix::{ALL, Client, Setup, Via},
     harness::{Session, gateway::until_or, tmux::Tmux, toolgate},
-    matrix::{ALL, Client, Setup, Via},
 };
 
 const CONFIRM: &str = "[confirm]\nwhen = [\"main/wipe\"]\n";

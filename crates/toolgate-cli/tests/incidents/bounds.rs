@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
+    harness::matrix::{Setup, refused},
     harness::{
         clients::{LEGACY, Legacy, Modern},
         gateway::{Gateway, stdio},
@@ -10,7 +11,6 @@ use super::{
         http, text,
         upstream::Upstream,
     },
-    matrix::{Setup, refused},
 };
 
 const ALICE: &str = "the-token-of-alice";

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::matrix::{ALL, Client, Setup, Via, refused};
+use super::harness::matrix::{ALL, Client, Setup, Via, refused};
 
 /// A token in the shape that GitHub publishes.
 const SECRET: &str = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{
+    harness::matrix::{ALL, Setup, Via, refused},
     harness::{
         clients::{Legacy, Modern},
         gateway::{Gateway, Place, descendants, stdio},
         http,
         upstream::Upstream,
     },
-    matrix::{ALL, Setup, Via, refused},
 };
 
 /// A server inside the test that answers every request with these bytes.

@@ -54,7 +54,7 @@ fn generated(folder: &Path) -> String {
     let mut all = Vec::new();
     for file in files {
         let module = file.file_stem().unwrap().to_string_lossy().into_owned();
-        if !["main", "matrix", "table"].contains(&module.as_str()) {
+        if !["main", "table"].contains(&module.as_str()) {
             all.extend(incidents(&module, &fs::read_to_string(&file).unwrap()));
         }
     }

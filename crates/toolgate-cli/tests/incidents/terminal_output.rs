@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use super::{
+    harness::matrix::{Setup, Via, tmux},
     harness::toolgate,
-    matrix::{Setup, tmux},
 };
 
 /// Sets the clipboard, clears the screen, starts a line of its own, and turns the rest around.
@@ -122,7 +122,7 @@ fn commands_print_names_escaped() {
 /// [issue 12.5] JSON output kept C1 controls and bidirectional overrides, which serde does not escape.
 #[test]
 fn json_output_escapes_what_serde_leaves() {
-    Setup::new("store = 'sqlite:log.db'\n").through(&[super::matrix::Via::Wrap], |client| {
+    Setup::new("store = 'sqlite:log.db'\n").through(&[Via::Wrap], |client| {
         client.call(EVIL, json!({"a": EVIL}));
         client.fence();
         let folder = client.path("");

@@ -8,8 +8,8 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
+    harness::matrix::{ALL, Client, Setup, Via, refused, tmux},
     harness::{clients::MODERN, gateway::Gateway},
-    matrix::{ALL, Client, Setup, Via, refused, tmux},
 };
 
 /// Only `safe`, `emit`, `ask` and `env` may run.
@@ -558,4 +558,39 @@ fn a_batch_is_bounded_in_number_and_in_bytes() {
             assert!(error["message"].as_str().unwrap().contains("20000 bytes"), "{error}");
         }
     });
+}
+
+// A line that is no JSON was answered with -32700 by one transport and with -32600 by another, and with `data` by some.
+#[test]
+fn what_cannot_be_read_is_refused_in_the_same_words_over_every_transport() {
+    let cases = [
+        ("{\"jsonrpc\":", -32700, "PARSE_ERROR"),
+        ("no JSON", -32700, "PARSE_ERROR"),
+        ("17", -32600, "INVALID_REQUEST"),
+        ("{}", -32600, "INVALID_REQUEST"),
+        (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600, "INVALID_REQUEST"),
+    ];
+    let told = std::cell::RefCell::new(Vec::new());
+    Setup::new("").each(|client| {
+        let mut all = Vec::new();
+        for (text, code, name) in cases {
+            let mut answer = match client.raw(text) {
+                Some((status, answer)) if client.via != Via::Sse => {
+                    assert_eq!(status, 400);
+                    answer
+                }
+                _ => client.wait_for(|message| message.get("error").is_some()),
+            };
+            let error = answer["error"].take();
+            assert_eq!(
+                (&error["code"], &error["data"]["code"]),
+                (&json!(code), &json!(name)),
+                "{error}"
+            );
+            all.push(error);
+        }
+        told.borrow_mut().push(all);
+    });
+    let told = told.into_inner();
+    assert!(told.iter().all(|one| *one == told[0]), "{told:#?}");
 }

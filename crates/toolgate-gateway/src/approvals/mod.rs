@@ -28,7 +28,7 @@ use self::{
     folder::Locked,
     record::{hex, tag},
 };
-use crate::outbound::child::ServerCommand;
+use crate::process::child::ServerCommand;
 
 /// The largest preview of arguments that is kept.
 const LARGEST_PREVIEW: usize = 64 * 1024;

@@ -1,8 +1,12 @@
 //! Lists as they are sent: their entries, how long they may be kept, and their pages.
 
-use toolgate_wire::{Json, Object, era};
+use toolgate_wire::{
+    Json, Object,
+    era::{self, Era},
+};
 
-use crate::outbound::connection::{Era, ourselves};
+use super::snapshot::Missing;
+use crate::introduction::ourselves;
 
 /// The lists of a namespace besides its tools, which each client may see differently.
 #[derive(Debug, Default)]
@@ -44,8 +48,20 @@ pub(crate) fn definition_for(definition: &Json, era: Era) -> Json {
 }
 
 /// `_meta` of results that are our own: who answers.
-pub(crate) fn server_meta() -> Json {
+pub(crate) fn server_meta() -> Object {
     let mut meta = Object::new();
     meta.set(era::META_SERVER_INFO, ourselves());
-    meta.finish()
+    meta
+}
+
+/// `_meta` of a list in which the entries of some servers are missing.
+pub(crate) const META_MISSING: &str = "toolgate/missing";
+
+/// Which servers are missing in a list, and why.
+pub(crate) fn missing_meta(missing: &[Missing]) -> Json {
+    let one = |missing: &Missing| {
+        let why = missing.why().unwrap_or_else(|| "it has not answered yet".to_owned());
+        Json::value(&serde_json::json!({"server": &*missing.server.name, "why": why}))
+    };
+    Json::list(&missing.iter().map(one).collect::<Vec<_>>())
 }

@@ -2,45 +2,8 @@
 
 pub(crate) mod cursor;
 pub(crate) mod lists;
-pub(crate) mod manifest;
 pub(crate) mod mirrors;
 pub(crate) mod names;
 pub(crate) mod owners;
 pub(crate) mod snapshot;
 mod templates;
-
-use serde::{Deserialize, Deserializer};
-
-/// `prefix = "always" | "on-collision" | "never"`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Prefix {
-    /// All names have one.
-    Always,
-    /// Names that another server of the namespace had first.
-    #[default]
-    OnCollision,
-    /// No name has one, except names that begin with another server's prefix. Names that several servers have refuse to
-    /// start.
-    Never,
-}
-
-/// How many entries a list has on one page: 1000 if not set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema)]
-#[schemars(transparent)]
-pub(crate) struct PageSize(pub(crate) usize);
-
-impl Default for PageSize {
-    fn default() -> Self {
-        Self(1000)
-    }
-}
-
-impl<'de> Deserialize<'de> for PageSize {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match usize::deserialize(deserializer)? {
-            0 => Err(serde::de::Error::custom("a page of `0` has nothing on it: write at least 1")),
-            size => Ok(Self(size)),
-        }
-    }
-}

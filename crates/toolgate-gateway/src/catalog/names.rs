@@ -10,7 +10,8 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Prefix, owners::Held};
+use super::owners::Held;
+use crate::config::Prefix;
 
 /// The most bytes of a name: some clients take no more.
 const LONGEST: usize = 64;
@@ -81,6 +82,54 @@ impl fmt::Display for Collision {
             )?;
         }
         Ok(())
+    }
+}
+
+/// The addresses of one server that are left out because another one has them.
+#[derive(Debug)]
+pub(crate) struct AddressGroup<'a> {
+    owner: &'a str,
+    newcomer: &'a str,
+    pub(crate) left_out: Vec<&'a Collision>,
+}
+
+impl<'a> AddressGroup<'a> {
+    /// The addresses among these, by the two servers.
+    pub(crate) fn of(collisions: &'a [Collision]) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        for collision in collisions.iter().filter(|collision| collision.is_address) {
+            match groups.iter_mut().find(|group| group.has(collision)) {
+                Some(group) => group.left_out.push(collision),
+                None => groups.push(Self {
+                    owner: &collision.first.0,
+                    newcomer: &collision.second.0,
+                    left_out: vec![collision],
+                }),
+            }
+        }
+        groups
+    }
+
+    /// Whether it is about the same two servers.
+    pub(crate) fn has(&self, other: &Collision) -> bool {
+        other.is_address && other.first.0 == self.owner && other.second.0 == self.newcomer
+    }
+}
+
+impl fmt::Display for AddressGroup<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { owner, newcomer, left_out } = self;
+        match &**left_out {
+            [only] => write!(f, "{only}"),
+            several => {
+                let example = several.first().map_or("", |first| &*first.name);
+                let count = several.len();
+                write!(
+                    f,
+                    "{count} addresses of `{newcomer}` are left out: they belong to `{owner}`, such as `{example}`"
+                )
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::manifest;
+use crate::{outbound::manifest::List, private_file};
 
 /// The form in which owners are written. Others are not read.
 const FORM: u64 = 1;
@@ -17,15 +17,6 @@ const FORM: u64 = 1;
 const MOST_UNLISTED: usize = 10_000;
 /// The lists of a namespace, as they are called in the file.
 const LISTS: [&str; 4] = ["tools", "prompts", "resources", "templates"];
-
-/// The kinds of names. Each has owners of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum List {
-    Tools,
-    Prompts,
-    Resources,
-    Templates,
-}
 
 /// The owner of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +53,8 @@ pub(crate) type Claims = [Vec<Claim>; 4];
 pub(crate) struct Owners {
     /// Where they are kept; in memory only without one.
     path: Option<PathBuf>,
+    /// Whether the gateway is only inspected: then nothing is written, and nothing is logged of names.
+    is_only_read: bool,
     /// The number of the next change.
     next: u64,
     lists: [Held; 4],
@@ -76,7 +69,17 @@ impl Owners {
             tracing::warn!("`{}` cannot be read: names are given out anew", path.display());
         }
         let (next, lists) = read.flatten().unwrap_or_default();
-        Self { path, next, lists }
+        Self { path, next, lists, is_only_read: false }
+    }
+
+    /// The same for a gateway that is only inspected.
+    pub(crate) fn only_read(path: Option<PathBuf>) -> Self {
+        Self { path: None, is_only_read: true, ..Self::read(path) }
+    }
+
+    /// Whether the gateway is only inspected.
+    pub(crate) fn is_only_read(&self) -> bool {
+        self.is_only_read
     }
 
     /// The owners of one list.
@@ -114,7 +117,7 @@ impl Owners {
         }
         self.next += 1;
         let Some(path) = &self.path else { return };
-        if let Err(error) = manifest::write(path, &self.text()) {
+        if let Err(error) = private_file::write(path, &self.text()) {
             tracing::warn!(%error, "cannot write the owners of names to `{}`", path.display());
         }
     }

@@ -9,20 +9,21 @@ use toolgate::{
     TierRules, Tool, ToolId,
     middleware::overrides::{Overrides, Resolved},
 };
-use toolgate_wire::{Json, Object};
+use toolgate_wire::{Json, Object, era::Era};
 
 use super::{
-    Prefix,
     lists::{Hints, Page, Pages, definition_for},
-    manifest::Manifest,
     mirrors::{self, Mirror},
     names::{self, Collision, Names},
-    owners::{Claim, Claims, Held, List, Owners},
+    owners::{Claim, Claims, Held, Owners},
     templates::Template,
 };
 use crate::{
-    config::{HttpTransport, Start},
-    outbound::{connection::Era, server::Server},
+    config::{HttpTransport, Prefix, Start},
+    outbound::{
+        manifest::{List, Manifest, error_text},
+        server::{Server, State},
+    },
 };
 
 /// One server of a namespace with what it offers.
@@ -47,6 +48,25 @@ pub(crate) struct Owned {
     pub(crate) server: Arc<Server>,
     /// The server's own name.
     pub(crate) own: Arc<str>,
+}
+
+/// A server whose entries are not in a list.
+#[derive(Debug)]
+pub(crate) struct Missing {
+    pub(crate) server: Arc<Server>,
+    /// What it answered, if it did.
+    pub(crate) error: Option<Json>,
+}
+
+impl Missing {
+    /// Why, for people; `None` if the server is still coming up.
+    pub(crate) fn why(&self) -> Option<String> {
+        match (&self.error, self.server.state()) {
+            (Some(error), _) => Some(error_text(error)),
+            (None, State::Failed(why)) => Some(why.to_string()),
+            (None, _) => None,
+        }
+    }
 }
 
 /// Everything that a namespace offers.
@@ -337,6 +357,14 @@ impl Snapshot {
         self.by_name.get(name)
     }
 
+    /// The tool of each wire name, also of names that are not listed.
+    pub(crate) fn wire_names(&self) -> HashMap<String, ToolId> {
+        self.by_name
+            .iter()
+            .map(|(name, entry)| (name.to_string(), entry.tool.id().clone()))
+            .collect()
+    }
+
     /// The prompt of a name.
     pub(crate) fn prompt(&self, name: &str) -> Option<&Owned> {
         self.prompts.get(name)
@@ -372,6 +400,41 @@ impl Snapshot {
             [only] => Some(Arc::clone(only)),
             _ => None,
         }
+    }
+
+    /// The prompt that a name with a server's prefix means, if that server does not list it. Prefixes are reserved: of
+    /// those that fit, the longest counts.
+    pub(crate) fn by_prefix(&self, name: &str) -> Option<Owned> {
+        let fitting = self.offered.iter().filter_map(|offered| {
+            let own = name.strip_prefix(&names::prefixed(&prefix(&offered.server), ""))?;
+            (!own.is_empty())
+                .then(|| Owned { server: Arc::clone(&offered.server), own: own.into() })
+        });
+        let found = fitting.min_by_key(|owned| owned.own.len())?;
+        // What is listed has one name.
+        let is_it =
+            |owned: &Owned| owned.server.name == found.server.name && owned.own == found.own;
+        (!self.prompts.values().any(is_it)).then_some(found)
+    }
+
+    /// The server of this name.
+    pub(crate) fn server(&self, name: &str) -> Option<&Arc<Server>> {
+        self.offered.iter().map(|offered| &offered.server).find(|server| *server.name == *name)
+    }
+
+    /// The servers whose entries are not in a list, and why.
+    pub(crate) fn missing(&self, list: List) -> Vec<Missing> {
+        let missing = self.offered.iter().filter_map(|Offered { server, manifest }| {
+            let error = match manifest {
+                Some(manifest) if manifest.list(list).entries.is_empty() => {
+                    Some(manifest.failure(list)?.clone())
+                }
+                Some(_) => return None,
+                None => None,
+            };
+            Some(Missing { server: Arc::clone(server), error })
+        });
+        missing.collect()
     }
 
     /// The server of a template, as it is written in the list.
@@ -415,7 +478,7 @@ impl Snapshot {
             [Era::Legacy, Era::Modern].map(|era| {
                 let definitions = self.tools.iter().filter_map(|tool| tool.definition());
                 let shown: Vec<Json> = definitions.map(|tool| definition_for(tool, era)).collect();
-                self.lists.hints.page("tools", Json::list(&shown), era, None)
+                self.lists.hints.page("tools", Json::list(&shown), era, None, &[])
             })
         });
         match era {
@@ -503,7 +566,14 @@ fn hints(offered: &[Offered], is_private: bool) -> Hints {
 /// A list with what comes before and behind it.
 impl Hints {
     /// One page of a list as the result of a request.
-    pub(crate) fn page(self, member: &str, list: Json, era: Era, next: Option<&str>) -> Page {
+    pub(crate) fn page(
+        self,
+        member: &str,
+        list: Json,
+        era: Era,
+        next: Option<&str>,
+        missing: &[Missing],
+    ) -> Page {
         let mut result = Object::new();
         if era == Era::Modern {
             result.set("resultType", Json::string("complete"));
@@ -512,11 +582,19 @@ impl Hints {
         if let Some(next) = next {
             result.set("nextCursor", Json::string(next));
         }
+        let mut meta = Object::new();
         if era == Era::Modern {
-            result.set("ttlMs", Json::value(&self.ttl_ms.into()));
+            let ttl = if missing.is_empty() { self.ttl_ms } else { 0 };
+            result.set("ttlMs", Json::value(&ttl.into()));
             let scope = if self.is_public { "public" } else { "private" };
             result.set("cacheScope", Json::string(scope));
-            result.set("_meta", super::lists::server_meta());
+            meta = super::lists::server_meta();
+        }
+        if !missing.is_empty() {
+            meta.set(super::lists::META_MISSING, super::lists::missing_meta(missing));
+        }
+        if !meta.is_empty() {
+            result.set("_meta", meta.finish());
         }
         Page(result.finish())
     }

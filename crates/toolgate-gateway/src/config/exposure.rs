@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::Config;
-use crate::outbound::child::ServerCommand;
+use crate::process::child::ServerCommand;
 
 /// The group and all others may write.
 const WRITABLE: u32 = 0o022;

@@ -24,11 +24,11 @@ use toolgate::{
     settings::{Annotations, ChainOrder, LimitsConfig, Switch},
 };
 
-use toolgate_tmux::TmuxConfig;
-
-use super::{ServeConfig, Text, servers::ServerConfig};
-use crate::catalog::{PageSize, Prefix};
-use crate::{outbound::trail::TrailConfig, telemetry::TelemetryConfig};
+use super::{
+    ServeConfig, TelemetryConfig, Text, TrailConfig,
+    listing::{PageSize, Prefix},
+    servers::ServerConfig,
+};
 
 /// A table that also holds the settings of the layers, and can hand them out.
 ///
@@ -97,7 +97,7 @@ with_layers! {
     /// The whole file. A key that it does not know is refused: a rule that nobody heeds is worse than none.
     #[schemars(title = "toolgate.toml")]
     struct File {
-        /// Where the call log and what is learnt while running are kept: `sqlite:FILE`.
+        /// Database for the call log and approved tools: `sqlite:FILE`.
         store: Option<Text>,
         /// What may be started or reached, by a name of your own.
         servers: BTreeMap<String, ServerConfig>,
@@ -107,7 +107,8 @@ with_layers! {
         /// where a request names it in `_meta.policyId`.
         policies: BTreeMap<String, PolicyConfig>,
         /// The server of `toolgate tmux`.
-        tmux: Option<TmuxConfig>,
+        #[schemars(with = "serde_json::Value")]
+        tmux: Option<toml::Table>,
         /// What a running gateway does when this file changes: with `narrowing` it applies a change that only narrows
         /// access, and any other change waits for `toolgate reload` or SIGHUP; with `off` every change waits.
         reload: Reload,
@@ -142,9 +143,10 @@ with_layers! {
         grants: Option<BTreeMap<PrincipalPattern, Vec<Scope>>>,
         /// What happens to tools that nobody has looked at; `quarantine` needs a `store`.
         new_tools: NewTools,
-        /// How long what is known of a server's tools holds, as `60s`. They are asked for again after that,
-        /// after SIGHUP, and whenever the server says that they changed; if the server then fails, the
-        /// last good answer holds.
+        /// How long what is known of a server's lists holds, as `60s`. The gateway asks for them again after that, after
+        /// `toolgate reload` or SIGHUP, whenever it connects, and whenever the server says that they changed; of several
+        /// namespaces with the same server the shortest time counts. `serve` and `stdio` ask in the background, `wrap`
+        /// when a call or a list needs them. If the server then fails, the last good answer holds.
         cache_ttl: Switch<Duration>,
         /// What the caller of an inactive tool reads; `{name}` stands for the tool's name.
         inactive_message: Option<String>,

@@ -1,39 +1,52 @@
 //! Configuration: one file, read once, checked whole, refused with the line that is wrong.
 
+mod builtin;
 pub mod environment;
 mod exposure;
 mod file;
+mod listing;
 mod masked;
 mod nearest;
 mod presets;
 mod reference;
 pub mod serve;
 mod servers;
+mod telemetry;
 mod text;
+mod trail;
+mod watch;
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
+pub use builtin::BuiltinTable;
 use file::{File, Namespace, Reload};
+pub(crate) use listing::{Prefix, Style};
 pub use presets::presets;
 pub use reference::reference;
 pub use serve::ServeConfig;
-pub use servers::{Builtin, HttpTransport, ServerConfig, Sharing, Start};
+pub use servers::{Builtin, HttpTransport, Protocol, ServerConfig, Sharing, Start};
+pub use telemetry::{Listen, TelemetryConfig};
 pub use text::Text;
 use toolgate::{
     Selector, Tier,
-    middleware::{audit::Target, scopes::Granted},
-    settings::Settings,
+    middleware::{
+        audit::{AuditConfig, Target},
+        scopes::Granted,
+    },
+    presets::Preset,
+    settings::{ChainOrder, Settings},
 };
-use toolgate_tmux::TmuxConfig;
+pub use trail::TrailConfig;
+pub use watch::{ConfigWatch, Trigger};
 
-use crate::serve::namespace::Style;
-pub use crate::{
-    outbound::trail::TrailConfig,
-    telemetry::{Listen, TelemetryConfig},
-};
+/// The id of a wrapped server that no config names: its tools are `main/NAME`.
+pub const SERVER: &str = "main";
+
+/// The namespace that a wrapped server joins where nothing else is said.
+pub const NAMESPACE: &str = "default";
 
 /// Why a config file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -69,11 +82,33 @@ pub struct Config {
     file: File,
     /// The environment variables that texts of the file name, once for each time.
     variables: Vec<String>,
+    /// The keys of `[audit]` and of `[namespaces.NAME.audit]` that the file has.
+    audit_keys: AuditKeys,
+    builtin: BuiltinTable,
+}
+
+/// Keys of `[audit]`, by namespace; those at the top of the file by the empty name.
+type AuditKeys = BTreeMap<String, Vec<String>>;
+
+fn audit_keys(text: &str) -> AuditKeys {
+    let file: toml::Table = toml::from_str(text).unwrap_or_default();
+    let keys = |table: &toml::Table| {
+        let audit = table.get("audit").and_then(toml::Value::as_table);
+        audit.map(|audit| audit.keys().cloned().collect::<Vec<String>>())
+    };
+    let mut all = AuditKeys::new();
+    all.extend(keys(&file).map(|keys| (String::new(), keys)));
+    let namespaces = file.get("namespaces").and_then(toml::Value::as_table);
+    for (name, namespace) in namespaces.into_iter().flatten() {
+        let keys = namespace.as_table().and_then(keys);
+        all.extend(keys.map(|keys| (name.clone(), keys)));
+    }
+    all
 }
 
 impl Config {
-    /// Reads `toolgate.toml`, or the `mcp.json` of an existing client.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+    /// Reads `toolgate.toml`, or the `mcp.json` of an existing client. `builtin` says what `[tmux]` means.
+    pub fn read(path: &Path, builtin: BuiltinTable) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
         let refused = |why: String| ConfigError::Refused { path: path.to_owned(), why };
@@ -86,12 +121,14 @@ impl Config {
                 file.servers = servers;
                 return Ok(file);
             }
-            toml::from_str(&text).map_err(|mut error: toml::de::Error| {
+            builtin.check(&text).and_then(|()| toml::from_str(&text)).map_err(|mut error| {
                 error.set_input(Some(&masked::masked(&text)));
                 refused(nearest::with_guess(&masked::without_values(&error.to_string())))
             })
         });
-        let mut config = Self { path: path.to_owned(), file: file?, variables };
+        let audit_keys = if is_json { AuditKeys::new() } else { audit_keys(&text) };
+        let mut config =
+            Self { path: path.to_owned(), file: file?, variables, audit_keys, builtin };
         config.keep_secrets();
         config.fault().map_or(Ok(()), |why| Err(refused(why)))?;
         Ok(config)
@@ -150,7 +187,7 @@ impl Config {
     #[must_use]
     pub fn namespaces(&self) -> Vec<&str> {
         let names: Vec<&str> = self.file.namespaces.keys().map(String::as_str).collect();
-        if names.is_empty() { vec![crate::wrap::NAMESPACE] } else { names }
+        if names.is_empty() { vec![NAMESPACE] } else { names }
     }
 
     /// The servers that belong to no namespace, so that no client can reach them.
@@ -184,14 +221,28 @@ impl Config {
         }
     }
 
-    /// `[tmux]`, if the file has it.
+    /// Reads a file in the same way, again or in its place.
+    pub fn read_again(&self, path: &Path) -> Result<Self, ConfigError> {
+        Self::read(path, self.builtin)
+    }
+
+    /// The same with one server only, which every namespace has: what `toolgate wrap` governs.
     #[must_use]
-    pub fn tmux(&self) -> Option<TmuxConfig> {
-        let mut tmux = self.file.tmux.clone()?;
-        if let Some(folder) = self.path.parent() {
-            tmux.anchor(folder);
+    pub fn with_only(&self, name: &str, server: ServerConfig) -> Self {
+        let mut config = self.clone();
+        config.file.servers = BTreeMap::from([(name.to_owned(), server)]);
+        for namespace in config.file.namespaces.values_mut() {
+            namespace.servers = None;
+            namespace.prefix = Prefix::Never;
         }
-        Some(tmux)
+        config.keep_secrets();
+        config
+    }
+
+    /// `[tmux]`, if the file has it, as the type that the file was read with.
+    #[must_use]
+    pub fn tmux<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        self.file.tmux.clone()?.try_into().ok()
     }
 
     /// The table `[tmux]` and nothing else: for the server itself, where a gateway governs it.
@@ -199,7 +250,7 @@ impl Config {
     pub fn only_tmux(&self) -> Self {
         let mut file = File::default();
         file.tmux.clone_from(&self.file.tmux);
-        Self { path: self.path.clone(), file, variables: self.variables.clone() }
+        Self { path: self.path.clone(), file, variables: self.variables.clone(), ..Self::default() }
     }
 
     /// The highest tier that a namespace with this server allows, where one says so.
@@ -291,7 +342,7 @@ impl Config {
     fn namespace(&self, name: &str) -> Result<Namespace, ConfigError> {
         match self.file.namespaces.get(name) {
             Some(namespace) => Ok(namespace.clone()),
-            None if self.file.namespaces.is_empty() && name == crate::wrap::NAMESPACE => {
+            None if self.file.namespaces.is_empty() && name == NAMESPACE => {
                 Ok(Namespace::default())
             }
             None => {
@@ -308,7 +359,19 @@ impl Config {
 
     /// What the chain of a namespace is set to.
     pub fn settings(&self, name: &str) -> Result<Settings, ConfigError> {
-        let namespace = self.namespace(name)?;
+        self.settings_with(name, None)
+    }
+
+    /// The same with another chain than the file says.
+    pub fn settings_with(
+        &self,
+        name: &str,
+        chain: Option<&ChainOrder>,
+    ) -> Result<Settings, ConfigError> {
+        let mut namespace = self.namespace(name)?;
+        if let Some(chain) = chain {
+            namespace.chain = chain.clone();
+        }
         let layers = namespace.layers().over(self.file.layers());
         let tools = namespace.tools.into_iter();
         let tools = tools.filter_map(|(selector, tool)| Some((selector.parse().ok()?, tool)));
@@ -318,7 +381,7 @@ impl Config {
             safety: namespace.safety,
             annotations: namespace.annotations,
             tools: tools.collect(),
-            audit: layers.audit.or_else(|| preset?.audit()).unwrap_or_default(),
+            audit: self.audit(name, layers.audit, preset),
             redact: layers.redact.unwrap_or_default(),
             limits: layers.limits.unwrap_or_default(),
             breaker: layers.breaker,
@@ -352,6 +415,22 @@ impl Config {
         Ok(settings)
     }
 
+    /// The audit of a namespace. Where the chain is another system's, that system's choices fill what the file does not say.
+    fn audit(
+        &self,
+        namespace: &str,
+        said: Option<AuditConfig>,
+        preset: Option<Preset>,
+    ) -> AuditConfig {
+        let keys = self.audit_keys.get(namespace).or_else(|| self.audit_keys.get(""));
+        let says = |key: &str| keys.is_some_and(|keys| keys.iter().any(|other| other == key));
+        match (said, preset) {
+            (Some(said), Some(preset)) => preset.audit_over(said, says),
+            (Some(said), None) => said,
+            (None, preset) => preset.and_then(Preset::audit).unwrap_or_default(),
+        }
+    }
+
     /// Paths in a file are meant from where the file is.
     fn anchor(&self, settings: &mut Settings) {
         let Some(folder) = self.path.parent() else { return };
@@ -369,6 +448,15 @@ impl Config {
 
 /// The JSON Schema of `toolgate.toml`, for editors.
 #[must_use]
-pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(File).to_value()
+pub fn schema(builtin: BuiltinTable) -> serde_json::Value {
+    let mut generator = schemars::SchemaGenerator::default();
+    let mut tmux = builtin.schema(&mut generator).to_value();
+    let mut schema = generator.into_root_schema_for::<File>().to_value();
+    if let Some(property) = schema.pointer_mut("/properties/tmux") {
+        if let (Some(about), Some(tmux)) = (property.get("description"), tmux.as_object_mut()) {
+            tmux.insert("description".to_owned(), about.clone());
+        }
+        *property = tmux;
+    }
+    schema
 }

@@ -51,7 +51,7 @@ pub fn presets() -> String {
     let mut page = String::from(
         "# Presets\n\nMade by `toolgate config presets` from the orders themselves.\n\n\
          `chain = \"libtmux\"`, `\"metamcp\"` or `\"mcp-core\"` in a namespace gives the chain of the system of that \
-         name: its order, its options where the file says nothing, its variables and its words. `toolgate chain` \
+         name: its layer order, its defaults, its environment variables and its error messages. `toolgate chain` \
          prints what comes out. Layers that nothing switches on are left out everywhere.\n\n\
          ## Side by side\n\n",
     );

@@ -4,10 +4,12 @@ use std::{collections::VecDeque, fmt::Write as _};
 
 use serde_json::{Map, Value};
 
+use super::BuiltinTable;
+
 /// The page, as Markdown: a table for each table of the file.
 #[must_use]
-pub fn reference() -> String {
-    let schema = super::schema();
+pub fn reference(builtin: BuiltinTable) -> String {
+    let schema = super::schema(builtin);
     let mut page = String::from(
         "# toolgate.toml\n\nMade by `toolgate config reference` from the types that read the file.\n",
     );

@@ -6,10 +6,7 @@ use serde::Deserialize;
 use toolgate::settings::Switch;
 
 use super::Text;
-use crate::outbound::{
-    child::{Environment, ServerCommand},
-    handshake::Protocol,
-};
+use crate::process::child::{Environment, ServerCommand};
 
 /// One server: a command to start, or an address to reach.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
@@ -36,7 +33,8 @@ pub struct ServerConfig {
     pub builtin: Option<Builtin>,
     /// When `toolgate serve` starts or reaches it: at once, or when it is first needed.
     pub start: Start,
-    /// Whether all clients share it, or each session has one of its own.
+    /// Whether all clients share it, or each session has one of its own. Clients of 2026-07-28 are told apart by
+    /// principal, name and version.
     pub sharing: Sharing,
     /// With `sharing = "session"`: how many there may be at once, of all sessions. One principal may have a share of
     /// them (`serve.per_principal`).
@@ -113,6 +111,19 @@ pub enum Sharing {
     Session,
 }
 
+/// What is spoken to a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// 2026-07-28 if the server speaks it, else the newest version before.
+    #[default]
+    Auto,
+    /// 2025-11-25 and before.
+    Legacy,
+    /// 2026-07-28.
+    Modern,
+}
+
 /// `transport = "auto" | "http" | "sse"`
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -178,6 +189,16 @@ impl ServerConfig {
             (None, Some(Builtin::Tmux)) => Environment::Terminal(names(&self.hidden)),
             (None, None) => Environment::Usual,
         }
+    }
+
+    /// A command with all of toolgate's own environment: what stands after `--` on the command line. `None` where a word
+    /// of it is no text.
+    #[must_use]
+    pub fn from_words(words: &[OsString]) -> Option<Self> {
+        let mut words = words.iter().map(|word| Some(Text::from(word.to_str()?.to_owned())));
+        let command = Some(words.next()??);
+        let args = words.collect::<Option<Vec<Text>>>()?;
+        Some(Self { command, args, inherit_env: true, ..Self::default() })
     }
 
     /// The command to start; `None` for a server that is reached by its address.

@@ -1,26 +1,24 @@
-//! A client whose messages come and go on one way: over stdio, or over the transport of 2024-11-05.
+//! One client of the gateway whose messages are lines: over stdio, or over the transport of 2024-11-05.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use toolgate::{Principal, Session, Transport};
-use toolgate_wire::{Id, Json, Message, Sender, Shape, era, is_batch, split_batch};
+use toolgate::{CallId, Principal, Session, Transport};
+use toolgate_wire::{Json, Limits, Message, era};
 
+use super::{
+    front::{LineFront, LineRequest, LineService, Started},
+    stdio,
+};
 use crate::{
-    batch::{self, Responses},
+    batch,
     hops::{self, Hops},
     outbox::Outbox,
     serve::{
-        Gateway,
+        Gateway, Serve,
         dispatch::{Incoming, dispatch},
         hello,
         namespace::Namespace,
@@ -29,16 +27,31 @@ use crate::{
     sessions::{
         caller::{self, Caller, Speaks},
         legacy::LegacySession,
+        requests::Requests,
         side::Side,
-        usage,
     },
+    usage,
 };
 
-/// After the client has closed its end, calls in flight may take this long.
-const LAST_CALLS: Duration = Duration::from_secs(10);
+/// The least number of requests in flight that the front end lets pass, so that short ones have room beside the calls
+/// that `limits.in_flight` counts.
+pub(super) const MIN_IN_FLIGHT: usize = 1024;
 
-/// So many requests of one client may be under way.
-const MOST: usize = 1024;
+impl Serve {
+    /// Serves one client on standard input and output, until it is gone or `stop` is done.
+    pub async fn one(
+        &self,
+        namespace: &str,
+        stop: impl Future<Output = ()>,
+    ) -> std::io::Result<()> {
+        let missing = || std::io::Error::other(format!("there is no namespace `{namespace}`"));
+        let gateway = &self.gateway;
+        let namespace = gateway.namespace(namespace).ok_or_else(missing)?;
+        let who = (Principal::local(), Transport::Stdio, CallId::next().to_string().into());
+        let client = LineClient::new(Arc::clone(gateway), namespace, who, None);
+        stdio::run(&client.into_front(), stop).await.map(drop)
+    }
+}
 
 /// One such client.
 #[derive(Debug)]
@@ -47,142 +60,45 @@ pub(crate) struct LineClient {
     namespace: Arc<Namespace>,
     principal: Principal,
     transport: Transport,
-    out: Arc<Outbox>,
     id: Arc<str>,
     /// The gateways that the connection was opened through.
     opened_by: Option<Hops>,
+    out: Arc<Outbox>,
+    requests: Arc<Requests>,
     session: Mutex<Option<Arc<LegacySession>>>,
-    /// Requests of 2026-07-28, which belong to no session.
-    in_flight: Mutex<HashMap<Id, CancellationToken>>,
-    tasks: TaskTracker,
-    /// Whether it has said hello.
-    begun: AtomicBool,
-    gone: CancellationToken,
-    /// Cancelled when the client says no more.
-    silent: CancellationToken,
-    room: Arc<Semaphore>,
+    has_initialized: AtomicBool,
 }
 
 impl LineClient {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
         namespace: Arc<Namespace>,
-        principal: Principal,
-        transport: Transport,
-        out: Arc<Outbox>,
-        id: Arc<str>,
+        who: (Principal, Transport, Arc<str>),
         opened_by: Option<Hops>,
     ) -> Self {
+        let (principal, transport, id) = who;
         Self {
             gateway,
             namespace,
             principal,
             transport,
-            out,
             id,
             opened_by,
+            out: Arc::new(Outbox::new()),
+            requests: Arc::default(),
             session: Mutex::default(),
-            in_flight: Mutex::default(),
-            tasks: TaskTracker::new(),
-            begun: AtomicBool::new(false),
-            gone: CancellationToken::new(),
-            silent: CancellationToken::new(),
-            room: Arc::new(Semaphore::new(MOST)),
+            has_initialized: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn is_of(&self, namespace: &str, principal: &Principal) -> bool {
-        *self.namespace.name == *namespace && self.principal == *principal
+    /// The front end that this client answers.
+    pub(crate) fn into_front(self) -> LineFront<Self> {
+        let (out, requests) = (Arc::clone(&self.out), Arc::clone(&self.requests));
+        LineFront::new(self, out, requests)
     }
 
     fn session(&self) -> Option<Arc<LegacySession>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Takes a line of the client.
-    pub(crate) async fn take(self: &Arc<Self>, line: Bytes) {
-        if !is_batch(&line) {
-            return self.take_one(line).await;
-        }
-        let session = self.session();
-        if !batch::are_allowed(session.as_ref().map(|session| &*session.version)) {
-            return self.refuse(None, -32600, batch::REFUSED).await;
-        }
-        match split_batch(&line, &self.gateway.limits) {
-            Some(Ok(messages)) => self.take_batch(messages),
-            Some(Err(error)) => self.say(Said::unread_batch(&error)).await,
-            None => {}
-        }
-    }
-
-    /// Takes several messages at once, one after the other: answered with an array.
-    fn take_batch(self: &Arc<Self>, messages: Vec<Bytes>) {
-        let client = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let mut responses = Responses::new(&client.gateway.limits);
-            for line in messages {
-                // Others of this thread have their turn in between.
-                tokio::task::yield_now().await;
-                let said = match Message::receive(line, &client.gateway.limits, Sender::Client) {
-                    Ok(message) if message.shape() != Shape::Request => {
-                        client.hear(&message);
-                        continue;
-                    }
-                    Ok(message) if responses.is_full() => {
-                        responses.refuse(message.id());
-                        continue;
-                    }
-                    Ok(message) => {
-                        let id = message.id().cloned();
-                        match client.begin(message) {
-                            Ok(Some(begun)) => (id, begun.run(&client).await),
-                            Ok(None) => continue,
-                            Err(said) => (id, *said),
-                        }
-                    }
-                    Err(refused) => (refused.id.clone(), Said::unread(&refused)),
-                };
-                if let (id, Some(line)) = (said.0, said.1.into_line()) {
-                    responses.add(id.as_ref(), &line);
-                }
-            }
-            if let Some(array) = responses.finish() {
-                client.out.push(array).await;
-            }
-        });
-    }
-
-    async fn take_one(self: &Arc<Self>, line: Bytes) {
-        let message = match Message::receive(line, &self.gateway.limits, Sender::Client) {
-            Ok(message) => message,
-            Err(refused) => {
-                let is_request = refused.shape_hint.is_none_or(|shape| shape == Shape::Request);
-                if refused.id.is_some() || is_request {
-                    return self.say(Said::unread(&refused)).await;
-                }
-                return tracing::warn!("a message of the client is refused: {}", refused.error);
-            }
-        };
-        match (message.shape(), message.method()) {
-            (Shape::Request, "initialize") if !says_version(&message) => {
-                if self.begun.swap(true, Ordering::AcqRel) {
-                    let why = "there is a session already: a client says `initialize` once";
-                    return self.refuse(message.id(), -32600, why).await;
-                }
-                self.initialize(message);
-            }
-            (Shape::Request, _) => self.request(message).await,
-            _ => self.hear(&message),
-        }
-    }
-
-    /// Takes a notification, or an answer.
-    fn hear(&self, message: &Message) {
-        if message.method() == "notifications/cancelled" {
-            self.cancel(message);
-        } else if let Some(session) = self.session() {
-            Gateway::hear(&session, &self.namespace, message);
-        }
     }
 
     /// The gateways that a request has passed; an error if it is in a loop.
@@ -197,107 +113,50 @@ impl LineClient {
         read
     }
 
-    fn initialize(self: &Arc<Self>, message: Message) {
-        let client = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let Some(id) = message.id() else { return };
-            let session = Session {
-                id: Arc::clone(&client.id),
-                namespace: Arc::clone(&client.namespace.name),
-                principal: client.principal.clone(),
-            };
-            let hops = match client.hops(&message) {
-                Ok(hops) => hops,
-                Err(why) => return client.refuse(Some(id), -32600, &why).await,
-            };
-            let member = client.namespace.member(&client.principal);
-            let place = match member.account.take(usage::Kind::Sessions, 1) {
-                Ok(place) => place,
-                Err(full) => return client.say(Said::full(id, &full)).await,
-            };
-            let opened =
-                hello::initialize(&client.namespace, &message, session, member, hops).await;
-            let (result, session) = match opened {
-                Ok((result, session)) => (result, Arc::new(session)),
-                Err(why) => return client.refuse(Some(id), -32602, &why).await,
-            };
-            {
-                let mut own = client.session.lock().unwrap_or_else(PoisonError::into_inner);
-                // It may have left while it was told what there is.
-                if client.gone.is_cancelled() {
-                    return;
-                }
-                client.gateway.sessions.enter(&session, place);
-                *own = Some(Arc::clone(&session));
-            }
-            client.namespace.listen(&session.outlet);
-            client.say(Said::result(id, result)).await;
-            client.follow(session);
-        });
-    }
-
-    /// Tells the client what belongs to no request.
-    fn follow(self: &Arc<Self>, session: Arc<LegacySession>) {
-        let client = Arc::clone(self);
-        tokio::spawn(async move {
-            let _busy = session.busy();
-            loop {
-                let lines = tokio::select! {
-                    lines = session.outlet.next() => lines,
-                    () = session.over.cancelled() => return,
-                };
-                let Some(lines) = lines else { return };
-                for line in lines {
-                    client.out.push(line).await;
-                }
-            }
-        });
-    }
-
-    async fn request(self: &Arc<Self>, message: Message) {
-        let begun = match self.begin(message) {
-            Ok(Some(begun)) => begun,
-            Ok(None) => return,
-            Err(said) => return self.say(*said).await,
+    /// Opens the session. The response is queued here, before anything that the session sends.
+    async fn initialize(self: &Arc<Self>, message: &Message) -> Said {
+        let Some(id) = message.id() else { return Said::nothing() };
+        if self.has_initialized.swap(true, Ordering::AcqRel) {
+            let why = "there is a session already: a client says `initialize` once";
+            return Said::refused(Some(id), -32600, why);
+        }
+        let session = Session {
+            id: Arc::clone(&self.id),
+            namespace: Arc::clone(&self.namespace.name),
+            principal: self.principal.clone(),
         };
-        let client = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let said = begun.run(&client).await;
-            client.say(said).await;
-        });
+        let hops = match self.hops(message) {
+            Ok(hops) => hops,
+            Err(why) => return Said::refused(Some(id), -32600, why),
+        };
+        let member = self.namespace.member(&self.principal);
+        let place = match member.account.take(usage::Kind::Sessions, 1) {
+            Ok(place) => place,
+            Err(full) => return Said::full(id, &full),
+        };
+        let opened = hello::initialize(&self.namespace, message, session, member, hops).await;
+        let (result, mut session) = match opened {
+            Ok(opened) => opened,
+            Err(why) => return Said::refused(Some(id), -32602, why),
+        };
+        session.requests = Arc::clone(&self.requests);
+        let session = Arc::new(session);
+        self.gateway.sessions.enter(&session, place);
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&session));
+        self.namespace.listen(&session.outlet);
+        if let Some(line) = Said::result(id, result).into_line() {
+            self.out.push(line).await;
+        }
+        follow(session, &self.out);
+        Said::nothing()
     }
 
-    /// Notes a request that is to be run; `None` if its id is that of another one.
-    fn begin(&self, message: Message) -> Result<Option<Begun>, Box<Said>> {
-        let Some(id) = message.id().cloned() else { return Ok(None) };
-        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
-            let why = "too many requests of this client are under way";
-            return Err(Box::new(Said::refused(Some(&id), -32603, why)));
-        };
+    /// A request with all that surrounds it, or its refusal.
+    fn incoming(&self, request: LineRequest) -> Result<Incoming, Box<Said>> {
+        let LineRequest { message, cancel } = request;
         let speaks = self.speaks(&message)?;
         let hops = self.hops(&message);
-        let hops = hops.map_err(|why| Box::new(Said::refused(Some(&id), -32600, why)))?;
-        // Whoever only listens has nothing left to wait for when the client says no more.
-        let is_listening = message.method() == "subscriptions/listen";
-        let token = if is_listening { self.silent.child_token() } else { CancellationToken::new() };
-        let begun = match &speaks {
-            Speaks::Legacy(session) => {
-                let Ok(begun) = session.begin(&id, &token) else {
-                    tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
-                    return Ok(None);
-                };
-                Some(begun)
-            }
-            Speaks::Modern(_) => {
-                let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-                if in_flight.contains_key(&id) {
-                    tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
-                    return Ok(None);
-                }
-                in_flight.insert(id.clone(), token.clone());
-                None
-            }
-        };
+        let hops = hops.map_err(|why| Box::new(Said::refused(message.id(), -32600, why)))?;
         let (session, member) = match &speaks {
             Speaks::Legacy(session) => (Arc::clone(&session.session), Arc::clone(&session.member)),
             Speaks::Modern(_) => {
@@ -305,15 +164,14 @@ impl LineClient {
                 (Arc::clone(&member.session), member)
             }
         };
-        let incoming = Incoming {
+        Ok(Incoming {
             namespace: Arc::clone(&self.namespace),
             caller: Caller { session, member, transport: self.transport, speaks, hops },
             message,
             side: Side::Pipe(Arc::clone(&self.out)),
-            cancel: token,
+            cancel,
             headers: None,
-        };
-        Ok(Some(Begun { incoming, _session: begun, _room: room }))
+        })
     }
 
     fn speaks(&self, message: &Message) -> Result<Speaks, Box<Said>> {
@@ -333,69 +191,69 @@ impl LineClient {
             None => Ok(Speaks::Modern(said)),
         }
     }
+}
 
-    fn cancel(&self, message: &Message) {
-        let Some(id) = message.member("requestId").and_then(Id::from_json) else { return };
+impl LineService for LineClient {
+    fn limits(&self) -> Limits {
+        self.namespace.message_limits()
+    }
+
+    /// The gateway itself refuses calls beyond `limits.in_flight`, and records that. This is for what it does not count.
+    fn max_in_flight(&self) -> usize {
+        self.namespace.most_in_flight().saturating_mul(2).max(MIN_IN_FLIGHT)
+    }
+
+    fn takes_batches(&self) -> bool {
+        batch::are_allowed(self.session().as_ref().map(|session| &*session.version))
+    }
+
+    async fn start(
+        self: &Arc<Self>,
+        request: LineRequest,
+    ) -> Started<impl Future<Output = Option<Bytes>> + Send + 'static> {
+        if request.message.method() == "initialize" && !says_version(&request.message) {
+            return Started::Done(self.initialize(&request.message).await.into_line());
+        }
+        match self.incoming(request) {
+            Ok(incoming) => {
+                let gateway = Arc::clone(&self.gateway);
+                // On the heap at once: it is large, and would be moved several times until its task has it.
+                let running = async move { dispatch(&gateway, &incoming).await.into_line() };
+                Started::Running(Box::pin(running))
+            }
+            Err(said) => Started::Done(said.into_line()),
+        }
+    }
+
+    async fn message(self: &Arc<Self>, message: Message) {
         if let Some(session) = self.session() {
-            session.cancel(&id);
-        }
-        if let Some(token) = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).get(&id)
-        {
-            token.cancel();
+            Gateway::hear(&session, &self.namespace, &message);
         }
     }
 
-    async fn say(&self, said: Said) {
-        if let Some(line) = said.into_line() {
-            self.out.push(line).await;
-        }
-    }
-
-    pub(crate) async fn refuse(&self, id: Option<&Id>, code: i64, why: &str) {
-        self.say(Said::refused(id, code, why)).await;
-    }
-
-    /// The client is done: what is in flight may end, then its session does.
-    pub(crate) async fn finish(&self) {
-        self.silent.cancel();
-        self.tasks.close();
-        let _ = tokio::time::timeout(LAST_CALLS, self.tasks.wait()).await;
-        self.end();
-    }
-
-    /// The client is gone: everything of it is given up.
-    pub(crate) fn end(&self) {
-        let session = {
-            let own = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-            self.gone.cancel();
-            own.clone()
-        };
-        if let Some(session) = session {
+    async fn end(&self) {
+        if let Some(session) = self.session() {
             self.gateway.end_session(&session);
         }
-        let tokens =
-            std::mem::take(&mut *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner));
-        tokens.values().for_each(CancellationToken::cancel);
-        self.out.close();
     }
 }
 
-/// A request that is to be run.
-struct Begun {
-    incoming: Incoming,
-    _session: Option<crate::sessions::legacy::Begun>,
-    _room: OwnedSemaphorePermit,
-}
-
-impl Begun {
-    async fn run(self, client: &LineClient) -> Said {
-        let said = dispatch(&client.gateway, &self.incoming).await;
-        let mut in_flight = client.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.incoming.caller.is_modern() {
-            in_flight.remove(self.incoming.id());
+/// Sends the client of a session what belongs to no request.
+pub(super) fn follow(session: Arc<LegacySession>, out: &Arc<Outbox>) {
+    let out = Arc::clone(out);
+    tokio::spawn(async move {
+        let _busy = session.busy();
+        loop {
+            let lines = tokio::select! {
+                lines = session.outlet.next() => lines,
+                () = session.over.cancelled() => return,
+            };
+            let Some(lines) = lines else { return };
+            for line in lines {
+                out.push(line).await;
+            }
         }
-        said
-    }
+    });
 }
 
 /// Whether a message says which version it speaks, as from 2026-07-28 on.

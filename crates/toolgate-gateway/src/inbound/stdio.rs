@@ -1,4 +1,4 @@
-//! Our own standard input and output, without a thread in between where the system allows it.
+//! A client on our own standard input and output, without a thread in between where the system allows it.
 
 use std::{
     fs::File,
@@ -7,12 +7,40 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::{fs::FileTypeExt as _, fs::MetadataExt as _, net::UnixStream as StdUnixStream},
     },
+    sync::Arc,
+    time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{UnixStream, unix::pipe},
+    time::timeout,
 };
+
+use super::front::{LineFront, LineService};
+
+/// What is queued for the client may take this long to be read.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Serves one client until it is gone, or `stop` is done: then gives what that gave.
+pub(crate) async fn run<S: LineService, T>(
+    front: &LineFront<S>,
+    stop: impl Future<Output = T>,
+) -> io::Result<Option<T>> {
+    let (input, output) = (input()?, output()?);
+    let out = Arc::clone(front.out());
+    let mut writer = tokio::spawn(async move { out.drain(output).await });
+    let stopped = tokio::select! {
+        () = front.read(input) => None,
+        _ = &mut writer => None,
+        stopped = stop => Some(stopped),
+    };
+    front.end().await;
+    if !writer.is_finished() && timeout(LAST_WORDS, &mut writer).await.is_err() {
+        tracing::warn!("the client did not read what was left for it");
+    }
+    Ok(stopped)
+}
 
 /// What the client writes to.
 pub(crate) fn input() -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {

@@ -11,31 +11,17 @@ use std::{
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use toolgate::Failure;
-use toolgate_wire::{Id, Json, Message, Object, Shape, era, request};
+use toolgate_wire::{Id, Json, Message, Object, era::Era, request};
 
 use super::{
     flight::{Ask, Flight, Hop, NotStarted, Step},
     pipe::Pipe,
     streamable::Streamable,
 };
-use crate::hops;
-
-/// The version that is spoken where each request stands for itself.
-pub(crate) const MODERN: &str = "2026-07-28";
-/// The version that is asked for where a session is opened.
-pub(crate) const LEGACY: &str = "2025-11-25";
+use crate::introduction::own_meta;
 
 /// How long a server may take to answer what we ask on our own account.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How a peer speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Era {
-    /// With `initialize` and sessions, until 2025-11-25.
-    Legacy,
-    /// Each request for itself, from 2026-07-28 on.
-    Modern,
-}
 
 /// The way to a server.
 #[derive(Clone, Debug)]
@@ -53,7 +39,7 @@ impl Wire {
         compose: impl FnOnce(Hop) -> Bytes,
     ) -> Result<Flight, NotStarted> {
         match self {
-            Self::Pipe(pipe) => pipe.start(ask, compose).await,
+            Self::Pipe(pipe) => pipe.start(ask, own_id, compose).await,
             Self::Http(http) => http.start(ask, own_id, compose).await,
         }
     }
@@ -78,11 +64,24 @@ pub(crate) struct Offer {
     pub(crate) capabilities: Json,
     pub(crate) info: Option<Json>,
     pub(crate) instructions: Option<Arc<str>>,
-    /// It speaks versions before 2026-07-28, too.
-    pub(crate) speaks_legacy: bool,
+    /// Whether it speaks versions before 2026-07-28; `None` where it lists none and was not tried: some accept
+    /// `initialize` all the same.
+    pub(crate) speaks_legacy: Option<bool>,
 }
 
 impl Offer {
+    /// What is known of a server to which the client itself says hello: nothing.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            era: Era::Legacy,
+            version: toolgate_wire::era::LEGACY.into(),
+            capabilities: Json::empty_object(),
+            info: None,
+            instructions: None,
+            speaks_legacy: Some(true),
+        }
+    }
+
     /// Whether it has such a capability.
     pub(crate) fn has(&self, capability: &str) -> bool {
         self.capabilities.get(capability).is_some_and(|json| json.object().is_some())
@@ -104,33 +103,36 @@ pub(crate) struct Connection {
     closed: CancellationToken,
     why: OnceLock<Arc<str>>,
     is_forgotten: AtomicBool,
-    /// Whether it tells of what it does: looked up for every call.
-    has_logs: bool,
+    /// The level of log messages that the server was told last.
+    pub(super) level: tokio::sync::Mutex<Option<&'static str>>,
     /// Whether it leads to another gateway over pipes, which have no headers.
     leads_on: bool,
+    /// Whether the client of an exclusive connection speaks 2026-07-28: the gateway's own requests then do, too.
+    is_modern: AtomicBool,
 }
 
 impl Connection {
     pub(crate) fn new(offer: Offer, wire: Wire, stop: CancellationToken) -> Self {
         let (closed, why) = (CancellationToken::new(), OnceLock::new());
-        let has_logs = offer.has("logging");
         let name = offer.info.as_ref().and_then(|info| info.get("name"));
         let is_gateway = name.is_some_and(|name| name.text().as_deref() == Some("toolgate"));
         let leads_on = is_gateway && matches!(wire, Wire::Pipe(_));
-        let is_forgotten = AtomicBool::new(false);
-        Self { offer, wire, stop, closed, why, is_forgotten, has_logs, leads_on }
+        let (is_forgotten, level) = (AtomicBool::new(false), tokio::sync::Mutex::default());
+        let is_modern = AtomicBool::new(offer.era == Era::Modern);
+        Self { offer, wire, stop, closed, why, is_forgotten, level, leads_on, is_modern }
     }
 
     pub(crate) fn era(&self) -> Era {
-        self.offer.era
+        if self.is_modern.load(Ordering::Relaxed) { Era::Modern } else { Era::Legacy }
+    }
+
+    /// The client of an exclusive connection speaks so.
+    pub(crate) fn follow_client(&self, era: Era) {
+        self.is_modern.store(era == Era::Modern, Ordering::Relaxed);
     }
 
     pub(crate) fn leads_on(&self) -> bool {
         self.leads_on
-    }
-
-    pub(crate) fn has_logs(&self) -> bool {
-        self.has_logs
     }
 
     pub(crate) fn wire(&self) -> &Wire {
@@ -163,7 +165,7 @@ impl Connection {
                 match flight.next().await? {
                     Step::Answer(message) => return Ok(message),
                     Step::SessionLost => return Err(NotStarted::SessionLost),
-                    Step::Notice(_) | Step::Question(_) => {}
+                    Step::Notice(_) | Step::Question(_) | Step::Withdrawn(_) => {}
                 }
             }
         };
@@ -219,40 +221,5 @@ impl Connection {
     /// Waits until it is closed.
     pub(crate) async fn closed(&self) {
         self.closed.cancelled().await;
-    }
-}
-
-/// What a request of our own says in `_meta`, from 2026-07-28 on.
-pub(crate) fn own_meta() -> Json {
-    let mut meta = Object::new();
-    meta.set(era::META_PROTOCOL_VERSION, Json::string(MODERN));
-    meta.set(era::META_CLIENT_INFO, ourselves());
-    meta.set(era::META_CLIENT_CAPABILITIES, Json::empty_object());
-    meta.set(hops::META, hops::from_here());
-    meta.finish()
-}
-
-/// How we introduce ourselves.
-pub(crate) fn ourselves() -> Json {
-    Json::value(&serde_json::json!({
-        "name": "toolgate", "title": "toolgate", "version": env!("CARGO_PKG_VERSION"),
-    }))
-}
-
-/// The result of an answer, or the error as a failure.
-pub(crate) fn result_of(answer: &Message) -> Result<Json, Failure> {
-    match (answer.shape(), answer.result()) {
-        (Shape::Response, Some(result)) => Ok(result),
-        _ => Err(Failure::rejected(rpc_error(answer))),
-    }
-}
-
-/// The error of an answer.
-pub(crate) fn rpc_error(answer: &Message) -> toolgate::RpcError {
-    let text = |json: Json| json.text().map(std::borrow::Cow::into_owned);
-    toolgate::RpcError {
-        code: answer.member("code").and_then(|json| json.i64()).unwrap_or(-32603),
-        message: answer.member("message").and_then(text).unwrap_or_default(),
-        data: answer.member("data"),
     }
 }

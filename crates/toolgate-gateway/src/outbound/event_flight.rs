@@ -1,9 +1,8 @@
 //! One request over HTTP whose answer comes on a stream of its own, with whatever is said and asked before it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::HeaderValue;
 use tokio::sync::{mpsc, oneshot};
 use toolgate::{Boxed, Failure, Ran};
 use toolgate_wire::{Id, Json, Message, Sender, Shape, error_response, response};
@@ -12,32 +11,23 @@ use super::{
     events::Event,
     flight::{Hears, NotStarted, Step, lost, nonsense, unavailable},
     flights::{Arrival, cancelled, id_of, with_token},
-    http::{BodyError, EventStream},
+    resume::Resume,
     streamable::{Received, Streamable},
 };
-use crate::sessions::abilities::is_question;
-
-/// How often a stream that broke off is asked for again without anything new.
-const MOST_RESUMES: u32 = 5;
-/// How long to wait before that, where the server does not say.
-const PAUSE: Duration = Duration::from_secs(1);
-/// However long a server asks us to wait.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+use crate::http_client::{BodyError, EventStream};
 
 /// A request whose answer comes on a stream of its own.
 pub(crate) struct EventFlight {
     pub(super) link: Arc<Streamable>,
     pub(super) expected: Id,
-    pub(super) number: Option<u64>,
+    pub(super) entered: Option<Id>,
     /// The answer, should it come on another stream.
     pub(super) answer: Option<oneshot::Receiver<Arrival>>,
     pub(super) steps: Option<mpsc::Receiver<Step>>,
     pub(super) is_known: bool,
     pub(super) hears: Hears,
     pub(super) phase: Phase,
-    pub(super) last_event: Option<HeaderValue>,
-    pub(super) pause: Option<Duration>,
-    pub(super) resumes: u32,
+    pub(super) resume: Resume,
 }
 
 /// Where it is.
@@ -139,12 +129,11 @@ impl EventFlight {
 
     /// Goes on with a stream that broke off, if the server offers that: the request is not repeated.
     fn resume(&mut self, why: &str) -> Result<(), Failure> {
-        self.resumes += 1;
-        let Some(last) = self.last_event.clone().filter(|_| self.resumes <= MOST_RESUMES) else {
+        let (Some(pause), Some(last)) = (self.resume.attempt(), self.resume.last_event().cloned())
+        else {
             self.land();
             return Err(lost(&self.link.server, why, Ran::Maybe));
         };
-        let pause = self.pause.unwrap_or(PAUSE).min(LONGEST_PAUSE);
         let link = Arc::clone(&self.link);
         self.phase = Phase::Resuming(Box::pin(async move {
             tokio::time::sleep(pause).await;
@@ -154,11 +143,7 @@ impl EventFlight {
     }
 
     async fn event(&mut self, event: toolgate_wire::sse::Event) -> Result<Option<Step>, Failure> {
-        if let Some(id) = event.id.as_ref().and_then(|id| HeaderValue::from_bytes(id).ok()) {
-            self.last_event = Some(id);
-            self.resumes = 0;
-        }
-        self.pause = event.retry.map(Duration::from_millis).or(self.pause);
+        self.resume.note(&event);
         if event.data.is_empty() {
             return Ok(None);
         }
@@ -201,6 +186,10 @@ impl EventFlight {
                 let told = if self.is_known { with_token(&message, token)? } else { message };
                 Some(Step::Notice(told))
             }
+            "notifications/cancelled" => {
+                let id = message.member("requestId").and_then(Id::from_json)?;
+                Some(Step::Withdrawn(id))
+            }
             "notifications/message" => self.hears.logs.then_some(Step::Notice(message)),
             _ => match Event::of(message)? {
                 Event::Other(message) => Some(Step::Notice(message)),
@@ -215,7 +204,7 @@ impl EventFlight {
     async fn question(&mut self, message: Message) -> Result<Option<Step>, Failure> {
         let Some(id) = message.id().cloned() else { return Ok(None) };
         let (method, params) = (message.method(), message.params());
-        if is_question(method) && self.hears.abilities.can_answer(method, params.as_ref()) {
+        if self.hears.can_answer(method, params.as_ref()) {
             return Ok(Some(Step::Question(message)));
         }
         let line = if method == "ping" {
@@ -236,8 +225,8 @@ impl EventFlight {
     pub(super) fn land(&mut self) {
         self.phase = Phase::Over;
         self.answer = None;
-        if let Some(number) = self.number.take() {
-            self.link.flights.leave(number);
+        if let Some(id) = self.entered.take() {
+            self.link.flights.leave(&id);
         }
         self.expected = id_of(0);
         self.is_known = false;
@@ -289,14 +278,14 @@ async fn answer_of(answer: &mut Option<oneshot::Receiver<Arrival>>) -> Message {
 
 impl Drop for EventFlight {
     fn drop(&mut self) {
-        let Some(number) = self.number.take() else { return };
-        self.link.flights.leave(number);
+        let Some(id) = self.entered.take() else { return };
+        self.link.flights.leave(&id);
         if self.link.is_modern() || !self.link.has_session() {
             // Closing the stream says it.
             return;
         }
         let link = Arc::clone(&self.link);
-        let notice = cancelled(&id_of(number));
+        let notice = cancelled(&id);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { drop(link.tell(notice).await) });
         }

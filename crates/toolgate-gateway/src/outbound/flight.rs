@@ -1,11 +1,13 @@
 //! One request on its way to a server and back, with whatever the server says or asks meanwhile.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use toolgate::{Code, Failure, Ran};
 use toolgate_wire::{Id, Json, Message};
 
 use super::{event_flight::EventFlight, pipe::PipeFlight};
-use crate::sessions::abilities::Abilities;
+use crate::capabilities::{Abilities, is_vendor};
 
 /// What comes from a server while a request is in flight.
 #[derive(Debug)]
@@ -14,6 +16,8 @@ pub(crate) enum Step {
     Notice(Message),
     /// The server asks the client something.
     Question(Message),
+    /// The server takes a question back, by the question's id.
+    Withdrawn(Id),
     /// The answer: nothing follows.
     Answer(Message),
     /// The server has forgotten the session: the request did not run, and nothing follows.
@@ -29,6 +33,10 @@ pub(crate) struct Hears {
     pub(crate) abilities: Abilities,
     /// Whether log messages are of interest.
     pub(crate) logs: bool,
+    /// Whether the client can be asked what is no method of MCP.
+    pub(crate) vendor: bool,
+    /// The session that made the request: all requests of one lead to the same client.
+    pub(crate) session: Option<Arc<str>>,
     /// A request of our own: nothing that a server asks or tells belongs to it.
     pub(crate) is_ours: bool,
     /// The process that is this request's alone as long as it is in flight.
@@ -38,19 +46,24 @@ pub(crate) struct Hears {
 
 /// A process that one request has to itself, until the last copy of this is dropped.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lease(std::sync::Arc<()>);
+pub(crate) struct Lease(Arc<()>);
 
 impl Lease {
     /// Whether some request still holds one that this is a copy of.
     pub(crate) fn is_held(&self) -> bool {
-        std::sync::Arc::strong_count(&self.0) > 1
+        Arc::strong_count(&self.0) > 1
     }
 }
 
 impl Hears {
     /// Whether there is anything to be heard.
     pub(crate) fn anything(&self) -> bool {
-        self.token.is_some() || !self.abilities.is_empty() || self.logs
+        self.token.is_some() || !self.abilities.is_empty() || self.logs || self.vendor
+    }
+
+    /// Whether a request of the server can be put to the client.
+    pub(crate) fn can_answer(&self, method: &str, params: Option<&Json>) -> bool {
+        if is_vendor(method) { self.vendor } else { self.abilities.can_answer(method, params) }
     }
 }
 
@@ -73,6 +86,21 @@ impl<'a> Ask<'a> {
         let hears = Hears { is_ours: true, ..Hears::default() };
         Self { method, name: None, mirrored: &[], hears }
     }
+}
+
+/// Whether a request of this method changes nothing, whatever the server is: it may be sent twice.
+pub(crate) fn is_safe(method: &str) -> bool {
+    matches!(
+        method,
+        "tools/list"
+            | "prompts/list"
+            | "resources/list"
+            | "resources/templates/list"
+            | "tasks/list"
+            | "tasks/get"
+            | "server/discover"
+            | "ping"
+    )
 }
 
 /// What a request has to carry on this hop instead of what the client wrote.
@@ -151,7 +179,7 @@ pub(crate) fn unavailable(server: &str, why: &str) -> Failure {
 /// How what is told of a server that went away ends where a call may have run.
 const UNDER_WAY: &str = " while the call was under way: it may have run";
 
-/// A server that went away while it was said hello to: whoever waited for that has not run anything.
+/// Maps a crash during the handshake to `ServerUnavailable`: the call was never sent.
 pub(crate) fn never_up(failure: Failure) -> Failure {
     match failure.message().strip_suffix(UNDER_WAY) {
         Some(ended) if failure.code() == Code::ServerCrashed => {

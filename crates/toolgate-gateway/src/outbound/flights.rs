@@ -1,7 +1,7 @@
-//! Requests in flight on one connection that carries many: by the number under which the server has each.
+//! Requests in flight on one connection that carries many: by the id under which the server has each.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -28,12 +28,22 @@ pub(super) enum Arrival {
     Gone(Arc<str>),
 }
 
+/// The gateway remembers so many ids of requests that were given up, to tell late answers from invented ones.
+const REMEMBERED: usize = 1024;
+
 /// All requests in flight.
 #[derive(Debug)]
 pub(super) struct Flights {
-    waiting: Mutex<HashMap<u64, Waiting>>,
+    table: Mutex<Table>,
     first: u64,
     next: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    waiting: HashMap<Id, Waiting>,
+    /// Ids of requests that were given up on an exclusive connection.
+    given_up: VecDeque<Id>,
 }
 
 /// Numbers begin below this: they stay integers in JavaScript for as long as anybody counts.
@@ -43,21 +53,38 @@ impl Default for Flights {
     /// Numbers begin somewhere: who has not been told one cannot name a request of somebody else.
     fn default() -> Self {
         let first = getrandom::u64().map_or(1, |random| 1 + random % FIRST);
-        Self { waiting: Mutex::default(), first, next: AtomicU64::new(first) }
+        Self { table: Mutex::default(), first, next: AtomicU64::new(first) }
     }
 }
 
 #[derive(Debug)]
 struct Waiting {
+    /// The order in which requests came.
+    number: u64,
+    /// Whether late answers are told by the id itself, which is one of our numbers.
+    is_numbered: bool,
+    /// Whether the client itself tells the server that the request is cancelled.
+    is_told: bool,
     answer: oneshot::Sender<Arrival>,
     steps: Option<mpsc::Sender<Step>>,
     hears: Hears,
 }
 
+/// The id under which the server gets a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Key<'a> {
+    /// A number of ours.
+    Number,
+    /// A name of ours, where the client's own ids are in use as well.
+    Name,
+    /// The client's own.
+    Clients(&'a Id),
+}
+
 /// The receiving end of one request.
 #[derive(Debug)]
 pub(super) struct Seat {
-    pub(super) number: u64,
+    pub(super) id: Id,
     pub(super) answer: oneshot::Receiver<Arrival>,
     pub(super) steps: Option<mpsc::Receiver<Step>>,
 }
@@ -74,13 +101,18 @@ pub(super) enum Found {
 }
 
 impl Flights {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a request.
-    pub(super) fn enter(&self, hears: Hears) -> Seat {
+    /// Enters a request; `None` if the id is in use.
+    pub(super) fn enter(&self, hears: Hears, key: Key<'_>) -> Option<Seat> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let id = match key {
+            Key::Number => id_of(number),
+            Key::Name => Id::string(&format!("toolgate-{number}")),
+            Key::Clients(id) => id.clone(),
+        };
         let (sender, answer) = oneshot::channel();
         let (sender_of_steps, steps) = if hears.anything() {
             let (sender, receiver) = mpsc::channel(ROOM);
@@ -88,51 +120,89 @@ impl Flights {
         } else {
             (None, None)
         };
-        let waiting = Waiting { answer: sender, steps: sender_of_steps, hears };
-        self.lock().insert(number, waiting);
-        Seat { number, answer, steps }
+        let waiting = Waiting {
+            number,
+            is_numbered: matches!(key, Key::Number),
+            is_told: false,
+            answer: sender,
+            steps: sender_of_steps,
+            hears,
+        };
+        match self.lock().waiting.entry(id.clone()) {
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(vacant) => drop(vacant.insert(waiting)),
+        }
+        Some(Seat { id, answer, steps })
     }
 
-    /// Nobody waits any more; `false` if nobody did.
-    pub(super) fn leave(&self, number: u64) -> bool {
-        self.lock().remove(&number).is_some()
+    /// Nobody waits any more. `true`: the server has to be told.
+    pub(super) fn leave(&self, id: &Id) -> bool {
+        let mut table = self.lock();
+        let Some(waiting) = table.waiting.remove(id) else { return false };
+        if !waiting.is_numbered {
+            if table.given_up.len() >= REMEMBERED {
+                table.given_up.pop_front();
+            }
+            table.given_up.push_back(id.clone());
+        }
+        !waiting.is_told
+    }
+
+    /// The client itself tells the server that a request is cancelled.
+    pub(super) fn told(&self, id: &Id) {
+        if let Some(waiting) = self.lock().waiting.get_mut(id) {
+            waiting.is_told = true;
+        }
     }
 
     /// How many clients wait.
     pub(super) fn len(&self) -> usize {
-        self.lock().values().filter(|waiting| !waiting.hears.is_ours).count()
+        self.lock().waiting.values().filter(|waiting| !waiting.hears.is_ours).count()
     }
 
     /// Hands over what came for an id.
     pub(super) fn arrive(&self, id: &Id, arrival: Arrival) -> Found {
-        let Some(number) = id.as_json().u64() else { return Found::Unknown };
-        match self.lock().remove(&number) {
+        let mut table = self.lock();
+        match table.waiting.remove(id) {
             Some(waiting) => {
                 drop(waiting.answer.send(arrival));
                 Found::Taken
             }
-            None if (self.first..self.next.load(Ordering::Relaxed)).contains(&number) => {
-                Found::Late
-            }
+            None if self.was_ours(id) || table.given_up.contains(id) => Found::Late,
             None => Found::Unknown,
         }
     }
 
+    /// Whether an id is a number that some request of this connection had.
+    fn was_ours(&self, id: &Id) -> bool {
+        let ours = self.first..self.next.load(Ordering::Relaxed);
+        id.as_json().u64().is_some_and(|number| ours.contains(&number))
+    }
+
     /// The connection is gone: everybody is told.
     pub(super) fn all_gone(&self, why: &Arc<str>) {
-        let all = std::mem::take(&mut *self.lock());
+        let all = std::mem::take(&mut self.lock().waiting);
         for waiting in all.into_values() {
             drop(waiting.answer.send(Arrival::Gone(Arc::clone(why))));
         }
     }
 
+    /// The server takes a question back: whichever request it was put to hears of it.
+    pub(super) fn withdraw(&self, notice: &Message) {
+        let Some(id) = notice.member("requestId").and_then(Id::from_json) else { return };
+        let table = self.lock();
+        for steps in table.waiting.values().filter_map(|waiting| waiting.steps.as_ref()) {
+            drop(steps.try_send(Step::Withdrawn(id.clone())));
+        }
+    }
+
     /// Hands over a progress notification, under the token that the client knows; `false` if it is nobody's.
     pub(super) fn progress(&self, message: &Message) -> bool {
-        let Some(number) = message.member("progressToken").and_then(|token| token.u64()) else {
+        let Some(id) = message.member("progressToken").and_then(Id::from_json) else {
             return false;
         };
-        let waiting = self.lock();
-        let Some(waiting) = waiting.get(&number) else { return false };
+        let table = self.lock();
+        let Some(waiting) = table.waiting.get(&id) else { return false };
         let (Some(steps), Some(token)) = (&waiting.steps, &waiting.hears.token) else {
             return false;
         };
@@ -142,43 +212,32 @@ impl Flights {
         true
     }
 
-    /// Hands a message over on a connection that one client has to itself: to the newest of its calls that wants it,
-    /// since all of them lead to that client. Gives it back otherwise, with how many calls there are.
-    pub(super) fn any_one(
+    /// Hands a message over that says nothing of the request it belongs to: there must be only one client that it can
+    /// belong to, the one that made the only call or all of them, and a call of it must want the message: of several
+    /// the newest. Gives it back otherwise, with how many clients there are.
+    pub(super) fn only_client(
         &self,
         step: Step,
         fits: impl Fn(&Hears) -> bool,
     ) -> Result<(), Box<(Step, usize)>> {
-        let waiting = self.lock();
-        let calls = waiting.iter().filter(|(_, waiting)| !waiting.hears.is_ours);
-        let fitting = calls.clone().filter_map(|(number, waiting)| {
+        let table = self.lock();
+        let calls = || table.waiting.values().filter(|waiting| !waiting.hears.is_ours);
+        let Some(first) = calls().next() else { return Err(Box::new((step, 0))) };
+        let session = first.hears.session.as_ref();
+        let is_one = calls().count() == 1
+            || session.is_some() && calls().all(|call| call.hears.session.as_ref() == session);
+        if !is_one {
+            return Err(Box::new((step, 2)));
+        }
+        let fitting = calls().filter_map(|waiting| {
             let steps = waiting.steps.as_ref().filter(|_| fits(&waiting.hears));
-            steps.map(|steps| (number, steps))
+            steps.map(|steps| (waiting.number, steps))
         });
-        match fitting.max_by_key(|(number, _)| **number) {
+        match fitting.max_by_key(|(number, _)| *number) {
             Some((_, steps)) => {
                 steps.try_send(step).map_err(|error| Box::new((error.into_inner(), 1)))
             }
-            None => Err(Box::new((step, calls.count().min(1)))),
-        }
-    }
-
-    /// Hands a message over that says nothing of the request it belongs to: there must be only one call that it can
-    /// belong to, whoever made it, and that one must want it. Gives it back otherwise, with how many there are.
-    pub(super) fn only_one(
-        &self,
-        step: Step,
-        fits: impl Fn(&Hears) -> bool,
-    ) -> Result<(), Box<(Step, usize)>> {
-        let waiting = self.lock();
-        let mut calls = waiting.values().filter(|waiting| !waiting.hears.is_ours);
-        match (calls.next(), calls.next()) {
-            (Some(Waiting { steps: Some(steps), hears, .. }), None) if fits(hears) => {
-                steps.try_send(step).map_err(|error| Box::new((error.into_inner(), 1)))
-            }
-            (None, _) => Err(Box::new((step, 0))),
-            (Some(_), None) => Err(Box::new((step, 1))),
-            _ => Err(Box::new((step, 2))),
+            None => Err(Box::new((step, 1))),
         }
     }
 }

@@ -1,33 +1,31 @@
 //! Saying hello to a server: finding out which era it speaks, and what it offers.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, os::fd::OwnedFd, sync::Arc, time::Duration};
 
 use hyper::header::HeaderValue;
 use toolgate::{Code, Failure, Ran};
-use toolgate_wire::{Id, Json, Message, Object, Shape, era, notification, request};
+use toolgate_wire::{
+    Id, Json, Message, Object, Shape,
+    era::{self, Era, LEGACY, MODERN},
+    notification, request,
+};
 
-use crate::hops;
+use crate::{config::Protocol, hops, introduction::own_meta, response::result_of};
 
 use super::{
-    connection::{Era, LEGACY, MODERN, Offer, Wire, own_meta, result_of},
+    connection::{Offer, Wire},
     flight::{Ask, Flight, Hop, NotStarted, Step, nonsense, unavailable},
 };
 
-/// A server on pipes that says nothing for so long to a question of 2026-07-28 is said hello to as of old, too.
-const PROBE: Duration = Duration::from_secs(3);
+/// A server of which nothing is known and that does not answer `server/discover` for so long after it has read it is
+/// opened again with `initialize`.
+const PROBE: Duration = Duration::from_secs(10);
 
-/// What is spoken to a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// 2026-07-28 if the server speaks it, else the newest version before.
-    #[default]
-    Auto,
-    /// 2025-11-25 and before.
-    Legacy,
-    /// 2026-07-28.
-    Modern,
-}
+/// A server does not speak the version that a request says.
+const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// How often the gateway looks whether a server has read what was written to it.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How to say hello.
 #[derive(Debug)]
@@ -40,71 +38,115 @@ pub(crate) struct Greeting {
     pub(crate) info: Json,
     pub(crate) version: Arc<str>,
     pub(crate) patience: Duration,
+    /// The pipe to a process, to see whether it has read: one that is still starting is waited for.
+    pub(crate) stdin: Option<OwnedFd>,
+}
+
+/// Why a handshake did not succeed.
+#[derive(Debug)]
+pub(crate) enum NotGreeted {
+    /// The server has read `server/discover` and does not answer. `initialize` needs another connection: behind an
+    /// unanswered request, a server may take it for the wrong thing, and a late answer for either could not be told.
+    Silent(Failure),
+    /// The server spoke only the older era last time and has another version now: it may have learnt the newer one.
+    Renewed(Failure),
+    Failed(Failure),
+}
+
+impl From<Failure> for NotGreeted {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl NotGreeted {
+    pub(crate) fn into_failure(self) -> Failure {
+        match self {
+            Self::Silent(failure) | Self::Renewed(failure) | Self::Failed(failure) => failure,
+        }
+    }
 }
 
 /// Says hello, within the time that the server has for it.
-pub(crate) async fn greet(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Failure> {
+pub(crate) async fn greet(
+    wire: &Wire,
+    server: &str,
+    hello: &Greeting,
+) -> Result<Offer, NotGreeted> {
     // On the heap: it is large, and made once for each start.
     let greeting = Box::pin(hello_to(wire, server, hello));
     let Ok(greeted) = tokio::time::timeout(hello.patience, greeting).await else {
-        let after = toolgate::duration::format(hello.patience);
-        let text = format!("The server `{server}` did not answer within {after} of its start");
-        return Err(Failure::new(Code::ServerStartTimeout, text).ran(Ran::No));
+        return Err(late(server, hello.patience, "of its start").into());
     };
     greeted
 }
 
-async fn hello_to(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Failure> {
+/// Whether the server answered, and with an error.
+pub(crate) fn is_refusal(failure: &Failure) -> bool {
+    failure.rpc().is_some() || failure.code() == Code::ServerRejected
+}
+
+fn late(server: &str, after: Duration, what: &str) -> Failure {
+    let after = toolgate::duration::format(after);
+    let text = format!("The server `{server}` did not answer within {after} {what}");
+    Failure::new(Code::ServerStartTimeout, text).ran(Ran::No)
+}
+
+async fn hello_to(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, NotGreeted> {
     match (hello.protocol, hello.known) {
-        (Protocol::Legacy, _) => legacy(wire, server, hello).await,
+        (Protocol::Legacy, _) => Ok(legacy(wire, server, hello).await?),
         (Protocol::Modern, _) => {
-            let answer = plain(discover(wire).await, server)?;
-            match offer_of(&answer) {
-                Some(offer) => Ok(settled(wire, offer)),
-                None => {
-                    Err(nonsense(server, "does not speak 2026-07-28: set `protocol = \"auto\"`"))
-                }
-            }
+            let answer = plain(discovered(wire).await, server)?;
+            let Some(offer) = offer_of(&answer) else {
+                let what = "does not speak 2026-07-28: set `protocol = \"auto\"`";
+                return Err(nonsense(server, what).into());
+            };
+            Ok(settled(wire, offer))
         }
         (Protocol::Auto, Some(Era::Legacy)) => match legacy(wire, server, hello).await {
             // It may have learnt since.
-            Err(failure) if failure.code() == Code::ServerRejected => {
-                Box::pin(probe(wire, server, hello)).await
-            }
-            greeted => greeted,
+            Err(failure) if is_refusal(&failure) => Box::pin(probe(wire, server, hello)).await,
+            greeted => Ok(greeted?),
         },
         (Protocol::Auto, _) => Box::pin(probe(wire, server, hello)).await,
     }
 }
 
 /// Asks as of 2026-07-28 first: a server that does not know that says so, whatever it says.
-async fn probe(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Failure> {
-    let asking = discover(wire);
-    tokio::pin!(asking);
-    let Ok(asked) = tokio::time::timeout(PROBE, &mut asking).await else {
-        // Neither answer is known to come: whichever does first counts.
-        let greeting = legacy(wire, server, hello);
-        tokio::pin!(greeting);
-        return tokio::select! {
-            greeted = &mut greeting => greeted,
-            asked = &mut asking => match asked.ok().as_ref().and_then(offer_of) {
-                Some(offer) => Ok(settled(wire, offer)),
-                None => greeting.await,
-            },
-        };
+async fn probe(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, NotGreeted> {
+    let limit = PROBE.min(hello.patience / 2);
+    let asked = tokio::select! {
+        biased;
+        asked = discovered(wire) => asked,
+        // What it spoke last time it speaks still, however long it takes.
+        () = unanswered(hello, limit), if hello.known != Some(Era::Modern) => {
+            return Err(NotGreeted::Silent(late(server, limit, "after it read `server/discover`")));
+        }
     };
     match asked {
         Ok(answer) => match offer_of(&answer) {
             Some(offer) => Ok(settled(wire, offer)),
-            None => legacy(wire, server, hello).await,
+            None => Ok(legacy(wire, server, hello).await?),
         },
         // An answer that is none in MCP's words comes from a server that does not know the question.
         Err(NotStarted::Failed(failure)) if failure.code() == Code::ServerUnavailable => {
-            Err(failure)
+            Err(failure.into())
         }
-        Err(NotStarted::Failed(failure)) if matches!(wire, Wire::Pipe(_)) => Err(failure),
-        Err(NotStarted::Closed(why)) => Err(unavailable(server, &why)),
-        Err(_) => legacy(wire, server, hello).await,
+        Err(NotStarted::Failed(failure)) if matches!(wire, Wire::Pipe(_)) => Err(failure.into()),
+        Err(NotStarted::Closed(why)) => Err(unavailable(server, &why).into()),
+        Err(_) => Ok(legacy(wire, server, hello).await?),
+    }
+}
+
+/// Waits until the server had so much time for an answer. The time in which it has not read the question does not count.
+async fn unanswered(hello: &Greeting, limit: Duration) {
+    let mut had = Duration::ZERO;
+    while had < limit {
+        tokio::time::sleep(LOOK).await;
+        let unread = hello.stdin.as_ref().and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok());
+        if unread.unwrap_or_default() == 0 {
+            had += LOOK;
+        }
     }
 }
 
@@ -116,6 +158,20 @@ fn plain<T>(asked: Result<T, NotStarted>, server: &str) -> Result<T, Failure> {
             unavailable(server, "it has forgotten a session that was just opened")
         }
     })
+}
+
+/// The answer to `server/discover`. One that refuses the version and offers the very same is asked once more.
+async fn discovered(wire: &Wire) -> Result<Message, NotStarted> {
+    let answer = discover(wire).await?;
+    let code = answer.member("code").filter(|_| answer.shape() == Shape::Error);
+    let supported = answer.member("data").and_then(|data| data.get("supported")?.array());
+    let is_offered = |version: &Json| version.text().as_deref() == Some(MODERN);
+    if code.and_then(|code| code.i64()) == Some(UNSUPPORTED_VERSION)
+        && supported.is_some_and(|versions| versions.iter().any(is_offered))
+    {
+        return discover(wire).await;
+    }
+    Ok(answer)
 }
 
 async fn discover(wire: &Wire) -> Result<Message, NotStarted> {
@@ -143,7 +199,7 @@ async fn answer(mut flight: Flight) -> Result<Message, Failure> {
         match flight.next().await? {
             Step::Answer(message) => return Ok(message),
             Step::SessionLost => return Err(Failure::internal("there was no session to be lost")),
-            Step::Notice(_) | Step::Question(_) => {}
+            Step::Notice(_) | Step::Question(_) | Step::Withdrawn(_) => {}
         }
     }
 }
@@ -155,6 +211,9 @@ fn offer_of(answer: &Message) -> Option<Offer> {
     }
     let versions = answer.member("supportedVersions")?.array()?;
     let speaks = versions.iter().any(|version| version.text().as_deref() == Some(MODERN));
+    let lists_legacy = versions
+        .iter()
+        .any(|v| v.text().is_some_and(|v| era::VERSIONS.contains(&&*v) && !era::is_modern(&v)));
     let text = |json: Json| json.text().map(Cow::into_owned);
     speaks.then(|| Offer {
         era: Era::Modern,
@@ -162,9 +221,7 @@ fn offer_of(answer: &Message) -> Option<Offer> {
         capabilities: answer.member("capabilities").unwrap_or_else(Json::empty_object),
         info: answer.member("_meta").and_then(|meta| meta.get(era::META_SERVER_INFO)),
         instructions: answer.member("instructions").and_then(text).map(Into::into),
-        speaks_legacy: versions.iter().any(|version| {
-            version.text().is_some_and(|v| era::VERSIONS.contains(&&*v) && !era::is_modern(&v))
-        }),
+        speaks_legacy: lists_legacy.then_some(true),
     })
 }
 
@@ -214,7 +271,7 @@ async fn legacy(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Fa
         info: answer.member("serverInfo"),
         instructions: text("instructions").map(Into::into),
         version: version.as_str().into(),
-        speaks_legacy: true,
+        speaks_legacy: Some(true),
     };
     match wire {
         Wire::Http(http) => http.agree(false, &version, session),

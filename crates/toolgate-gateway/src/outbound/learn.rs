@@ -3,46 +3,50 @@
 use std::collections::HashSet;
 
 use toolgate::{Code, Failure};
-use toolgate_wire::{Json, Object, Shape};
+use toolgate_wire::{Json, Message, Object, Shape, era::Era};
 
 use super::{
-    connection::{Connection, Era, rpc_error},
+    connection::Connection,
     events::Kind,
     flight::{NotStarted, unavailable},
 };
-use crate::catalog::manifest::{Listed, Manifest};
+use crate::{
+    outbound::manifest::{List, Listed, Manifest, error_text},
+    response::rpc_error,
+};
 
 /// A server that lists more pages than this goes round in circles.
 const MOST_PAGES: usize = 1000;
 /// A server that lists more than this is not believed.
 const MOST_ENTRIES: usize = 100_000;
 
-/// Everything that the server lists.
-pub(crate) async fn everything(connection: &Connection, server: &str) -> Result<Manifest, Failure> {
+/// Everything that the server lists. A list that it fails to give is marked so, and has what was in it before.
+///
+/// Tools are asked for also where they are not announced: clients ask, too.
+pub(crate) async fn everything(
+    connection: &Connection,
+    server: &str,
+    old: Option<&Manifest>,
+) -> Result<Manifest, Failure> {
     let offer = connection.offer.clone();
-    let (has_prompts, has_resources) = (offer.has("prompts"), offer.has("resources"));
-    let (tools, prompts, (resources, templates)) = tokio::join!(
-        list_if(offer.has("tools"), connection, server, "tools/list", "tools"),
-        list_if(has_prompts, connection, server, "prompts/list", "prompts"),
-        async {
-            tokio::join!(
-                list_if(has_resources, connection, server, "resources/list", "resources"),
-                list_if(
-                    has_resources,
-                    connection,
-                    server,
-                    "resources/templates/list",
-                    "resourceTemplates"
-                ),
-            )
-        },
-    );
+    let old_list = |of| old.map(|old| old.list(of));
+    let ask_for = async |of: List| {
+        if of != List::Tools && !offer.has(of.capability()) {
+            return Ok(Listed::default());
+        }
+        list(connection, server, of, old_list(of)).await
+    };
+    let (tools, prompts, (resources, templates)) =
+        tokio::join!(ask_for(List::Tools), ask_for(List::Prompts), async {
+            tokio::join!(ask_for(List::Resources), ask_for(List::Templates))
+        },);
+    let optional = |of, listed| optional(listed, old_list(of));
     Ok(Manifest {
+        tools: if offer.has("tools") { tools? } else { optional(List::Tools, tools) },
+        prompts: optional(List::Prompts, prompts),
+        resources: optional(List::Resources, resources),
+        templates: optional(List::Templates, templates),
         offer,
-        tools: tools?,
-        prompts: optional(prompts, server, "prompts"),
-        resources: optional(resources, server, "resources"),
-        templates: optional(templates, server, "resource templates"),
     })
 }
 
@@ -55,66 +59,83 @@ pub(crate) async fn again(
 ) -> Result<Manifest, Failure> {
     let mut new = old.clone();
     match kind {
-        Kind::Tools => new.tools = list(connection, server, "tools/list", "tools").await?,
+        Kind::Tools => new.tools = list(connection, server, List::Tools, Some(&old.tools)).await?,
         Kind::Prompts => {
-            new.prompts = list(connection, server, "prompts/list", "prompts").await?;
+            new.prompts = list(connection, server, List::Prompts, Some(&old.prompts)).await?;
         }
         Kind::Resources => {
-            new.resources = list(connection, server, "resources/list", "resources").await?;
-            let templates =
-                list(connection, server, "resources/templates/list", "resourceTemplates").await;
-            new.templates = optional(templates, server, "resource templates");
+            new.resources = list(connection, server, List::Resources, Some(&old.resources)).await?;
+            let templates = list(connection, server, List::Templates, Some(&old.templates)).await;
+            new.templates = optional(templates, Some(&old.templates));
         }
     }
     Ok(new)
 }
 
-/// What a server fails to list beside its tools is not there.
-fn optional(listed: Result<Listed, Failure>, server: &str, what: &str) -> Listed {
-    listed.unwrap_or_else(|failure| {
-        tracing::warn!("the {what} of `{server}` cannot be listed: {failure}");
-        Listed::default()
-    })
+/// A server can be called also where a list beside its tools cannot be had.
+fn optional(listed: Result<Listed, Failure>, old: Option<&Listed>) -> Listed {
+    listed.unwrap_or_else(|failure| Listed::failed(failure.to_rpc().to_json(), old))
 }
 
-async fn list_if(
-    has: bool,
+/// One page. A request that got no answer is made once more: asking changes nothing.
+async fn page(
     connection: &Connection,
     server: &str,
     method: &str,
-    member: &str,
-) -> Result<Listed, Failure> {
-    if has { list(connection, server, method, member).await } else { Ok(Listed::default()) }
+    cursor: Option<&Json>,
+) -> Result<Message, Failure> {
+    let mut is_second = false;
+    loop {
+        let mut params = Object::new();
+        if let Some(cursor) = cursor {
+            params.set("cursor", cursor.clone());
+        }
+        match connection.ask(method, params).await {
+            Ok(page) => return Ok(page),
+            Err(NotStarted::Failed(failure))
+                if !is_second
+                    && !connection.is_closed()
+                    && failure.code() == Code::ServerCrashed =>
+            {
+                is_second = true;
+            }
+            Err(NotStarted::Failed(failure)) => return Err(failure),
+            Err(NotStarted::Closed(why)) => return Err(unavailable(server, &why)),
+            Err(NotStarted::SessionLost) => {
+                return Err(unavailable(server, "it has forgotten the session"));
+            }
+        }
+    }
 }
 
+/// The tools of a server that is asked for nothing else. An error is a failure, unless it has no such list.
+pub(crate) async fn tools(connection: &Connection, server: &str) -> Result<Listed, Failure> {
+    let listed = list(connection, server, List::Tools, None).await?;
+    match listed.error.as_ref().filter(|_| !listed.is_unsupported()) {
+        Some(error) => Err(Failure::new(Code::ServerRejected, error_text(error))),
+        None => Ok(listed),
+    }
+}
+
+/// All pages of one list. An error of the server is part of what it returns.
 async fn list(
     connection: &Connection,
     server: &str,
-    method: &str,
-    member: &str,
+    of: List,
+    old: Option<&Listed>,
 ) -> Result<Listed, Failure> {
+    let (method, member) = of.method();
     let protocol = |text: String| Failure::new(Code::ServerProtocol, text);
     let mut entries: Vec<Json> = Vec::new();
     let (mut ttl_ms, mut is_public) = (None::<u64>, true);
     let mut seen = HashSet::new();
     let mut cursor: Option<Json> = None;
     for _ in 0..MOST_PAGES {
-        let mut params = Object::new();
-        if let Some(cursor) = &cursor {
-            params.set("cursor", cursor.clone());
-        }
-        let page = connection.ask(method, params).await.map_err(|not| match not {
-            NotStarted::Failed(failure) => failure,
-            NotStarted::Closed(why) => unavailable(server, &why),
-            NotStarted::SessionLost => unavailable(server, "it has forgotten the session"),
-        })?;
+        let page = page(connection, server, method, cursor.as_ref()).await?;
         if page.shape() == Shape::Error {
-            let error = rpc_error(&page);
-            // It says that it has such a list, and has not: there is nothing in it.
-            if error.code == -32601 && entries.is_empty() {
-                return Ok(Listed::default());
-            }
-            return Err(Failure::rejected(error));
+            let error =
+                page.error().map_or_else(|| rpc_error(&page).to_json(), |json| json.owned());
+            return Ok(Listed::failed(error, old));
         }
         let more = page.member(member).and_then(|json| json.array());
         let more = more.ok_or_else(|| {
@@ -134,6 +155,7 @@ async fn list(
         let Some(next) = &cursor else {
             return Ok(Listed {
                 entries: entries.into(),
+                error: None,
                 ttl_ms: ttl_ms.unwrap_or_default(),
                 is_public: is_public && connection.era() == Era::Modern,
             });

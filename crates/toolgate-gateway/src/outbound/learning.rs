@@ -1,35 +1,38 @@
 //! Learning what a server offers when it comes up, and again whenever it says that something changed.
 
 use std::{
+    collections::HashMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU8, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use toolgate_wire::{Json, Message, Object, Sender};
+use toolgate_wire::{Json, Message, Object, Sender, era::Era};
 
 use super::{
-    connection::{Connection, Era, Wire},
+    connection::{Connection, Wire},
     events::Kind,
     flight::{Ask, Flight, Hop, NotStarted, Step},
     learn,
+    manifest::{List, Manifest, error_text},
+    resume::Resume,
     server::{Server, State},
     streamable::Streamable,
     subscriptions,
 };
+use crate::backoff::Backoff;
 
-/// How long to wait before a stream that broke off is opened again, at first and at most.
-const PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// So long the stream before is read beside a new one.
+/// How long the gateway reads the previous stream beside its successor.
 const OVERLAP: Duration = Duration::from_millis(500);
 
 /// A server that says that its lists changed is asked for them after this long again, and at most so long.
 const BREATH: Duration = Duration::from_millis(100);
 const LONGEST_BREATH: Duration = Duration::from_secs(5);
+
+/// A list that a server failed to give is asked for again after so long at most.
+const LONGEST_RETRY: Duration = Duration::from_mins(1);
 
 /// Bits of lists that may have changed stand so far behind those that did.
 const SUSPECTED: u8 = 4;
@@ -41,6 +44,64 @@ pub(super) struct Learning {
     is_running: AtomicBool,
     /// One at a time asks, so that nobody writes over what another has learnt since.
     turn: tokio::sync::Mutex<()>,
+    /// Ends the pause before the next attempt.
+    wake: tokio::sync::Notify,
+    /// When the lists were asked for last.
+    asked: Mutex<Option<Instant>>,
+    /// What the log has of lists that cannot be had: the reason, and how often it was met.
+    told: Mutex<HashMap<&'static str, (String, u64)>>,
+}
+
+impl Learning {
+    /// When the lists were asked for last.
+    pub(super) fn asked(&self) -> Option<Instant> {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asks_now(&self) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Logs why a list of a server cannot be had: once, until the reason changes.
+    fn report(&self, server: &str, what: &'static str, why: Option<String>) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(why) = why else {
+            if let Some((_, times)) = told.remove(what) {
+                let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+                tracing::info!(
+                    "the server `{server}` lists its {what} again, after it failed {times}"
+                );
+            }
+            return;
+        };
+        match told.get_mut(what) {
+            Some((known, times)) if *known == why => {
+                *times += 1;
+                tracing::debug!(
+                    "the server `{server}` still cannot list its {what} ({times} times): {why}"
+                );
+            }
+            _ => {
+                tracing::warn!(
+                    "the server `{server}` cannot list its {what}; toolgate asks again in the background: {why}"
+                );
+                let times = told.get(what).map_or(0, |(_, times)| *times);
+                told.insert(what, (why, times + 1));
+            }
+        }
+    }
+
+    /// Logs which of these lists of a server fail, and which do so no more.
+    fn report_all(&self, server: &str, manifest: &Manifest, kinds: &[Kind]) {
+        for list in List::ALL.into_iter().filter(|list| kinds.contains(&kind_of(*list))) {
+            self.report(server, list.name(), manifest.failure(list).map(error_text));
+        }
+    }
+
+    /// Whoever has it writes what is known of the server.
+    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
 }
 
 const fn bit(kind: Kind) -> u8 {
@@ -60,6 +121,9 @@ pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_own
         if is_owned {
             // What it lists is known already; what it says is heard of all the same.
             server.is(State::Ready);
+            if !server.is_private() && connection.era() == Era::Legacy {
+                renew_level(&server, &connection).await;
+            }
             return follow(&server, &connection).await;
         }
         Box::pin(learn_all(&server, &connection)).await;
@@ -82,29 +146,36 @@ pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_own
 
 /// A new connection is as loud as the one before.
 async fn renew_level(server: &Server, connection: &Connection) {
-    if let Some(level) = server.loudness().filter(|_| connection.offer.has("logging")) {
-        let mut params = Object::new();
-        params.set("level", Json::string(level.name()));
-        if let Err(not) = connection.ask("logging/setLevel", params).await {
-            tracing::debug!("the level of `{}` is not set: {not:?}", server.name);
-        }
+    if connection.offer.has("logging") {
+        server.set_level(connection, || server.loudness()).await;
     }
 }
 
 async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
     let _turn = server.learning.turn.lock().await;
     let old = server.manifest();
-    match Box::pin(learn::everything(connection, &server.name)).await {
-        Ok(new) => {
+    server.learning.asks_now();
+    match Box::pin(learn::everything(connection, &server.name, old.as_deref())).await {
+        Ok(mut new) => {
+            // What was found out by trying holds for the same version of the server.
+            let same = old.as_ref().filter(|old| old.offer.info == new.offer.info);
+            let tried = same.and_then(|old| old.offer.speaks_legacy);
+            new.offer.speaks_legacy = new.offer.speaks_legacy.or(tried);
             let changed: Vec<Kind> = match &old {
                 Some(old) if old.lists_the_same(&new) => Vec::new(),
                 _ => Kind::ALL.to_vec(),
             };
+            server.learning.report_all(&server.name, &new, &Kind::ALL);
+            let failing: Vec<Kind> = new.failures().map(|(list, _)| kind_of(list)).collect();
             server.offers(new, &changed);
             server.is(State::Ready);
+            // One that is started for each session is asked again when somebody lists.
+            for kind in failing.into_iter().filter(|_| !server.is_private()) {
+                suspect(server, kind);
+            }
         }
         Err(failure) => {
-            tracing::error!("cannot learn what `{}` offers: {failure}", server.name);
+            server.learning.report(&server.name, "tools", Some(failure.to_string()));
             if old.is_some() {
                 // What is remembered holds until it can be asked.
                 server.is(State::Ready);
@@ -133,12 +204,14 @@ fn note(server: &Arc<Server>, bits: u8) {
     server.learning.outdated.fetch_or(bits, Ordering::AcqRel);
     if server.learning.is_running.swap(true, Ordering::AcqRel) {
         // Whoever asks sees it.
+        server.learning.wake.notify_one();
         return;
     }
     let server = Arc::clone(server);
     let control = server.surroundings.control.clone();
     control.spawn(async move {
-        let mut pause = BREATH;
+        let mut backoff = Backoff::between(BREATH, LONGEST_BREATH);
+        let mut retry = Backoff::between(BREATH, LONGEST_RETRY);
         loop {
             let outdated = server.learning.outdated.swap(0, Ordering::AcqRel);
             if outdated == 0 {
@@ -151,38 +224,77 @@ fn note(server: &Arc<Server>, bits: u8) {
                 }
                 continue;
             }
+            let (mut has_failed, started) = (false, Instant::now());
             for kind in Kind::ALL {
                 let is_announced = outdated & bit(kind) != 0;
                 if is_announced || outdated & bit(kind) << SUSPECTED != 0 {
-                    learn_again(&server, kind, is_announced).await;
+                    has_failed |= !learn_again(&server, kind, is_announced).await;
                 }
             }
+            let took = started.elapsed();
             // One that says so again and again is asked less and less often.
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(backoff.wait()) => {}
                 () = server.stop.cancelled() => return,
             }
-            pause = (pause * 2).min(LONGEST_BREATH);
+            if !has_failed {
+                retry = Backoff::between(BREATH, LONGEST_RETRY);
+                continue;
+            }
+            // So is one that fails, unless it says that something changed.
+            tokio::select! {
+                () = tokio::time::sleep(retry.wait_after(took)) => {}
+                () = server.learning.wake.notified() => {}
+                () = server.stop.cancelled() => return,
+            }
         }
     });
 }
 
-async fn learn_again(server: &Arc<Server>, kind: Kind, is_announced: bool) {
-    let Ok(connection) = server.connection(None).await else { return };
+/// Asks for a list again; `false`: it has to be asked for once more.
+async fn learn_again(server: &Arc<Server>, kind: Kind, is_announced: bool) -> bool {
+    // A server that nobody needs is not started for it: it is asked when it comes up.
+    let Some(connection) = server.connection_to_ask(is_announced).await else { return true };
     let _turn = server.learning.turn.lock().await;
-    let Some(old) = server.manifest() else { return };
+    let Some(old) = server.manifest() else { return true };
+    server.learning.asks_now();
     match learn::again(&connection, &server.name, &old, kind).await {
-        // What was announced is told also where nothing is new: the server wants its clients to know.
-        Ok(new) if is_announced || !old.lists_the_same(&new) => server.offers(new, &[kind]),
-        Ok(_) => {}
+        Ok(new) => {
+            server.learning.report_all(&server.name, &new, &[kind]);
+            let is_whole = new.failures().all(|(list, _)| kind_of(list) != kind);
+            // What was announced is told also where nothing is new, or the list fails: the server wants its clients to
+            // know. It is told once: from here on the list is only asked for.
+            if is_announced || !old.lists_the_same(&new) {
+                server.offers(new, &[kind]);
+            }
+            if !is_whole {
+                server.learning.outdated.fetch_or(bit(kind) << SUSPECTED, Ordering::AcqRel);
+            }
+            is_whole
+        }
         Err(failure) => {
-            tracing::warn!(
-                "cannot learn what `{}` offers, and is asked again: {failure}",
-                server.name
-            );
+            server.learning.report(&server.name, name_of(kind), Some(failure.to_string()));
             let bits = if is_announced { bit(kind) } else { bit(kind) << SUSPECTED };
             server.learning.outdated.fetch_or(bits, Ordering::AcqRel);
+            false
         }
+    }
+}
+
+/// The notification that tells of changes of a list.
+fn kind_of(list: List) -> Kind {
+    match list {
+        List::Tools => Kind::Tools,
+        List::Prompts => Kind::Prompts,
+        List::Resources | List::Templates => Kind::Resources,
+    }
+}
+
+fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Tools => List::Tools.name(),
+        Kind::Prompts => List::Prompts.name(),
+        Kind::Resources => List::Resources.name(),
     }
 }
 
@@ -208,23 +320,20 @@ async fn follow(server: &Arc<Server>, connection: &Arc<Connection>) {
 }
 
 async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc<Streamable>) {
-    let mut last = None;
-    let mut pause = PAUSE;
+    let mut resume = Resume::default();
     let mut has_missed = false;
     loop {
-        match http.listen(last.as_ref()).await {
+        match http.listen(resume.last_event()).await {
             Ok(None) => return,
             Ok(Some(mut stream)) => {
+                resume.opened();
                 if std::mem::take(&mut has_missed) {
                     for kind in Kind::ALL {
                         suspect(server, kind);
                     }
                 }
                 while let Ok(Some(event)) = stream.next().await {
-                    pause = event.retry.map_or(PAUSE, Duration::from_millis).min(LONGEST_PAUSE);
-                    let id = event.id.as_ref();
-                    last =
-                        id.and_then(|id| hyper::header::HeaderValue::from_bytes(id).ok()).or(last);
+                    resume.note(&event);
                     let limits = &server.surroundings.limits;
                     match Message::receive(event.data, limits, Sender::Server) {
                         Ok(message) => http.take(message).await,
@@ -234,22 +343,22 @@ async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc
                         }
                     }
                 }
-                has_missed = last.is_none();
+                has_missed = resume.last_event().is_none();
+                tokio::time::sleep(resume.wait()).await;
             }
             // Whoever needs it opens a new one, and learns what is new.
             Err(NotStarted::SessionLost) => return connection.forget(),
             Err(not) => {
                 tracing::debug!("the stream of `{}` is not there: {not:?}", server.name);
                 has_missed = true;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                tokio::time::sleep(resume.wait_after_failure()).await;
             }
         }
-        tokio::time::sleep(pause).await;
     }
 }
 
 async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
-    let mut pause = PAUSE;
+    let mut backoff = Backoff::new();
     let mut has_missed = false;
     let mut changes = server.subscriptions.changes();
     let mut older: Option<Flight> = None;
@@ -261,6 +370,7 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
         };
         match listen(connection, params).await {
             Ok(flight) => {
+                backoff.started();
                 server.subscriptions.listened_to(version);
                 older.take().into_iter().for_each(let_go);
                 if std::mem::take(&mut has_missed) {
@@ -268,7 +378,7 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
                         suspect(server, kind);
                     }
                 }
-                match read(flight, &mut changes, &mut pause).await {
+                match read(flight, &mut changes, &mut backoff).await {
                     Heard::Enough(flight) => {
                         older = Some(flight);
                         continue;
@@ -280,15 +390,16 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
             Err(not) => tracing::debug!("nothing is heard of `{}`: {not:?}", server.name),
         }
         has_missed = true;
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(backoff.wait()).await;
     }
 }
 
 /// The stream before is read for a moment longer: what was said on it while the new one began is not missed.
 fn let_go(mut older: Flight) {
     tokio::spawn(tokio::time::timeout(OVERLAP, async move {
-        while let Ok(Step::Notice(_) | Step::Question(_)) = older.next().await {}
+        while let Ok(Step::Notice(_) | Step::Question(_) | Step::Withdrawn(_)) = older.next().await
+        {
+        }
     }));
 }
 
@@ -319,19 +430,15 @@ fn is_unknown(answer: &Message) -> bool {
 async fn read(
     mut flight: Flight,
     changes: &mut tokio::sync::watch::Receiver<u64>,
-    pause: &mut Duration,
+    backoff: &mut Backoff,
 ) -> Heard {
-    let began = tokio::time::Instant::now();
     loop {
-        if began.elapsed() > LONGEST_PAUSE {
-            *pause = PAUSE;
-        }
         tokio::select! {
             biased;
             step = flight.next() => match step {
                 Ok(Step::Answer(answer)) if is_unknown(&answer) => return Heard::Refused,
                 Ok(Step::Answer(_) | Step::SessionLost) | Err(_) => return Heard::Broken,
-                Ok(Step::Notice(_) | Step::Question(_)) => *pause = PAUSE,
+                Ok(Step::Notice(_) | Step::Question(_) | Step::Withdrawn(_)) => *backoff = Backoff::new(),
             },
             _ = changes.changed() => return Heard::Enough(flight),
         }

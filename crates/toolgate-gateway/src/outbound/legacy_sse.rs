@@ -13,13 +13,16 @@ use toolgate_wire::{Id, Limits, Message, Sender, Shape};
 use super::{
     connection::{Connection, Wire},
     events::Events,
-    flight::{nonsense, unavailable},
-    handshake::{Greeting, Protocol, greet},
-    http::{Client, EventStream, SendError},
-    pipe::Pipe,
+    flight::{self, nonsense, unavailable},
+    handshake::{Greeting, NotGreeted, greet},
+    pipe::{Clients, Pipe},
     server::Server,
 };
-use crate::outbox::Outbox;
+use crate::{
+    config::Protocol,
+    http_client::{Client, EventStream, SendError},
+    outbox::Outbox,
+};
 
 /// So many messages are on their way at once.
 const AT_ONCE: usize = 64;
@@ -33,7 +36,6 @@ pub(super) async fn open(
     client: &Arc<Client>,
     ear: &Events,
     hello: &Greeting,
-    is_one_clients: bool,
 ) -> Result<Arc<Connection>, Failure> {
     let name = Arc::clone(&server.name);
     let limits = server.surroundings.limits;
@@ -41,7 +43,7 @@ pub(super) async fn open(
     let late = || unavailable(&name, "it did not say where to send messages to");
     let (mut stream, path) = begun.map_err(|_| late())??;
     let outbox = Arc::new(Outbox::new());
-    let pipe = Arc::new(Pipe::new(Arc::clone(&name), Arc::clone(&outbox), is_one_clients));
+    let pipe = Arc::new(Pipe::new(Arc::clone(&name), Arc::clone(&outbox), Clients::Several));
     let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
     let reading = (Arc::clone(&pipe), Arc::clone(ear), stop.clone(), ended.clone());
     tokio::spawn(async move {
@@ -79,8 +81,10 @@ pub(super) async fn open(
         info: hello.info.clone(),
         version: Arc::clone(&hello.version),
         patience: hello.patience,
+        stdin: None,
     };
-    let offer = greet(&wire, &name, &hello).await.inspect_err(|_| stop.cancel())?;
+    let greeted = greet(&wire, &name, &hello).await.inspect_err(|_| stop.cancel());
+    let offer = greeted.map_err(NotGreeted::into_failure)?;
     let connection = Arc::new(Connection::new(offer, wire, stop));
     let ending = Arc::clone(&connection);
     tokio::spawn(async move {
@@ -135,12 +139,13 @@ async fn post(
     while let Some(line) = outbox.next().await {
         let message = Message::parse(line.clone(), &limits).ok();
         let request = message.filter(|message| message.shape() == Shape::Request);
+        let is_safe = request.as_ref().is_some_and(|message| flight::is_safe(message.method()));
         let id = request.and_then(|message| message.id().cloned());
         let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
         let sending = send(
             Arc::clone(&client),
             path.clone(),
-            line,
+            (line, is_safe),
             id.clone(),
             Arc::clone(&pipe),
             ended.clone(),
@@ -160,13 +165,19 @@ async fn post(
 async fn send(
     client: Arc<Client>,
     path: String,
-    line: Bytes,
+    (line, is_safe): (Bytes, bool),
     id: Option<Id>,
     pipe: Arc<Pipe>,
     ended: CancellationToken,
 ) {
-    let sent =
-        tokio::time::timeout(PATIENCE, client.send(Method::POST, Some(&path), &[], line)).await;
+    let sending = async {
+        if is_safe {
+            client.ask(Some(&path), &[], line).await
+        } else {
+            client.send(Method::POST, Some(&path), &[], line).await
+        }
+    };
+    let sent = tokio::time::timeout(PATIENCE, sending).await;
     match sent.unwrap_or_else(|_| Err(SendError::Lost("it does not answer".to_owned()))) {
         Ok(answer) if answer.status.is_success() => drop(answer.whole(64 * 1024).await),
         Ok(answer) => {

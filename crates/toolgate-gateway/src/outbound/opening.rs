@@ -1,6 +1,8 @@
 //! Opening a connection to a server: its process is started or its address reached, and it is said hello to.
 
 use std::{
+    borrow::Cow,
+    os::fd::{AsFd as _, OwnedFd},
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
@@ -8,21 +10,28 @@ use std::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure};
-use toolgate_wire::{Json, Message, notification};
+use toolgate_wire::{Json, Message, era::Era, notification};
 
 use super::{
-    child::{self, ServerCommand},
-    connection::{Connection, Era, Wire, ourselves},
+    connection::{Connection, Offer, Wire},
     events::{Event, Events, Listener, ReplyTo},
     flight::unavailable,
-    handshake::{Greeting, Protocol, greet, own_version},
-    http::{Bounds, Client, Target},
-    legacy_sse, noise,
-    pipe::Pipe,
+    handshake::{Greeting, NotGreeted, greet, is_refusal, own_version},
+    legacy_sse,
+    pipe::{Clients, Pipe},
     server::{Owner, Server, State, Whose},
     streamable::Streamable,
 };
-use crate::{config::HttpTransport, outbox::Outbox};
+use crate::{
+    config::{HttpTransport, Protocol, Start},
+    http_client::{Bounds, Client, Target},
+    introduction::ourselves,
+    outbox::Outbox,
+    process::{
+        child::{self, ServerCommand},
+        noise,
+    },
+};
 
 /// After its input was closed, a server may take this long to end by itself.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -70,33 +79,92 @@ impl Listener for Ear {
     }
 }
 
-/// Opens a connection, for everybody or for one session.
+/// Opens a connection, for everybody or for one session: in the session's own era, where the server accepts that.
 pub(super) async fn open(server: &Arc<Server>, whose: &Whose) -> Result<Arc<Connection>, Failure> {
+    let is_legacy = match whose {
+        Whose::Everybodys => false,
+        Whose::Olds => true,
+        Whose::Owned(owner) => owner.is_one_client() && server.may_speak_legacy(),
+    };
+    if is_legacy {
+        let opened = open_as(server, whose, Protocol::Legacy).await;
+        match opened {
+            Ok(connection) => {
+                server.found_legacy(true).await;
+                return Ok(connection);
+            }
+            Err(failure) => {
+                if is_refusal(&failure) {
+                    server.found_legacy(false).await;
+                }
+                if matches!(whose, Whose::Olds) || !is_refusal(&failure) {
+                    return Err(failure);
+                }
+            }
+        }
+    }
+    open_as(server, whose, server.config.protocol).await
+}
+
+async fn open_as(
+    server: &Arc<Server>,
+    whose: &Whose,
+    protocol: Protocol,
+) -> Result<Arc<Connection>, Failure> {
     let owner = whose.owner();
     let ear: Events = Arc::new(Ear {
         server: Arc::downgrade(server),
         owner: owner.map(|owner| Arc::clone(&owner.key)),
     });
-    let known = server.manifest().map(|manifest| manifest.offer.era);
+    let mut known = server.manifest().map(|manifest| manifest.offer.era);
     let Some(command) = server.config.to_command() else {
-        let protocol = match whose {
-            Whose::Olds => Protocol::Legacy,
-            Whose::Everybodys | Whose::Owned(_) => server.config.protocol,
-        };
         return Box::pin(reach(server, owner, &ear, protocol, known)).await;
     };
-    let protocol = server.config.protocol;
-    match Box::pin(start(server, &command, owner, &ear, protocol, known)).await {
-        // Some servers end when they are asked something that they do not know.
-        Err(failure)
-            if protocol == Protocol::Auto
-                && known.is_none()
-                && failure.code() == Code::ServerCrashed =>
-        {
-            Box::pin(start(server, &command, owner, &ear, Protocol::Legacy, known)).await
+    let start = |protocol, known| Box::pin(start(server, &command, owner, &ear, protocol, known));
+    let mut started = start(protocol, known).await;
+    if let Err(NotGreeted::Renewed(_)) = started {
+        known = None;
+        started = start(protocol, known).await;
+    }
+    let not = match started {
+        Ok(connection) => return Ok(connection),
+        Err(not) => not,
+    };
+    let is_silent = matches!(not, NotGreeted::Silent(_));
+    let failure = not.into_failure();
+    // Some servers end when they are asked something that they do not know, and some say nothing.
+    let has_died = known.is_none() && failure.code() == Code::ServerCrashed;
+    if protocol != Protocol::Auto || !(is_silent || has_died) {
+        return Err(failure);
+    }
+    tracing::info!("{failure}; it is started again with `initialize`");
+    match start(Protocol::Legacy, known).await.map_err(NotGreeted::into_failure) {
+        // It does speak 2026-07-28, and takes its time.
+        Err(refused) if is_silent && is_refusal(&refused) => {
+            start(Protocol::Modern, known).await.map_err(NotGreeted::into_failure)
         }
         started => started,
     }
+}
+
+/// Whether a server that is remembered as legacy, and got a legacy handshake, has another version now. A connection of
+/// one session does not ask: what all share renews what is remembered.
+fn is_renewed(
+    server: &Server,
+    owner: Option<&Owner>,
+    protocol: Protocol,
+    known: Option<Era>,
+    offer: &Offer,
+) -> bool {
+    let version = |offer: &Offer| {
+        let version = offer.info.as_ref().and_then(|info| info.get("version"));
+        version.and_then(|version| version.text().map(Cow::into_owned))
+    };
+    owner.is_none()
+        && protocol == Protocol::Auto
+        && known == Some(Era::Legacy)
+        && offer.era == Era::Legacy
+        && server.manifest().is_some_and(|known| version(&known.offer) != version(offer))
 }
 
 fn greeting(
@@ -116,27 +184,25 @@ fn greeting(
         info: owner.map_or_else(ourselves, |owner| owner.info.clone()),
         version: owner.map_or_else(own_version, |owner| Arc::clone(&owner.version)),
         patience: server.config.start_timeout,
+        stdin: None,
     }
 }
 
-async fn start(
+/// Starts the process of a server, with the tasks that serve its pipes. Gives a copy of its input, too, by which can be
+/// seen how much of it was read; its input does not end before that is dropped.
+pub(super) fn spawn(
     server: &Arc<Server>,
     command: &ServerCommand,
-    owner: Option<&Owner>,
+    clients: Clients,
     ear: &Events,
-    protocol: Protocol,
-    known: Option<Era>,
-) -> Result<Arc<Connection>, Failure> {
-    let started = child::start(command);
-    let (process, (stdin, stdout, stderr)) =
-        started.map_err(|error| unavailable(&server.name, &error.to_string()))?;
+) -> Result<(Arc<Pipe>, Life, Option<OwnedFd>), child::StartError> {
+    let (process, (stdin, stdout, stderr)) = child::start(command)?;
     let outbox = Arc::new(Outbox::new());
-    let is_one_clients = owner.is_some_and(Owner::is_one_client);
-    let pipe = Pipe::new(Arc::clone(&server.name), Arc::clone(&outbox), is_one_clients);
-    let pipe = Arc::new(pipe);
+    let pipe = Arc::new(Pipe::new(Arc::clone(&server.name), Arc::clone(&outbox), clients));
     let life = Life::default();
+    let unread = stdin.as_fd().try_clone_to_owned().ok();
     let (writing, broken) = (Arc::clone(&outbox), life.stop.clone());
-    tokio::spawn(async move {
+    let writer = tokio::spawn(async move {
         if writing.drain(stdin).await.is_err() {
             // It reads no more: nothing that is asked of it would ever be answered.
             broken.cancel();
@@ -151,6 +217,7 @@ async fn start(
     let guarded = Guarded {
         process,
         reader,
+        writer,
         pipe: Arc::clone(&pipe),
         outbox,
         life: life.clone(),
@@ -160,41 +227,76 @@ async fn start(
         .surroundings
         .tasks
         .spawn_on(guarded.guard(Arc::clone(server)), &server.surroundings.control);
+    Ok((pipe, life, unread))
+}
+
+async fn start(
+    server: &Arc<Server>,
+    command: &ServerCommand,
+    owner: Option<&Owner>,
+    ear: &Events,
+    protocol: Protocol,
+    known: Option<Era>,
+) -> Result<Arc<Connection>, NotGreeted> {
+    let spawned = spawn(server, command, Clients::Several, ear);
+    let (pipe, life, unread) =
+        spawned.map_err(|error| unavailable(&server.name, &error.to_string()))?;
     let wire = Wire::Pipe(pipe);
-    let hello = greeting(server, owner, protocol, known);
+    let hello = Greeting { stdin: unread, ..greeting(server, owner, protocol, known) };
     let greeted = tokio::select! {
         biased;
         greeted = greet(&wire, &server.name, &hello) => greeted,
-        () = server.stop.cancelled() => Err(unavailable(&server.name, "toolgate is ending")),
+        () = server.stop.cancelled() => Err(unavailable(&server.name, "toolgate is ending").into()),
+    };
+    drop(hello);
+    let greeted = match greeted {
+        Ok(offer) if is_renewed(server, owner, protocol, known, &offer) => {
+            Err(NotGreeted::Renewed(unavailable(&server.name, "it has another version")))
+        }
+        greeted => greeted,
     };
     let offer = match greeted {
         Ok(offer) => offer,
-        Err(failure) => {
+        Err(not) => {
             life.stop.cancel();
-            return Err(failure);
+            if matches!(not, NotGreeted::Silent(_) | NotGreeted::Renewed(_)) {
+                // Another one follows: two at once may be in each other's way.
+                life.gone.cancelled().await;
+            }
+            return Err(not);
         }
     };
+    Ok(connected(offer, wire, &life))
+}
+
+/// The connection to a process; it closes when the process ends.
+pub(super) fn connected(offer: Offer, wire: Wire, life: &Life) -> Arc<Connection> {
     let connection = Arc::new(Connection::new(offer, wire, life.stop.clone()));
-    let ending = Arc::clone(&connection);
+    let (ending, life) = (Arc::clone(&connection), life.clone());
     tokio::spawn(async move {
         life.ended.cancelled().await;
         ending.close(life.why.get().map_or("it has ended", |why| why));
     });
-    Ok(connection)
+    connection
 }
 
 /// The life of a process, for those who wait for its end.
 #[derive(Clone, Debug, Default)]
-struct Life {
-    stop: CancellationToken,
+pub(super) struct Life {
+    pub(super) stop: CancellationToken,
+    /// Cancelled when the connection is of no use any more; the process may still be about to end.
     ended: CancellationToken,
     why: Arc<OnceLock<Arc<str>>>,
+    /// Cancelled when the process is gone, whose end is known then.
+    pub(super) gone: CancellationToken,
+    pub(super) ending: Arc<OnceLock<child::Ending>>,
 }
 
 /// A process with what serves its pipes.
 struct Guarded {
     process: child::Server,
     reader: tokio::task::JoinHandle<()>,
+    writer: tokio::task::JoinHandle<()>,
     pipe: Arc<Pipe>,
     outbox: Arc<Outbox>,
     life: Life,
@@ -228,6 +330,8 @@ impl Guarded {
                 }
             }
         };
+        // That it does not come up is told by whoever starts it, once.
+        let is_news = server.state() == State::Ready || server.config.start == Start::OnDemand;
         drop(server);
         // A grandchild may hold the pipe open; the server's own last words are there at once.
         if !self.has_read {
@@ -235,7 +339,7 @@ impl Guarded {
             self.reader.abort();
         }
         let why: Arc<str> = ending.to_string().into();
-        if is_ours || ending.is_success() {
+        if is_ours || ending.is_success() || !is_news {
             tracing::debug!("the server `{name}` ended: {ending}");
         } else {
             tracing::error!("the server `{name}` ended: {ending}");
@@ -243,9 +347,16 @@ impl Guarded {
         let _ = self.life.why.set(Arc::clone(&why));
         self.pipe.close(&why);
         self.life.ended.cancel();
+        let _ = self.life.ending.set(ending);
+        self.life.gone.cancel();
     }
 
     async fn end(&mut self, why: &str) -> child::Ending {
+        if self.pipe.is_exclusive() {
+            // The client's last notifications are for the server, as over a pipe of its own.
+            self.outbox.close();
+            let _ = timeout(LAST_WORDS, &mut self.writer).await;
+        }
         // First: whoever comes from here on starts another one.
         let _ = self.life.why.set(why.into());
         self.life.ended.cancel();
@@ -269,24 +380,41 @@ async fn reach(
     let target = target.map_err(|error| unavailable(&server.name, &error.to_string()))?;
     let client = Arc::new(Client::new(Arc::new(target)));
     let hello = greeting(server, owner, protocol, known);
-    let is_one_clients = owner.is_some_and(Owner::is_one_client);
     if config.transport == HttpTransport::Sse {
-        return Box::pin(legacy_sse::open(server, &client, ear, &hello, is_one_clients)).await;
+        return Box::pin(legacy_sse::open(server, &client, ear, &hello)).await;
     }
     let limits = server.surroundings.limits;
     let link =
         Streamable::new(Arc::clone(&server.name), Arc::clone(&client), limits, Arc::clone(ear));
-    let wire = Wire::Http(Arc::new(link));
-    match greet(&wire, &server.name, &hello).await {
+    let link = Arc::new(link);
+    let wire = Wire::Http(Arc::clone(&link));
+    let mut greeted = greet(&wire, &server.name, &hello).await;
+    if let Ok(offer) = &greeted
+        && is_renewed(server, owner, protocol, known, offer)
+    {
+        link.leave().await;
+        return Box::pin(reach(server, owner, ear, protocol, None)).await;
+    }
+    // Each request is a POST of its own: what was given up is not in the way of the next one.
+    if let Err(NotGreeted::Silent(_)) = greeted {
+        for protocol in [Protocol::Legacy, Protocol::Modern] {
+            let hello = greeting(server, owner, protocol, known);
+            greeted = greet(&wire, &server.name, &hello).await;
+            if !matches!(&greeted, Err(NotGreeted::Failed(failure)) if is_refusal(failure)) {
+                break;
+            }
+        }
+    }
+    match greeted.map_err(NotGreeted::into_failure) {
         Ok(offer) => Ok(Arc::new(Connection::new(offer, wire, CancellationToken::new()))),
         // It knows nothing of POSTs here: it may be of the time before.
         Err(failure)
             if config.transport == HttpTransport::Auto
                 && failure.code() == Code::ServerRejected
-                && protocol != Protocol::Modern =>
+                && protocol != Protocol::Modern
+                && (protocol == config.protocol || known != Some(Era::Modern)) =>
         {
-            let older =
-                Box::pin(legacy_sse::open(server, &client, ear, &hello, is_one_clients)).await;
+            let older = Box::pin(legacy_sse::open(server, &client, ear, &hello)).await;
             older.map_err(|_| failure)
         }
         Err(failure) => Err(failure),

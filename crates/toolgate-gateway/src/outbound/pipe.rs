@@ -10,23 +10,27 @@ use std::{
 
 use bytes::Bytes;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _},
+    io::AsyncRead,
     sync::{mpsc, oneshot},
 };
-use toolgate::{Failure, Ran};
+use toolgate::{Boxed, Code, Failure, Ran};
 use toolgate_wire::{
-    Id, Json, Limits, Message, Sender, Shape, error_response, is_batch,
-    lines::{Line, Lines},
-    response, salvage_id, split_batch,
+    Id, Json, Limits, Message, Sender, Shape, error_response, is_batch, lines::Line, response,
+    salvage_id, split_batch,
 };
 
 use super::{
     events::{Event, Events, ReplyTo},
     flight::{Ask, Flight, Hears, Hop, NotStarted, Step, lost, nonsense},
-    flights::{Arrival, Flights, Found, cancelled, id_of},
-    noise::StrayLines,
+    flights::{Arrival, Flights, Found, Key, cancelled},
 };
-use crate::{batch, outbox::Outbox, sessions::abilities::is_question};
+use crate::{
+    batch,
+    capabilities::{is_question, is_vendor},
+    line_reader::LineReader,
+    outbox::Outbox,
+    process::noise::StrayLines,
+};
 
 /// One connection of lines.
 #[derive(Debug)]
@@ -37,19 +41,33 @@ pub(crate) struct Pipe {
     closed: AtomicBool,
     /// Whether the version that was agreed on has batches.
     takes_batches: AtomicBool,
-    /// Whether one client has it to itself: whatever the server asks is for that client.
-    is_one_clients: bool,
+    clients: Clients,
+}
+
+/// Whom a connection of lines serves.
+#[derive(Debug)]
+pub(crate) enum Clients {
+    /// Several: whose call a message is about has to be found out.
+    Several,
+    /// One client, whose ids the server gets: everything that answers no request is passed to it as it came.
+    Exclusive(Arc<dyn ExclusiveClient>),
+}
+
+/// The one client of an exclusive connection.
+pub(crate) trait ExclusiveClient: std::fmt::Debug + Send + Sync {
+    /// Takes a request or notification of the server. Waits while the client is slow to read.
+    fn pass<'a>(&'a self, message: Message, server: &'a Arc<Outbox>) -> Boxed<'a, ()>;
 }
 
 impl Pipe {
-    pub(crate) fn new(server: Arc<str>, outbox: Arc<Outbox>, is_one_clients: bool) -> Self {
+    pub(crate) fn new(server: Arc<str>, outbox: Arc<Outbox>, clients: Clients) -> Self {
         Self {
             server,
             outbox,
             flights: Arc::default(),
             closed: AtomicBool::new(false),
             takes_batches: AtomicBool::new(false),
-            is_one_clients,
+            clients,
         }
     }
 
@@ -58,31 +76,43 @@ impl Pipe {
         self.takes_batches.store(batch::are_allowed(Some(version)), Ordering::Release);
     }
 
-    /// Sends a request, under a number of ours.
+    /// Sends a request, under a number of ours, or on an exclusive connection under the client's id.
     pub(crate) async fn start(
         &self,
         ask: Ask<'_>,
+        clients_id: Option<&Id>,
         compose: impl FnOnce(Hop) -> Bytes,
     ) -> Result<Flight, NotStarted> {
-        let has_token = ask.hears.token.is_some();
-        let seat = self.flights.enter(ask.hears);
+        let clients_id = clients_id.filter(|_| self.is_exclusive());
+        let has_token = ask.hears.token.is_some() && !self.is_exclusive();
+        let key = match clients_id {
+            Some(id) => Key::Clients(id),
+            None if self.is_exclusive() => Key::Name,
+            None => Key::Number,
+        };
+        let Some(seat) = self.flights.enter(ask.hears, key) else {
+            let why = "the id is in use by a request in flight";
+            return Err(Failure::new(Code::InvalidRequest, why).ran(Ran::No).into());
+        };
         // After it was entered: who is told that all are gone, or finds it closed, is told either way.
         if self.closed.load(Ordering::Acquire) {
-            self.flights.leave(seat.number);
+            self.flights.leave(&seat.id);
             return Err(NotStarted::Closed("it has ended".to_owned()));
         }
-        let number = seat.number;
-        let token = has_token.then(|| id_of(number).as_json().clone());
+        let hop = Hop {
+            id: clients_id.is_none().then(|| seat.id.clone()),
+            token: has_token.then(|| seat.id.as_json().clone()),
+        };
         let mut flight = PipeFlight {
             server: Arc::clone(&self.server),
             outbox: Arc::clone(&self.outbox),
             flights: Arc::clone(&self.flights),
-            number,
+            id: seat.id,
             answer: seat.answer,
             steps: seat.steps,
             written: None,
         };
-        let line = compose(Hop { id: Some(id_of(number)), token });
+        let line = compose(hop);
         let place = self.outbox.push(line).await;
         if place == u64::MAX {
             // It was closed meanwhile: nobody will ever write it.
@@ -95,6 +125,16 @@ impl Pipe {
     /// Sends a notification, or an answer.
     pub(crate) async fn tell(&self, line: Bytes) {
         self.outbox.push(line).await;
+    }
+
+    /// Whether one client has it to itself, and passes everything through.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        matches!(self.clients, Clients::Exclusive(_))
+    }
+
+    /// The client itself tells the server that it gives a request up: the gateway does not tell it again.
+    pub(crate) fn told(&self, id: &Id) {
+        self.flights.told(id);
     }
 
     /// How many requests are in flight.
@@ -113,37 +153,34 @@ impl Pipe {
     /// Reads lines until there are no more.
     pub(crate) async fn read(
         &self,
-        mut output: impl AsyncRead + Unpin,
+        output: impl AsyncRead + Unpin,
         limits: &Limits,
         events: &Events,
     ) {
-        let mut lines = Lines::new(limits.max_bytes);
+        let mut lines = LineReader::new(output, limits.max_bytes);
         let mut stray = StrayLines::new();
-        loop {
-            match output.read_buf(lines.buffer()).await {
-                Ok(0) | Err(_) => break,
-                Ok(_) => {}
-            }
-            while let Some(line) = lines.next() {
-                self.take_line(line, limits, events, &mut stray);
-            }
-        }
-        if let Some(line) = lines.finish() {
-            self.take_line(line, limits, events, &mut stray);
+        while let Some(line) = lines.next().await {
+            self.take_line(line, limits, events, &mut stray).await;
         }
         stray.tell_hidden(&self.server);
     }
 
-    fn take_line(&self, line: Line, limits: &Limits, events: &Events, stray: &mut StrayLines) {
+    async fn take_line(
+        &self,
+        line: Line,
+        limits: &Limits,
+        events: &Events,
+        stray: &mut StrayLines,
+    ) {
         match line {
             Line::Whole(line) if is_batch(&line) && !self.takes_batches.load(Ordering::Acquire) => {
                 stray.report(&self.server, batch::REFUSED, &line);
             }
             Line::Whole(line) => match split_batch(&line, limits) {
-                None => self.take_text(&line, limits, events, stray),
+                None => self.take_text(&line, limits, events, stray).await,
                 Some(Ok(messages)) => {
                     for message in messages {
-                        self.take_text(&message, limits, events, stray);
+                        self.take_text(&message, limits, events, stray).await;
                     }
                 }
                 Some(Err(error)) => stray.report(&self.server, &error.to_string(), &line),
@@ -160,9 +197,20 @@ impl Pipe {
         }
     }
 
-    fn take_text(&self, line: &Bytes, limits: &Limits, events: &Events, stray: &mut StrayLines) {
+    async fn take_text(
+        &self,
+        line: &Bytes,
+        limits: &Limits,
+        events: &Events,
+        stray: &mut StrayLines,
+    ) {
         match Message::receive(line.clone(), limits, Sender::Server) {
-            Ok(message) => self.take(message, events),
+            Ok(message) => match &self.clients {
+                Clients::Exclusive(client) if !is_response(&message) => {
+                    client.pass(message, &self.outbox).await;
+                }
+                _ => self.take(message, events),
+            },
             Err(refused) => {
                 let why = refused.error.to_string();
                 let found =
@@ -204,9 +252,10 @@ impl Pipe {
                     tracing::debug!(server = %self.server, "progress of a request that nobody follows");
                 }
             }
+            "notifications/cancelled" => self.flights.withdraw(&message),
             "notifications/message" => {
                 // Whose call it is about is not said: with several in flight it might be told to the wrong one.
-                let handed = self.flights.only_one(Step::Notice(message), |hears| hears.logs);
+                let handed = self.flights.only_client(Step::Notice(message), |hears| hears.logs);
                 if let Err((Step::Notice(message), _)) = handed.map_err(|back| *back) {
                     events.happened(Event::Log(message));
                 }
@@ -214,7 +263,7 @@ impl Pipe {
             _ => match Event::of(message) {
                 // What nobody knows may belong to the one call that there is.
                 Some(Event::Other(message)) if !is_of_earlier_call(message.method()) => {
-                    let handed = self.flights.only_one(Step::Notice(message), |_| true);
+                    let handed = self.flights.only_client(Step::Notice(message), |_| true);
                     if let Err((Step::Notice(message), _)) = handed.map_err(|back| *back) {
                         events.happened(Event::Other(message));
                     }
@@ -239,18 +288,14 @@ impl Pipe {
             }
             return;
         }
-        if !is_question(message.method()) {
+        if !is_question(message.method()) && !is_vendor(message.method()) {
             let text = format!("toolgate has no method `{}`", message.method());
             self.outbox.push_now(error_response(Some(&id), -32601, &text, None));
             return;
         }
         let (method, params) = (message.method().to_owned(), message.params());
-        let fits = |hears: &Hears| hears.abilities.can_answer(&method, params.as_ref());
-        let asked = if self.is_one_clients {
-            self.flights.any_one(Step::Question(message), fits)
-        } else {
-            self.flights.only_one(Step::Question(message), fits)
-        };
+        let fits = |hears: &Hears| hears.can_answer(&method, params.as_ref());
+        let asked = self.flights.only_client(Step::Question(message), fits);
         let Err(back) = asked else { return };
         let (step, fitting) = *back;
         if fitting == 0
@@ -263,15 +308,20 @@ impl Pipe {
         }
         let text = if fitting > 1 {
             let server = &self.server;
-            tracing::warn!(%server, "`{method}` is refused: it does not say for which of several calls it asks; set `sharing = \"session\"` for this server");
+            tracing::warn!(%server, "`{method}` is refused: it does not say for which of several clients' calls it asks; set `sharing = \"session\"` for this server");
             Cow::Borrowed(
-                "several calls are in flight, and nobody can tell which one this is about",
+                "calls of several clients are in flight, and nobody can tell which one this is about",
             )
         } else {
             Cow::Owned(format!("no client that is here can be asked `{method}`"))
         };
         self.outbox.push_now(error_response(Some(&id), -32601, &text, None));
     }
+}
+
+/// Whether it answers a request.
+fn is_response(message: &Message) -> bool {
+    matches!(message.shape(), Shape::Response | Shape::Error) && message.id().is_some()
 }
 
 /// Notifications about what began with a call that is over.
@@ -285,7 +335,7 @@ pub(crate) struct PipeFlight {
     server: Arc<str>,
     outbox: Arc<Outbox>,
     flights: Arc<Flights>,
-    number: u64,
+    id: Id,
     answer: oneshot::Receiver<Arrival>,
     steps: Option<mpsc::Receiver<Step>>,
     /// The place in the outbox, once it has one.
@@ -335,9 +385,9 @@ impl PipeFlight {
 
 impl Drop for PipeFlight {
     fn drop(&mut self) {
-        let was_waiting = self.flights.leave(self.number);
+        let was_waiting = self.flights.leave(&self.id);
         if was_waiting && self.written.is_some() {
-            self.outbox.push_now(cancelled(&id_of(self.number)));
+            self.outbox.push_now(cancelled(&self.id));
         }
     }
 }

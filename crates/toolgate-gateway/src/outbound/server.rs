@@ -23,18 +23,20 @@ use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure};
 
 use super::{
-    backoff::Backoff,
-    connection::{Connection, Era},
+    connection::Connection,
     events::Kind,
+    exclusive::Exclusive,
     flight::{lost, never_up, unavailable},
-    handshake::Protocol,
     learning::Learning,
     subscriptions::Subscriptions,
 };
 use crate::{
-    catalog::manifest::Manifest,
-    config::{ServerConfig, Sharing, Start},
+    backoff::Backoff,
+    config::{Protocol, ServerConfig, Sharing, Start},
+    outbound::manifest::Manifest,
+    process::child::ServerCommand,
 };
+use toolgate_wire::era::Era;
 
 /// One server of the config.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ pub(crate) struct Server {
     manifest: ArcSwapOption<Manifest>,
     state: watch::Sender<State>,
     shared: Arc<Slot>,
-    /// In the other era, for clients of old, where the server speaks both.
+    /// In the other era, for legacy clients, where the server speaks both.
     mirror: Arc<Slot>,
     own: Mutex<HashMap<Arc<str>, Arc<Slot>>>,
     started: Instant,
@@ -56,10 +58,15 @@ pub(crate) struct Server {
     loudness: AtomicU8,
     late: AtomicBool,
     pub(super) stop: CancellationToken,
+    /// Set where one client has it to itself.
+    pub(super) exclusive: Option<Exclusive>,
 }
 
 /// What the keys of callers without a session begin with.
 pub(crate) const SESSIONLESS: &str = "sessionless ";
+
+/// A legacy client waits so long for a connection of its era to a server that has one of 2026-07-28.
+const OTHER_ERA: Duration = Duration::from_secs(5);
 
 /// An address that failed is tried again by calls after this long; commands wait for their turn.
 const ADDRESS_AGAIN: Duration = Duration::from_millis(250);
@@ -71,7 +78,33 @@ impl Server {
         surroundings: Arc<Surroundings>,
     ) -> Arc<Self> {
         let manifest = surroundings.shelf.read(&name, &source(&config));
-        Arc::new(Self {
+        Arc::new(Self::with(name, config, surroundings, manifest, None))
+    }
+
+    /// A server that one client has to itself.
+    pub(crate) fn for_one_client(
+        name: Arc<str>,
+        command: ServerCommand,
+        start_timeout: Duration,
+        surroundings: Arc<Surroundings>,
+    ) -> Arc<Self> {
+        let mut config = ServerConfig::default();
+        config.start = Start::OnDemand;
+        config.start_timeout = start_timeout;
+        Arc::new(Self::with(name, config, surroundings, None, Some(Exclusive::new(command))))
+    }
+
+    fn with(
+        name: Arc<str>,
+        config: ServerConfig,
+        surroundings: Arc<Surroundings>,
+        manifest: Option<Manifest>,
+        exclusive: Option<Exclusive>,
+    ) -> Self {
+        let is_late = manifest.is_none()
+            && exclusive.is_none()
+            && surroundings.shelf.is_late(&name, &source(&config));
+        Self {
             name,
             config,
             surroundings,
@@ -85,9 +118,15 @@ impl Server {
             started: Instant::now(),
             used_ms: AtomicU64::new(0),
             loudness: AtomicU8::new(u8::MAX),
-            late: AtomicBool::new(false),
+            late: AtomicBool::new(is_late),
             stop: CancellationToken::new(),
-        })
+            exclusive,
+        }
+    }
+
+    /// Makes this the connection that everybody uses.
+    pub(super) fn put(&self, connection: Arc<Connection>) {
+        self.shared.current.store(Some(connection));
     }
 
     /// Starts it, if it is one that starts at once.
@@ -140,11 +179,49 @@ impl Server {
         }
     }
 
-    /// It takes long to come up, and nobody waits for it any more.
-    pub(crate) fn is_late(&self) {
-        if self.manifest().is_none() {
-            self.late.store(true, Ordering::Relaxed);
+    /// It takes long to come up, and nobody waits for it any more, now or at the next start.
+    pub(crate) fn is_late(self: &Arc<Self>) {
+        if self.manifest().is_none() && !self.late.swap(true, Ordering::Relaxed) {
+            let server = Arc::clone(self);
+            self.surroundings.control.spawn_blocking(move || {
+                server.surroundings.shelf.keep_late(&server.name, &source(&server.config));
+            });
         }
+    }
+
+    /// Asks it for its lists again, in the background. One that nobody needs is asked when it comes up.
+    pub(crate) fn refresh(self: &Arc<Self>) {
+        for kind in Kind::ALL {
+            super::learning::suspect(self, kind);
+        }
+    }
+
+    /// Asks it for its lists again, if it was not asked for so long.
+    pub(crate) fn refresh_after(self: &Arc<Self>, age: Duration) {
+        if self.learning.asked().is_none_or(|asked| asked.elapsed() >= age) {
+            self.refresh();
+        }
+    }
+
+    /// When it was asked for its lists last.
+    pub(crate) fn asked(&self) -> Option<Instant> {
+        self.learning.asked()
+    }
+
+    /// A connection to ask for lists: the one that there is. A new one is opened only where a list is announced to have
+    /// changed. One that sessions have for themselves is asked as it comes up.
+    pub(super) async fn connection_to_ask(
+        self: &Arc<Self>,
+        is_announced: bool,
+    ) -> Option<Arc<Connection>> {
+        if let Some(connection) = self.shared.ready() {
+            return Some(connection);
+        }
+        if self.is_private() || is_announced {
+            let opened = self.connection(None).await;
+            return opened.ok().filter(|_| !self.is_private());
+        }
+        None
     }
 
     /// Whether it is worth waiting for it to find out what it offers.
@@ -162,6 +239,9 @@ impl Server {
         let slot = self.slot(owner)?;
         if let Some(connection) = slot.ready() {
             return Ok(connection);
+        }
+        if let Some(down) = self.not_running() {
+            return Err(down);
         }
         let whose = owner.cloned().map_or(Whose::Everybodys, Whose::Owned);
         self.opened(slot, whose).await
@@ -181,19 +261,34 @@ impl Server {
         if let Some(connection) = self.mirror.ready() {
             return Ok(connection);
         }
-        match self.opened(Arc::clone(&self.mirror), Whose::Olds).await {
-            Ok(connection) => Ok(connection),
-            Err(_) => self.connection(owner).await,
+        let opening = self.opened(Arc::clone(&self.mirror), Whose::Olds);
+        match tokio::time::timeout(OTHER_ERA, opening).await {
+            Ok(Ok(connection)) => Ok(connection),
+            _ => self.connection(owner).await,
         }
     }
 
     /// Whether it is worth speaking to it in two eras: a second connection costs no process.
     fn speaks_both(&self) -> bool {
-        let is_found_out = self.config.url.is_some() && self.config.protocol == Protocol::Auto;
-        let speaks = |manifest: Arc<Manifest>| {
-            manifest.offer.era == Era::Modern && manifest.offer.speaks_legacy
+        self.config.url.is_some() && !self.is_private() && self.may_speak_legacy()
+    }
+
+    /// Whether a server of 2026-07-28 speaks the versions before, too, or might.
+    pub(super) fn may_speak_legacy(&self) -> bool {
+        let may = |manifest: Arc<Manifest>| {
+            manifest.offer.era == Era::Modern && manifest.offer.speaks_legacy != Some(false)
         };
-        is_found_out && !self.is_private() && self.manifest().is_some_and(speaks)
+        self.config.protocol == Protocol::Auto && self.manifest().is_some_and(may)
+    }
+
+    /// It was tried whether a server of 2026-07-28 takes `initialize`: remembered, so that it is tried once.
+    pub(super) async fn found_legacy(self: &Arc<Self>, speaks: bool) {
+        let _turn = self.learning.turn().await;
+        if let Some(known) = self.manifest().filter(|m| m.offer.speaks_legacy != Some(speaks)) {
+            let mut manifest = Manifest::clone(&known);
+            manifest.offer.speaks_legacy = Some(speaks);
+            self.offers(manifest, &[]);
+        }
     }
 
     async fn opened(
@@ -230,8 +325,9 @@ impl Server {
             None => None,
         };
         let _turn = self.surroundings.starts.acquire().await;
-        // What failed before is not waited for again.
-        if !matches!(*self.state.borrow(), State::Failed(_)) {
+        // What failed before is not waited for again. A second connection says nothing of the first.
+        let is_second = matches!(whose, Whose::Olds);
+        if !is_second && !matches!(*self.state.borrow(), State::Failed(_)) {
             self.is(State::Starting);
         }
         match super::opening::open(&self, &whose).await.map_err(never_up) {
@@ -252,7 +348,9 @@ impl Server {
                 let wait = opening.backoff.wait();
                 let wait = if self.config.url.is_some() { wait.min(ADDRESS_AGAIN) } else { wait };
                 opening.failed = Some((Instant::now() + wait, failure.clone()));
-                self.is(State::Failed(failure.message().into()));
+                if !is_second {
+                    self.is(State::Failed(failure.message().into()));
+                }
                 Err(failure)
             }
         }
@@ -267,6 +365,7 @@ impl Server {
                 self.is(State::Ready);
                 return;
             }
+            let started = Instant::now();
             let opened = tokio::select! {
                 opened = self.connection(None) => opened,
                 () = self.stop.cancelled() => return,
@@ -293,8 +392,13 @@ impl Server {
                     }
                 }
             }
+            // A server that could not tell what it offers has kept both sides busy for nothing.
+            let wait = match self.manifest() {
+                None => backoff.wait_after(started.elapsed()),
+                Some(_) => backoff.wait(),
+            };
             tokio::select! {
-                () = tokio::time::sleep(backoff.wait()) => {}
+                () = tokio::time::sleep(wait) => {}
                 () = self.stop.cancelled() => return,
             }
         }

@@ -19,10 +19,11 @@ use toolgate_wire::{Id, Json, Limits, Message, Sender, Shape, headers};
 use super::{
     event_flight::{EventFlight, Phase},
     events::Events,
-    flight::{Ask, Flight, Hop, NotStarted, lost, nonsense, unavailable},
-    flights::{Flights, id_of},
-    http::{Answer, BodyError, Client, EventStream, SendError},
+    flight::{Ask, Flight, Hop, NotStarted, is_safe, lost, nonsense, unavailable},
+    flights::{Flights, Key, id_of},
+    resume::Resume,
 };
+use crate::http_client::{Answer, BodyError, Client, EventStream, SendError};
 
 const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
@@ -109,46 +110,45 @@ impl Streamable {
         compose: impl FnOnce(Hop) -> Bytes,
     ) -> Result<Flight, NotStarted> {
         // Ids must differ within a session, and clients choose theirs without asking each other.
+        let is_numbered = self.has_session() || own_id.is_none();
         let seat =
-            (self.has_session() || own_id.is_none()).then(|| self.flights.enter(ask.hears.clone()));
+            if is_numbered { self.flights.enter(ask.hears.clone(), Key::Number) } else { None };
         let hop = seat.as_ref().map_or_else(Hop::default, |seat| Hop {
-            id: Some(id_of(seat.number)),
-            token: ask.hears.token.as_ref().map(|_| id_of(seat.number).as_json().clone()),
+            id: Some(seat.id.clone()),
+            token: ask.hears.token.as_ref().map(|_| seat.id.as_json().clone()),
         });
         let expected = hop.id.clone().or_else(|| own_id.cloned()).unwrap_or_else(|| id_of(0));
         let is_known = seat.is_some();
-        // A server of old may answer on whichever stream is open.
-        let (number, answer, steps) = match seat {
-            Some(seat) => (Some(seat.number), Some(seat.answer), seat.steps),
+        // A legacy server may answer on whichever stream is open.
+        let (entered, answer, steps) = match seat {
+            Some(seat) => (Some(seat.id), Some(seat.answer), seat.steps),
             None => (None, None, None),
         };
         let mut flight = EventFlight {
             link: Arc::clone(self),
             expected,
-            number,
+            entered,
             answer: answer.filter(|_| self.has_session()),
             steps,
             is_known,
             hears: ask.hears.clone(),
             phase: Phase::Over,
-            last_event: None,
-            pause: None,
-            resumes: 0,
+            resume: Resume::default(),
         };
-        let body = compose(hop);
+        let (body, is_safe) = (compose(hop), is_safe(ask.method));
         if !self.is_modern() && flight.steps.is_some() && self.has_session() {
             // What the server asks may come on its other stream, before this one has begun.
             let (link, expected) = (Arc::clone(self), flight.expected.clone());
             flight.phase = Phase::Sending(Box::pin(async move {
-                let answered = link.client.send(Method::POST, None, link.headers(), body).await;
+                let answered = link.post(is_safe, link.headers(), body).await;
                 link.received(answered, &expected).await
             }));
             return Ok(Flight::Events(Box::new(flight)));
         }
         let answered = if self.is_modern() {
-            self.client.send(Method::POST, None, &self.mirrored(&ask), body).await
+            self.post(is_safe, &self.mirrored(&ask), body).await
         } else {
-            self.client.send(Method::POST, None, self.headers(), body).await
+            self.post(is_safe, self.headers(), body).await
         };
         match self.received(answered, &flight.expected).await {
             Ok(Received::Answer(message)) => {
@@ -167,6 +167,19 @@ impl Streamable {
                 flight.land();
                 Err(failure)
             }
+        }
+    }
+
+    async fn post(
+        &self,
+        is_safe: bool,
+        headers: &[(HeaderName, HeaderValue)],
+        body: Bytes,
+    ) -> Result<Answer, SendError> {
+        if is_safe {
+            self.client.ask(None, headers, body).await
+        } else {
+            self.client.send(Method::POST, None, headers, body).await
         }
     }
 
@@ -195,7 +208,7 @@ impl Streamable {
         Err(unavailable(&self.server, &format!("it answered a notification with {status}")))
     }
 
-    /// Opens the stream on which a server of old says what belongs to no request; `None`: it has none.
+    /// Opens the stream on which a legacy server says what belongs to no request; `None`: it has none.
     pub(crate) async fn listen(
         &self,
         last_event: Option<&HeaderValue>,

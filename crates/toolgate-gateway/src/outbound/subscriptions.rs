@@ -8,16 +8,16 @@ use std::{
 
 use tokio::sync::watch;
 use toolgate::Failure;
-use toolgate_wire::{Json, Object};
+use toolgate_wire::{Json, Object, era::Era};
 
 use super::{
-    connection::{Connection, Era, result_of},
+    connection::Connection,
     flight::{NotStarted, unavailable},
     server::{Owner, Server},
 };
-use crate::sessions::{
-    caller::Caller,
-    usage::{Full, Held, Kind},
+use crate::{
+    response::result_of,
+    usage::{Account, Full, Held, Kind},
 };
 
 /// So long whoever subscribes waits until the server is listened to.
@@ -110,14 +110,15 @@ impl Subscribed {
     pub(crate) async fn to(
         server: &Arc<Server>,
         uri: Arc<str>,
-        caller: &Caller,
+        account: &Arc<Account>,
+        owner: impl FnOnce() -> Owner,
     ) -> Result<Self, NotSubscribed> {
         if uri.len() > LONGEST {
             return Err(NotSubscribed::TooLong);
         }
-        let take = |kind, amount| caller.member.account.take(kind, amount);
+        let take = |kind, amount| account.take(kind, amount);
         let places = [take(Kind::Subscriptions, 1)?, take(Kind::SubscriptionBytes, uri.len())?];
-        let owner = server.is_private().then(|| caller.owner());
+        let owner = server.is_private().then(owner);
         let is_first = server.subscriptions.add(&uri) || owner.is_some();
         // From here on: dropped while it waits, it is taken back.
         let subscribed = Self { server: Arc::clone(server), uri, owner, _places: places };

@@ -3,158 +3,188 @@
 use std::{borrow::Cow, sync::Arc};
 
 use toolgate::{
-    Answer, Boxed, Call, Code, Context, Control, Endpoint, Failure, Listing, Outcome, Request,
-    Round, RpcError, Tool, ToolId, ToolList, ToolResult, middleware::audit::intent::RefusedAtDoor,
+    Answer, Boxed, Call, Chain, Code, Context, Endpoint, Failure, Listing, Outcome, Request,
+    RpcError, Tool, ToolId, ToolList, ToolResult,
+    admission::{self, Admitted, CallRequest, Edits, Resolution},
+    settings::Settings,
 };
-use toolgate_wire::{Json, Kind, Message, Shape};
+use toolgate_wire::{Json, Kind, Message, Shape, era::Era};
 
 use super::{
     Gateway,
-    conversation::{Changes, Conversation, Heard, Meta},
+    conversation::{Conversation, Heard},
     dispatch::Incoming,
     eras,
-    namespace::{Charter, Namespace},
+    live_tools::LiveTools,
+    namespace::NamespaceChain,
     said::Said,
     tasks,
 };
 use crate::{
-    catalog::snapshot::{Entry, Snapshot},
-    outbound::{connection::Era, connection::rpc_error, flight::nonsense},
+    active_chain::ActiveChain,
+    catalog::{
+        mirrors::Mirror,
+        snapshot::{Entry, Snapshot},
+    },
+    config::Prefix,
+    outbound::{flight::nonsense, server::Server},
+    response::rpc_error,
 };
 
 /// The headers of a request do not say what its body says.
 const HEADER_MISMATCH: i64 = -32020;
 
+/// How names on the wire are resolved.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Names<'a> {
+    /// By what the servers list.
+    Listed(&'a Snapshot),
+    /// By what is known of an exclusive server's tools.
+    Live(&'a NamespaceChain, &'a LiveTools),
+}
+
+impl Names<'_> {
+    /// The tool that a name means.
+    fn id(&self, name: &str) -> Option<ToolId> {
+        match self {
+            Self::Listed(snapshot) => Some(snapshot.tool(name)?.tool.id().clone()),
+            Self::Live(chain, live) => {
+                let own = chain.own_name(live, name)?;
+                Some(ToolId::new(Arc::clone(&live.server().name), own))
+            }
+        }
+    }
+
+    /// What stands in records for a name that means no tool.
+    fn stand_in(&self, name: &str, settings: &Settings) -> Arc<Tool> {
+        let server = match self {
+            Self::Listed(snapshot) => snapshot.only_server(),
+            Self::Live(_, live) => Some(live.server()),
+        };
+        let id = ToolId::new(server.map_or("", |server| &*server.name), name);
+        Arc::new(Tool::unlisted(id, &settings.tier_rules()))
+    }
+}
+
 /// Calls a tool.
 pub(super) async fn call(gateway: &Gateway, incoming: &Incoming) -> Said {
-    let message = &incoming.message;
-    let name = message.member("name");
-    let Some(name) = name.as_ref().and_then(Json::text) else {
-        let text = "params.name of tools/call must be a string";
-        return Said::failed(Some(incoming.id()), &Failure::new(Code::InvalidRequest, text));
+    let request = match CallRequest::read(&incoming.message) {
+        Ok(request) => request,
+        Err(failure) => return Said::failed(Some(incoming.id()), &failure),
     };
     let namespace = &incoming.namespace;
     let charter = namespace.charter();
-    let mut cx = incoming.context(&charter);
-    let arguments = message.member("arguments");
-    let snapshot = namespace.knowing(|snapshot| snapshot.tool(&name).is_some()).await;
-    let (cx_narrowed, changes) = lift(namespace, &snapshot, cx, message);
-    cx = cx_narrowed;
-    let entered = incoming.caller.member.enter(charter.settings.limits.in_flight);
-    let refusal = match (&entered, snapshot.tool(&name)) {
-        (Err(full), entry) => Some((full.failure(), entry)),
-        (Ok(_), None) => Some((unknown(&name), None)),
-        (Ok(_), Some(_)) => None,
+    let (snapshot, unlisted, live_tool);
+    let (names, target) = match &charter.live {
+        None => {
+            let is_known = |snapshot: &Snapshot| snapshot.tool(&request.name).is_some();
+            snapshot = namespace.knowing(is_known).await;
+            unlisted = unlisted_tool(incoming, &charter, &snapshot, &request.name);
+            let entry = snapshot.tool(&request.name).or(unlisted.as_ref());
+            (Names::Listed(&snapshot), entry.map(Target::from))
+        }
+        Some(live) => {
+            let cancel = &incoming.cancel;
+            live_tool = charter.live_tool(namespace, live, &request.name, cancel).await;
+            let server = live.server();
+            let target = live_tool.as_ref().map(|tool| Target { tool, server, mirrors: &[] });
+            (Names::Live(&charter, live), target)
+        }
     };
-    let is_modern = incoming.caller.is_modern();
-    if let Some((failure, entry)) = refusal {
-        cx.bag_mut().put(RefusedAtDoor);
-        let server = snapshot.only_server().map_or("", |server| &*server.name);
-        let outcome = refuse(&charter, cx, (server, &name), arguments, entry, failure).await;
-        return Said::outcome(incoming.id(), outcome, is_modern);
+    let (cx, edits) = narrow(incoming, &charter, names);
+    let meant = match &target {
+        Some(target) => Resolution::Tool(Arc::clone(target.tool)),
+        None => Resolution::NoTool(names.stand_in(&request.name, &charter.settings)),
+    };
+    let mut admitted = request.admit(cx, edits, meant);
+    let entered = incoming.caller.member.enter(charter.settings.limits.in_flight);
+    if let Err(full) = &entered {
+        admitted.refuse(full.failure());
     }
-    let Some(entry) = snapshot.tool(&name) else { return Said::nothing() };
-    if let Some(refused) = check_mirrors(incoming, entry, arguments.as_ref()) {
-        return refused;
-    }
-    let outcome = run(gateway, incoming, &charter, cx, entry, &name, arguments, changes).await;
-    Said::outcome(incoming.id(), outcome, is_modern)
+    let outcome = match target.filter(|_| !admitted.is_refused()) {
+        None => admitted.run_refused(&charter.stack.chain).await,
+        Some(target) => {
+            if let Some(refused) = check_mirrors(incoming, &target, admitted.call.arguments()) {
+                return refused;
+            }
+            run(gateway, incoming, &charter.stack.chain, &target, admitted).await
+        }
+    };
+    Said::outcome(incoming.id(), outcome, incoming.caller.is_modern())
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "each is a part of one call, and nothing else wants them together"
-)]
+/// The tool that a call is for, and who has it.
+struct Target<'a> {
+    tool: &'a Arc<Tool>,
+    server: &'a Arc<Server>,
+    mirrors: &'a [Mirror],
+}
+
+impl<'a> From<&'a Entry> for Target<'a> {
+    fn from(entry: &'a Entry) -> Self {
+        Self { tool: &entry.tool, server: &entry.server, mirrors: &entry.mirrors }
+    }
+}
+
+/// A tool of the only server, where that one gives no list to find it in, and nothing picks tools by their names.
+fn unlisted_tool(
+    incoming: &Incoming,
+    charter: &NamespaceChain,
+    snapshot: &Snapshot,
+    name: &str,
+) -> Option<Entry> {
+    let server = snapshot.only_server()?;
+    let manifest = snapshot.offered.first()?.manifest.as_ref()?;
+    let has_list = manifest.tools.error.is_none() || !manifest.tools.entries.is_empty();
+    let has_prefix = incoming.namespace.style.prefix == Prefix::Always;
+    if has_list || has_prefix || charter.refuses_unlisted {
+        return None;
+    }
+    let id = ToolId::new(Arc::clone(&server.name), name);
+    let tool = Arc::new(Tool::unlisted(id, &charter.settings.tier_rules()));
+    Some(Entry { tool, server: Arc::clone(server), mirrors: Arc::default() })
+}
+
 async fn run(
     gateway: &Gateway,
     incoming: &Incoming,
-    charter: &Charter,
-    mut cx: Context,
-    entry: &Entry,
-    name: &str,
-    arguments: Option<Json>,
-    mut changes: Changes,
+    chain: &Chain,
+    target: &Target<'_>,
+    mut admitted: Admitted,
 ) -> Outcome {
-    let round = Round {
-        state: incoming.message.member("requestState"),
-        responses: incoming.message.member("inputResponses"),
-    };
-    cx = cx.with_returned(&round);
-    if round.is_ours() {
-        cx = cx.with_round(round);
-        changes.has_our_round = true;
-    }
-    let own = entry.tool.id().name();
-    let is_renamed = own != name;
-    if is_renamed {
-        changes.members.push(("name", Json::string(own)));
-    }
+    let edits = std::mem::take(&mut admitted.edits);
+    let name = Some(target.tool.id().name());
     let end = Conversation {
-        chain: &charter.stack.chain,
-        parking: &gateway.parking,
-        caller: &incoming.caller,
-        side: &incoming.side,
-        server: &entry.server,
-        message: &incoming.message,
-        name: Some(own),
-        mirrors: &entry.mirrors,
-        changes,
-        is_one_of_several: incoming.namespace.servers.len() > 1,
+        mirrors: target.mirrors,
+        ..Conversation::new(gateway, incoming, chain, target.server, name, edits)
     };
-    let mut call = Call::new(Arc::clone(&entry.tool), arguments);
-    if is_renamed {
-        call = call.with_wire_name(name);
-    }
-    let chain = &charter.stack.chain;
-    let outcome = chain.call(&mut cx, call, &end).await;
-    let asked = incoming.message.member("task").is_some();
-    chain.tasks().note(&cx, &entry.tool, asked, &outcome);
-    tasks::outward(gateway, incoming, &entry.server, outcome)
+    let outcome = admitted.run(chain, &end).await;
+    tasks::outward(gateway, incoming, target.server, outcome)
 }
 
-/// Takes control data off the request, and narrows the call by it.
-pub(super) fn lift(
-    namespace: &Namespace,
-    snapshot: &Snapshot,
-    cx: Context,
-    message: &Message,
-) -> (Context, Changes) {
-    let lifted = message.member("_meta").as_ref().and_then(Control::lift);
-    let Some((mut control, rest)) = lifted else { return (cx, Changes::default()) };
-    // Names that a client sees mean the servers' own.
-    control.translate(|name| Some(snapshot.tool(name)?.tool.id().clone()));
-    let meta = rest.map_or(Meta::Removed, Meta::Replaced);
-    (namespace.inherit(cx, control), Changes { meta, ..Changes::default() })
-}
-
-fn unknown(name: &str) -> Failure {
-    Failure::new(Code::UnknownTool, format!("Unknown tool: '{name}'"))
-        .suggest("Call tools/list for the tools that there are.")
-}
-
-/// The layers see it all the same.
-async fn refuse(
-    charter: &Charter,
-    mut cx: Context,
-    (server, name): (&str, &str),
-    arguments: Option<Json>,
-    entry: Option<&Entry>,
-    failure: Failure,
-) -> Outcome {
-    let nobody = || {
-        let id = ToolId::new(server, name);
-        Arc::new(Tool::unlisted(id, &charter.settings.tier_rules()))
-    };
-    let tool = entry.map_or_else(nobody, |entry| Arc::clone(&entry.tool));
-    let call = Call::new(tool, arguments).with_wire_name(name);
-    charter.stack.chain.call(&mut cx, call, &Refused(failure)).await
+/// The context of a request, narrowed by its control data, and what has to change before it is sent.
+pub(super) fn narrow(
+    incoming: &Incoming,
+    charter: &ActiveChain,
+    names: Names<'_>,
+) -> (Context, Edits) {
+    let meta = incoming.message.member("_meta");
+    let narrowing = &incoming.namespace.narrowing;
+    let meant = |name: &str| names.id(name);
+    admission::narrow(incoming.context(charter), narrowing, meta.as_ref(), meant)
 }
 
 /// From 2026-07-28 on, headers say what some arguments say.
-fn check_mirrors(incoming: &Incoming, entry: &Entry, arguments: Option<&Json>) -> Option<Said> {
+fn check_mirrors(
+    incoming: &Incoming,
+    target: &Target<'_>,
+    arguments: Option<&Json>,
+) -> Option<Said> {
     let headers = incoming.headers.as_ref()?;
-    let wrong = entry.mirrors.iter().find_map(|mirror| mirror.check(headers, arguments).err())?;
-    Some(Said::refused(Some(incoming.id()), HEADER_MISMATCH, wrong))
+    let wrong = target.mirrors.iter().find_map(|mirror| mirror.check(headers, arguments).err())?;
+    let data = Some(Json::value(&serde_json::json!({"ran": false})));
+    let refusal = RpcError { code: HEADER_MISMATCH, message: wrong, data };
+    Some(Said::error(Some(incoming.id()), &refusal))
 }
 
 impl Conversation<'_> {
@@ -170,12 +200,17 @@ impl Conversation<'_> {
     fn outcome(&self, answer: &Message, from: Era, is_verbatim: bool) -> Outcome {
         if answer.shape() == Shape::Error {
             let rpc = rpc_error(answer);
-            if self.is_round() {
-                let failure = Failure::new(Code::InvalidRequest, rpc.message.clone());
-                return Outcome::failed(failure.with_rpc(rpc));
-            }
-            let outcome = Outcome::failed(Failure::rejected(rpc));
-            return if is_verbatim { outcome.with_origin(answer.line().clone()) } else { outcome };
+            let failure = if self.is_round() {
+                Failure::new(Code::InvalidRequest, rpc.message.clone()).with_rpc(rpc)
+            } else {
+                Failure::rejected(rpc)
+            };
+            // The error object stays what it is, unknown members included, under the client's id.
+            let line = match self.message.id() {
+                Some(id) if !is_verbatim => answer.with_id(id),
+                _ => answer.line().clone(),
+            };
+            return Outcome::failed(failure).with_origin(line);
         }
         let Some(json) = answer.result().filter(|json| json.kind() == Kind::Object) else {
             return nonsense(
@@ -186,7 +221,7 @@ impl Conversation<'_> {
         };
         let result_type = answer.member("resultType");
         let needs_type = self.to() == Era::Modern && result_type.is_none();
-        if from != self.to() || needs_type {
+        if (from != self.to() || needs_type) && !self.server.is_exclusive() {
             let translated = eras::translate_result(&json, "tools/call", from, self.to());
             if let Some(translated) = translated {
                 return Outcome::answered(ToolResult::new(translated));
@@ -202,7 +237,12 @@ impl Conversation<'_> {
         if answer.shape() == Shape::Error {
             let rpc = rpc_error(answer);
             let code = rpc.code;
-            let rpc = eras::translate_error(rpc, method, self.to(), self.name);
+            // Between peers of one era the server's code is what a direct connection gives.
+            let rpc = if self.server.is_exclusive() || from == self.to() {
+                rpc
+            } else {
+                eras::translate_error(rpc, method, self.to(), self.name)
+            };
             return match answer.error().filter(|_| rpc.code == code) {
                 // What nobody had to change stays what it is, unknown members included.
                 Some(error) => {
@@ -248,25 +288,6 @@ impl Endpoint for Conversation<'_> {
                 Err(failure) => Answer { body: Err(failure.to_rpc().to_json()), origin: None },
             }
         })
-    }
-}
-
-/// The end of the chain for a call that is refused at the door.
-#[derive(Debug)]
-struct Refused(Failure);
-
-impl Endpoint for Refused {
-    fn call<'b>(&'b self, _cx: &'b mut Context, _call: Call) -> Boxed<'b, Outcome> {
-        Box::pin(std::future::ready(Outcome::failed(self.0.clone())))
-    }
-
-    fn list<'b>(&'b self, _: &'b mut Context, _: Listing) -> Boxed<'b, Result<ToolList, Failure>> {
-        Box::pin(std::future::ready(Err(self.0.clone())))
-    }
-
-    fn request<'b>(&'b self, _cx: &'b mut Context, _request: Request) -> Boxed<'b, Answer> {
-        let body = Err(self.0.to_rpc().to_json());
-        Box::pin(std::future::ready(Answer { body, origin: None }))
     }
 }
 

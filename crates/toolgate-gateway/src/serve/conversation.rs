@@ -3,31 +3,37 @@
 mod asking;
 mod line;
 
-use std::sync::Arc;
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use bytes::Bytes;
-use toolgate::{Boxed, Chain, Code, Context, Failure, Notice, Ran, Round};
-use toolgate_wire::{Id, Json, Limits, Message, error_response, response};
+use toolgate::{Boxed, Chain, Code, Context, Failure, Notice, Ran, Round, admission::Edits};
+use toolgate_wire::{Id, Json, Limits, Message, era::Era, error_response, response};
 
-use super::{eras, parked::Parking};
+use super::{Gateway, dispatch::Incoming, eras, parked::Parking};
 use crate::{
     attributed::{attributed, is_asking},
+    capabilities::Abilities,
     catalog::mirrors::Mirror,
     hops,
+    log_level::Level,
     outbound::{
-        connection::{Connection, Era},
+        connection::Connection,
         flight::{Ask, Flight, Hears, Hop, NotStarted, Step, incapable, nonsense, unavailable},
         server::Server,
     },
     sessions::{
-        abilities::Abilities,
-        caller::{Caller, Said, Speaks},
-        level::Level,
+        caller::{Caller, Speaks},
         side::Side,
     },
 };
 
-/// A server of 2026-07-28 may ask a client of old so often before it answers.
+/// A server of 2026-07-28 may ask a legacy client so often before it answers.
 const MOST_ROUNDS: usize = 10;
 
 /// One request, and everything that is needed to have it answered.
@@ -43,28 +49,11 @@ pub(crate) struct Conversation<'a> {
     /// What the request names, by the server's own name.
     pub(crate) name: Option<&'a str>,
     pub(crate) mirrors: &'a [Mirror],
-    pub(crate) changes: Changes,
+    pub(crate) edits: Edits,
     /// Whether the namespace has other servers: what this one asks then says who asks.
     pub(crate) is_one_of_several: bool,
-}
-
-/// What the door has changed about a request.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
-    /// Members of the params.
-    pub(crate) members: Vec<(&'static str, Json)>,
-    pub(crate) meta: Meta,
-    /// The state that the client gave back is ours.
-    pub(crate) has_our_round: bool,
-}
-
-/// The `_meta` of a request after control data was lifted off at the door.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) enum Meta {
-    #[default]
-    AsItCame,
-    Replaced(Json),
-    Removed,
+    /// Whether it was sent before: only the first time under the client's own id, whose response may still come.
+    pub(crate) was_sent: AtomicBool,
 }
 
 /// What came of it.
@@ -84,7 +73,38 @@ enum Driven {
     SessionLost,
 }
 
+impl<'a> Conversation<'a> {
+    /// A request that is about to be sent to a server.
+    pub(crate) fn new(
+        gateway: &'a Gateway,
+        incoming: &'a Incoming,
+        chain: &'a Chain,
+        server: &'a Arc<Server>,
+        name: Option<&'a str>,
+        edits: Edits,
+    ) -> Self {
+        Self {
+            chain,
+            parking: &gateway.parking,
+            caller: &incoming.caller,
+            side: &incoming.side,
+            server,
+            message: &incoming.message,
+            name,
+            mirrors: &[],
+            edits,
+            is_one_of_several: incoming.namespace.servers.len() > 1,
+            was_sent: AtomicBool::new(false),
+        }
+    }
+}
+
 impl Conversation<'_> {
+    /// How the server is spoken to: an exclusive one as its client speaks.
+    fn era_of(&self, connection: &Connection) -> Era {
+        if self.server.is_exclusive() { self.caller.era() } else { connection.era() }
+    }
+
     /// Has the request answered.
     pub(crate) fn speak<'b>(
         &'b self,
@@ -104,7 +124,7 @@ impl Conversation<'_> {
                         (_, Driven::SessionLost) => return Err(self.forgotten()),
                     };
                 self.server.answered();
-                let from = connection.era();
+                let from = self.era_of(&connection);
                 if from == Era::Modern && !self.caller.is_modern() && is_asking(&answer) {
                     round = Some(Box::pin(self.ask_all(cx, &answer)).await?);
                     continue;
@@ -120,7 +140,7 @@ impl Conversation<'_> {
                         Err(incapable(&self.server.name, "wants a page opened", Abilities::URLS))
                     };
                 }
-                if from == Era::Modern && is_asking(&answer) {
+                if from == Era::Modern && !self.server.is_exclusive() && is_asking(&answer) {
                     self.check_questions(&answer)?;
                 }
                 let is_verbatim = turn == 0 && answer.id() == self.message.id();
@@ -180,7 +200,8 @@ impl Conversation<'_> {
                 () = cx.cancel().cancelled() => return Err(cancelled(Ran::No)),
                 opened = self.server.connection_for(owner.as_ref(), self.caller.era()) => opened?,
             };
-            let era = connection.era();
+            let era = self.era_of(&connection);
+            self.set_level(era).await;
             let mirrored = self.mirrored(arguments, era);
             let ask = Ask {
                 method: self.message.method(),
@@ -189,7 +210,9 @@ impl Conversation<'_> {
                 hears: Hears { lease: lease.clone(), ..self.hears(&connection) },
             };
             // A round is a request of its own.
-            let own_id = self.message.id().filter(|_| round.is_none());
+            let was_sent = self.was_sent.swap(true, Ordering::Relaxed);
+            let is_first = round.is_none() && !(was_sent && self.server.is_exclusive());
+            let own_id = self.message.id().filter(|_| is_first);
             let hops = match &self.caller.hops {
                 Some(hops) => Some(hops.onwards()),
                 None => connection.leads_on().then(hops::from_here),
@@ -217,27 +240,32 @@ impl Conversation<'_> {
         Err(self.server.never_reached(&why))
     }
 
+    /// A legacy server is told the level of log messages that the request asks for, before it gets the request.
+    async fn set_level(&self, to: Era) {
+        let Speaks::Modern(said) = &self.caller.speaks else { return };
+        let Some(level) = said.level.filter(|_| to == Era::Legacy) else { return };
+        let told = self.server.speak_up(level, || self.caller.owner(), move || Some(level));
+        if let Some(told) = told {
+            let _ = told.await;
+        }
+    }
+
     /// What is wanted of the server before its answer.
     fn hears(&self, connection: &Connection) -> Hears {
-        let meta = match &self.changes.meta {
-            Meta::AsItCame => self.message.member("_meta"),
-            Meta::Replaced(meta) => Some(meta.clone()),
-            Meta::Removed => None,
-        };
-        let token = meta.and_then(|meta| meta.get("progressToken"));
+        if self.server.is_exclusive() {
+            // Whatever it says besides its answer passes to its client as it is.
+            return Hears::default();
+        }
+        let token = self.edits.meta(self.message).and_then(|meta| meta.get("progressToken"));
         // Servers of 2026-07-28 ask by their results.
         let abilities = match connection.era() {
             Era::Legacy => self.caller.abilities(),
             Era::Modern => Abilities::default(),
         };
-        let logs = self.caller.hears_logs() && connection.has_logs();
-        if let Speaks::Modern(Said { level: Some(level), .. }) = &self.caller.speaks
-            && logs
-            && connection.era() == Era::Legacy
-        {
-            self.server.speak_up(*level, self.caller);
-        }
-        Hears { token, abilities, logs, is_ours: false, lease: None }
+        // Some servers do not say that they have log messages, and send them.
+        let logs = self.caller.hears_logs();
+        let (vendor, session) = (self.caller.takes_vendor_requests(), self.caller.session_id());
+        Hears { token, abilities, logs, vendor, session, is_ours: false, lease: None }
     }
 
     fn mirrored(
@@ -254,34 +282,34 @@ impl Conversation<'_> {
 
     /// Follows a flight to its end, and hands on what comes before.
     async fn drive(&self, cx: &Context, mut flight: Flight) -> Result<Driven, Failure> {
+        let mut waiting = VecDeque::new();
         loop {
-            let step = tokio::select! {
-                biased;
-                step = flight.next() => step?,
-                () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),
+            let step = if let Some(step) = waiting.pop_front() {
+                step
+            } else {
+                tokio::select! {
+                    biased;
+                    step = flight.next() => step?,
+                    () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),
+                }
             };
             match step {
-                Step::Answer(answer) => return Ok(Driven::Answer(self.attributed(answer))),
-                Step::SessionLost => return Ok(Driven::SessionLost),
-                Step::Notice(notice) => {
-                    if self.wants(&notice)
-                        && let Some(line) = told(self.chain, &self.server.name, &notice)
+                Step::Answer(answer) => {
+                    // The only server is asked for everything.
+                    if self.is_one_of_several
+                        && let Some(result) = answer.result()
                     {
-                        self.side.send(line).await;
+                        self.caller.member.links.note(&self.server.name, &result);
                     }
+                    return Ok(Driven::Answer(self.attributed(answer)));
                 }
+                Step::SessionLost => return Ok(Driven::SessionLost),
+                Step::Notice(notice) => self.tell(&notice).await,
+                Step::Withdrawn(_) => {}
                 Step::Question(question) => match &self.caller.speaks {
                     Speaks::Legacy(_) => {
                         let question = self.attributed(question);
-                        let Some(id) = question.id().cloned() else { continue };
-                        let params = question.params();
-                        let asking = self.ask(cx, question.method(), params.as_ref());
-                        let answer = Box::pin(asking).await?;
-                        let line = match answer {
-                            Ok(result) => response(&id, &result),
-                            Err(error) => refusal(&id, &error),
-                        };
-                        Box::pin(flight.reply(line)).await?;
+                        Box::pin(self.put(cx, &mut flight, &question, &mut waiting)).await?;
                     }
                     Speaks::Modern(_) => {
                         let question = self.attributed(self.shown(question)?);
@@ -291,6 +319,62 @@ impl Conversation<'_> {
                     }
                 },
             }
+        }
+    }
+
+    /// Puts a server's question to a legacy client. The server may go on meanwhile: it may take the question back, ask
+    /// further ones, which wait for their turn, or answer the call. That answer ends the question, too, unless it may be
+    /// about another call of the same client.
+    async fn put(
+        &self,
+        cx: &Context,
+        flight: &mut Flight,
+        question: &Message,
+        waiting: &mut VecDeque<Step>,
+    ) -> Result<(), Failure> {
+        let Some(id) = question.id().cloned() else { return Ok(()) };
+        let params = question.params();
+        let mut asking = Box::pin(self.ask(cx, question.method(), params.as_ref()));
+        let answer = loop {
+            let step = tokio::select! {
+                biased;
+                answer = &mut asking => break answer?,
+                step = flight.next() => step?,
+            };
+            match step {
+                Step::Notice(notice) => self.tell(&notice).await,
+                Step::Withdrawn(taken) if taken == id => return Ok(()),
+                Step::Withdrawn(taken) => waiting.retain(
+                    |step| !matches!(step, Step::Question(other) if other.id() == Some(&taken)),
+                ),
+                Step::Question(_) if waiting.len() < MOST_ROUNDS => waiting.push_back(step),
+                Step::Question(_) => {
+                    let what = format!("asked more than {MOST_ROUNDS} questions at once");
+                    return Err(nonsense(&self.server.name, &what));
+                }
+                Step::Answer(_) | Step::SessionLost => {
+                    waiting.push_back(step);
+                    if self.caller.has_one_request() {
+                        waiting.retain(|step| !matches!(step, Step::Question(_)));
+                        return Ok(());
+                    }
+                    // Nothing follows on this flight.
+                    break asking.await?;
+                }
+            }
+        };
+        let line = match answer {
+            Ok(result) => response(&id, &result),
+            Err(error) => refusal(&id, &error),
+        };
+        flight.reply(line).await
+    }
+
+    async fn tell(&self, notice: &Message) {
+        if self.wants(notice)
+            && let Some(line) = told(self.chain, &self.server.name, notice)
+        {
+            self.side.send(line).await;
         }
     }
 
@@ -328,13 +412,18 @@ pub(super) fn too_long(server: &str, why: &str) -> Failure {
 
 /// The line of what a server tells a client, as the layers let it pass; `None` if they withhold it.
 pub(crate) fn told(chain: &Chain, server: &str, message: &Message) -> Option<Bytes> {
+    passed(chain, server, message).ok()
+}
+
+/// The same, with why they withhold it.
+pub(crate) fn passed(chain: &Chain, server: &str, message: &Message) -> Result<Bytes, String> {
     let params = if chain.sees_notices() { message.params() } else { None };
     match chain.notice(message.method(), params.as_ref()) {
-        Notice::AsItCame => Some(message.line().clone()),
-        Notice::Changed(params) => Some(message.with(None, Some(params))),
+        Notice::AsItCame => Ok(message.line().clone()),
+        Notice::Changed(params) => Ok(message.with(None, Some(params))),
         Notice::Withheld(why) => {
             tracing::warn!(server, "a message of the server is withheld: {why}");
-            None
+            Err(why)
         }
     }
 }
@@ -344,7 +433,7 @@ fn cancelled(ran: Ran) -> Failure {
 }
 
 /// An error of the client, passed on to the server.
-fn refusal(id: &Id, error: &Json) -> Bytes {
+pub(super) fn refusal(id: &Id, error: &Json) -> Bytes {
     let code = error.get("code").and_then(|json| json.i64()).unwrap_or(-32603);
     let message = error.get("message");
     let message = message.as_ref().and_then(Json::text).unwrap_or_default();

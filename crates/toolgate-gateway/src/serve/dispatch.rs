@@ -7,17 +7,12 @@ use tokio_util::sync::CancellationToken;
 use toolgate::{Context, Ingress, Trace};
 use toolgate_wire::{Id, Json, Message};
 
-use super::{
-    Gateway, call, hello, listen, lists,
-    namespace::{Charter, Namespace},
-    pass,
-    said::Said,
-};
+use super::{Gateway, call, hello, listen, lists, namespace::Namespace, pass, said::Said};
 use crate::sessions::{
     caller::{Caller, Speaks},
-    level::Level,
     side::Side,
 };
+use crate::{active_chain::ActiveChain, log_level::Level};
 
 /// One request of a client, with all that surrounds it.
 #[derive(Debug)]
@@ -40,7 +35,7 @@ impl Incoming {
     }
 
     /// The surroundings of the request, as layers see them.
-    pub(crate) fn context(&self, charter: &Charter) -> Context {
+    pub(crate) fn context(&self, charter: &ActiveChain) -> Context {
         let chain = &charter.stack.chain;
         let transport = Some(self.caller.transport);
         let ingress = if chain.follows_traces() {
@@ -68,6 +63,13 @@ impl Incoming {
 ///
 /// All but calls are on the heap: what is made for each request is as large as the largest of them.
 pub(crate) async fn dispatch(gateway: &Gateway, incoming: &Incoming) -> Said {
+    if let Some(server) = incoming.namespace.exclusive() {
+        return match incoming.message.method() {
+            "tools/call" => call::call(gateway, incoming).await,
+            "tools/list" => Box::pin(lists::live(gateway, incoming)).await,
+            _ => Box::pin(pass::exclusive(gateway, incoming, server)).await,
+        };
+    }
     let is_modern = incoming.caller.is_modern();
     match (incoming.message.method(), is_modern) {
         ("tools/call", _) => call::call(gateway, incoming).await,
@@ -81,7 +83,7 @@ pub(crate) async fn dispatch(gateway: &Gateway, incoming: &Incoming) -> Said {
         ("server/discover", true) => Box::pin(hello::discover(incoming)).await,
         ("subscriptions/listen", true) => Box::pin(listen::listen(gateway, incoming)).await,
         ("ping", false) => Said::result(incoming.id(), Json::empty_object()),
-        ("logging/setLevel", false) => set_level(incoming),
+        ("logging/setLevel", false) => Box::pin(set_level(incoming)).await,
         ("resources/subscribe", false) => Box::pin(listen::subscribe(incoming)).await,
         ("resources/unsubscribe", false) => listen::unsubscribe(incoming),
         // Each era has what the other one does without.
@@ -112,7 +114,12 @@ pub(super) fn unknown(incoming: &Incoming) -> Said {
     Said::refused(Some(incoming.id()), -32601, format!("Method not found: `{method}`"))
 }
 
-fn set_level(incoming: &Incoming) -> Said {
+/// `logging/setLevel`: answered once the servers that run have taken the level, as a server itself does it.
+async fn set_level(incoming: &Incoming) -> Said {
+    let snapshot = incoming.namespace.settled().await;
+    if snapshot.servers_with("logging").next().is_none() {
+        return unknown(incoming);
+    }
     let level = incoming.text("level").and_then(|name| Level::by_name(&name));
     let (Some(level), Speaks::Legacy(session)) = (level, &incoming.caller.speaks) else {
         return Said::refused(
@@ -122,8 +129,15 @@ fn set_level(incoming: &Incoming) -> Said {
         );
     };
     session.set_level(level);
-    for server in &incoming.namespace.servers {
-        server.speak_up(level, &incoming.caller);
+    let servers = incoming.namespace.servers.iter();
+    let telling: Vec<_> = servers
+        .filter_map(|server| {
+            let asking = Arc::clone(session);
+            server.speak_up(level, || incoming.caller.owner(), move || asking.level())
+        })
+        .collect();
+    for told in telling {
+        let _ = told.await;
     }
     Said::result(incoming.id(), Json::empty_object())
 }

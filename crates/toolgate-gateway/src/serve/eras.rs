@@ -1,12 +1,15 @@
 //! Crossing the border between the eras: what a request and a result have to say on the other side.
 
 use toolgate::RpcError;
-use toolgate_wire::{Json, Kind, Message, Object, Shape, era};
+use toolgate_wire::{
+    Json, Kind, Message, Object, Shape,
+    era::{self, Era, MODERN},
+};
 
 use crate::{
-    outbound::connection::{Era, MODERN},
+    capabilities::Abilities,
+    log_level::Level,
     sessions::{
-        abilities::Abilities,
         caller::{Caller, Speaks},
         legacy::LegacySession,
     },
@@ -54,10 +57,9 @@ fn introduce(meta: &mut Object, session: &LegacySession) {
     meta.set(era::META_PROTOCOL_VERSION, Json::string(MODERN));
     meta.set(era::META_CLIENT_INFO, session.info_text.clone());
     meta.set(era::META_CLIENT_CAPABILITIES, capabilities(session));
-    match session.level() {
-        Some(level) => meta.set(era::META_LOG_LEVEL, Json::string(level.name())),
-        None => drop(meta.remove(era::META_LOG_LEVEL)),
-    }
+    // A legacy client gets what servers choose to tell until it says what it wants; one of 2026-07-28 would get nothing.
+    let level = session.level().unwrap_or(Level::ALL);
+    meta.set(era::META_LOG_LEVEL, Json::string(level.name()));
 }
 
 /// What a session can be asked, as requests of 2026-07-28 say it.
@@ -116,6 +118,7 @@ pub(super) fn translate_result(result: &Json, method: &str, from: Era, to: Era) 
             for member in MODERN_MEMBERS {
                 object.remove(member);
             }
+            remove_stamps(&mut object);
             // Until 2025-11-25 structured content is an object; the text beside it says the same.
             let is_odd = |json: Json| json.kind() != Kind::Object;
             if method == "tools/call" && object.get("structuredContent").is_some_and(is_odd) {
@@ -126,11 +129,26 @@ pub(super) fn translate_result(result: &Json, method: &str, from: Era, to: Era) 
     object.is_changed().then(|| object.finish())
 }
 
+/// Removes from `_meta` what each result of 2026-07-28 says of its server, and what belongs to its streams.
+fn remove_stamps(result: &mut Object) {
+    let Some(mut meta) = result.get("_meta").and_then(|meta| meta.object()) else { return };
+    for stamp in MODERN_KEYS.into_iter().chain([era::META_SERVER_INFO, era::META_SUBSCRIPTION_ID]) {
+        meta.remove(stamp);
+    }
+    if meta.is_changed() {
+        if meta.is_empty() {
+            result.remove("_meta");
+        } else {
+            result.set("_meta", meta.finish());
+        }
+    }
+}
+
 fn is_complete(result: &Object) -> bool {
     result.get("resultType").is_some_and(|json| json.as_str() == "\"complete\"")
 }
 
-/// A server of old wants pages opened before it does anything (`-32042`): as a result that asks for that.
+/// A legacy server wants pages opened before it does anything (`-32042`): as a result that asks for that.
 pub(super) fn pages_first(answer: &Message) -> Option<Json> {
     if answer.shape() != Shape::Error || answer.member("code")?.i64()? != -32042 {
         return None;

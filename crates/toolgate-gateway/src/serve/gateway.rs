@@ -12,32 +12,29 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolgate::stack::StackError;
-use toolgate_wire::{Limits, Message, Shape};
+use toolgate_wire::{Limits, Message, Shape, era::Era};
 
 use super::{
-    entrance::Doorkeeper,
     namespace::Namespace,
     parked::Parking,
-    plan::{Opened, Options},
+    plan::{ExclusiveServer, Opened, Options},
 };
 use crate::{
-    catalog::{cursor::Cursors, manifest::Shelf},
+    catalog::{
+        cursor::Cursors,
+        names::{AddressGroup, Collision},
+    },
     config::{Start, serve::TokenConfig},
     hops,
-    inbound::http::tokens::Tokens,
     outbound::{
-        connection::Era,
+        manifest::{Shelf, error_text},
         server::{Server, State, Surroundings, Watch},
     },
-    sessions::{
-        legacy::LegacySession,
-        table::Table,
-        usage::{STARTS, Share, Usage},
-    },
+    sessions::{legacy::LegacySession, table::Table},
+    tokens::Tokens,
+    usage::{STARTS, Share, Usage},
 };
 
-/// How long requests under way may take when the gateway ends.
-const LAST_CALLS: Duration = Duration::from_secs(5);
 /// How long it may take to take leave of servers behind addresses.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long servers may take to end.
@@ -76,7 +73,6 @@ pub(crate) struct Gateway {
     pub(crate) cursors: Cursors,
     /// Seals names of tasks.
     pub(crate) key: [u8; 32],
-    pub(crate) limits: Limits,
     /// Who may use it over HTTP.
     pub(crate) tokens: ArcSwap<Tokens>,
     pub(crate) stopping: CancellationToken,
@@ -89,6 +85,11 @@ impl Gateway {
 
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = &Arc<Namespace>> {
         self.namespaces.values()
+    }
+
+    /// The servers of all namespaces.
+    pub(super) fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
     }
 
     /// A session is over.
@@ -111,7 +112,7 @@ impl Gateway {
             (_, "notifications/cancelled") => {
                 if let Some(id) = message.member("requestId").and_then(toolgate_wire::Id::from_json)
                 {
-                    session.cancel(&id);
+                    session.requests.cancel(&id);
                 }
             }
             (_, "notifications/initialized") => {}
@@ -123,8 +124,8 @@ impl Gateway {
 /// A gateway that is ready to let clients in.
 #[derive(Debug)]
 pub struct Serve {
-    pub(super) gateway: Arc<Gateway>,
-    pub(super) options: Options,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) options: Options,
     surroundings: Arc<Surroundings>,
     /// The tokens that are in force.
     pub(super) tokens: Mutex<BTreeMap<String, TokenConfig>>,
@@ -190,6 +191,16 @@ fn described(state: &State, server: &str) -> (&'static str, Option<String>) {
     }
 }
 
+/// What one message of a server may be: servers are shared, so the largest of the namespaces' limits holds.
+fn largest_limits(options: &Options, names: &[String]) -> Result<Limits, ServeError> {
+    let mut max_bytes = 0;
+    for name in names {
+        let said = (options.settings)(name).map_err(ServeError::Settings)?;
+        max_bytes = max_bytes.max(said.settings.limits.message_bytes);
+    }
+    Ok(Limits { max_bytes, ..Limits::default() })
+}
+
 impl Serve {
     /// Puts everything together. Servers that start at once begin to.
     pub async fn new(options: Options) -> Result<Self, ServeError> {
@@ -204,14 +215,17 @@ impl Serve {
         if let Some(only) = &options.only {
             names.retain(|name| name == only);
         }
-        check_access(&options)?;
-        let first = names.first().map(String::as_str).unwrap_or_default();
-        let said = (options.settings)(first).map_err(ServeError::Settings)?;
-        let limits = Limits { max_bytes: said.settings.limits.message_bytes, ..Limits::default() };
+        if let Some(inspected) = &options.inspects {
+            names.clone_from(inspected);
+        }
+        match (&options.exclusive, &options.only) {
+            (Some(_), Some(only)) => names = vec![only.clone()],
+            _ => check_access(&options)?,
+        }
         let surroundings = Arc::new(Surroundings {
             control: tokio::runtime::Handle::current(),
-            limits,
-            shelf: Shelf::new(options.manifests.clone()),
+            limits: largest_limits(&options, &names)?,
+            shelf: Shelf::new(options.manifests.clone().filter(|_| options.inspects.is_none())),
             starts: Semaphore::new(STARTS),
             tasks: TaskTracker::new(),
             partings: TaskTracker::new(),
@@ -242,7 +256,6 @@ impl Serve {
             parking: Parking::default(),
             cursors: Cursors::new().map_err(random)?,
             key,
-            limits,
             tokens: ArcSwap::from_pointee(tokens),
             stopping: CancellationToken::new(),
         });
@@ -252,14 +265,16 @@ impl Serve {
         let opened = Some(Box::new(OpenedOnce(opened)));
         let serve = Self { gateway, options, surroundings, tokens, opened };
         serve.tidy();
-        for server in &serve.gateway.servers {
+        serve.keep_fresh();
+        // An inspection starts them itself.
+        for server in serve.gateway.servers.iter().filter(|_| serve.options.inspects.is_none()) {
             server.begin();
         }
         Ok(serve)
     }
 
     /// What is known to collide refuses to start.
-    fn refuse_collisions(&self) -> Result<(), ServeError> {
+    pub(super) fn refuse_collisions(&self) -> Result<(), ServeError> {
         for namespace in self.gateway.namespaces() {
             if let Some(collision) = namespace.collision() {
                 let namespace = namespace.name.to_string();
@@ -318,6 +333,11 @@ impl Serve {
             .map(|server| {
                 let manifest = server.manifest();
                 let (state, why) = described(&server.state(), &server.name);
+                let failure = manifest.as_ref().and_then(|manifest| manifest.failures().next());
+                let why = why.or_else(|| {
+                    let (list, error) = failure?;
+                    Some(format!("cannot list its {}: {}", list.name(), error_text(error)))
+                });
                 Served {
                     name: server.name.to_string(),
                     state: state.to_owned(),
@@ -343,8 +363,8 @@ impl Serve {
         Status {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            config: self.options.watch.as_ref().map(|path| {
-                let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+            config: self.options.watch.path().map(|path| {
+                let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
                 path.display().to_string()
             }),
             addresses: addresses.iter().map(ToString::to_string).collect(),
@@ -365,13 +385,28 @@ impl Serve {
     /// out comes first.
     #[must_use]
     pub fn names_not_given(&self) -> Vec<String> {
+        self.names_lines(|collisions| {
+            collisions.iter().map(|one| (one.instead.is_some(), one.to_string())).collect()
+        })
+    }
+
+    /// The same in short: one line for all addresses that two servers have.
+    #[must_use]
+    pub fn names_in_short(&self) -> Vec<String> {
+        self.names_lines(|collisions| {
+            let groups = AddressGroup::of(collisions);
+            let names = collisions.iter().filter(|collision| !collision.is_address);
+            let names = names.map(|one| (one.instead.is_some(), one.to_string()));
+            groups.iter().map(|group| (false, group.to_string())).chain(names).collect()
+        })
+    }
+
+    fn names_lines(&self, told: impl Fn(&[Collision]) -> Vec<(bool, String)>) -> Vec<String> {
         let mut lines = Vec::new();
         for namespace in self.gateway.namespaces() {
-            let snapshot = namespace.snapshot();
-            lines.extend(snapshot.collisions.iter().map(|collision| {
-                let line = format!("namespace `{}`: {collision}", namespace.name);
-                (collision.instead.is_some(), line)
-            }));
+            let told = told(&namespace.snapshot().collisions);
+            let line = |text| format!("namespace `{}`: {text}", namespace.name);
+            lines.extend(told.into_iter().map(|(is_listed, text)| (is_listed, line(text))));
         }
         lines.sort();
         lines.into_iter().map(|(_, line)| line).collect()
@@ -386,15 +421,17 @@ impl Serve {
         names
     }
 
-    /// Ends everything in order: requests under way, servers, records.
-    pub async fn end(mut self, listening: Option<Doorkeeper>) {
+    /// Ends what waits for something to happen; other requests go on.
+    pub fn close(&self) {
         self.gateway.stopping.cancel();
         for session in self.gateway.sessions.all() {
             session.outlet.close();
         }
-        if let Some(doorkeeper) = listening {
-            doorkeeper.0.stop(LAST_CALLS).await;
-        }
+    }
+
+    /// Ends everything in order: sessions, servers, records. First end the doors ([`Doorkeeper`](crate::Doorkeeper)).
+    pub async fn end(mut self) {
+        self.close();
         self.gateway.parking.clear();
         for session in self.gateway.sessions.all() {
             self.gateway.end_session(&session);
@@ -423,10 +460,12 @@ impl Serve {
 /// Refuses what would let nobody or the gateway itself in, and tells what is likely not meant.
 fn check_access(options: &Options) -> Result<(), ServeError> {
     let config = &options.config;
+    // An inspection tells what is likely not meant in its own way.
+    let is_running = options.inspects.is_none();
     if let Some(only) = &options.only {
         config.servers_of(only).map_err(|error| ServeError::Settings(error.to_string()))?;
     } else {
-        for server in config.without_namespace() {
+        for server in config.without_namespace().iter().filter(|_| is_running) {
             tracing::warn!(
                 "the server `{server}` belongs to no namespace, so no client can reach it: add it to the `servers` of \
                  one, or remove it"
@@ -439,7 +478,7 @@ fn check_access(options: &Options) -> Result<(), ServeError> {
             return Err(ServeError::Settings(why));
         }
     }
-    for warning in config.exposure(None) {
+    for warning in config.exposure(None).iter().filter(|_| is_running) {
         tracing::warn!("{warning}");
     }
     Ok(())
@@ -450,6 +489,12 @@ fn servers(
     namespaces: &[String],
     surroundings: &Arc<Surroundings>,
 ) -> Result<HashMap<Arc<str>, Arc<Server>>, ServeError> {
+    if let Some(ExclusiveServer { name, command, start_timeout, .. }) = &options.exclusive {
+        let name: Arc<str> = name.as_str().into();
+        let (command, shared) = (command.clone(), Arc::clone(surroundings));
+        let server = Server::for_one_client(Arc::clone(&name), command, *start_timeout, shared);
+        return Ok(HashMap::from([(name, server)]));
+    }
     let mut needed: Vec<String> = Vec::new();
     for namespace in namespaces {
         let names = options.config.servers_of(namespace);
@@ -474,8 +519,15 @@ fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &Messag
     let is_old = |server: &&Arc<Server>| {
         server.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy)
     };
+    // A server of 2026-07-28 knows none of MCP's own; what is a vendor's is for it to judge.
+    let is_vendors = !matches!(
+        message.method(),
+        "notifications/roots/list_changed"
+            | "notifications/progress"
+            | "notifications/tasks/status"
+    );
     let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
-    for server in concerned.filter(is_old) {
+    for server in concerned.filter(|server| is_vendors || is_old(server)) {
         // As requests: what waits for a server that is slow to start is bounded.
         let Ok(entered) = session.member.enter(namespace.most_in_flight()) else {
             tracing::debug!("a notification is dropped: too many requests are in flight");

@@ -3,14 +3,21 @@
 use std::sync::Arc;
 
 use toolgate::{RpcError, Session};
-use toolgate_wire::{Id, Json, Kind, Message, Object, era};
+use toolgate_wire::{
+    Id, Json, Kind, Message, Object,
+    era::{self, Era, LEGACY, MODERN},
+};
 
 use super::{dispatch::Incoming, namespace::Namespace, said::Said};
 use crate::{
-    catalog::{lists::server_meta, snapshot::Snapshot},
+    catalog::{
+        lists::server_meta,
+        snapshot::{Offered, Snapshot},
+    },
     hops::Hops,
-    outbound::connection::{Era, LEGACY, MODERN, ourselves},
-    sessions::{legacy::LegacySession, usage::Member},
+    introduction::ourselves,
+    sessions::legacy::LegacySession,
+    usage::Member,
 };
 
 /// So much of what servers say to models is passed on.
@@ -73,7 +80,7 @@ pub(super) async fn discover(incoming: &Incoming) -> Said {
     }
     result.set("ttlMs", Json::value(&0.into()));
     result.set("cacheScope", Json::string("private"));
-    result.set("_meta", server_meta());
+    result.set("_meta", server_meta().finish());
     Said::result(incoming.id(), result.finish())
 }
 
@@ -105,7 +112,9 @@ fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
     let changes = || Json::value(&serde_json::json!({"listChanged": true}));
     let has = |capability: &str| snapshot.servers_with(capability).next().is_some();
     let mut all = Object::new();
-    all.set("tools", changes());
+    if has_tools(snapshot) {
+        all.set("tools", changes());
+    }
     if has("prompts") {
         all.set("prompts", changes());
     }
@@ -140,6 +149,16 @@ fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
         all.set("tasks", tasks);
     }
     all.finish()
+}
+
+/// Whether some server has tools, or may turn out to.
+fn has_tools(snapshot: &Snapshot) -> bool {
+    let offered = &snapshot.offered;
+    let has = |offered: &Offered| {
+        let manifest = offered.manifest.as_ref();
+        manifest.is_none_or(|m| m.offer.has("tools") || !m.tools.entries.is_empty())
+    };
+    offered.is_empty() || offered.iter().any(has)
 }
 
 /// What servers of the same era say under one name, the first one for each key.

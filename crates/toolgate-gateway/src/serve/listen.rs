@@ -1,21 +1,18 @@
-//! Hearing of what changes: `subscriptions/listen`, and `resources/subscribe` of old.
+//! Hearing of what changes: `subscriptions/listen`, and legacy `resources/subscribe`.
 
 use std::sync::Arc;
 
 use toolgate_wire::{Json, Object, era, notification};
 
-use super::{Gateway, dispatch::Incoming, said::Said};
+use super::{Gateway, dispatch::Incoming, pass::resource_owner, said::Said};
 use crate::{
     catalog::snapshot::Snapshot,
-    outbound::{
-        server::Server,
-        subscriptions::{LONGEST, NotSubscribed, Subscribed},
-    },
+    outbound::subscriptions::{LONGEST, NotSubscribed, Subscribed},
     sessions::{
         caller::Speaks,
         outlet::{MOST_SUBSCRIBED, Outlet, Wanted},
-        usage::{Full, Kind},
     },
+    usage::{Full, Kind},
 };
 
 /// `subscriptions/listen`: goes on until the client or the gateway has enough.
@@ -109,10 +106,11 @@ async fn subscribe_all(
     let mut beginning = tokio::task::JoinSet::new();
     for uri in uris {
         let Some(text) = uri.text().filter(|text| !text.is_empty()) else { continue };
-        let Some(server) = snapshot.resource(&text).cloned() else { continue };
+        let Ok(server) = resource_owner(incoming, snapshot, &text) else { continue };
         let (address, caller) = (Arc::<str>::from(text.as_ref()), incoming.caller.clone());
         beginning.spawn(async move {
-            let subscribed = Subscribed::to(&server, address, &caller).await;
+            let subscribed =
+                Subscribed::to(&server, address, &caller.member.account, || caller.owner()).await;
             (subscribed, server, uri)
         });
     }
@@ -150,13 +148,9 @@ pub(super) async fn subscribe(incoming: &Incoming) -> Said {
         );
     };
     let snapshot = incoming.namespace.settled().await;
-    let server: Option<Arc<Server>> = snapshot
-        .resource(&uri)
-        .or_else(|| snapshot.only_server())
-        .cloned()
-        .or_else(|| snapshot.likely_owner(&uri));
-    let Some(server) = server else {
-        return Said::refused(Some(incoming.id()), -32002, format!("Unknown resource: `{uri}`"));
+    let server = match resource_owner(incoming, &snapshot, &uri) {
+        Ok(server) => server,
+        Err(no_owner) => return no_owner.refuse(incoming, &snapshot, &uri),
     };
     let done = || Said::result(incoming.id(), Json::empty_object());
     if session.outlet.is_subscribed(&server, &uri) {
@@ -170,7 +164,9 @@ pub(super) async fn subscribe(incoming: &Incoming) -> Said {
         Ok(entered) => entered,
         Err(full) => return Said::full(incoming.id(), &full),
     };
-    match Subscribed::to(&server, uri.as_str().into(), &incoming.caller).await {
+    let caller = &incoming.caller;
+    let account = &caller.member.account;
+    match Subscribed::to(&server, uri.as_str().into(), account, || caller.owner()).await {
         Ok(subscribed) => {
             session.outlet.subscribe(&server, subscribed);
             // It may have ended meanwhile: nobody would unsubscribe then.

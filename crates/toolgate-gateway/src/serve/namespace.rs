@@ -10,67 +10,111 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use tokio_util::sync::CancellationToken;
 use toolgate::{
-    CallId, Context, Control, Principal, Session, TierRules, Tool, ToolId,
-    middleware::filter::NewTools,
-    settings::Settings,
-    stack::{Stack, StackError},
+    CallId, Principal, Session, Tool, ToolId, admission::Narrowing, middleware::overrides::Resolved,
 };
+use toolgate_wire::Limits;
 
-use super::quarantine::Quarantine;
-use crate::wrap::governance::RuleFiles;
+use super::{live_tools::LiveTools, quarantine::Quarantine};
 use crate::{
+    active_chain::ActiveChain,
     catalog::{
-        Prefix,
-        names::Collision,
+        names::{AddressGroup, Collision},
         owners::Owners,
         snapshot::{Making, Offered, Snapshot},
     },
-    narrowed::Narrowed,
+    config::{Prefix, Style},
     outbound::{events::Kind, server::Server},
-    sessions::{
-        outlet::Outlet,
-        usage::{Member, Usage},
-    },
-    wrap::memory::Acquaintances,
+    records::memory::Acquaintances,
+    sessions::outlet::Outlet,
+    usage::{Member, Usage},
 };
 
 /// The first list of a namespace waits for servers that nobody knows yet, so long at most.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What governs calls at one moment.
+/// The chain of a namespace, with what belongs to it.
 #[derive(Debug)]
-pub(crate) struct Charter {
-    pub(crate) stack: Stack,
-    pub(crate) settings: Settings,
-    /// What stood in the files that decide besides the settings.
-    pub(crate) files: RuleFiles,
-    rules: TierRules,
+pub(crate) struct NamespaceChain {
+    chain: Arc<ActiveChain>,
+    /// The tools of an exclusive server, as the chain's settings judge them.
+    pub(crate) live: Option<LiveTools>,
+    /// Whether a name that an exclusive server does not list is refused: some setting picks tools by name.
+    pub(super) refuses_unlisted: bool,
 }
 
-impl Charter {
-    pub(crate) fn new(stack: Stack, settings: Settings) -> Self {
-        let rules = settings.tier_rules();
-        let files = settings.rule_files();
-        Self { stack, settings, files, rules }
-    }
+impl std::ops::Deref for NamespaceChain {
+    type Target = ActiveChain;
 
-    /// The next one, by new settings.
-    pub(crate) fn successor(&self, settings: Settings) -> Result<Self, StackError> {
-        let stack = self.stack.successor(&self.settings, &settings)?;
-        Ok(Self::new(stack, settings))
-    }
-
-    fn quarantines(&self) -> bool {
-        self.settings.new_tools == NewTools::Quarantine
+    fn deref(&self) -> &ActiveChain {
+        &self.chain
     }
 }
 
-/// How a namespace names and pages what it offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Style {
-    pub(crate) prefix: Prefix,
-    pub(crate) page_size: usize,
+impl NamespaceChain {
+    fn new(chain: ActiveChain, live: Option<LiveTools>) -> Self {
+        let refuses_unlisted = chain.settings.names_tools();
+        Self { chain: Arc::new(chain), live, refuses_unlisted }
+    }
+
+    /// The same with another chain.
+    fn with(&self, chain: ActiveChain) -> Self {
+        let live = self.live.as_ref().map(|live| live.judged_by(&chain.settings));
+        let next = Self::new(chain, live);
+        if let Some(live) = &next.live {
+            next.settle_names(live);
+            if next.quarantines() && !self.quarantines() {
+                // Which of the tools are known was of no interest before.
+                live.outdated();
+            }
+        }
+        next
+    }
+
+    /// Settles names on the wire against the tools of an exclusive server.
+    pub(super) fn settle_names(&self, live: &LiveTools) {
+        for collision in self.stack.overrides.learn(&live.ids()) {
+            tracing::error!("{collision}");
+        }
+    }
+
+    /// Whether every tool of an exclusive server has to be known before any is judged: a name may be that of a tool on a
+    /// later page, and what is new depends on what was there at first.
+    pub(super) fn needs_all_tools(&self) -> bool {
+        self.quarantines() || self.stack.overrides.configured().renames() > 0
+    }
+
+    /// The exclusive server's own name of the tool that a name on the wire means; `None` where it means none any more.
+    pub(super) fn own_name(&self, live: &LiveTools, name: &str) -> Option<String> {
+        match self.stack.overrides.get().resolve(&live.server().name, name) {
+            Resolved::Tool(own) => Some(own.to_owned()),
+            Resolved::Gone => None,
+        }
+    }
+
+    /// The tool that a name on the wire means to an exclusive server; `None` where it means none any more, or none that
+    /// the server lists while some setting picks tools by name.
+    pub(super) async fn live_tool(
+        &self,
+        namespace: &Namespace,
+        live: &LiveTools,
+        name: &str,
+        cancel: &CancellationToken,
+    ) -> Option<Arc<Tool>> {
+        let mut own = self.own_name(live, name)?;
+        let is_asking =
+            self.refuses_unlisted || self.stack.chain.needs_tools() || self.needs_all_tools();
+        if is_asking && live.must_ask(Some(&own)) {
+            namespace.refresh_live(self, live, Some(&own), cancel).await;
+            // A name may turn out to be another tool's own.
+            own = self.own_name(live, name)?;
+        }
+        match live.listed(&own) {
+            None if self.refuses_unlisted => None,
+            listed => Some(listed.unwrap_or_else(|| live.unlisted(&own))),
+        }
+    }
 }
 
 /// One namespace.
@@ -81,7 +125,7 @@ pub(crate) struct Namespace {
     pub(crate) servers: Vec<Arc<Server>>,
     /// Whether callers are told apart, so that one's list is not another's.
     has_principals: bool,
-    charter: ArcSwap<Charter>,
+    charter: ArcSwap<NamespaceChain>,
     snapshot: ArcSwap<Snapshot>,
     /// Held while a snapshot is made.
     names: Mutex<NameState>,
@@ -89,7 +133,7 @@ pub(crate) struct Namespace {
     outlets: Mutex<Vec<Weak<Outlet>>>,
     usage: Arc<Usage>,
     members: RwLock<HashMap<Principal, Arc<Member>>>,
-    narrowed: Mutex<Narrowed>,
+    pub(crate) narrowing: Narrowing,
     in_flight: Arc<AtomicUsize>,
     quarantine: Option<Arc<Quarantine>>,
 }
@@ -110,7 +154,7 @@ impl Namespace {
         name: Arc<str>,
         style: Style,
         servers: Vec<Arc<Server>>,
-        charter: Charter,
+        charter: ActiveChain,
         has_principals: bool,
         usage: Arc<Usage>,
         (owners, acquaintances): (Owners, Option<Acquaintances>),
@@ -129,19 +173,21 @@ impl Namespace {
             let known = charter.stack.parts().known.clone();
             Arc::new(Quarantine::new(Arc::clone(&name), servers, acquaintances, known))
         });
+        let exclusive = servers.first().filter(|server| server.is_exclusive());
+        let live = exclusive.map(|server| LiveTools::new(Arc::clone(server), &charter.settings));
         let namespace = Self {
             name,
             style,
             servers,
             has_principals,
-            charter: ArcSwap::from_pointee(charter),
+            charter: ArcSwap::from_pointee(NamespaceChain::new(charter, live)),
             snapshot: ArcSwap::from_pointee(snapshot),
             names: Mutex::new(NameState { owners, logged: HashSet::new() }),
             generation: AtomicU64::new(0),
             outlets: Mutex::default(),
             usage,
             members: RwLock::default(),
-            narrowed: Mutex::default(),
+            narrowing: Narrowing::default(),
             in_flight: Arc::default(),
             quarantine,
         };
@@ -150,8 +196,13 @@ impl Namespace {
     }
 
     /// What governs a call that starts now.
-    pub(crate) fn charter(&self) -> Arc<Charter> {
+    pub(crate) fn charter(&self) -> Arc<NamespaceChain> {
         self.charter.load_full()
+    }
+
+    /// The chain of a call that starts now.
+    pub(super) fn active_chain(&self) -> Arc<ActiveChain> {
+        Arc::clone(&self.charter.load().chain)
     }
 
     /// What is offered now.
@@ -203,7 +254,7 @@ impl Namespace {
         };
         if tokio::time::timeout(PATIENCE, all).await.is_err() {
             // The gateway waits for them once; clients are notified when one comes up later.
-            self.servers.iter().for_each(|server| server.is_late());
+            self.servers.iter().for_each(Server::is_late);
             self.rebuild();
         }
     }
@@ -223,11 +274,44 @@ impl Namespace {
         self.quarantine.as_ref().filter(|_| self.charter().quarantines())
     }
 
+    /// The server that the one client of this namespace has to itself.
+    pub(crate) fn exclusive(&self) -> Option<&Arc<Server>> {
+        self.servers.first().filter(|server| server.is_exclusive())
+    }
+
+    /// Asks an exclusive server for its tools, and settles what depends on which there are: names on the wire, and which
+    /// tools are new.
+    pub(super) async fn refresh_live(
+        &self,
+        charter: &NamespaceChain,
+        live: &LiveTools,
+        name: Option<&str>,
+        cancel: &CancellationToken,
+    ) {
+        if !live.refresh(name, cancel).await {
+            return;
+        }
+        charter.settle_names(live);
+        if let Some(quarantine) = self.quarantine() {
+            quarantine.meet(&live.server().name, || live.ids());
+            quarantine.recorded(&self.servers).await;
+            if !quarantine.is_recorded() {
+                // Until then all of them are kept away.
+                live.outdated();
+            }
+        }
+    }
+
     /// From here on calls are governed by this.
-    pub(crate) fn govern_by(&self, charter: Charter) {
+    pub(crate) fn govern_by(&self, chain: ActiveChain) {
+        let next = self.charter().with(chain);
+        if next.live.is_some() {
+            self.charter.store(Arc::new(next));
+            return self.tell(|outlet| outlet.changed(Kind::Tools));
+        }
         {
             let _names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-            self.charter.store(Arc::new(charter));
+            self.charter.store(Arc::new(next));
             // Who sees what may be another thing now, also where the list is the same.
             self.generation.fetch_add(1, Ordering::Relaxed);
         }
@@ -239,6 +323,10 @@ impl Namespace {
 
     /// Puts together anew what is offered.
     pub(crate) fn rebuild(&self) {
+        if self.exclusive().is_some() {
+            // Its lists are its own, and pass as they are.
+            return;
+        }
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let charter = self.charter();
         let offered: Vec<Offered> = self
@@ -246,7 +334,8 @@ impl Namespace {
             .iter()
             .map(|server| Offered { server: Arc::clone(server), manifest: server.manifest() })
             .collect();
-        for collision in charter.stack.overrides.learn(&listed(&offered)) {
+        let given = charter.stack.overrides.learn(&listed(&offered));
+        for collision in given.iter().filter(|_| !names.owners.is_only_read()) {
             tracing::error!("{collision}");
         }
         let (old, generation) = (self.snapshot(), self.generation.load(Ordering::Relaxed));
@@ -268,7 +357,9 @@ impl Namespace {
             // Before anything is called by them.
             let servers = self.servers.iter().map(|server| &*server.name).collect();
             names.owners.record(claims, &servers);
-            self.log(&snapshot.collisions, &mut names.logged);
+            if !names.owners.is_only_read() {
+                self.log(&snapshot.collisions, &mut names.logged);
+            }
         }
         if charter.quarantines()
             && let Some(quarantine) = &self.quarantine
@@ -278,9 +369,18 @@ impl Namespace {
         self.snapshot.store(Arc::new(snapshot));
     }
 
-    /// Logs what did not get the name that it would have alone, once.
+    /// Logs what did not get the name that it would have alone, once. Two servers that have the same addresses often have
+    /// many: one line tells of all of them.
     fn log(&self, collisions: &[Collision], logged: &mut HashSet<Collision>) {
-        for collision in collisions {
+        for group in AddressGroup::of(collisions) {
+            let is_told = logged.iter().any(|told| group.has(told));
+            if !is_told && let Some(first) = group.left_out.first() {
+                logged.insert((*first).clone());
+                let namespace = &self.name;
+                tracing::warn!("in namespace `{namespace}`: {group}; `toolgate status` lists them");
+            }
+        }
+        for collision in collisions.iter().filter(|collision| !collision.is_address) {
             if logged.len() >= MOST_LOGGED || !logged.insert(collision.clone()) {
                 continue;
             }
@@ -370,13 +470,14 @@ impl Namespace {
     }
 
     /// How many requests may be in flight here.
-    pub(crate) fn most_in_flight(&self) -> usize {
-        self.charter.load().settings.limits.in_flight
+    /// What one message of a client may be.
+    pub(crate) fn message_limits(&self) -> Limits {
+        let max_bytes = self.charter.load().settings.limits.message_bytes;
+        Limits { max_bytes, ..Limits::default() }
     }
 
-    /// The narrowing that a call inherits from the one that it is part of, and hands on.
-    pub(crate) fn inherit(&self, cx: Context, control: Control) -> Context {
-        self.narrowed.lock().unwrap_or_else(PoisonError::into_inner).inherit(cx, control)
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.charter.load().settings.limits.in_flight
     }
 }
 

@@ -1,4 +1,4 @@
-//! Calls that wait for a client of 2026-07-28 to come back with what a server of old has asked for.
+//! Calls that wait for a client of 2026-07-28 to come back with what a legacy server has asked for.
 
 use std::{
     collections::HashMap,
@@ -10,11 +10,9 @@ use toolgate::{DuplicateKey, Failure, Fingerprint, Ran};
 use toolgate_wire::{self as wire, Id, Json, Message, Object};
 
 use crate::{
+    ids::random_id,
     outbound::flight::Flight,
-    sessions::{
-        table::random_id,
-        usage::{Account, Held, Kind},
-    },
+    usage::{Account, Held, Kind},
 };
 
 /// What our states begin with. No server sees them.
@@ -165,7 +163,7 @@ mod tests {
     use toolgate_wire::Limits;
 
     use super::*;
-    use crate::sessions::usage::{Share, Usage};
+    use crate::usage::{Share, Usage};
 
     fn question() -> Message {
         let line = r#"{"jsonrpc":"2.0","id":"s1","method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}"#;

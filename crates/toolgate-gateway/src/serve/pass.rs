@@ -7,14 +7,18 @@ use toolgate_wire::Json;
 
 use super::{
     Gateway,
-    call::lift,
+    call::{Names, narrow},
     conversation::Conversation,
     dispatch::{Incoming, unknown},
     lists::said,
     said::Said,
     tasks,
 };
-use crate::outbound::server::Server;
+use crate::{
+    catalog::snapshot::{Owned, Snapshot},
+    config::Prefix,
+    outbound::server::Server,
+};
 
 /// `prompts/get`
 pub(super) async fn prompt(gateway: &Gateway, incoming: &Incoming) -> Said {
@@ -26,14 +30,30 @@ pub(super) async fn prompt(gateway: &Gateway, incoming: &Incoming) -> Said {
         );
     };
     let snapshot = incoming.namespace.knowing(|snapshot| snapshot.prompt(&name).is_some()).await;
-    let Some(owned) = snapshot.prompt(&name) else {
-        if snapshot.servers_with("prompts").next().is_none() {
-            return unknown(incoming);
-        }
-        return Said::refused(Some(incoming.id()), -32602, format!("Unknown prompt: `{name}`"));
+    let Some(owned) = prompt_owner(incoming, &snapshot, &name) else {
+        return no_prompt(incoming, &snapshot, &name);
     };
     let member = (*owned.own != *name).then(|| ("name", Json::string(&owned.own)));
     through(gateway, incoming, &owned.server, Some(&owned.own), member).await
+}
+
+/// The server of a prompt. One that is not listed is the only server's, or that of the server whose prefix it has.
+fn prompt_owner(incoming: &Incoming, snapshot: &Snapshot, name: &str) -> Option<Owned> {
+    if let Some(owned) = snapshot.prompt(name) {
+        return Some(owned.clone());
+    }
+    let has_prefix = incoming.namespace.style.prefix == Prefix::Always;
+    match snapshot.only_server() {
+        Some(server) if !has_prefix => Some(Owned { server: Arc::clone(server), own: name.into() }),
+        _ => snapshot.by_prefix(name),
+    }
+}
+
+fn no_prompt(incoming: &Incoming, snapshot: &Snapshot, name: &str) -> Said {
+    if snapshot.servers_with("prompts").next().is_none() {
+        return unknown(incoming);
+    }
+    Said::refused(Some(incoming.id()), -32602, format!("Unknown prompt: `{name}`"))
 }
 
 /// `resources/read`
@@ -46,34 +66,68 @@ pub(super) async fn read(gateway: &Gateway, incoming: &Incoming) -> Said {
         );
     };
     let snapshot = incoming.namespace.knowing(|snapshot| snapshot.resource(&uri).is_some()).await;
-    if let Some(server) = snapshot.resource(&uri) {
-        return through(gateway, incoming, server, Some(&uri), None).await;
+    match resource_owner(incoming, &snapshot, &uri) {
+        Ok(server) => through(gateway, incoming, &server, Some(&uri), None).await,
+        Err(no_owner) => no_owner.refuse(incoming, &snapshot, &uri),
     }
-    // Tools hand out resources that no list has. Only a server that has such addresses is asked, and only if no other
-    // one has: nobody may answer in another's place.
-    if snapshot.servers_with("resources").next().is_none() {
-        return unknown(incoming);
+}
+
+/// Why no server is asked for a resource.
+pub(super) enum NoOwner {
+    Unknown,
+    /// These returned links to it.
+    Several(Vec<Arc<str>>),
+}
+
+impl NoOwner {
+    pub(super) fn refuse(&self, incoming: &Incoming, snapshot: &Snapshot, uri: &str) -> Said {
+        let message = match self {
+            Self::Unknown if snapshot.servers_with("resources").next().is_none() => {
+                return unknown(incoming);
+            }
+            Self::Unknown => format!("Unknown resource: `{uri}`"),
+            Self::Several(servers) => {
+                let names: Vec<String> = servers.iter().map(|name| format!("`{name}`")).collect();
+                format!(
+                    "The resource `{uri}` is in no list, and several servers returned it: {}. Read it in a namespace \
+                     with only one of them.",
+                    names.join(", ")
+                )
+            }
+        };
+        let code = if incoming.caller.is_modern() { -32602 } else { -32002 };
+        let data = Some(Json::value(&serde_json::json!({"uri": uri})));
+        Said::error(Some(incoming.id()), &RpcError { code, message, data })
     }
-    if let Some(server) = snapshot.likely_owner(&uri) {
-        return through(gateway, incoming, &server, Some(&uri), None).await;
+}
+
+/// The server of a resource. Tools return resources that no list has: these belong to the server that returned them, or
+/// to the only one that has such addresses. Nobody may answer in another's place.
+pub(super) fn resource_owner(
+    incoming: &Incoming,
+    snapshot: &Snapshot,
+    uri: &str,
+) -> Result<Arc<Server>, NoOwner> {
+    if let Some(server) = snapshot.resource(uri).or_else(|| snapshot.only_server()) {
+        return Ok(Arc::clone(server));
     }
-    let code = if incoming.caller.is_modern() { -32602 } else { -32002 };
-    let data = Json::value(&serde_json::json!({"uri": uri}));
-    let message = format!("Unknown resource: `{uri}`");
-    Said::error(Some(incoming.id()), &RpcError { code, message, data: Some(data) })
+    let mut returned = incoming.caller.member.links.servers(uri);
+    returned.retain(|name| snapshot.server(name).is_some());
+    match &*returned {
+        [] => snapshot.likely_owner(uri).ok_or(NoOwner::Unknown),
+        [only] => snapshot.server(only).cloned().ok_or(NoOwner::Unknown),
+        _ => Err(NoOwner::Several(returned)),
+    }
 }
 
 /// `completion/complete`
 pub(super) async fn complete(gateway: &Gateway, incoming: &Incoming) -> Said {
     let snapshot = incoming.namespace.settled().await;
-    if snapshot.servers_with("completions").next().is_none() {
-        return unknown(incoming);
-    }
     let reference = incoming.message.member("ref");
     let text = |member: &str| Some(reference.as_ref()?.get(member)?.text()?.into_owned());
     if let Some(name) = text("name") {
-        let Some(owned) = snapshot.prompt(&name) else {
-            return Said::refused(Some(incoming.id()), -32602, format!("Unknown prompt: `{name}`"));
+        let Some(owned) = prompt_owner(incoming, &snapshot, &name) else {
+            return no_prompt(incoming, &snapshot, &name);
         };
         let own = reference.as_ref().and_then(Json::object).filter(|_| *owned.own != *name);
         let member = own.map(|mut own| {
@@ -82,9 +136,15 @@ pub(super) async fn complete(gateway: &Gateway, incoming: &Incoming) -> Said {
         });
         return through(gateway, incoming, &owned.server, None, member).await;
     }
-    match text("uri").and_then(|uri| snapshot.template(&uri).cloned()) {
-        Some(server) => through(gateway, incoming, &server, None, None).await,
-        None => Said::refused(Some(incoming.id()), -32602, "`ref` names nothing that is known"),
+    let server = text("uri").and_then(|uri| snapshot.template(&uri).cloned());
+    match server.as_ref().or_else(|| snapshot.only_server()) {
+        Some(server) => through(gateway, incoming, server, None, None).await,
+        None if snapshot.servers_with("completions").next().is_none() => unknown(incoming),
+        None => Said::refused(
+            Some(incoming.id()),
+            -32602,
+            "`ref` names no prompt and no resource template of this namespace",
+        ),
     }
 }
 
@@ -111,6 +171,15 @@ pub(super) async fn anything(gateway: &Gateway, incoming: &Incoming) -> Said {
     }
 }
 
+/// Any request to an exclusive server.
+pub(super) async fn exclusive(
+    gateway: &Gateway,
+    incoming: &Incoming,
+    server: &Arc<Server>,
+) -> Said {
+    through(gateway, incoming, server, incoming.text("taskId").as_deref(), None).await
+}
+
 /// Passes a request on to a server, through the chain.
 async fn through(
     gateway: &Gateway,
@@ -125,23 +194,19 @@ async fn through(
         Ok(entered) => entered,
         Err(full) => return Said::full(incoming.id(), &full),
     };
-    let snapshot = namespace.snapshot();
-    let cx = incoming.context(&charter);
     // No layer narrows these, but control data is for us: no server sees it.
-    let (mut cx, mut changes) = lift(namespace, &snapshot, cx, &incoming.message);
-    changes.members.extend(member);
-    let end = Conversation {
-        chain: &charter.stack.chain,
-        parking: &gateway.parking,
-        caller: &incoming.caller,
-        side: &incoming.side,
-        server,
-        message: &incoming.message,
-        name,
-        mirrors: &[],
-        changes,
-        is_one_of_several: incoming.namespace.servers.len() > 1,
+    let snapshot;
+    let names = if let Some(live) = &charter.live {
+        Names::Live(&charter, live)
+    } else {
+        snapshot = namespace.snapshot();
+        Names::Listed(&snapshot)
     };
+    let (mut cx, mut edits) = narrow(incoming, &charter, names);
+    if let Some((member, value)) = member {
+        edits.set(member, value);
+    }
+    let end = Conversation::new(gateway, incoming, &charter.stack.chain, server, name, edits);
     let method = incoming.message.method();
     if let Some(own) = name.filter(|_| method.starts_with("tasks/")) {
         let task = charter.stack.chain.tasks().of(&cx, &server.name, own);
@@ -150,7 +215,9 @@ async fn through(
     let request =
         Request { method: incoming.message.method().into(), params: incoming.message.params() };
     let answering = charter.stack.chain.request(&mut cx, request, &end);
-    let limit = charter.settings.limits.timeout.get();
+    // A subscription has no end of its own.
+    let is_endless = method == "subscriptions/listen";
+    let limit = charter.settings.limits.timeout.get().filter(|_| !is_endless);
     let answered = match limit {
         Some(limit) => tokio::time::timeout(limit, answering).await.ok(),
         None => Some(answering.await),

@@ -1,24 +1,23 @@
 //! What a gateway is made from: the config, and what the command line lays over it.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use toolgate::{
+    middleware::preconditions::Approvals,
     settings::Settings,
     stack::{self, Parts, Stack},
 };
 
-use super::{
-    gateway::ServeError,
-    namespace::{Charter, Namespace},
-};
+use super::{gateway::ServeError, namespace::Namespace};
 use crate::{
+    active_chain::ActiveChain,
     approvals,
-    catalog::{manifest::Shelf, owners::Owners},
-    config::{Config, ServeConfig},
-    outbound::{server::Server, trail::TrailConfig},
-    sessions::usage::Usage,
-    telemetry::TelemetryConfig,
-    wrap::Outlets,
+    catalog::owners::Owners,
+    config::{Config, ConfigWatch, ServeConfig, TelemetryConfig, TrailConfig},
+    outbound::{manifest::Shelf, server::Server},
+    process::child::ServerCommand,
+    records::Outlets,
+    usage::Usage,
 };
 
 /// Reads the settings of a namespace, at the start and whenever the file changes.
@@ -48,10 +47,27 @@ pub struct Options {
     pub store: Option<String>,
     /// Where it is remembered what servers offer.
     pub manifests: Option<PathBuf>,
-    /// The file that the settings come from, to be watched.
-    pub watch: Option<PathBuf>,
+    /// Watches the file that the settings come from; begun before the file was read.
+    pub watch: ConfigWatch,
     /// Only this namespace is needed.
     pub only: Option<String>,
+    /// The one server that the one client has to itself, in place of those of the config.
+    pub exclusive: Option<ExclusiveServer>,
+    /// The namespaces to look at, for commands that only look: nothing is opened, written or remembered.
+    pub inspects: Option<Vec<String>>,
+}
+
+/// A server for one client, which it has to itself: `toolgate wrap`.
+#[derive(Clone, Debug)]
+pub struct ExclusiveServer {
+    /// The id of the server: its tools are `ID/NAME`.
+    pub name: String,
+    /// The command.
+    pub command: ServerCommand,
+    /// Start it again when it ends by itself.
+    pub restart: bool,
+    /// How long it may take to answer `initialize`.
+    pub start_timeout: Duration,
 }
 
 impl Options {
@@ -62,12 +78,23 @@ impl Options {
                 |error: crate::config::ConfigError| ServeError::Settings(error.to_string());
             let style = self.config.style(name).map_err(failed)?;
             let servers = self.config.servers_of(name).map_err(failed)?;
-            if style.prefix == crate::catalog::Prefix::Never && servers.len() > 1 {
+            if style.prefix == crate::config::Prefix::Never && servers.len() > 1 {
                 return Ok(true);
             }
         }
         Ok(false)
     }
+}
+
+/// Where calls wait for a person's approval.
+fn approvals(options: &Options) -> Option<Arc<dyn Approvals>> {
+    if options.inspects.is_some() {
+        return None;
+    }
+    approvals::in_state_folder(&match &options.exclusive {
+        Some(exclusive) => approvals::Scope::Server(&exclusive.command),
+        None => approvals::Scope::Config(options.config.path()),
+    })
 }
 
 impl std::fmt::Debug for Options {
@@ -105,20 +132,28 @@ impl Opened {
         let parts = Parts {
             known: toolgate::middleware::filter::KnownTools::default(),
             counters: toolgate::middleware::rate_limit::Counters::default(),
-            approvals: approvals::in_state_folder(&approvals::Scope::Config(options.config.path())),
+            approvals: approvals(options),
             ..parts
         };
         let stack = self.stack(at, &said.settings, parts)?;
-        let names = options.config.servers_of(name).map_err(config)?;
-        let servers = names.iter().filter_map(|name| servers.get(name.as_str()).cloned());
+        let servers: Vec<Arc<Server>> = if options.exclusive.is_some() {
+            servers.values().cloned().collect()
+        } else {
+            let names = options.config.servers_of(name).map_err(config)?;
+            names.iter().filter_map(|name| servers.get(name.as_str()).cloned()).collect()
+        };
         let style = options.config.style(name).map_err(config)?;
-        let charter = Charter::new(stack, said.settings);
+        let charter = ActiveChain::new(stack, said.settings);
         let remembered = Shelf::new(options.manifests.clone());
-        let owners = Owners::read(remembered.owners(name, options.watch.as_deref()));
+        let owners = remembered.owners(name, options.watch.path());
+        let owners = match options.inspects {
+            Some(_) => Owners::only_read(owners),
+            None => Owners::read(owners),
+        };
         Ok(Namespace::new(
             name.into(),
             style,
-            servers.collect(),
+            servers,
             charter,
             has_principals,
             Arc::clone(usage),
@@ -136,6 +171,17 @@ impl Opened {
         };
         if let Some(at) = self.sets.iter().position(|(other, ..)| is_same(other)) {
             return Ok(at);
+        }
+        if options.inspects.is_some() {
+            let silent = Outlets::silent(
+                options.store.as_deref(),
+                said.trail.as_ref(),
+                said.telemetry.as_ref(),
+                &said.settings,
+            );
+            let parts = silent.map_err(|error| ServeError::Settings(error.to_string()))?;
+            self.sets.push((said.clone(), Outlets::default(), parts));
+            return Ok(self.sets.len() - 1);
         }
         let opened = Outlets::open(
             options.store.as_deref(),
@@ -170,7 +216,7 @@ impl Opened {
     pub(super) async fn close(self) {
         // Before the sets, which some of their records go to.
         for audit in self.stacks.iter().filter_map(|(.., stack)| stack.audit.as_ref()) {
-            audit.close(std::time::Duration::from_secs(5));
+            audit.close(Duration::from_secs(5));
         }
         for (at, (_, outlets, _)) in self.sets.into_iter().enumerate() {
             if let Some((.., stack)) = self.stacks.iter().find(|(set, ..)| *set == at) {

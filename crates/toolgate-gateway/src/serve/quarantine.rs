@@ -12,7 +12,7 @@ use std::{
 
 use toolgate::{ToolId, middleware::filter::KnownTools};
 
-use crate::{outbound::server::Server, wrap::memory::Acquaintances};
+use crate::{outbound::server::Server, records::memory::Acquaintances};
 
 /// How long a list or a call waits until the first lists are recorded.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     sync::{Arc, PoisonError},
 };
 
@@ -10,114 +9,77 @@ use toolgate::Principal;
 
 use super::gateway::Serve;
 use crate::{
+    active_chain::{Change, log_applied, log_refused, log_waiting},
     config::{
-        Config,
+        Config, ConfigWatch, Trigger,
         serve::{TokenConfig, opens},
     },
-    inbound::http::tokens::Tokens,
-    wrap::{
-        Trigger,
-        memory::needs_no_store,
-        reload::{ConfigWatch, tell_waiting, waiting},
-    },
+    tokens::Tokens,
 };
 
-/// Tells when the settings have changed.
-pub struct Changes(ConfigWatch);
-
-impl std::fmt::Debug for Changes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Changes")
-    }
-}
-
-impl Changes {
-    /// Waits until the file has changed and is left alone. Cancel safe.
-    pub async fn next(&self) {
-        self.0.changed().await;
-    }
-}
-
 impl Serve {
-    /// Watches the file that the settings come from.
+    /// Tells when the file that the settings come from has changed.
     #[must_use]
-    pub fn changes(&self) -> Changes {
-        let watch = self.options.watch.as_deref().filter(|_| self.options.config.is_watched());
-        Changes(ConfigWatch::new(watch))
+    pub fn config_watch(&self) -> ConfigWatch {
+        self.options.watch.clone()
     }
 
-    /// Reads the settings again. What is wrong is refused, and everything stays as it was.
+    /// Reads the settings again. What is wrong is refused, and everything stays as it was. Where the operator asks for it,
+    /// servers are asked for their lists again, too.
     pub fn reload(&self, trigger: Trigger) {
-        let mut charters = Vec::new();
-        let mut waits = Vec::new();
-        let new = self.options.watch.as_deref().and_then(|path| Config::read(path).ok());
+        match self.changed_config(trigger) {
+            Ok(waits) if !waits.is_empty() => log_waiting(&waits),
+            Ok(_) => {}
+            Err(why) => log_refused(&why),
+        }
+        if trigger == Trigger::Asked {
+            self.gateway.refresh();
+        }
+    }
+
+    /// Applies what has changed, unless something of it waits for the operator: gives what waits.
+    fn changed_config(&self, trigger: Trigger) -> Result<Vec<String>, String> {
+        let new = self.options.watch.path();
+        let new = new.map(|path| self.options.config.read_again(path)).transpose();
+        let new = new.map_err(|error| error.to_string())?;
+        let (mut chains, mut waits) = (Vec::new(), Vec::new());
         for namespace in self.gateway.namespaces() {
             // One that was removed is served as it was until the next start; the others need not wait for that.
             if new.as_ref().is_some_and(|new| !new.namespaces().contains(&&*namespace.name)) {
                 continue;
             }
-            let old = namespace.charter();
-            let said = match (self.options.settings)(&namespace.name) {
-                Ok(said) => said,
-                Err(why) => return refused(&why),
-            };
-            if self.options.store.is_none()
-                && let Err(error) = needs_no_store(&said.settings)
-            {
-                return refused(&error.to_string());
-            }
-            if said.settings.audit.otlp && !old.settings.audit.otlp {
-                return refused("`audit.otlp` is heeded from the next start on");
-            }
-            let files = said.settings.rule_files();
-            if old.settings == said.settings && old.files == files {
-                continue;
-            }
-            let keys = waiting(trigger, (&old.settings, &old.files), (&said.settings, &files));
-            // Settings that wait are not even tried out: they may name files to be written. Files of rules are only read.
-            let is_tried = keys.is_empty() || old.settings == said.settings;
-            let waits_for = !keys.is_empty();
-            waits.extend(keys.into_iter().map(|key| format!("{key} of `{}`", namespace.name)));
-            if !is_tried {
-                continue;
-            }
-            match old.successor(said.settings) {
-                Ok(_) if waits_for => {}
-                Ok(next) if trigger == Trigger::Changed && next.files != files => {
-                    waits.push("files of policies".to_owned());
+            let settings = (self.options.settings)(&namespace.name)?.settings;
+            let has_store = self.options.store.is_some();
+            match namespace.charter().change(settings, has_store, trigger)? {
+                Change::None => {}
+                Change::Waits(keys) => {
+                    waits.extend(keys.iter().map(|key| format!("{key} of `{}`", namespace.name)));
                 }
-                Ok(next) => charters.push((Arc::clone(namespace), next)),
-                Err(error) => return refused(&error.to_string()),
+                Change::Next(next) => chains.push((Arc::clone(namespace), next)),
             }
         }
-        if let Some(why) = self.needs_a_start() {
-            tracing::warn!("{why} is heeded from the next start on");
+        let mut tokens = None;
+        if let Some(new) = &new {
+            if let Some(why) = self.needs_a_start(new) {
+                tracing::warn!("{why} takes effect after a restart");
+            }
+            new.exposure(None).iter().for_each(|warning| tracing::warn!("{warning}"));
+            tokens = self.changed_tokens(&new.serve().tokens);
         }
-        let tokens = new.as_ref().and_then(|new| self.changed_tokens(&new.serve().tokens));
-        if let Some((_, false)) = tokens
-            && trigger == Trigger::Changed
-        {
+        if matches!(tokens, Some((_, false))) && trigger == Trigger::Changed {
             waits.push("`serve.tokens`".to_owned());
         }
-        if let Some(new) = &new {
-            new.exposure(None).iter().for_each(|warning| tracing::warn!("{warning}"));
+        if !waits.is_empty() || (chains.is_empty() && tokens.is_none()) {
+            return Ok(waits);
         }
-        if !waits.is_empty() {
-            return tell_waiting(&waits);
+        if let Some((tokens, _)) = tokens {
+            self.admit_by(tokens)?;
         }
-        let has_tokens = tokens.is_some();
-        if let Some((tokens, _)) = tokens
-            && let Err(why) = self.admit_by(tokens)
-        {
-            return refused(&why);
+        for (namespace, chain) in chains {
+            namespace.govern_by(*chain);
         }
-        if charters.is_empty() && !has_tokens {
-            return;
-        }
-        for (namespace, charter) in charters {
-            namespace.govern_by(charter);
-        }
-        tracing::info!("the config has changed; calls from here on are governed by it");
+        log_applied();
+        Ok(waits)
     }
 
     /// The tokens of a changed config, and whether they only narrow who gets in; `None` where nothing has changed that
@@ -165,9 +127,7 @@ impl Serve {
     }
 
     /// What has changed and cannot change while it runs.
-    fn needs_a_start(&self) -> Option<&'static str> {
-        let path: &PathBuf = self.options.watch.as_ref()?;
-        let new = Config::read(path).ok()?;
+    fn needs_a_start(&self, new: &Config) -> Option<&'static str> {
         let old = &self.options.config;
         if new.servers() != old.servers() {
             return Some("what has changed in `[servers]`");
@@ -183,18 +143,14 @@ impl Serve {
         let names = |config: &Config| {
             config.namespaces().iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        if names(&new) != names(old) {
+        if names(new) != names(old) {
             return Some("a namespace that was added or removed");
         }
         let said =
             |config: &Config, name: &str| (config.servers_of(name).ok(), config.style(name).ok());
         names(old)
             .iter()
-            .any(|name| said(&new, name) != said(old, name))
+            .any(|name| said(new, name) != said(old, name))
             .then_some("another list of servers, `prefix` or `page_size` of a namespace")
     }
-}
-
-fn refused(why: &str) {
-    tracing::error!("the changed config is refused, the old one stays in force: {why}");
 }

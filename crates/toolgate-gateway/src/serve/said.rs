@@ -1,10 +1,10 @@
 //! What a client is answered: finished bytes, and what an HTTP status may say about them.
 
 use bytes::Bytes;
-use toolgate::{Failure, Outcome, Reply, RpcError};
-use toolgate_wire::{Id, Json, Refused, WireError, WireErrorKind, error_response};
+use toolgate::{Failure, Outcome, Reply, RpcError, admission::complete};
+use toolgate_wire::{Id, Json, error_response};
 
-use crate::sessions::usage::Full;
+use crate::usage::Full;
 
 /// The answer to one message.
 #[derive(Debug)]
@@ -84,21 +84,6 @@ impl Said {
         Self::error(id, &RpcError { code, message: message.into(), data: None })
     }
 
-    /// The answer to a message that cannot be read.
-    pub(crate) fn unread(refused: &Refused) -> Self {
-        let code = match refused.error.kind() {
-            WireErrorKind::Syntax | WireErrorKind::Utf8 | WireErrorKind::Empty => -32700,
-            _ => -32600,
-        };
-        Self::refused(refused.id.as_ref(), code, refused.error.to_string())
-    }
-
-    /// The answer to a batch that cannot be read: an empty one is JSON, and says nothing.
-    pub(crate) fn unread_batch(error: &WireError) -> Self {
-        let is_json = !matches!(error.kind(), WireErrorKind::Syntax | WireErrorKind::Utf8);
-        Self::refused(None, if is_json { -32600 } else { -32700 }, error.to_string())
-    }
-
     /// How a call ended, for the client.
     pub(crate) fn outcome(id: &Id, outcome: Outcome, is_modern: bool) -> Self {
         let code = outcome.failure().and_then(Failure::rpc).map(|rpc| rpc.code);
@@ -126,16 +111,5 @@ impl Said {
             Text::Parts(parts) => Some(parts.concat().into()),
             Text::Nothing => None,
         }
-    }
-}
-
-/// A result that says its type.
-pub(crate) fn complete(json: Json) -> Json {
-    match json.object() {
-        Some(mut object) if !object.contains("resultType") => {
-            object.set("resultType", Json::string("complete"));
-            object.finish()
-        }
-        _ => json,
     }
 }

@@ -7,7 +7,7 @@ use toolgate::{Outcome, ToolResult};
 use toolgate_wire::{Json, Object};
 
 use super::{Gateway, dispatch::Incoming};
-use crate::{outbound::server::Server, sessions::table::hex};
+use crate::{ids::hex, outbound::server::Server};
 
 /// What our names of tasks begin with.
 const MARK: &str = "tgt1.";

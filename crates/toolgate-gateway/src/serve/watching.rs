@@ -6,14 +6,19 @@ use std::sync::Arc;
 use toolgate::Notice;
 use toolgate_wire::{Json, Message, error_response, response};
 
-use super::{Gateway, conversation::told};
+use super::{
+    Gateway,
+    conversation::{refusal, told},
+};
 use crate::{
     attributed::attributed,
+    capabilities::is_vendor,
+    log_level::Level,
     outbound::{
         events::{Kind, ReplyTo},
         server::{Server, Watch},
     },
-    sessions::{legacy::LegacySession, level::Level, side::Side},
+    sessions::{legacy::LegacySession, side::Side},
 };
 
 impl Gateway {
@@ -86,7 +91,8 @@ impl Watch for Gateway {
         let is_one_of_several = namespace.is_none_or(|namespace| namespace.servers.len() > 1);
         let message = attributed(message, &server.name, is_one_of_several);
         let mut params = message.params();
-        if !session.abilities.can_answer(message.method(), params.as_ref()) {
+        let method = message.method();
+        if !is_vendor(method) && !session.abilities.can_answer(method, params.as_ref()) {
             return false;
         }
         let Some(id) = message.id().cloned() else { return false };
@@ -109,7 +115,9 @@ impl Watch for Gateway {
             };
             let line = match asked {
                 Some(Ok(result)) => response(&id, &result),
-                _ => error_response(Some(&id), -32603, "the client did not answer", None),
+                // Its own words: also that it does not know the method.
+                Some(Err(error)) => refusal(&id, &error),
+                None => error_response(Some(&id), -32603, "the client did not answer", None),
             };
             reply.send(line).await;
         });

@@ -1,21 +1,26 @@
-//! Who makes a request: a session of old, or whoever a request of 2026-07-28 says that it is.
+//! Who makes a request: a legacy session, or whoever a request of 2026-07-28 says that it is.
 
 use std::{borrow::Cow, sync::Arc};
 
+use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 use toolgate::{Asking, ClientInfo, Session, Transport};
-use toolgate_wire::{Json, era};
+use toolgate_wire::{
+    Json,
+    era::{self, Era, MODERN},
+};
 
-use super::{
-    abilities::Abilities, legacy::LegacySession, level::Level, questions::Asker, side::Side,
+use super::{legacy::LegacySession, questions::Asker, side::Side};
+use crate::{
+    capabilities::Abilities,
+    log_level::Level,
+    outbound::{
+        handshake::own_version,
+        server::{Owner, SESSIONLESS},
+    },
     usage::Member,
 };
-use crate::hops::Hops;
-use crate::outbound::{
-    connection::{Era, MODERN, ourselves},
-    handshake::own_version,
-    server::{Owner, SESSIONLESS},
-};
+use crate::{hops::Hops, introduction::ourselves};
 
 /// Who makes a request, and how it speaks.
 #[derive(Clone, Debug)]
@@ -48,6 +53,17 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    /// The same where the server judges whether something is missing.
+    pub(crate) fn lenient(version: &str, meta: Option<&Json>) -> Self {
+        let unsaid = || Self {
+            version: version.into(),
+            capabilities: Json::empty_object(),
+            info: meta.and_then(|meta| meta.get(era::META_CLIENT_INFO)),
+            level: None,
+        };
+        Self::of(meta).unwrap_or_else(|_| unsaid())
+    }
+
     /// What `_meta` says; the name of the member that is missing otherwise.
     pub(crate) fn of(meta: Option<&Json>) -> Result<Self, &'static str> {
         let version = meta.and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
@@ -63,6 +79,16 @@ impl Said {
             info: meta.and_then(|meta| meta.get(era::META_CLIENT_INFO)),
             level: level.as_ref().and_then(Json::text).and_then(|name| Level::by_name(&name)),
         })
+    }
+}
+
+impl Said {
+    /// Tells clients apart by the name and version that they say, as briefly as a key needs it.
+    fn client_digest(&self) -> u64 {
+        let text = |key| Some(self.info.as_ref()?.get(key)?.text()?.into_owned());
+        let said = format!("{:?} {:?}", text("name"), text("version"));
+        let digest: [u8; 32] = Sha256::digest(said.as_bytes()).into();
+        digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte))
     }
 }
 
@@ -83,6 +109,14 @@ impl Caller {
         match &self.speaks {
             Speaks::Legacy(session) => &session.version,
             Speaks::Modern(said) => &said.version,
+        }
+    }
+
+    /// Whether this request is the only one of its session in flight: what its server asks is about it.
+    pub(crate) fn has_one_request(&self) -> bool {
+        match &self.speaks {
+            Speaks::Legacy(session) => session.requests.count() <= 1,
+            Speaks::Modern(_) => true,
         }
     }
 
@@ -135,21 +169,42 @@ impl Caller {
         }
     }
 
-    /// Who opens a connection of its own to a server: a session, or all requests of one principal that can be asked
+    /// Whether it can be asked what is no method of MCP: whoever takes requests answers each, if only with an error.
+    /// From 2026-07-28 on a client takes none, and is asked by results; one without capabilities is not.
+    pub(crate) fn takes_vendor_requests(&self) -> bool {
+        match &self.speaks {
+            Speaks::Legacy(_) => true,
+            Speaks::Modern(said) => said.capabilities.object().is_some_and(|all| !all.is_empty()),
+        }
+    }
+
+    /// The session that all requests of this client belong to, where it has one.
+    pub(crate) fn session_id(&self) -> Option<Arc<str>> {
+        match &self.speaks {
+            Speaks::Legacy(session) => Some(Arc::clone(&session.session.id)),
+            Speaks::Modern(_) => None,
+        }
+    }
+
+    /// Who opens a connection of its own to a server: a session, or all requests of one principal and client that can be asked
     /// the same.
     pub(crate) fn owner(&self) -> Owner {
         match &self.speaks {
             Speaks::Legacy(session) => session.owner(),
-            // As many as there are ways to be asked, however capabilities are spelt.
-            Speaks::Modern(_) => {
+            // As many as there are clients by name and ways to be asked, however capabilities are spelt. A connection
+            // is no session: clients open several for what they ask at once, and close those that are idle.
+            Speaks::Modern(said) => {
                 let (session, abilities) = (&self.session, self.abilities());
-                let number = abilities.number();
-                let key =
-                    format!("{SESSIONLESS}{} {} {number}", session.namespace, session.principal);
+                let (number, client) = (abilities.number(), said.client_digest());
+                let key = format!(
+                    "{SESSIONLESS}{} {} {number} {client:016x}",
+                    session.namespace, session.principal
+                );
+                let info = said.info.as_ref().filter(|info| info.object().is_some());
                 Owner {
                     key: key.into(),
                     capabilities: abilities.capabilities(),
-                    info: ourselves(),
+                    info: info.map_or_else(ourselves, Json::owned),
                     version: own_version(),
                     over: CancellationToken::new(),
                     account: Arc::clone(&self.member.account),

@@ -2,9 +2,8 @@
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -15,14 +14,14 @@ use toolgate::{ClientInfo, Session};
 use toolgate_wire::{Id, Json};
 
 use super::{
-    abilities::Abilities,
-    level::Level,
     outlet::{Outlet, Wanted},
     questions::Questions,
     replay::Replay,
-    usage::Member,
+    requests::{InFlight, Requests, SameId},
 };
-use crate::{hops::Hops, outbound::server::Owner};
+use crate::{
+    capabilities::Abilities, hops::Hops, log_level::Level, outbound::server::Owner, usage::Member,
+};
 
 /// No level was asked for.
 const NO_LEVEL: u8 = u8::MAX;
@@ -47,15 +46,11 @@ pub(crate) struct LegacySession {
     /// Cancels whoever reads the outlet now: the last one to open the stream has it.
     reader: Mutex<CancellationToken>,
     level: AtomicU8,
-    in_flight: Mutex<HashMap<Id, CancellationToken>>,
+    pub(crate) requests: Arc<Requests>,
     busy: AtomicUsize,
     used_ms: AtomicU64,
     born: Instant,
 }
-
-/// Why a request is not followed.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SameId;
 
 impl LegacySession {
     pub(crate) fn new(
@@ -83,7 +78,7 @@ impl LegacySession {
             over: CancellationToken::new(),
             reader: Mutex::default(),
             level: AtomicU8::new(NO_LEVEL),
-            in_flight: Mutex::default(),
+            requests: Arc::default(),
             busy: AtomicUsize::new(0),
             used_ms: AtomicU64::new(0),
             born: Instant::now(),
@@ -102,31 +97,15 @@ impl LegacySession {
         }
     }
 
-    fn in_flight(&self) -> MutexGuard<'_, HashMap<Id, CancellationToken>> {
-        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Starts to follow a request. A second one of the same id is refused: whose answer would be whose?
-    /// `token` is cancelled when the client gives it up.
+    /// Registers a request, and keeps the session in use until it is answered.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: &Id,
         token: &CancellationToken,
-    ) -> Result<Begun, SameId> {
+    ) -> Result<(InFlight, Busy), SameId> {
         self.use_now();
-        match self.in_flight().entry(id.clone()) {
-            std::collections::hash_map::Entry::Occupied(_) => return Err(SameId),
-            std::collections::hash_map::Entry::Vacant(slot) => drop(slot.insert(token.clone())),
-        }
-        self.busy.fetch_add(1, Ordering::Relaxed);
-        Ok(Begun { session: Arc::clone(self), id: id.clone() })
-    }
-
-    /// The client gives a request up.
-    pub(crate) fn cancel(&self, id: &Id) {
-        if let Some(token) = self.in_flight().get(id) {
-            token.cancel();
-        }
+        let in_flight = self.requests.begin(id, token)?;
+        Ok((in_flight, self.busy()))
     }
 
     /// The level from which on the client wants to hear of what servers do, if it said.
@@ -175,7 +154,7 @@ impl LegacySession {
     pub(crate) fn end(&self) {
         self.over.cancel();
         self.outlet.close();
-        self.in_flight().values().for_each(CancellationToken::cancel);
+        self.requests.cancel_all();
     }
 }
 
@@ -205,20 +184,5 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::Relaxed);
         self.0.use_now();
-    }
-}
-
-/// A request that is being worked on.
-#[derive(Debug)]
-pub(crate) struct Begun {
-    session: Arc<LegacySession>,
-    id: Id,
-}
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        self.session.in_flight().remove(&self.id);
-        self.session.busy.fetch_sub(1, Ordering::Relaxed);
-        self.session.use_now();
     }
 }

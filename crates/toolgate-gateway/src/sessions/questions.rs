@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 use toolgate::{Boxed, Elicit, NoAnswer};
 use toolgate_wire::{Id, Json, Message, Object, notification, request};
 
-use super::{side::Side, table::random_id};
+use super::side::Side;
+use crate::ids::random_id;
 
 /// So many questions wait for one client's answer.
 const MOST: usize = 100;
@@ -63,6 +64,16 @@ impl Questions {
         let error = || message.error().map_or_else(Json::null, |error| error.owned());
         drop(waiting.send(answer.ok_or_else(error)));
         true
+    }
+
+    /// Whether an id is one that only questions of ours have. A server's own request never has one.
+    pub(crate) fn has(&self, id: &Id) -> bool {
+        self.lock().ids.has(id)
+    }
+
+    /// Takes a response of the client that is for us, also one that comes too late; `false`: it is for the server.
+    pub(crate) fn is_ours(&self, message: &Message) -> bool {
+        self.take(message) || message.id().is_some_and(|id| self.has(id))
     }
 
     /// Asks, and waits for the result or the error of the answer; `None` if the client is gone. Given up, the question

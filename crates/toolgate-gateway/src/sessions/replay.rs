@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::usage::{Account, Held, Kind};
+use crate::usage::{Account, Held, Kind};
 
 /// So long a stream is remembered after its end.
 const REMEMBERED: Duration = Duration::from_mins(1);
@@ -180,7 +180,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sessions::usage::{Share, Usage};
+    use crate::usage::{Share, Usage};
 
     fn replay() -> Replay {
         let usage = Usage::new(Share::new(1.0, 1), 1, 1);

@@ -2,14 +2,14 @@
 
 use std::{
     collections::HashMap,
-    fmt::Write as _,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
 use toolgate::Principal;
 
-use super::{legacy::LegacySession, usage::Held};
+use super::legacy::LegacySession;
+use crate::usage::Held;
 
 /// A session with its place.
 type Place = (Arc<LegacySession>, Held);
@@ -89,21 +89,4 @@ impl Table {
         let often = Duration::from_secs(30);
         self.idle.map_or(often, |idle| (idle / 4).clamp(Duration::from_millis(50), often))
     }
-}
-
-/// An id with 128 bits of randomness.
-pub(crate) fn random_id() -> Result<Arc<str>, String> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| format!("the system gives no randomness: {error}"))?;
-    Ok(hex(&bytes).into())
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }

@@ -1,6 +1,6 @@
 //! The drain: all that calls left arrives, and a store that fails is told from one that works.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, mpsc};
 
 use toolgate::{
     Answer as RequestAnswer, Boxed, Call, Chain, Context, Endpoint, Failure, Listing, Outcome,

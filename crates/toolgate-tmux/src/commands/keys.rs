@@ -23,7 +23,7 @@ const NAMED: &[&str] = &[
 const RECALLING: &[&str] = &["up", "down", "npage", "pagedown", "pgdn", "ppage", "pageup", "pgup"];
 
 /// What a key of `send_keys` types: the name of a key is no text.
-pub(super) fn typed(keys: &str) -> String {
+pub(crate) fn typed(keys: &str) -> String {
     let lower = keys.to_ascii_lowercase();
     let (modifiers, key) = modifiers(&lower);
     let named = NAMED.contains(&key);
@@ -84,19 +84,19 @@ fn character(name: &str) -> Option<char> {
 }
 
 /// Whether a character is a key that acts on the line instead of being in it.
-pub(super) fn acts(c: char) -> bool {
+pub(crate) fn acts(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t')
 }
 
 /// What was done to the lines of a text that were entered.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Acts {
-    pub(super) edited: bool,
-    pub(super) recalled: bool,
+pub(crate) struct Acts {
+    pub(crate) edited: bool,
+    pub(crate) recalled: bool,
 }
 
 /// Looks at each line that was entered; what follows the last Enter may still change.
-pub(super) fn of_entered(text: &str) -> Acts {
+pub(crate) fn of_entered(text: &str) -> Acts {
     let mut acts = Acts::default();
     let mut lines = text.split('\n').peekable();
     while let Some(line) = lines.next() {
@@ -120,7 +120,7 @@ fn is_arrow(rest: &str) -> bool {
 }
 
 /// Whether keys begin by giving up the line that they are typed into.
-pub(super) fn begins_anew(keys: &str, line: &str) -> bool {
+pub(crate) fn begins_anew(keys: &str, line: &str) -> bool {
     keys.starts_with(GIVES_UP) && !line.ends_with(QUOTES)
 }
 
@@ -143,7 +143,7 @@ fn given_up(text: &str) -> usize {
 }
 
 /// What is left of a text in a shell's line: what follows the last Enter, or all of a command that is still open.
-pub(super) fn rest(text: &str) -> String {
+pub(crate) fn rest(text: &str) -> String {
     let text = text.get(given_up(text)..).unwrap_or_default();
     let text = text.replace('\r', "\n");
     let continues = |at: usize| {
@@ -160,7 +160,7 @@ pub(super) fn rest(text: &str) -> String {
 }
 
 /// Whether an interactive shell would put an earlier command in: `!!`, `!x`, `^a^b`.
-pub(super) fn expands_history(text: &str) -> bool {
+pub(crate) fn expands_history(text: &str) -> bool {
     let (mut single, mut double) = (false, false);
     let mut before = '\n';
     let mut chars = text.chars().peekable();

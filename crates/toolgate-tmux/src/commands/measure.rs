@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{CommandsConfig, Place, judge, precondition::typed};
+use super::{CommandsConfig, Place, judge};
+use crate::command_guard::typed;
 
 /// Written before the rules that it measures (commit "a held-out corpus of typed lines"); the rules were then tuned on it.
 const TYPED: &str = include_str!("../../corpus/typed-lines.tsv");

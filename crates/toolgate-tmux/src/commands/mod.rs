@@ -6,15 +6,13 @@ mod class;
 mod config;
 mod expand;
 mod hooks;
-mod install;
-mod keys;
+pub(crate) mod keys;
 #[cfg(test)]
 mod measure;
 mod paths;
-mod pending;
-mod precondition;
+pub(crate) mod pending;
 mod printf;
-mod program;
+pub(crate) mod program;
 mod programs;
 mod rules;
 mod shell;
@@ -27,9 +25,7 @@ use std::path::PathBuf;
 
 pub use class::{Class, Finding, Judgement};
 pub use config::CommandsConfig;
-pub(crate) use install::install;
 pub(crate) use pending::Pending;
-pub use precondition::{CommandGuard, ID, TOOLS};
 
 /// Where a command would run.
 #[derive(Clone, Debug, Default)]

@@ -18,7 +18,7 @@ pub(crate) type Pane = (Socket, String);
 pub(crate) struct Pending(Mutex<Lines>);
 
 #[derive(Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     open: HashMap<Pane, String>,
     /// What the lines are once these calls run: a person may still say no.
     asked: VecDeque<(CallId, Vec<(Pane, String)>)>,
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Lines {
 
 impl Pending {
     /// All of them, for as long as one call is judged: of two calls at once the second sees what the first types.
-    pub(super) async fn lines(&self) -> MutexGuard<'_, Lines> {
+    pub(crate) async fn lines(&self) -> MutexGuard<'_, Lines> {
         self.0.lock().await
     }
 
@@ -49,17 +49,17 @@ impl Pending {
 }
 
 impl Lines {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
     /// What stands in a pane's line.
-    pub(super) fn before(&self, pane: &Pane) -> &str {
+    pub(crate) fn before(&self, pane: &Pane) -> &str {
         self.open.get(pane).map_or("", String::as_str)
     }
 
     /// What stands in these lines from now on.
-    pub(super) fn put(&mut self, after: Vec<(Pane, String)>) {
+    pub(crate) fn put(&mut self, after: Vec<(Pane, String)>) {
         for (pane, line) in after {
             if line.is_empty() {
                 self.open.remove(&pane);
@@ -70,7 +70,7 @@ impl Lines {
     }
 
     /// What stands in these lines if the call runs.
-    pub(super) fn ask(&mut self, call: CallId, after: Vec<(Pane, String)>) {
+    pub(crate) fn ask(&mut self, call: CallId, after: Vec<(Pane, String)>) {
         if self.asked.len() >= MOST_ASKED {
             self.asked.pop_front();
         }

@@ -115,7 +115,7 @@ const LANGUAGES: &[&str] = &[
 
 /// What reads the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reader {
+pub(crate) enum Reader {
     /// A shell, or a program that may have one inside, or that leaves what is typed to the shell behind it.
     Shell,
     /// Lines of another language.
@@ -125,7 +125,7 @@ pub(super) enum Reader {
 }
 
 /// What a pane's program makes of keys. A name alone is not enough for one that has the screen.
-pub(super) fn reader(program: &str, has_screen: bool) -> Reader {
+pub(crate) fn reader(program: &str, has_screen: bool) -> Reader {
     let name = program.rsplit('/').next().unwrap_or_default();
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     if has_screen && SCREEN.contains(&name) {
@@ -139,7 +139,7 @@ pub(super) fn reader(program: &str, has_screen: bool) -> Reader {
 
 impl Reader {
     /// Whether a finding of this kind says anything about what this program does with the text.
-    pub(super) fn minds(self, class: Class, edited: bool) -> bool {
+    pub(crate) fn minds(self, class: Class, edited: bool) -> bool {
         match self {
             Self::Shell => true,
             // Keys may still recall or edit a line of a shell behind it.

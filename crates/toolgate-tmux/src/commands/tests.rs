@@ -14,7 +14,8 @@ use toolgate::{
     settings::{ChainOrder, Settings},
 };
 
-use super::{Class, Judgement, Place, TOOLS, judge, precondition::typed};
+use super::{Class, Judgement, Place, judge};
+use crate::command_guard::{TOOLS, typed};
 use crate::{Options, Tmux};
 
 /// Written with the rules in view: every verdict is exact.

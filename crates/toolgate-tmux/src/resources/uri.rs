@@ -67,7 +67,7 @@ fn unknown(uri: &str) -> Failure {
     let shown: String = uri.chars().take(200).collect();
     let message = format!("Resource not found: Unknown resource: '{shown}'");
     Failure::tool("NotFoundError", message)
-        .suggest("Call resources/templates/list for the URIs that there are.")
+        .suggest("Call resources/templates/list for available URIs.")
 }
 
 /// A pane's id is `%1`, which is `%251` in a URI. Whoever forgets that is understood all the same: what `%12` would

@@ -1,20 +1,15 @@
 //! Several calls in one. Each goes through the whole chain, as if it had come by itself.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
-use rmcp::{
-    ServerHandler as _,
-    model::{CallToolRequestParams, CallToolResponse, CallToolResult, JsonObject},
-};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, JsonObject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate::{Failure, Tier};
-use toolgate_rmcp::Governed;
 
 use crate::{
-    call::Cx,
-    server::Tmux,
+    call::{Cx, Door},
     tool::{Fresh, Known, Model, Tool},
 };
 
@@ -116,8 +111,8 @@ async fn call_all(cx: Cx, args: CallBatch, most: Tier) -> Result<BatchResult, Fa
     for (index, operation) in args.operations.into_iter().enumerate() {
         let started = Instant::now();
         let name = operation.tool.clone();
-        let mut row = match allowed(&cx, &door, &name, most) {
-            Ok(()) => call(&cx, &door, operation).await,
+        let mut row = match allowed(&*door, &name, most) {
+            Ok(()) => call(&cx, &*door, operation).await,
             Err(error) => Row { error: Some(error), ..Row::default() },
         };
         row.index = index;
@@ -144,22 +139,21 @@ async fn call_all(cx: Cx, args: CallBatch, most: Tier) -> Result<BatchResult, Fa
 }
 
 /// Whether a tool may be part of this batch. Whether it may be called at all, the chain decides.
-fn allowed(cx: &Cx, door: &Governed<Tmux>, name: &str, most: Tier) -> Result<(), String> {
+fn allowed(door: &dyn Door, name: &str, most: Tier) -> Result<(), String> {
     // An operator may have given tools other names: what is judged is what the door will call.
-    let own = door.own_name(name);
-    let Some(tool) = own.as_deref().and_then(|own| door.handler().tool(own)) else {
+    let Some(tool) = door.part(name) else {
         return Err(format!("Unknown tool: '{name}'"));
     };
-    if [READONLY, MUTATING, DESTRUCTIVE].contains(&tool.name()) {
+    if [READONLY, MUTATING, DESTRUCTIVE].contains(&tool.name) {
         return Err("Batch tools cannot call batch tools recursively.".to_owned());
     }
-    if tool.is_self_bounded() {
+    if tool.is_self_bounded {
         return Err(format!(
             "Tool '{name}' enforces its own wait ceiling and cannot be batched; batching would multiply that \
              ceiling by the operation count. Call it directly."
         ));
     }
-    let tier = cx.tier(tool);
+    let tier = tool.tier;
     if tier > most {
         let message = format!("Tool '{name}' has tier '{tier}', which exceeds batch tier {most}.");
         return Err(message);
@@ -168,12 +162,12 @@ fn allowed(cx: &Cx, door: &Governed<Tmux>, name: &str, most: Tier) -> Result<(),
 }
 
 /// Calls one tool through the chain. The door knows from the request's extensions that it is a part of this call.
-async fn call(cx: &Cx, door: &Arc<Governed<Tmux>>, operation: Operation) -> Row {
+async fn call(cx: &Cx, door: &dyn Door, operation: Operation) -> Row {
     let params = CallToolRequestParams::new(operation.tool).with_arguments(operation.arguments);
     let mut request = cx.request.clone();
     // The progress of a part is not that of the whole.
     request.meta.remove("progressToken");
-    match door.call_tool(params, request).await {
+    match door.call(params, request).await {
         Ok(CallToolResponse::Complete(result)) => answered(&result),
         Ok(_) => {
             let error = "The tool asks for input before it runs, which a batch cannot give. Call it directly.";

@@ -145,7 +145,7 @@ fn a_chain_prints_its_layers_outermost_first() {
   2  errors-to-results  a failed call answers with isError, the message and _meta
   3  audit              one record per call to stderr, arguments redacted
   4  safety             up to mutating; a tool without a tier is denied
-  5  retry              readonly calls, up to 1 more after a passing failure, first after 100ms
+  5  retry              readonly calls, up to 1 more after a transient error, first after 100ms
   6  timeout            a call is cancelled after 5m
   7  silent
  tool"

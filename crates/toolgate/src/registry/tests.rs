@@ -2,6 +2,8 @@
 
 use std::{collections::HashSet, time::Duration};
 
+use toolgate_wire::Json;
+
 use super::*;
 use crate::{
     Call, Chain, Failure, Outcome, Ran, Reply, RpcError, Tier, Tool, ToolId,
@@ -43,6 +45,39 @@ fn what_was_denied_is_never_worth_a_retry_unless_time_heals_it() {
     let passing =
         [&Code::RateLimited, &Code::CircuitOpen, &Code::Deferred, &Code::AuditUnavailable];
     assert_eq!(worth.collect::<Vec<_>>(), passing);
+}
+
+/// What clients may rely on: where `ran` is `false`, the call can be made again without harm.
+#[test]
+fn every_code_states_whether_the_tool_ran_where_that_is_known() {
+    for code in Code::ALL {
+        let expected = match code {
+            Code::ToolFailed | Code::OutputInvalid | Code::ResponseTooLarge => Some(true),
+            Code::Cancelled
+            | Code::TimedOut
+            | Code::ServerRejected
+            | Code::ServerCrashed
+            | Code::ServerProtocol
+            | Code::Internal => None,
+            _ => Some(false),
+        };
+        let failure = Failure::new(*code, "as it is");
+        let ran = |json: Json| json.get("ran").and_then(|ran| ran.bool());
+        assert_eq!(failure.to_rpc().data.and_then(ran), expected, "{code:?}: error.data");
+        let result = crate::middleware::error_results::rendered(&failure);
+        assert_eq!(result.json().get("_meta").and_then(ran), expected, "{code:?}: _meta");
+        // What is known better than the code knows it is stated as well.
+        for (known, stated) in [(Ran::Yes, Some(true)), (Ran::No, Some(false)), (Ran::Maybe, None)]
+        {
+            let data = failure.clone().ran(known).to_rpc().data;
+            assert_eq!(data.and_then(ran), stated, "{code:?}");
+        }
+        let row = code.entry();
+        assert!(row.retry != Retry::Safe || expected == Some(false), "{code:?}: safe to repeat");
+        assert!(row.class != Class::Denied || expected == Some(false), "{code:?}: denied");
+    }
+    // Nobody can say that for a server.
+    assert_eq!(rejected(-32602).stated_ran(), None);
 }
 
 /// Who produces a code.
@@ -200,6 +235,7 @@ fn as_an_error_a_failure_tells_its_code_its_hint_and_its_rule() {
                 "error_type": "TierDenied",
                 "expected": true,
                 "suggestion": "ask the operator to raise the safety tier",
+                "ran": false,
                 "rule": "a > b",
             },
         })

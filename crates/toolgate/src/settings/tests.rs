@@ -169,7 +169,7 @@ fn retry_and_tools_refuse_what_they_do_not_know() {
     );
     refused::<RetryConfig>(
         "attempts = 3",
-        "unknown field `attempts`, expected one of `times`, `base_delay`, `max_delay`",
+        "unknown field `attempts`, expected one of `times`, `base_delay`, `max_delay`, `codes`, `messages`",
     );
     let tool: ToolSettings = read("tier = \"mutating\"\nresponse_bytes = 1000\nkeep = \"head\"");
     assert_eq!((tool.tier, tool.response_bytes), (Some(Tier::Mutating), Some(1000)));

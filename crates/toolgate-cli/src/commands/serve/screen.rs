@@ -1,6 +1,6 @@
 //! What a person sees of a gateway that starts: the addresses, the servers as they come up, and what to do next.
 
-use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use toolgate_gateway::serve::{Serve, Served};
 
@@ -10,6 +10,9 @@ use super::super::log::look::{Look, Paint, clean, fit};
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How often it is looked how servers are.
 const FRAME: Duration = Duration::from_millis(100);
+/// The same, once nothing but servers that failed is waited for.
+const LATER: Duration = Duration::from_secs(1);
+
 #[expect(clippy::print_stderr, reason = "words to the person who started it")]
 fn say(text: &str) {
     eprintln!("{text}");
@@ -43,44 +46,124 @@ fn first(namespaces: &[String]) -> Option<&str> {
     default.or(namespaces.first()).map(String::as_str)
 }
 
-/// Shows servers as they come up, then the table and what to do next.
+/// Shows servers as they come up, then the table and what to do next; and then those that come up later, until all have.
 pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
-    let look = Look::of_stderr();
-    let waiting = async {
-        let mut told = BTreeSet::new();
-        loop {
-            let servers = serve.servers();
-            let (begun, total) = (servers.iter().filter(|s| s.state != "waiting"), servers.len());
-            let settled: Vec<&Served> = begun.filter(|s| s.state != "starting").collect();
-            for served in &settled {
-                // Lines of their own: servers write to this terminal, too.
-                if told.insert(served.name.clone()) {
-                    let (number, name) = (told.len(), clean(&served.name));
-                    let why = served.why.clone().unwrap_or_default();
-                    let what = served.tools.map_or(why, |tools| format!("{tools} tools"));
-                    let line =
-                        format!("  {number}/{total} {name}: {}, {}", served.state, clean(&what));
-                    say(&fit(&line, look.width.unwrap_or(usize::MAX)));
-                }
-            }
-            if !servers.iter().any(|served| served.state == "starting") {
-                break;
-            }
-            tokio::time::sleep(FRAME).await;
-        }
-    };
-    let _ = tokio::time::timeout(PATIENCE, waiting).await;
+    let mut progress = Progress { look: Look::of_stderr(), told: BTreeMap::new() };
+    let _ = tokio::time::timeout(PATIENCE, progress.until(serve, FRAME, is_settled)).await;
     let servers = serve.servers();
     if servers.is_empty() {
         say(NOTHING);
     } else {
         say("");
-        let lines = table(&look, &servers, &serve.without_namespace());
-        lines.iter().chain(&names(&serve.names_not_given())).for_each(|line| say(line));
+        let lines = table(&progress.look, &servers, &serve.without_namespace());
+        lines.iter().chain(&names(&serve.names_in_short())).for_each(|line| say(line));
     }
     let namespaces = serve.namespaces();
     if let (Some(address), Some(name)) = (addresses.first(), first(&namespaces)) {
         say(&next(&url(*address, name), serve.needs_token()));
+    }
+    if servers.is_empty() {
+        return;
+    }
+    progress.until(serve, FRAME, is_settled).await;
+    progress.summary(&serve.servers());
+    if !serve.servers().iter().all(is_well) {
+        progress.until(serve, LATER, is_well).await;
+        progress.summary(&serve.servers());
+    }
+}
+
+/// Whether it is known how a server is.
+fn is_settled(served: &Served) -> bool {
+    served.state != "starting"
+}
+
+/// Whether there is nothing more to tell of a server.
+fn is_well(served: &Served) -> bool {
+    is_settled(served) && served.state != "failed" && !is_troubled(served)
+}
+
+/// A server that can be called and has something to say all the same.
+fn is_troubled(served: &Served) -> bool {
+    served.state == "ready" && served.why.is_some()
+}
+
+/// What was told of servers that come up.
+struct Progress {
+    look: Look,
+    /// By name: the state, and what was said about it.
+    told: BTreeMap<String, (String, String)>,
+}
+
+impl Progress {
+    /// Tells of each server as it comes up or fails, until this holds for all of them.
+    async fn until(&mut self, serve: &Serve, pause: Duration, holds: fn(&Served) -> bool) {
+        loop {
+            let servers = serve.servers();
+            for served in servers.iter().filter(|served| is_settled(served)) {
+                self.tell(served, servers.len());
+            }
+            if servers.iter().all(holds) {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Tells how a server is, unless that was told. Lines of their own: servers write to this terminal, too.
+    fn tell(&mut self, served: &Served, total: usize) {
+        if matches!(served.state.as_str(), "waiting" | "stopped") {
+            return;
+        }
+        let what = match (&served.why, served.tools) {
+            (Some(why), _) => why.clone(),
+            (None, Some(1)) => "1 tool".to_owned(),
+            (None, tools) => format!("{} tools", tools.unwrap_or_default()),
+        };
+        let is_new = !self.told.contains_key(&served.name);
+        let before = self.told.insert(served.name.clone(), (served.state.clone(), what.clone()));
+        // How many tools it has, and in which words it fails, may change at any time.
+        if before.is_some_and(|(state, _)| state == served.state) {
+            return;
+        }
+        let (name, what, count) = (clean(&served.name), clean(&what), self.told.len());
+        let line = if is_new {
+            format!("  {count}/{total} {name}: {}, {what}", served.state)
+        } else {
+            format!("  {name}: now {}, {what}", served.state)
+        };
+        say(&fit(&line, self.look.width.unwrap_or(usize::MAX)));
+    }
+
+    /// The last line: how many servers are ready, and which are not.
+    fn summary(&self, servers: &[Served]) {
+        let names = |wanted: &dyn Fn(&Served) -> bool| -> Vec<String> {
+            let found = servers.iter().filter(|served| wanted(served));
+            found.map(|served| clean(&served.name).into_owned()).collect()
+        };
+        let failed = names(&|served| served.state == "failed");
+        let troubled = names(&is_troubled);
+        let later = names(&|served| matches!(served.state.as_str(), "waiting" | "stopped"));
+        let ready = servers.iter().filter(|served| served.state == "ready").count();
+        let text = match servers.len() {
+            total if ready == total && total > 1 => format!("all {total} servers are ready"),
+            1 if ready == 1 => "the server is ready".to_owned(),
+            total => format!("{ready} of {total} servers are ready"),
+        };
+        let mut parts = vec![text];
+        for (what, names) in [
+            ("failed, and tried again", &failed),
+            ("without a list", &troubled),
+            ("started when needed", &later),
+        ] {
+            if !names.is_empty() {
+                parts.push(format!("{what}: {}", names.join(", ")));
+            }
+        }
+        let paint =
+            if failed.is_empty() && troubled.is_empty() { Paint::Good } else { Paint::Warn };
+        let text = format!("toolgate: {}", parts.join("; "));
+        say(&self.look.paint(paint, &text));
     }
 }
 
@@ -96,6 +179,7 @@ pub(in crate::commands) fn table(
     let mut lines = vec![look.paint(Paint::Quiet, head.trim_end()).into_owned()];
     for served in servers {
         let paint = match served.state.as_str() {
+            "ready" if is_troubled(served) => Paint::Warn,
             "ready" => Paint::Good,
             "starting" => Paint::Warn,
             "failed" => Paint::Bad,

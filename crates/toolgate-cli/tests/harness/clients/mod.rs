@@ -7,6 +7,7 @@ pub mod old_sse;
 mod pending;
 
 use std::{
+    borrow::Borrow,
     io,
     net::SocketAddr,
     sync::{
@@ -148,6 +149,31 @@ fn pages(key: &str, ask: impl Fn(Value) -> Message) -> Vec<Value> {
         }
     }
     panic!("pages without end");
+}
+
+/// Sends a request, and again with the client's input as long as the response asks for input. Returns how often it was asked, and
+/// the last response.
+pub fn input_rounds<M: Borrow<Value>>(
+    mut params: Value,
+    answering: impl Fn(&Value) -> Value,
+    mut send: impl FnMut(Value) -> M,
+) -> (usize, M) {
+    for rounds in 0..10 {
+        let answer = send(params.clone());
+        let result = &answer.borrow()["result"];
+        if result["resultType"] != "input_required" {
+            return (rounds, answer);
+        }
+        let asked = result["inputRequests"].as_object().cloned().unwrap_or_default();
+        let answers: serde_json::Map<String, Value> =
+            asked.iter().map(|(key, request)| (key.clone(), answering(request))).collect();
+        params["inputResponses"] = Value::Object(answers);
+        match result.get("requestState") {
+            Some(state) => params["requestState"] = state.clone(),
+            None => drop(params.as_object_mut().unwrap().remove("requestState")),
+        }
+    }
+    panic!("{} asks without end", params["name"]);
 }
 
 fn names(tools: &[Value]) -> Vec<String> {

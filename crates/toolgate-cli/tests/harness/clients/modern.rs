@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::http::Answer, CAPABILITIES_KEY, Line, MODERN, Message, Pending, SUBSCRIPTION_KEY,
-    VERSION_KEY, names, pages,
+    VERSION_KEY, input_rounds, names, pages,
 };
 
 /// A client of 2026-07-28: no session, everything is said with each request.
@@ -102,23 +102,8 @@ impl Modern {
         arguments: Value,
         answering: impl Fn(&Value) -> Value,
     ) -> (usize, Message) {
-        let mut params = json!({"name": tool, "arguments": arguments});
-        for rounds in 0..10 {
-            let answer = self.request("tools/call", params.clone());
-            let result = &answer["result"];
-            if result["resultType"] != "input_required" {
-                return (rounds, answer);
-            }
-            let asked = result["inputRequests"].as_object().cloned().unwrap_or_default();
-            let answers: serde_json::Map<String, Value> =
-                asked.iter().map(|(key, request)| (key.clone(), answering(request))).collect();
-            params["inputResponses"] = Value::Object(answers);
-            match result.get("requestState") {
-                Some(state) => params["requestState"] = state.clone(),
-                None => drop(params.as_object_mut().unwrap().remove("requestState")),
-            }
-        }
-        panic!("{tool} asks without end");
+        let params = json!({"name": tool, "arguments": arguments});
+        input_rounds(params, answering, |params| self.request("tools/call", params))
     }
 
     pub fn open(&self, method: &str, params: Value) -> Pending {

@@ -1,6 +1,7 @@
 //! An exchange that is under way, read by a thread of its own.
 
 use std::{
+    borrow::Borrow,
     net::{SocketAddr, TcpStream},
     ops::Deref,
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel},
@@ -26,6 +27,12 @@ impl Deref for Message {
     type Target = Value;
 
     fn deref(&self) -> &Value {
+        &self.value
+    }
+}
+
+impl Borrow<Value> for Message {
+    fn borrow(&self) -> &Value {
         &self.value
     }
 }
@@ -163,7 +170,11 @@ impl Pending {
         loop {
             match self.incoming.try_recv() {
                 Ok(incoming) => self.keep(incoming),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return &self.seen,
+                Err(TryRecvError::Empty) => return &self.seen,
+                Err(TryRecvError::Disconnected) => {
+                    self.end.get_or_insert(Ok(()));
+                    return &self.seen;
+                }
             }
         }
     }
@@ -174,6 +185,12 @@ impl Pending {
             assert!(self.take(PATIENCE), "{} does not end; seen: {:#?}", self.id, self.raws());
         }
         self.end.clone().unwrap()
+    }
+
+    /// Whether all of it has come and been taken.
+    pub fn has_ended(&mut self) -> bool {
+        self.so_far();
+        self.end.is_some()
     }
 
     pub fn hang_up(&self) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{bytes::member, http::Headers},
-    Era, Shared,
+    Era, Habit, Shared,
     serving::{Asked, Out},
 };
 
@@ -20,6 +20,10 @@ enum Reply {
 }
 
 impl Shared {
+    fn has(&self, habit: Habit) -> bool {
+        self.state().habits.contains(&habit)
+    }
+
     pub(super) fn new_session(&self) -> String {
         let mut state = self.state();
         state.next += 1;
@@ -266,19 +270,33 @@ impl Request<'_> {
         value
     }
 
-    fn capabilities() -> Value {
-        json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}, "logging": {}, "completions": {},
-            "resources": {"listChanged": true, "subscribe": true}})
+    fn capabilities(&self) -> Value {
+        if let Some(capabilities) = &self.shared.state().capabilities {
+            return capabilities.clone();
+        }
+        let mut all = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}, "logging": {},
+            "completions": {}, "resources": {"listChanged": true, "subscribe": true}});
+        if self.shared.has(Habit::UnannouncedLogs) {
+            all.as_object_mut().unwrap().remove("logging");
+        }
+        all
     }
 
     fn reply(&self, method: &str, out: &mut Out) -> Reply {
         let name = &self.shared.name;
+        match self.shared.state().replies.get(method) {
+            Some(Ok(raw)) => return Reply::Raw(raw.clone()),
+            Some(Err(raw)) => return Reply::RawError(raw.clone()),
+            None => {}
+        }
         Reply::Value(match method {
             "initialize" => self.initialize(),
             "server/discover" if self.is_modern() => {
-                let old = (self.shared.era == Era::Dual).then_some("2025-11-25");
+                let is_listed =
+                    self.shared.era == Era::Dual && !self.shared.has(Habit::HiddenLegacy);
+                let old = is_listed.then_some("2025-11-25");
                 let versions: Vec<&str> = ["2026-07-28"].into_iter().chain(old).collect();
-                json!({"supportedVersions": versions, "capabilities": Self::capabilities(),
+                json!({"supportedVersions": versions, "capabilities": self.capabilities(),
                     "instructions": format!("This is {name}.")})
             }
             "ping" if !self.is_modern() => json!({}),
@@ -360,7 +378,7 @@ impl Request<'_> {
             session.version = told;
             session.capabilities = self.params["capabilities"].clone();
         });
-        json!({"protocolVersion": version, "capabilities": Self::capabilities(),
+        json!({"protocolVersion": version, "capabilities": self.capabilities(),
             "serverInfo": {"name": self.shared.name, "version": "1"},
             "instructions": format!("This is {}.", self.shared.name), "xVendor": {"kept": 1}})
     }
@@ -472,6 +490,11 @@ impl Request<'_> {
                 return self.ask(out, "sampling/createMessage", params);
             }
             "roots" => return self.ask(out, "roots/list", json!({})),
+            "vendor_ask" => return self.ask(out, "vendor/ask", json!({"q": [1]})),
+            "vendor_tell" => {
+                out.say(&json!({"jsonrpc": "2.0", "method": "notifications/vendor/said", "params": {"x": 1}}));
+                "told".to_owned()
+            }
             _ => format!("{}:{tool}:{key}", self.shared.name),
         })
     }
@@ -520,7 +543,11 @@ impl Request<'_> {
             Some(self.shared.state().sessions.get(id)?.capabilities[able].is_object())
         });
         let meta = &self.params["_meta"][format!("{META}/clientCapabilities")];
-        if !session.unwrap_or(meta[able].is_object()) && self.params["arguments"]["rude"] != true {
+        let is_able = able == "vendor" || session.unwrap_or(meta[able].is_object());
+        if self.is_modern() && self.shared.has(Habit::HiddenLegacy) {
+            return said("cannot ask in 2026-07-28".to_owned());
+        }
+        if !is_able && self.params["arguments"]["rude"] != true {
             return if self.is_modern() {
                 Reply::Error(-32021, "Missing required client capability")
             } else {

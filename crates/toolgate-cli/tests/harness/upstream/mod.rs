@@ -39,6 +39,8 @@ pub enum Fault {
     Hang,
     /// The connection ends before anything was done.
     CloseBefore,
+    /// The same, if the connection has served a request before: as if it had been closed while nobody used it.
+    CloseKept,
     /// The connection ends after everything was done, without a byte of answer.
     CloseAfter,
     /// The same in the middle of the answer.
@@ -61,6 +63,15 @@ pub enum Fault {
     Raw { bytes: &'static str, closes: bool },
     /// A body that never ends: of one event, or of JSON.
     Endless { events: bool },
+}
+
+/// What it does otherwise than it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Habit {
+    /// It does not say that it has log messages.
+    UnannouncedLogs,
+    /// It lists 2026-07-28 alone, asks nobody in it, and takes `initialize` all the same.
+    HiddenLegacy,
 }
 
 /// When something goes wrong.
@@ -125,6 +136,11 @@ struct State {
     endless: bool,
     /// Each page of tools has a new tool and another page.
     growing: bool,
+    habits: HashSet<Habit>,
+    /// What it says that it can do, if that is not everything.
+    capabilities: Option<Value>,
+    /// Results and errors by method, as they are written, instead of its own.
+    replies: HashMap<String, Result<String, String>>,
     next: u64,
 }
 
@@ -354,6 +370,34 @@ impl Upstream {
     /// The list of tools has always another page, with another tool.
     pub fn growing(&self, growing: bool) {
         self.state().growing = growing;
+    }
+
+    /// It sends log messages and does not announce them.
+    pub fn without_logging(self) -> Self {
+        self.state().habits.insert(Habit::UnannouncedLogs);
+        self
+    }
+
+    /// It lists 2026-07-28 as its only version, cannot ask in it, and accepts `initialize`.
+    pub fn hiding_legacy(self) -> Self {
+        self.state().habits.insert(Habit::HiddenLegacy);
+        self
+    }
+
+    /// It says that it can do this and nothing else.
+    pub fn set_capabilities(&self, capabilities: Value) {
+        self.state().capabilities = Some(capabilities);
+    }
+
+    /// Answers a method with this result, or this error, as it is written.
+    pub fn reply(&self, method: &str, reply: Result<&str, &str>) {
+        let reply = reply.map(str::to_owned).map_err(str::to_owned);
+        self.state().replies.insert(method.to_owned(), reply);
+    }
+
+    /// Answers a method by itself again.
+    pub fn reply_itself(&self, method: &str) {
+        self.state().replies.remove(method);
     }
 
     pub fn set_tools(&self, count: usize) {

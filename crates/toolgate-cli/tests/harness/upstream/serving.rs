@@ -50,12 +50,15 @@ pub(super) struct Asked {
     pub target: String,
     pub headers: Headers,
     pub raw: String,
+    /// Whether its connection has served a request before.
+    pub is_kept: bool,
 }
 
 /// Answers request after request on a connection.
 fn converse(shared: &Weak<Shared>, socket: TcpStream) {
     let _ = socket.set_nodelay(true);
     let mut reader = BufReader::new(socket);
+    let mut is_kept = false;
     loop {
         let _ = reader.get_ref().set_read_timeout(None);
         let Ok(Some((start, headers))) = read_head(&mut reader) else { return };
@@ -68,7 +71,8 @@ fn converse(shared: &Weak<Shared>, socket: TcpStream) {
         let raw = String::from_utf8_lossy(&bytes).into_owned();
         let Some(shared) = shared.upgrade() else { return };
         let socket = reader.get_ref().try_clone().unwrap();
-        let asked = Asked { verb, target, headers, raw };
+        let asked = Asked { verb, target, headers, raw, is_kept };
+        is_kept = true;
         if !serve(&shared, asked, socket) {
             hang_up(reader.get_ref());
             return;
@@ -224,6 +228,18 @@ fn is_gone(socket: &TcpStream) -> bool {
     gone
 }
 
+impl Shared {
+    /// Whether a message is to find its connection closed.
+    fn closes_kept(&self, raw: &str) -> bool {
+        let message: Value = serde_json::from_str(raw).unwrap_or_default();
+        let method = message["method"].as_str().unwrap_or_default();
+        let fits = |rule: &super::Rule| {
+            rule.times > 0 && rule.fault == Fault::CloseKept && rule.method == method
+        };
+        self.state().rules.iter().any(fits)
+    }
+}
+
 /// Answers one request. False if the connection is of no further use.
 fn serve(shared: &Arc<Shared>, asked: Asked, mut socket: TcpStream) -> bool {
     let path = asked.target.split('?').next().unwrap_or_default().to_owned();
@@ -260,6 +276,10 @@ fn serve(shared: &Arc<Shared>, asked: Asked, mut socket: TcpStream) -> bool {
             let Some(stream) = stream else {
                 return write(&mut socket, &plain(404, "text/plain", "", "no such session"));
             };
+            if asked.is_kept && shared.closes_kept(&asked.raw) {
+                return false;
+            }
+            let asked = Asked { is_kept: false, ..asked };
             let taken = write(&mut socket, &plain(202, "text/plain", "", "Accepted"));
             let shared = Arc::clone(shared);
             std::thread::spawn(move || post(&shared, &asked, Out::Stream(stream)));
@@ -350,6 +370,7 @@ fn post(shared: &Arc<Shared>, asked: &Asked, mut out: Out) -> bool {
             return false;
         }
         Some(Fault::CloseBefore) => return false,
+        Some(Fault::CloseKept) if asked.is_kept => return false,
         Some(Fault::Status(status)) => return out.answer(status, "{}"),
         Some(Fault::Garbage) => return out.answer(200, "{\"jsonrpc\": nonsense"),
         Some(Fault::Endless { events }) => {

@@ -3,13 +3,10 @@
 use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
 use bytes::BytesMut;
-use hyper::{
-    Response, StatusCode,
-    body::{Body as _, Bytes, Frame, Incoming},
-};
+use hyper::body::{Body as _, Bytes, Frame, Incoming};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Settings, body::AnswerBody, text};
+use super::Settings;
 
 /// The most that is set aside because a client says that so much will come.
 const PROMISED: usize = 64 * 1024;
@@ -20,21 +17,6 @@ pub(super) enum NotRead {
     TooLarge,
     TooSlow,
     Broken,
-}
-
-impl NotRead {
-    pub(super) fn answer(self) -> Response<AnswerBody> {
-        match self {
-            Self::TooLarge => text(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "the message is too large: raise `limits.message_bytes`, or send less\n",
-            ),
-            Self::TooSlow => {
-                text(StatusCode::REQUEST_TIMEOUT, "the message did not come in time\n")
-            }
-            Self::Broken => text(StatusCode::BAD_REQUEST, "the message did not come in whole\n"),
-        }
-    }
 }
 
 /// All of a body. Without a copy if it came at once.

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use super::{
     Handler, Settings,
     body::AnswerBody,
-    collect::{collect, is_here},
+    collect::{NotRead, collect, is_here},
     progress::{Progress, Socket},
     text,
 };
@@ -81,10 +81,19 @@ async fn answer<H: Handler>(
         return Ok(answer.map(|body| Tracked { body, progress: Arc::clone(&site.progress) }));
     }
     let answer = match site.handler.check(&head) {
-        Ok(()) => match collect(&mut body, site.handler.body_limit(), &site.settings).await {
+        Ok(()) => match collect(&mut body, site.handler.body_limit(&head), &site.settings).await {
             Ok(body) => site.handler.answer(site.peer, head, body).await,
             Err(not_read) => {
-                let answer = site.handler.rejected(site.peer, &head, not_read.answer());
+                let answer = match not_read {
+                    NotRead::TooLarge => site.handler.too_large(&head),
+                    NotRead::TooSlow => {
+                        text(StatusCode::REQUEST_TIMEOUT, "the message did not come in time\n")
+                    }
+                    NotRead::Broken => {
+                        text(StatusCode::BAD_REQUEST, "the message did not come in whole\n")
+                    }
+                };
+                let answer = site.handler.rejected(site.peer, &head, answer);
                 last(&site.progress, answer)
             }
         },

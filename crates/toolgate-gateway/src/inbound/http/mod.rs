@@ -11,7 +11,6 @@ pub(crate) mod events;
 pub(crate) mod guard;
 pub(crate) mod listen;
 mod progress;
-pub(crate) mod tokens;
 mod turned_away;
 mod worker;
 
@@ -39,7 +38,10 @@ pub(crate) trait Handler: Send + Sync + 'static {
     fn check(&self, head: &Parts) -> Result<(), Response<AnswerBody>>;
 
     /// The most bytes of a body.
-    fn body_limit(&self) -> usize;
+    fn body_limit(&self, head: &Parts) -> usize;
+
+    /// The answer to a request whose body is longer.
+    fn too_large(&self, head: &Parts) -> Response<AnswerBody>;
 
     /// Takes note of a request that is rejected, and completes the response to it.
     fn rejected(

@@ -54,8 +54,12 @@ impl Handler for Simple {
         }
     }
 
-    fn body_limit(&self) -> usize {
+    fn body_limit(&self, _head: &Parts) -> usize {
         LIMIT
+    }
+
+    fn too_large(&self, _head: &Parts) -> Response<AnswerBody> {
+        text(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large\n")
     }
 
     async fn answer(

@@ -13,7 +13,7 @@ use hyper::{
     header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
 };
 use tokio::sync::mpsc;
-use toolgate::Boxed;
+use toolgate::{Boxed, Code, Failure};
 use toolgate_wire::{Id, sse};
 
 use crate::{
@@ -32,8 +32,8 @@ use crate::{
         legacy::LegacySession,
         replay,
         side::{ROOM, Side},
-        usage::Full,
     },
+    usage::Full,
 };
 
 /// A call that takes longer than this gets a stream that can be taken up again, if the client knows how.
@@ -53,7 +53,8 @@ pub(super) async fn answer(
     let follow = |session: &Arc<LegacySession>| session.begin(incoming.id(), &incoming.cancel);
     let Ok(followed) = session.as_ref().map(follow).transpose() else {
         let why = "the id is in use by a request that is not answered yet";
-        return json(StatusCode::BAD_REQUEST, Said::refused(Some(incoming.id()), -32600, why));
+        let failure = Failure::new(Code::InvalidRequest, why);
+        return json(StatusCode::BAD_REQUEST, Said::failed(Some(incoming.id()), &failure));
     };
     let mut heard = None;
     if accepts.events {
@@ -67,7 +68,7 @@ pub(super) async fn answer(
         drop(followed);
         said
     });
-    // A client of old that loses its connection has not given its request up.
+    // A legacy client that loses its connection has not given its request up.
     let mut work = Work { future: Some(work), goes_on: session.is_some() };
     let Some(mut heard) = heard else { return finished(work.await, is_modern) };
     let can_resume = session.as_ref().is_some_and(|session| &*session.version >= KNOWS_PRIMING);

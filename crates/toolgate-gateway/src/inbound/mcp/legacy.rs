@@ -5,14 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::{Response, StatusCode, header::HeaderValue};
 use tokio_util::sync::CancellationToken;
-use toolgate::{Session, Transport};
+use toolgate::{Code, Failure, Session, Transport};
 use toolgate_wire::{Message, Sender, Shape, era, split_batch};
 
 use super::{SESSION, VERSION, Visit, answer, bytes, empty, only};
 use crate::{
     batch::{self, Responses},
     hops::{self, Hops},
+    ids::random_id,
     inbound::http::{accept::Accepts, body::AnswerBody},
+    refusal,
     serve::{
         Gateway,
         dispatch::{Incoming, dispatch},
@@ -23,9 +25,8 @@ use crate::{
         caller::{Caller, Speaks},
         legacy::LegacySession,
         side::Side,
-        table::random_id,
-        usage,
     },
+    usage,
 };
 
 impl Visit<'_> {
@@ -36,7 +37,8 @@ impl Visit<'_> {
         let session = match self.session() {
             Ok(session) => session,
             Err((status, why)) => {
-                return answer::json(status, Said::refused(message.id(), -32600, why));
+                let failure = Failure::new(Code::InvalidRequest, why);
+                return answer::json(status, Said::failed(message.id(), &failure));
             }
         };
         if message.shape() != Shape::Request {
@@ -152,22 +154,28 @@ impl Visit<'_> {
         let refused = |said| answer::json(StatusCode::BAD_REQUEST, said);
         let session = match self.session() {
             Ok(session) => session,
-            Err((status, why)) => return answer::json(status, Said::refused(None, -32600, why)),
+            Err((status, why)) => {
+                let failure = Failure::new(Code::InvalidRequest, why);
+                return answer::json(status, Said::failed(None, &failure));
+            }
         };
         if !batch::are_allowed(Some(&session.version)) {
-            return refused(Said::refused(None, -32600, batch::REFUSED));
+            return refused(Said::failed(None, &batch::refused()));
         }
         let gateway = &self.door.gateway;
-        let messages = match split_batch(body, &gateway.limits) {
+        let limits = self.namespace.message_limits();
+        let messages = match split_batch(body, &limits) {
             Some(Ok(messages)) => messages,
-            Some(Err(error)) => return refused(Said::unread_batch(&error)),
+            Some(Err(error)) => {
+                return refused(Said::failed(None, &refusal::unreadable_batch(&error)));
+            }
             None => return empty(StatusCode::BAD_REQUEST),
         };
-        let mut responses = Responses::new(&gateway.limits);
+        let mut responses = Responses::new(&limits);
         for line in messages {
             // Others of this thread have their turn in between.
             tokio::task::yield_now().await;
-            match Message::receive(line, &gateway.limits, Sender::Client) {
+            match Message::receive(line, &limits, Sender::Client) {
                 Ok(message) if message.shape() != Shape::Request => {
                     Gateway::hear(&session, &self.namespace, &message);
                 }
@@ -186,11 +194,7 @@ impl Visit<'_> {
                         responses.add(Some(id), &line);
                     }
                 }
-                Err(refused) => {
-                    if let Some(line) = Said::unread(&refused).into_line() {
-                        responses.add(refused.id.as_ref(), &line);
-                    }
-                }
+                Err(refused) => responses.add_unreadable(&refused),
             }
         }
         match responses.finish() {

@@ -26,15 +26,18 @@ use super::http::{
     body::AnswerBody,
     guard::Guard,
     rejection, text,
+};
+use crate::{
+    refusal,
+    serve::{Gateway, namespace::Namespace, said::Said},
     tokens::bearer,
 };
-use crate::serve::{Gateway, namespace::Namespace, said::Said};
 
 const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 
 /// The namespace of addresses that name none.
-const DEFAULT: &str = crate::wrap::NAMESPACE;
+const DEFAULT: &str = crate::config::NAMESPACE;
 
 /// The door.
 #[derive(Debug)]
@@ -181,8 +184,15 @@ impl Handler for Door {
         Ok(())
     }
 
-    fn body_limit(&self) -> usize {
-        self.gateway.limits.max_bytes
+    fn body_limit(&self, head: &Parts) -> usize {
+        let name = Place::of(head.uri.path()).namespace();
+        let namespace = name.and_then(|name| self.gateway.namespace(name));
+        namespace.map_or(0, |namespace| namespace.message_limits().max_bytes)
+    }
+
+    fn too_large(&self, head: &Parts) -> Response<AnswerBody> {
+        let failure = refusal::too_large(self.body_limit(head));
+        answer::json(StatusCode::PAYLOAD_TOO_LARGE, Said::failed(None, &failure))
     }
 
     fn rejected(
@@ -256,19 +266,21 @@ impl Visit<'_> {
                 "answers are application/json or text/event-stream\n",
             );
         }
-        let limits = &self.door.gateway.limits;
         if is_batch(&body) {
             // On the heap: it is rare, and larger than all the rest.
             return Box::pin(self.batch(&body)).await;
         }
-        match Message::receive(body, limits, Sender::Client) {
+        match Message::receive(body, &self.namespace.message_limits(), Sender::Client) {
             Ok(message) if self.is_modern(&message) => self.modern(message, accepts).await,
             Ok(message) => self.legacy(message, accepts).await,
-            Err(refused) => answer::json(StatusCode::BAD_REQUEST, Said::unread(&refused)),
+            Err(refused) => {
+                let failure = refusal::unreadable(&refused);
+                answer::json(StatusCode::BAD_REQUEST, Said::failed(refused.id.as_ref(), &failure))
+            }
         }
     }
 
-    /// Whether a message stands for itself, as from 2026-07-28 on: it says so, or its headers name no version of old.
+    /// Whether a message stands for itself, as from 2026-07-28 on: it says so, or its headers name no legacy version.
     fn is_modern(&self, message: &Message) -> bool {
         let meta = message.member("_meta");
         if meta.is_some_and(|meta| meta.get(era::META_PROTOCOL_VERSION).is_some()) {

@@ -7,29 +7,42 @@ use std::{
 
 use bytes::Bytes;
 use hyper::{Response, StatusCode};
+use tokio::sync::mpsc;
 use toolgate::{Principal, Transport};
-use toolgate_wire::sse;
+use toolgate_wire::{lines::Line, sse};
 
 use super::{Visit, answer, empty};
 use crate::{
     hops,
+    ids::random_id,
     inbound::{
         http::{accept::Accepts, body::AnswerBody, events::stream, text},
         lines::LineClient,
     },
-    outbox::Outbox,
-    sessions::{table::random_id, usage},
+    usage,
 };
+
+/// So many messages of a client wait for those before them.
+const QUEUE: usize = 64;
 
 /// Clients that are connected in this way, by the id in their address.
 #[derive(Debug, Default)]
-pub(super) struct OlderClients(Mutex<HashMap<Arc<str>, Arc<LineClient>>>);
+pub(super) struct OlderClients(Mutex<HashMap<Arc<str>, OlderClient>>);
+
+/// The way to the front end of one client.
+#[derive(Debug)]
+struct OlderClient {
+    namespace: Arc<str>,
+    principal: Principal,
+    messages: mpsc::Sender<Bytes>,
+}
 
 impl OlderClients {
-    fn find(&self, id: &str, namespace: &str, principal: &Principal) -> Option<Arc<LineClient>> {
+    fn find(&self, id: &str, namespace: &str, who: &Principal) -> Option<mpsc::Sender<Bytes>> {
         let clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = clients.get(id)?;
-        found.is_of(namespace, principal).then(|| Arc::clone(found))
+        let is_its_own = *found.namespace == *namespace && found.principal == *who;
+        is_its_own.then(|| found.messages.clone())
     }
 }
 
@@ -51,42 +64,41 @@ impl Visit<'_> {
             Ok(place) => place,
             Err(full) => return answer::full(&full),
         };
-        let outbox = Arc::new(Outbox::new());
-        let client = Arc::new(LineClient::new(
-            Arc::clone(&self.door.gateway),
-            Arc::clone(&self.namespace),
-            self.principal,
-            Transport::Http,
-            Arc::clone(&outbox),
-            Arc::clone(&id),
-            opened_by,
-        ));
-        self.door
-            .older
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(Arc::clone(&id), Arc::clone(&client));
+        let who = (self.principal.clone(), Transport::Http, Arc::clone(&id));
+        let namespace = Arc::clone(&self.namespace);
+        let client = LineClient::new(Arc::clone(&self.door.gateway), namespace, who, opened_by);
+        let front = client.into_front();
+        let (messages, mut queued) = mpsc::channel(QUEUE);
+        let namespace = Arc::clone(&self.namespace.name);
+        let endpoint = format!("event: endpoint\ndata: /messages/{namespace}?session={id}\n\n");
+        let client = OlderClient { namespace, principal: self.principal, messages };
+        let clients = &self.door.older.0;
+        clients.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&id), client);
         let (events, body) = stream();
-        let endpoint =
-            format!("event: endpoint\ndata: /messages/{}?session={id}\n\n", self.namespace.name);
         let door = Arc::clone(self.door);
         tokio::spawn(async move {
             let sending = async {
                 events.send(endpoint.into()).await.ok()?;
                 loop {
-                    let line = outbox.next().await?;
+                    let line = front.out().next().await?;
                     let event = [b"event: message\n".as_slice(), &sse::event(&line, None)].concat();
                     events.send(event.into()).await.ok()?;
                 }
             };
+            let taking = async {
+                while let Some(message) = queued.recv().await {
+                    front.take(Line::Whole(message)).await;
+                }
+                None
+            };
             let _: Option<()> = tokio::select! {
                 ended = sending => ended,
+                ended = taking => ended,
                 () = events.closed() => None,
                 () = door.gateway.stopping.cancelled() => None,
             };
             door.older.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-            client.end();
+            front.end().await;
             drop(place);
         });
         answer::event_stream(body)
@@ -99,11 +111,8 @@ impl Visit<'_> {
         let found =
             id.and_then(|id| self.door.older.find(id, &self.namespace.name, &self.principal));
         match found {
-            Some(client) => {
-                client.take(body).await;
-                empty(StatusCode::ACCEPTED)
-            }
-            None => text(StatusCode::NOT_FOUND, "there is no such session: open /sse again\n"),
+            Some(client) if client.send(body).await.is_ok() => empty(StatusCode::ACCEPTED),
+            _ => text(StatusCode::NOT_FOUND, "there is no such session: open /sse again\n"),
         }
     }
 }

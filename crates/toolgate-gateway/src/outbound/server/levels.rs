@@ -1,37 +1,67 @@
 //! How much a server tells of what it does.
 
-use std::sync::{Arc, atomic::Ordering};
-
-use toolgate_wire::{Json, Object};
-
-use super::Server;
-use crate::{
-    outbound::connection::Era,
-    sessions::{caller::Caller, level::Level},
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
+use tokio::{task::JoinHandle, time::timeout};
+use toolgate_wire::{Json, Object, era::Era};
+
+use super::{Owner, Server};
+use crate::{log_level::Level, outbound::connection::Connection};
+
+/// A server that does not take a level for so long is not waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 impl Server {
-    /// A client of old wants to hear more of what servers do: a server that all share is as loud as the most curious
-    /// wants it. Nobody waits for it.
-    pub(crate) fn speak_up(self: &Arc<Self>, level: Level, caller: &Caller) {
+    /// A client wants to hear what the server does, from this level on: one that all share tells as much as the most
+    /// curious client wants; `own_level` is what the client wants when its turn comes. Gives what to wait for until a
+    /// server that runs knows it, or has had time enough.
+    pub(crate) fn speak_up(
+        self: &Arc<Self>,
+        level: Level,
+        owner: impl FnOnce() -> Owner,
+        own_level: impl Fn() -> Option<Level> + Send + Sync + 'static,
+    ) -> Option<JoinHandle<()>> {
         let has_logs = self.manifest().is_some_and(|manifest| {
             let is_old = manifest.offer.era == Era::Legacy || self.speaks_both();
             manifest.offer.has("logging") && is_old
         });
         let is_louder = self.loudness.fetch_min(level.number(), Ordering::Relaxed) > level.number();
         if !has_logs || !(is_louder || self.is_private()) {
-            return;
+            return None;
         }
-        let (server, owner) = (Arc::clone(self), self.is_private().then(|| caller.owner()));
-        self.surroundings.control.spawn(async move {
+        let (server, owner) = (Arc::clone(self), self.is_private().then(owner));
+        let is_running = self.connected(owner.as_ref()).is_some();
+        let control = &self.surroundings.control;
+        let telling = control.spawn(async move {
             let opened = server.connection_for(owner.as_ref(), Era::Legacy).await;
-            let Ok(connection) = opened else { return };
-            let mut params = Object::new();
-            params.set("level", Json::string(level.name()));
-            if let Err(not) = connection.ask("logging/setLevel", params).await {
-                tracing::debug!("the level of `{}` is not set: {not:?}", server.name);
-            }
+            // From 2026-07-28 on each request says the level.
+            let Some(connection) = opened.ok().filter(|c| c.era() == Era::Legacy) else { return };
+            let wanted = || if owner.is_some() { own_level() } else { server.loudness() };
+            server.set_level(&connection, wanted).await;
         });
+        is_running.then(|| control.spawn(async move { drop(timeout(PATIENCE, telling).await) }))
+    }
+
+    /// Sets the level of a connection, one client after the other. What is wanted is read in that turn: of two that ask
+    /// at once, neither undoes what the other one got.
+    pub(in crate::outbound) async fn set_level(
+        &self,
+        connection: &Connection,
+        wanted: impl Fn() -> Option<Level>,
+    ) {
+        let mut set = connection.level.lock().await;
+        let Some(level) = wanted().map(Level::name).filter(|level| *set != Some(*level)) else {
+            return;
+        };
+        let mut params = Object::new();
+        params.set("level", Json::string(level));
+        match connection.ask("logging/setLevel", params).await {
+            Ok(_) => *set = Some(level),
+            Err(not) => tracing::debug!("the level of `{}` is not set: {not:?}", self.name),
+        }
     }
 
     /// The level of log messages that somebody asked for, for a connection that is new.

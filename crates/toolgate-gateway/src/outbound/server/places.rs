@@ -13,14 +13,15 @@ use toolgate::{Failure, Principal};
 
 use super::{Owner, SESSIONLESS, Server};
 use crate::{
+    backoff::Backoff,
     config::{HttpTransport, ServerConfig, Text},
     outbound::{
-        backoff::Backoff,
-        connection::{Connection, Era},
+        connection::Connection,
         flight::{Lease, unavailable},
     },
-    sessions::usage::Full,
+    usage::Full,
 };
+use toolgate_wire::era::Era;
 
 /// So many requests of one owner have a connection to themselves at once.
 const MOST_ALONE: usize = 16;
@@ -92,7 +93,7 @@ impl Server {
     }
 
     /// Gives a request a connection to itself, where a question of the server could otherwise not be told from those of
-    /// other requests: several clients without sessions share an owner, and a server of old does not say over a pipe
+    /// other requests: several clients without sessions share an owner, and a legacy server does not say over a pipe
     /// which request it asks about. `None`: the request needs none.
     ///
     /// At most `MOST_ALONE` requests of one owner have their own; the others share the first one, where questions are

@@ -8,9 +8,11 @@ use toolgate_wire::{Json, Limits, Message};
 
 use super::Server;
 use crate::{
-    catalog::manifest::Shelf,
-    outbound::events::{Kind, ReplyTo},
-    sessions::usage::Account,
+    outbound::{
+        events::{Kind, ReplyTo},
+        manifest::Shelf,
+    },
+    usage::Account,
 };
 
 /// What servers share.
@@ -69,8 +71,8 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Whether it is one client: a session. All clients of 2026-07-28 of a principal that can be asked the same are one
-    /// owner.
+    /// Whether it is one client: a session. All clients of 2026-07-28 of a principal that have the same name and version
+    /// and can be asked the same are one owner.
     pub(in crate::outbound) fn is_one_client(&self) -> bool {
         !self.key.starts_with(super::SESSIONLESS)
     }
@@ -81,7 +83,7 @@ impl Owner {
 pub(in crate::outbound) enum Whose {
     /// All clients'.
     Everybodys,
-    /// All clients' of old.
+    /// Shared by all legacy clients.
     Olds,
     /// One session's.
     Owned(Owner),

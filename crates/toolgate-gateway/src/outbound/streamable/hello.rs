@@ -44,7 +44,7 @@ impl Streamable {
             (VERSION, HeaderValue::from_static("2026-07-28")),
             (METHOD, HeaderValue::from_static("server/discover")),
         ];
-        let sent = self.client.send(Method::POST, None, &headers, line).await;
+        let sent = self.client.ask(None, &headers, line).await;
         match self.received(sent, id).await? {
             Received::Answer(message) => Ok(*message),
             Received::Accepted => Err(nonsense(&self.server, "did not answer").into()),

@@ -14,9 +14,10 @@ impl Streamable {
             (Shape::Notification, "notifications/progress") => {
                 self.flights.progress(&message);
             }
+            (Shape::Notification, "notifications/cancelled") => self.flights.withdraw(&message),
             (Shape::Notification, "notifications/message") => {
                 // Whose call it is about is not said: with several in flight it might be told to the wrong one.
-                let handed = self.flights.only_one(Step::Notice(message), |hears| hears.logs);
+                let handed = self.flights.only_client(Step::Notice(message), |hears| hears.logs);
                 if let Err((Step::Notice(message), _)) = handed.map_err(|back| *back) {
                     self.events.happened_of(message);
                 }
@@ -38,8 +39,8 @@ impl Streamable {
         let line = if method == "ping" {
             response(&id, &Json::empty_object())
         } else {
-            let asked = self.flights.only_one(Step::Question(message), |hears| {
-                hears.abilities.can_answer(&method, params.as_ref())
+            let asked = self.flights.only_client(Step::Question(message), |hears| {
+                hears.can_answer(&method, params.as_ref())
             });
             match asked.map_err(|back| *back) {
                 Ok(()) => return,

@@ -2,20 +2,18 @@
 //! answer.
 
 use toolgate::{Code, Context, Failure, Notice, Ran, Round};
-use toolgate_wire::{Json, Message, Object, response};
+use toolgate_wire::{Json, Message, Object, era::Era, response};
 
 use super::{Conversation, Driven, Heard, cancelled, too_long};
 use crate::{
-    outbound::{connection::Era, flight::incapable},
+    capabilities::{Abilities, is_question, is_vendor},
+    outbound::flight::incapable,
     serve::parked,
-    sessions::{
-        abilities::{Abilities, is_question},
-        caller::Speaks,
-    },
+    sessions::caller::Speaks,
 };
 
 impl Conversation<'_> {
-    /// Asks a client of old something, and waits for what it answers.
+    /// Asks a legacy client something, and waits for what it answers.
     pub(super) async fn ask(
         &self,
         cx: &Context,
@@ -42,7 +40,7 @@ impl Conversation<'_> {
         asked.ok_or_else(|| cancelled(Ran::Maybe))
     }
 
-    /// Asks a client of old everything that a result of 2026-07-28 asks for.
+    /// Asks a legacy client everything that a result of 2026-07-28 asks for.
     pub(super) async fn ask_all(&self, cx: &Context, answer: &Message) -> Result<Round, Failure> {
         let requests = answer.member("inputRequests").and_then(|json| json.object());
         let mut responses = Object::new();
@@ -50,7 +48,9 @@ impl Conversation<'_> {
             let method = request.get("method");
             let method = method.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
             let params = request.get("params").map(|params| for_session(&method, &params));
-            if !self.caller.abilities().can_answer(&method, params.as_ref()) {
+            let can_answer = || self.caller.abilities().can_answer(&method, params.as_ref());
+            // What we know nothing of is between the two.
+            if !is_vendor(&method) && !can_answer() {
                 let needed = Abilities::needed_for(&method, params.as_ref());
                 return Err(incapable(&self.server.name, &format!("asks for `{method}`"), needed));
             }
@@ -90,7 +90,7 @@ impl Conversation<'_> {
     pub(super) fn parked_round(&self, cx: &Context) -> Option<(Json, Option<Json>)> {
         let (state, responses) = match cx.resumed() {
             Some(round) => (round.state.clone(), round.responses.clone()),
-            None if self.changes.has_our_round => (None, None),
+            None if self.edits.has_own_round() => (None, None),
             None => (self.message.member("requestState"), self.message.member("inputResponses")),
         };
         state.filter(parked::is_ours).map(|state| (state, responses))
@@ -109,7 +109,7 @@ impl Conversation<'_> {
             Failure::new(Code::InvalidRequest, message).ran(Ran::No).with_rpc(toolgate::RpcError {
                 code: -32602,
                 message: format!("`requestState` cannot be used: {}; call again without it", why.0),
-                data: None,
+                data: Some(Json::value(&serde_json::json!({"ran": false}))),
             })
         })?;
         let Some((id, answer)) = parked.answer(responses) else {
@@ -143,7 +143,7 @@ fn for_session(method: &str, params: &Json) -> Json {
     match params.object() {
         Some(mut object) if method == "elicitation/create" && is_url => {
             if !object.contains("elicitationId")
-                && let Ok(id) = crate::sessions::table::random_id()
+                && let Ok(id) = crate::ids::random_id()
             {
                 object.set("elicitationId", Json::string(&id));
             }

@@ -1,15 +1,11 @@
 //! The line that is sent to a server: the client's own bytes, or what they have to be on this hop.
 
 use bytes::Bytes;
-use toolgate::{Context, Round, Trace};
-use toolgate_wire::{Json, Object};
+use toolgate::{Context, Round, Trace, admission::put_round};
+use toolgate_wire::{Json, Object, era::Era};
 
-use super::{Conversation, Meta};
-use crate::{
-    hops,
-    outbound::{connection::Era, flight::Hop},
-    serve::eras,
-};
+use super::Conversation;
+use crate::{hops, outbound::flight::Hop, serve::eras};
 
 impl Conversation<'_> {
     /// The line to send: the client's own bytes unless something has to change.
@@ -22,12 +18,9 @@ impl Conversation<'_> {
         hops: Option<&Json>,
     ) -> Bytes {
         let is_translated = self.caller.era() != era;
-        let changes = &self.changes;
         let is_same = arguments.is_none()
             && round.is_none()
-            && changes.members.is_empty()
-            && changes.meta == Meta::AsItCame
-            && !changes.has_our_round
+            && self.edits.is_empty()
             && cx.span().is_none()
             && hop.token.is_none()
             && hops.is_none()
@@ -42,17 +35,7 @@ impl Conversation<'_> {
         if let Some(arguments) = arguments {
             params.set("arguments", arguments.clone());
         }
-        for (key, value) in &changes.members {
-            params.set(key, value.clone());
-        }
-        match &changes.meta {
-            Meta::Replaced(meta) => params.set("_meta", meta.clone()),
-            Meta::Removed => drop(params.remove("_meta")),
-            Meta::AsItCame => {}
-        }
-        if changes.has_our_round {
-            put_round(&mut params, cx.resumed());
-        }
+        self.edits.apply(&mut params, cx.resumed());
         if is_translated {
             eras::translate_meta(&mut params, self.caller, era);
         }
@@ -61,18 +44,6 @@ impl Conversation<'_> {
         }
         follow(&mut params, cx.span(), hop.token.as_ref(), hops);
         self.message.with(hop.id.as_ref(), Some(params.finish()))
-    }
-}
-
-fn put_round(params: &mut Object, round: Option<&Round>) {
-    for (key, value) in [
-        ("requestState", round.and_then(|round| round.state.as_ref())),
-        ("inputResponses", round.and_then(|round| round.responses.as_ref())),
-    ] {
-        match value {
-            Some(value) => params.set(key, value.clone()),
-            None => drop(params.remove(key)),
-        }
     }
 }
 

@@ -5,10 +5,10 @@ use crate::{
     call::Call,
     context::Context,
     failure::{Failure, Ran},
+    layer::Next,
     middleware::{
         Hooks, Middleware, Order, filter, flags, overrides, policy, retry, safety, timeout,
     },
-    next::Next,
     outcome::Outcome,
     registry::Code,
     tier::Tier,

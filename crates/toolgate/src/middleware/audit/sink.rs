@@ -4,10 +4,9 @@ use std::{
     fmt, io,
     path::Path,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread::JoinHandle,
     time::Duration,
 };
 
@@ -22,7 +21,7 @@ use super::{
     turn::Desk,
     writer::{MOMENT, Output, Run, Writer},
 };
-use crate::{call::Call, context::Context};
+use crate::{background::BackgroundWriter, call::Call, context::Context};
 
 /// Arguments of so many bytes are read and redacted on the call's own thread; larger ones on the audit's.
 const SMALL: usize = 4096;
@@ -112,7 +111,7 @@ struct Inner {
     records_readonly: bool,
     counts: Arc<AuditCounts>,
     reopen: Arc<AtomicBool>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    writer: BackgroundWriter,
     describe: String,
 }
 
@@ -196,9 +195,8 @@ impl AuditSink {
         );
         let desk = Arc::new(Desk::new(config.queue, writer, moment));
         let at_desk = Arc::clone(&desk);
-        let thread = std::thread::Builder::new().name("audit".to_owned());
-        let handle = match thread.spawn(move || at_desk.run()) {
-            Ok(handle) => Some(handle),
+        let writer = match BackgroundWriter::start("audit", move || at_desk.run()) {
+            Ok(writer) => writer,
             Err(source) => {
                 let (what, path) = ("thread for", describe);
                 return Err(OpenError::File { what, path, source });
@@ -215,7 +213,7 @@ impl AuditSink {
             records_readonly: config.readonly || config.required,
             counts,
             reopen,
-            writer: Mutex::new(handle),
+            writer,
             describe,
         })))
     }
@@ -331,15 +329,7 @@ impl AuditSink {
     /// for the end of a program.
     pub fn close(&self, patience: Duration) {
         self.0.desk.queue.close();
-        let handle = self.0.writer.lock().ok().and_then(|mut writer| writer.take());
-        let Some(handle) = handle else { return };
-        let deadline = std::time::Instant::now() + patience;
-        while !handle.is_finished() && std::time::Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        if !handle.is_finished() {
-            tracing::error!(sink = self.0.describe, "the audit sink did not finish in time");
-        }
+        self.0.writer.finish(patience);
     }
 }
 

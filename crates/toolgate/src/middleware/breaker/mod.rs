@@ -22,8 +22,8 @@ use crate::{
     duration,
     failure::Failure,
     identity::{Principal, ToolId},
+    layer::Next,
     middleware::{Hooks, Middleware, Order},
-    next::Next,
     outcome::Outcome,
     registry::{Class, Code},
 };

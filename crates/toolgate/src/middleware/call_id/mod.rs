@@ -9,8 +9,8 @@ use toolgate_wire::{Json, Kind, Object};
 use crate::{
     call::Call,
     context::Context,
+    layer::Next,
     middleware::{Hooks, Middleware, Order},
-    next::Next,
     outcome::Outcome,
 };
 

@@ -8,8 +8,8 @@ use crate::{
     call::Call,
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{Hooks, Middleware, Order},
-    next::Next,
     outcome::{Outcome, ToolResult},
     registry::{Class, Code, Retry},
 };

@@ -15,8 +15,8 @@ use crate::{
     call::Call,
     context::Context,
     failure::{Failure, RpcError},
+    layer::Next,
     middleware::{Hooks, Middleware, Order},
-    next::Next,
     outcome::{Outcome, ToolResult},
     registry::{Code, Delivery},
 };
@@ -137,6 +137,9 @@ fn render(failure: &Failure, told: &Told) -> ToolResult {
             text.push('\n');
             text.push_str(suggestion);
             meta.insert("suggestion".to_owned(), suggestion.as_str().into());
+        }
+        if let Some(ran) = failure.stated_ran() {
+            meta.insert("ran".to_owned(), ran.into());
         }
         if let Some(rule) = failure.rule() {
             meta.insert("rule".to_owned(), rule.into());

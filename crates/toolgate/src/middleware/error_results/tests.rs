@@ -48,6 +48,7 @@ async fn the_message_is_told_exactly_as_raised_with_the_way_out_appended() {
             }],
             "isError": true,
             "_meta": {
+                "ran": true,
                 "error_type": "PaneNotFound",
                 "expected": true,
                 "code": "TOOL_FAILED",

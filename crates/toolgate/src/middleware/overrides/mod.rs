@@ -19,8 +19,8 @@ use crate::{
     call::{Call, Listing, ToolList},
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{Explained, Hooks, Middleware, Order},
-    next::Next,
     outcome::Outcome,
     tool::Tool,
 };

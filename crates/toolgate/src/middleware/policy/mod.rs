@@ -21,8 +21,8 @@ use crate::{
     call::{Call, Listing, ToolList},
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{Explained, Hooks, Middleware, Order},
-    next::Next,
     outcome::Outcome,
     registry::Code,
 };

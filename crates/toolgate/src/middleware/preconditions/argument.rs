@@ -14,8 +14,8 @@ use crate::{
     call::{Call, Listing, ToolList},
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{Hooks, Middleware, Order},
-    next::Next,
     outcome::Outcome,
     tool::Tool,
 };

@@ -23,15 +23,14 @@ pub use config::{ConfirmConfig, Fallback, Mode, PreconditionRule};
 pub use confirm::Approval;
 pub use gate::{BadPreconditions, Gate};
 pub use seals::Seals;
-pub(crate) use seals::is_seal;
 pub use verdict::{Key, Precondition, Preview, Question, Verdict};
 
 use crate::{
     call::Call,
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{Explained, Hooks, Middleware, Order},
-    next::Next,
     outcome::Outcome,
     registry::Code,
 };

@@ -10,8 +10,10 @@ use std::{
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tokio::time::Instant;
+use toolgate_wire::Json;
 
 use super::binding::Binding;
+use crate::asking::Round;
 
 /// What every seal begins with; a letter for its purpose follows.
 pub(super) const PREFIX: &str = "tgc1";
@@ -175,8 +177,17 @@ impl Seals {
     }
 }
 
+impl Round {
+    /// Whether the state is one of ours, which no server may see.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        let state = self.state.as_ref().and_then(Json::text);
+        state.is_some_and(|state| is_seal(&state))
+    }
+}
+
 /// Whether a text is a seal of ours, by its looks.
-pub(crate) fn is_seal(text: &str) -> bool {
+pub(super) fn is_seal(text: &str) -> bool {
     Purpose::ALL.into_iter().any(|purpose| after_prefix(purpose, text).is_some())
 }
 

@@ -19,8 +19,8 @@ use crate::{
     call::Call,
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{Explained, Hooks, Middleware, Order},
-    next::Next,
     outcome::Outcome,
     registry::Code,
 };

@@ -3,6 +3,7 @@
 
 mod config;
 mod cut;
+mod promise;
 mod shrink;
 mod structured;
 #[cfg(test)]
@@ -17,8 +18,8 @@ use crate::{
     call::{Answer, Call, Request},
     context::Context,
     failure::{Failure, RpcError},
+    layer::Next,
     middleware::{Hooks, Middleware, Notice, Order},
-    next::Next,
     outcome::{Outcome, ToolResult},
     registry::Code,
     selector::Selector,
@@ -129,7 +130,7 @@ impl Middleware for ResponseLimit {
             Ok(result) if result.len() > limit => match self.shortened(result, &method) {
                 Some(Ok(json)) => answer.set_result(json),
                 Some(Err(Rigid)) => {
-                    answer.set_error(refusal(result.len(), limit).to_rpc().to_json());
+                    answer.set_error(refusal(result.len(), limit, STRUCTURE).to_rpc().to_json());
                 }
                 None => {}
             },
@@ -176,14 +177,23 @@ fn bounded(
     }
     let (size, is_error) = (result.json().len(), result.is_error());
     // A tool that is known to declare no output schema may lose its structured content.
-    let optional = tool.definition().is_some_and(|json| json.get("outputSchema").is_none());
+    let schema = tool.definition().map(|json| json.get("outputSchema"));
+    let optional = matches!(schema, Some(None));
     match shrink(result.json(), &CONTENT, limit, keep, optional) {
+        // A client that knows the schema would throw the whole result away, or break.
+        Ok(json)
+            if !is_error
+                && let Some(Some(schema)) = &schema
+                && !promise::is_kept(schema, result.json(), &json) =>
+        {
+            too_large(outcome, size, limit, "the tool's output schema")
+        }
         Ok(json) => {
             let result_type = json.get("resultType");
             outcome.set_result(ToolResult::known(json, is_error, result_type.as_ref()));
             outcome
         }
-        Err(Rigid) => too_large(outcome, size, limit),
+        Err(Rigid) => too_large(outcome, size, limit, STRUCTURE),
     }
 }
 
@@ -218,10 +228,13 @@ fn short_error(error: &Json, limit: usize) -> Json {
     short_rpc(&rpc, limit).to_json()
 }
 
-fn refusal(size: usize, limit: usize) -> Failure {
+/// What would break, in the words of a refusal.
+const STRUCTURE: &str = "its structure";
+
+fn refusal(size: usize, limit: usize, broken: &str) -> Failure {
     let message = format!(
         "The result of {size} bytes is over the limit of {limit} bytes and cannot be shortened \
-         without breaking its structure"
+         without breaking {broken}"
     );
     Failure::new(Code::ResponseTooLarge, message)
         .suggest("Ask for less at once, or raise limits.response_bytes.")
@@ -229,8 +242,8 @@ fn refusal(size: usize, limit: usize) -> Failure {
 }
 
 /// What the client reads instead. A call that had failed anyway stays failed for its own reason.
-fn too_large(outcome: Outcome, size: usize, limit: usize) -> Outcome {
-    let failure = refusal(size, limit).ran(outcome.ran());
+fn too_large(outcome: Outcome, size: usize, limit: usize, broken: &str) -> Outcome {
+    let failure = refusal(size, limit, broken).ran(outcome.ran());
     let result = super::error_results::rendered(&failure);
     let mut refused = match outcome.failure() {
         Some(_) => outcome,

@@ -8,7 +8,7 @@ use super::{Keep, cut, shrink::Rigid};
 
 /// Strings and arrays are never cut below this many bytes: short ones are ids, enums, dates and
 /// coordinates that a schema may pin down.
-const SHORTEST_CUT: usize = 256;
+pub(super) const SHORTEST_CUT: usize = 256;
 
 /// Where strings alone cannot save enough they keep this much, as long as dropping elements of
 /// arrays saves the rest.

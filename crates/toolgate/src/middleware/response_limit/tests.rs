@@ -274,6 +274,7 @@ async fn what_cannot_be_shortened_is_refused_in_words() {
             )}],
             "isError": true,
             "_meta": {
+                "ran": true,
                 "error_type": "ResponseTooLarge",
                 "expected": true,
                 "code": "RESPONSE_TOO_LARGE",
@@ -399,4 +400,61 @@ async fn resources_are_limited_too() {
         assert_eq!(answer.body.unwrap().as_str(), result, "{method}");
         assert!(answer.origin.is_some());
     }
+}
+
+/// A tool whose structured content has to fit this schema.
+fn promising(schema: &str) -> Arc<Tool> {
+    defined("t", None, &format!(r#"{{"name":"t","outputSchema":{schema}}}"#))
+}
+
+async fn shortened(schema: &str, structured: &serde_json::Value) -> Outcome {
+    let result = serde_json::json!({"content": [], "structuredContent": structured});
+    let server = answering(json(result.to_string()));
+    testbed::call(&limit(2000, Keep::Tail), &promising(schema), "{}", &server).await
+}
+
+#[tokio::test]
+async fn content_that_cannot_be_shortened_within_its_schema_is_refused_honestly() {
+    let text = "a".repeat(5000);
+    let numbers: Vec<u32> = (0..1000).collect();
+    for (schema, content) in [
+        (
+            r#"{"properties":{"a":{"type":"string","pattern":"^a*$"}}}"#,
+            serde_json::json!({"a": text}),
+        ),
+        (
+            r#"{"properties":{"a":{"type":"string","minLength":4000}}}"#,
+            serde_json::json!({"a": text}),
+        ),
+        (
+            r#"{"properties":{"a":{"type":"array","minItems":1000}}}"#,
+            serde_json::json!({"a": numbers}),
+        ),
+        (r#"{"properties":{"a":{"contains":{"const":0}}}}"#, serde_json::json!({"a": numbers})),
+    ] {
+        let outcome = shortened(schema, &content).await;
+        assert_eq!(outcome.code(), Some(Code::ResponseTooLarge), "{schema}");
+        assert_eq!(outcome.ran(), Ran::Yes);
+        let told = testbed::read(&outcome);
+        assert_eq!((&told["isError"], &told["_meta"]["ran"]), (&true.into(), &true.into()));
+        assert!(told.get("structuredContent").is_none());
+        let text = told["content"][0]["text"].as_str().unwrap();
+        let said = ["is over the limit of 2000 bytes", "output schema", "Ask for less at once"];
+        assert!(said.iter().all(|part| text.contains(part)), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn content_that_still_fits_its_schema_is_shortened() {
+    let content = serde_json::json!({"a": "a".repeat(5000), "kind": "one"});
+    let plain = r#"{"type":"object","required":["a"],"properties":{"a":{"type":"string"},
+        "kind":{"enum":["one","two"]}}}"#;
+    assert_eq!(shortened(plain, &content).await.code(), None);
+    // One that only looks as if it could be broken, where a validator can tell.
+    let pattern = r#"{"properties":{"a":{"type":"string","pattern":"a$"}}}"#;
+    let expected = (!cfg!(feature = "validate")).then_some(Code::ResponseTooLarge);
+    assert_eq!(shortened(pattern, &content).await.code(), expected);
+    // What was broken before is not broken by the limit.
+    let wrong = r#"{"properties":{"a":{"type":"integer","pattern":"x"}}}"#;
+    assert_eq!(shortened(wrong, &content).await.code(), expected);
 }

@@ -21,10 +21,22 @@ pub struct RetryConfig {
     #[serde(with = "duration")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub max_delay: Duration,
+    /// Codes of JSON-RPC errors with which servers say that a failure passes by itself, as `[-32000]`.
+    pub codes: Vec<i64>,
+    /// Messages with which servers say so, as `["*rate limit*", "timed out*"]`: of errors, and texts of results with
+    /// `isError`. `*` stands for any text, `?` for one character; the whole text must fit, upper and lower case are the
+    /// same.
+    pub messages: Vec<String>,
 }
 
 impl Default for RetryConfig {
     fn default() -> Self {
-        Self { times: 1, base_delay: Duration::from_millis(100), max_delay: Duration::from_secs(1) }
+        Self {
+            times: 1,
+            base_delay: Duration::from_millis(100),
+            max_delay: Duration::from_secs(1),
+            codes: Vec::new(),
+            messages: Vec::new(),
+        }
     }
 }

@@ -14,14 +14,18 @@ use crate::{
     context::Context,
     duration,
     failure::Failure,
+    layer::Next,
     middleware::{Hooks, Middleware, Order},
-    next::Next,
     outcome::Outcome,
     registry::{self, Class, Code},
+    selector::glob,
 };
 
 /// The layer's name.
 pub const NAME: &str = "retry";
+
+/// Longer texts of errors are not compared with patterns.
+const LONGEST_MESSAGE: usize = 64 * 1024;
 
 /// Tries readonly calls again.
 #[derive(Clone, Debug)]
@@ -32,7 +36,10 @@ pub struct Retry {
 impl Retry {
     /// With these settings.
     #[must_use]
-    pub fn new(config: RetryConfig) -> Self {
+    pub fn new(mut config: RetryConfig) -> Self {
+        for message in &mut config.messages {
+            *message = message.to_lowercase();
+        }
         Self { config }
     }
 
@@ -53,6 +60,35 @@ fn is_transient(outcome: &Outcome) -> bool {
         )
 }
 
+impl Retry {
+    /// Whether the operator says that what the server or the tool answered passes by itself.
+    fn is_named(&self, outcome: &Outcome) -> bool {
+        if self.config.codes.is_empty() && self.config.messages.is_empty() {
+            return false;
+        }
+        match (outcome.failure(), outcome.result()) {
+            (Some(failure), _) => match failure.rpc() {
+                Some(rpc) => self.config.codes.contains(&rpc.code) || self.fits(&rpc.message),
+                None => failure.code() == Code::ToolFailed && self.fits(failure.message()),
+            },
+            (None, Some(result)) if result.is_error() => {
+                let blocks = result.json().get("content").and_then(|json| json.array());
+                let texts = blocks.iter().flatten().filter_map(|block| block.get("text"));
+                texts.into_iter().any(|text| text.text().is_some_and(|text| self.fits(&text)))
+            }
+            _ => false,
+        }
+    }
+
+    fn fits(&self, message: &str) -> bool {
+        if message.len() > LONGEST_MESSAGE || self.config.messages.is_empty() {
+            return false;
+        }
+        let message = message.to_lowercase();
+        self.config.messages.iter().any(|pattern| glob(pattern, &message))
+    }
+}
+
 /// The client gave the call up between two attempts: it gets no answer to the one that failed.
 fn given_up(last: &Outcome) -> Outcome {
     Failure::new(Code::Cancelled, "the call was given up before it was tried again")
@@ -67,8 +103,12 @@ impl Middleware for Retry {
     }
 
     fn describe(&self) -> String {
+        let named = match self.config.codes.len() + self.config.messages.len() {
+            0 => String::new(),
+            named => format!(", and after {named} kinds of errors of servers"),
+        };
         format!(
-            "readonly calls, up to {} more after a passing failure, first after {}",
+            "readonly calls, up to {} more after a transient error{named}, first after {}",
             self.config.times,
             duration::format(self.config.base_delay)
         )
@@ -94,7 +134,9 @@ impl Middleware for Retry {
         let cancel = cx.cancel().clone();
         for attempt in 0..self.config.times {
             let outcome = replay.attempt(cx, call.clone()).await;
-            if !is_transient(&outcome) {
+            // An answer to a server's question may be good for one attempt only.
+            let is_named = || cx.returned().is_none() && self.is_named(&outcome);
+            if !is_transient(&outcome) && !is_named() {
                 return outcome;
             }
             let delay = self.delay(attempt);

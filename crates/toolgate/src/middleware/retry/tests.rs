@@ -107,6 +107,7 @@ async fn each_wait_is_twice_the_last_up_to_the_longest() {
         times: 6,
         base_delay: Duration::from_millis(100),
         max_delay: Duration::from_secs(1),
+        ..RetryConfig::default()
     }));
     testbed::call(&layer, &readonly(), "{}", &server).await;
     // 100, 200, 400, 800, and then the longest twice.
@@ -115,6 +116,7 @@ async fn each_wait_is_twice_the_last_up_to_the_longest() {
         times: u32::MAX,
         base_delay: Duration::MAX,
         max_delay: Duration::MAX,
+        ..RetryConfig::default()
     });
     assert_eq!(endless.delay(u32::MAX), Duration::MAX, "and nothing overflows");
 }
@@ -128,6 +130,7 @@ async fn no_wait_and_no_attempt_outlive_the_client() {
         times: 3,
         base_delay: Duration::from_secs(100),
         max_delay: Duration::from_secs(100),
+        ..RetryConfig::default()
     }));
     let call = Call::new(readonly(), None);
     let client = async {
@@ -180,4 +183,44 @@ async fn every_attempt_gets_the_same_call() {
     let server = failing(Failure::new(Code::ServerCrashed, "gone"));
     testbed::call(&chain(Retry::new(config(2))), &readonly(), r#"{"n":1.0}"#, &server).await;
     assert_eq!(server.seen(), [r#"{"n":1.0}"#; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_that_the_operator_names_are_tried_again_for_readonly_tools() {
+    let layer = || {
+        chain(Retry::new(RetryConfig {
+            codes: vec![-32000],
+            messages: vec!["*Rate Limit*".to_owned(), "timed out?".to_owned()],
+            ..config(3)
+        }))
+    };
+    let rejected = |code, message: &str| {
+        Failure::rejected(crate::RpcError { code, message: message.to_owned(), data: None })
+    };
+    for (failure, expected) in [
+        (rejected(-32000, "busy"), 4),
+        (rejected(-32001, "busy"), 1),
+        (rejected(-32603, "the RATE LIMIT of today"), 4),
+        (rejected(-32603, "timed out!"), 4),
+        (rejected(-32603, "it timed out!"), 1),
+        (Failure::tool("Busy", "rate limit"), 4),
+        (Failure::new(Code::PolicyDenied, "rate limit"), 1),
+        (Failure::new(Code::TimedOut, "rate limit"), 1),
+    ] {
+        let server = failing(failure.clone());
+        testbed::call(&layer(), &readonly(), "{}", &server).await;
+        assert_eq!(server.calls(), expected, "{failure:?}");
+        let server = failing(failure);
+        testbed::call(&layer(), &tool("write", Tier::Mutating), "{}", &server).await;
+        assert_eq!(server.calls(), 1, "only readonly calls are tried again");
+    }
+    for (result, expected) in [
+        (r#"{"content":[{"type":"text","text":"hit the rate limit"}],"isError":true}"#, 4),
+        (r#"{"content":[{"type":"text","text":"hit the rate limit"}],"isError":false}"#, 1),
+        (r#"{"content":[{"type":"text","text":"no such file"}],"isError":true}"#, 1),
+    ] {
+        let server = answering(json(result));
+        testbed::call(&layer(), &readonly(), "{}", &server).await;
+        assert_eq!(server.calls(), expected, "{result}");
+    }
 }

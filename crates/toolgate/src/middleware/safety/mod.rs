@@ -8,8 +8,8 @@ use crate::{
     call::{Call, Listing, ToolList},
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{Explained, Hooks, Middleware, Order},
-    next::Next,
     outcome::Outcome,
     registry::Code,
     tier::Tier,
@@ -74,7 +74,7 @@ impl Safety {
             None if tool.definition().is_none() => {
                 let message = format!("Unknown tool: '{}'", tool.id().name());
                 Err(Failure::new(Code::UnknownTool, message)
-                    .suggest("Call tools/list for the tools that there are.")
+                    .suggest("Call tools/list for available tools.")
                     .by(NAME, "not listed"))
             }
             None => {

@@ -19,8 +19,8 @@ use crate::{
     call::{Answer, Call, Request},
     context::Context,
     failure::{Failure, RpcError},
+    layer::Next,
     middleware::{Hooks, Middleware, Notice, Order},
-    next::Next,
     outcome::Outcome,
     selector::Selector,
 };

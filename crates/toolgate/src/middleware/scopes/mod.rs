@@ -13,11 +13,11 @@ use crate::{
     call::{Call, Listing, ToolList},
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{
         Boxed, Explained, Hooks, Middleware, Order,
         preconditions::{Precondition, Verdict},
     },
-    next::Next,
     outcome::Outcome,
     registry::Code,
     tier::Tier,
@@ -121,7 +121,7 @@ impl Scopes {
         {
             let message = format!("Unknown tool: '{}'", tool.id().name());
             return Err(Failure::new(Code::UnknownTool, message)
-                .suggest("Call tools/list for the tools that there are.")
+                .suggest("Call tools/list for available tools.")
                 .by(NAME, "not listed"));
         }
         Err(refusal(cx, tool, &required, &granted))

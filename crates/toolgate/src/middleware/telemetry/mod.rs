@@ -20,13 +20,13 @@ use crate::{
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{Middleware, Order},
-    next::Next,
     outcome::Outcome,
 };
 
 /// The layer's name.
-pub const NAME: &str = crate::stack::TELEMETRY;
+pub const NAME: &str = crate::middleware::TELEMETRY;
 
 const REFUSED: &str = "calls that are refused are counted too";
 const TIMED: &str = "what a caller waits for is measured whole";
@@ -74,7 +74,7 @@ impl Middleware for Telemetry {
             Order::Outside(super::audit::NAME, "its records name the span"),
             Order::Outside(super::trail::NAME, "its records name the span"),
             Order::Outside(super::overrides::NAME, TIMED),
-            Order::Outside(crate::stack::VALIDATE, REFUSED),
+            Order::Outside(crate::middleware::VALIDATE, REFUSED),
             Order::Outside(super::filter::NAME, REFUSED),
             Order::Outside(super::flags::NAME, REFUSED),
             Order::Outside(super::policy::NAME, REFUSED),
@@ -82,10 +82,10 @@ impl Middleware for Telemetry {
             Order::Outside(super::scopes::NAME, REFUSED),
             Order::Outside(super::preconditions::CONFIRM_ARGUMENT, TIMED),
             Order::Outside(super::preconditions::NAME, REFUSED),
-            Order::Outside(crate::stack::RATE_LIMIT, REFUSED),
+            Order::Outside(crate::middleware::RATE_LIMIT, REFUSED),
             Order::Outside(super::retry::NAME, "a call counts once, however often it is tried"),
             Order::Outside(super::timeout::NAME, "calls that took too long are counted too"),
-            Order::Outside(crate::stack::SANITIZE, TIMED),
+            Order::Outside(crate::middleware::SANITIZE, TIMED),
         ]
     }
 

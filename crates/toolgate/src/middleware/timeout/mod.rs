@@ -11,8 +11,8 @@ use crate::{
     context::Context,
     duration,
     failure::Failure,
+    layer::Next,
     middleware::{Hooks, Middleware, Order},
-    next::Next,
     outcome::Outcome,
     registry::Code,
 };

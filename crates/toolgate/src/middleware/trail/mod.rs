@@ -5,11 +5,11 @@ use crate::{
     call::{Call, Listing, ToolList},
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{
         Hooks, Middleware, Order,
         log::{Log, LogSink},
     },
-    next::Next,
     outcome::Outcome,
 };
 

@@ -23,14 +23,15 @@ pub use halves::Halves;
 use issues::{Issue, MOST_ISSUES};
 use names::Names;
 use output::Results;
+pub(crate) use schema::fits;
 use schema::{Learnt, Published, Schema};
 
 use crate::{
     call::Call,
     context::Context,
     failure::Failure,
+    layer::Next,
     middleware::{Explained, Hooks, Middleware, Order},
-    next::Next,
     outcome::Outcome,
     registry::Code,
     selector::{BadSelector, Selector},
@@ -230,7 +231,7 @@ impl Validate {
             None if self.strict => {
                 let message = format!("Unknown tool: '{}'", call.id().name());
                 Err(Failure::new(Code::UnknownTool, message)
-                    .suggest("Call tools/list for the tools that there are.")
+                    .suggest("Call tools/list for available tools.")
                     .by(NAME, "not listed"))
             }
             Some(learnt) if self.strict && learnt.schema.is_none() => {

@@ -12,7 +12,7 @@ use toolgate_wire::Json;
 
 use super::{
     BadValidate,
-    arguments::Arguments,
+    arguments::{self, Arguments},
     config::ToolSchema,
     cost::Cost,
     issues::{Issue, MOST_ISSUES},
@@ -97,6 +97,13 @@ impl Schema {
         let errors = self.validator.iter_errors(&arguments.value);
         Some(errors.flat_map(|error| Issue::of(&error, root)).take(MOST_ISSUES + 1).collect())
     }
+}
+
+/// Whether content fits a schema that a tool published; `None` if nobody can tell in a time that one can wait for.
+pub(crate) fn fits(schema: &Json, content: &Json) -> Option<bool> {
+    let schema = Schema::of_tool(&value(schema).ok()?).ok()?;
+    let content = arguments::read(Some(content)).ok()?;
+    Some(schema.issues(&content, "")?.is_empty())
 }
 
 /// What one definition of a tool says.

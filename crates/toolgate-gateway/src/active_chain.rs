@@ -1,0 +1,153 @@
+//! The chain that governs calls now, and the one that a changed config puts in its place.
+//!
+//! A chain never changes: a new config makes a new one, which is swapped in whole. A call keeps the one that it
+//! started with, so no call is judged half by an old rule and half by a new one.
+
+use std::path::PathBuf;
+
+use toolgate::{
+    TierRules,
+    middleware::filter::NewTools,
+    settings::Settings,
+    stack::{Stack, StackError},
+};
+
+use crate::{config::Trigger, records::memory::needs_no_store};
+
+/// Files that decide besides settings, with their content.
+pub(crate) type RuleFiles = Vec<(PathBuf, Option<Vec<u8>>)>;
+
+/// A chain with the settings that it was built from.
+#[derive(Debug)]
+pub struct ActiveChain {
+    /// The chain and what it shares with the transport.
+    pub stack: Stack,
+    /// What it was built from.
+    pub settings: Settings,
+    /// The content of the files that the settings name, as it was when the chain was built.
+    files: RuleFiles,
+    pub(crate) rules: TierRules,
+}
+
+/// What a changed config does to one chain.
+#[derive(Debug)]
+pub enum Change {
+    /// It says what it said before.
+    None,
+    /// It may widen access by these keys, so it waits for the operator.
+    Waits(Vec<String>),
+    /// This chain takes the place of the one before.
+    Next(Box<ActiveChain>),
+}
+
+impl ActiveChain {
+    /// A chain that was just built.
+    #[must_use]
+    pub fn new(stack: Stack, settings: Settings) -> Self {
+        let (rules, files) = (settings.tier_rules(), settings.rule_files());
+        Self { stack, settings, files, rules }
+    }
+
+    /// Whether tools that nobody has approved are hidden.
+    pub(crate) fn quarantines(&self) -> bool {
+        self.settings.new_tools == NewTools::Quarantine
+    }
+
+    fn successor(&self, settings: Settings) -> Result<Self, StackError> {
+        let stack = self.stack.successor(&self.settings, &settings)?;
+        Ok(Self::new(stack, settings))
+    }
+
+    /// Checks changed settings and builds the next chain from them. An error says why they cannot be used.
+    pub fn change(
+        &self,
+        settings: Settings,
+        has_store: bool,
+        trigger: Trigger,
+    ) -> Result<Change, String> {
+        if !has_store {
+            needs_no_store(&settings).map_err(|error| error.to_string())?;
+        }
+        if settings.audit.otlp && !self.settings.audit.otlp {
+            return Err("`audit.otlp` takes effect after a restart".to_owned());
+        }
+        // The settings only name the files of policies: their content may have changed as well.
+        let files = settings.rule_files();
+        let is_same = self.settings == settings;
+        if is_same && self.files == files {
+            return Ok(Change::None);
+        }
+        let keys = self.waiting(&settings, &files, trigger);
+        // Settings that wait are not even tried: they may name files to be written. Files of rules are only read.
+        if !keys.is_empty() && !is_same {
+            return Ok(Change::Waits(keys));
+        }
+        let next = self.successor(settings).map_err(|error| error.to_string())?;
+        if !keys.is_empty() {
+            return Ok(Change::Waits(keys));
+        }
+        if trigger == Trigger::Changed && next.files != files {
+            // They changed again while the chain was built, and this content was not compared.
+            return Ok(Change::Waits(vec!["files of policies".to_owned()]));
+        }
+        Ok(Change::Next(Box::new(next)))
+    }
+
+    /// The keys of changed settings that wait for the operator; none if the operator has asked.
+    fn waiting(&self, settings: &Settings, files: &RuleFiles, trigger: Trigger) -> Vec<String> {
+        if trigger == Trigger::Asked {
+            return Vec::new();
+        }
+        let widened = settings.widened_since(&self.settings);
+        let mut keys: Vec<String> = widened.into_iter().map(str::to_owned).collect();
+        // A file that was not read before belongs to a policy or schema that is new, and judged above.
+        let changed = |(path, content): &&(PathBuf, Option<Vec<u8>>)| {
+            self.files.iter().any(|(known, before)| known == path && before != content)
+        };
+        keys.extend(files.iter().filter(changed).map(|(path, _)| format!("`{}`", path.display())));
+        keys
+    }
+
+    /// Like [`change`](Self::change), for a program with one chain: gives the next chain, if there is one, and logs
+    /// what happens.
+    #[must_use]
+    pub fn reload(
+        &self,
+        settings: Result<Settings, String>,
+        has_store: bool,
+        trigger: Trigger,
+    ) -> Option<Self> {
+        match settings.and_then(|settings| self.change(settings, has_store, trigger)) {
+            Ok(Change::None) => None,
+            Ok(Change::Waits(keys)) => {
+                log_waiting(&keys);
+                None
+            }
+            Ok(Change::Next(next)) => {
+                log_applied();
+                Some(*next)
+            }
+            Err(why) => {
+                log_refused(&why);
+                None
+            }
+        }
+    }
+}
+
+/// Logs which changes wait, and how they are applied.
+pub(crate) fn log_waiting(keys: &[String]) {
+    tracing::warn!(
+        "the changed config waits, because it may widen access ({}): the old one stays in force; to apply it, run \
+         `toolgate reload` or send SIGHUP",
+        keys.join(", ")
+    );
+}
+
+pub(crate) fn log_refused(why: &str) {
+    tracing::error!("the changed config is refused, the old one stays in force: {why}");
+}
+
+pub(crate) fn log_applied() {
+    tracing::info!("the config has changed; calls from here on are governed by it");
+}

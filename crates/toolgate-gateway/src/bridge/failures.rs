@@ -1,0 +1,68 @@
+//! What a client is told when the gateway gives no answer.
+
+use hyper::StatusCode;
+use toolgate::{Code, Failure, Ran};
+
+use crate::http_client::{BodyError, SendError};
+
+/// No answer came.
+pub(super) fn unanswered(url: &str, error: &SendError) -> Failure {
+    match error {
+        SendError::NotSent(why) => {
+            let hint = format!("is toolgate serve running at {url}?");
+            Failure::new(
+                Code::ServerUnavailable,
+                format!("the gateway is not there: {why}; {hint}"),
+            )
+            .ran(Ran::No)
+            .suggest(format!("start it with `toolgate serve`, then call again; {hint}"))
+        }
+        SendError::Lost(why) => lost(url, why),
+    }
+}
+
+/// It broke off while the request was under way.
+pub(super) fn lost(url: &str, why: &str) -> Failure {
+    let text = format!("the gateway was lost while the request was under way: {why}");
+    Failure::new(Code::ServerCrashed, text).ran(Ran::Maybe).suggest(format!(
+        "check what the call did before you repeat it; is toolgate serve still running at {url}?"
+    ))
+}
+
+/// The answer could not be read.
+pub(super) fn unread(url: &str, error: &BodyError) -> Failure {
+    match error {
+        BodyError::TooLarge(_) => nonsense(url, &error.to_string()),
+        BodyError::Broken(why) => lost(url, why),
+    }
+}
+
+/// The answer is none.
+pub(super) fn nonsense(url: &str, what: &str) -> Failure {
+    Failure::new(Code::ServerProtocol, format!("{url} answered with {what}"))
+        .suggest(format!("check that {url} is the address of a toolgate gateway"))
+}
+
+/// The gateway refused, and says so by its status alone.
+pub(super) fn status(url: &str, status: StatusCode) -> Failure {
+    let says = format!("{url} answered {status}");
+    let (code, hint) = match status.as_u16() {
+        401 => (
+            Code::Refused,
+            "name the variable that holds a token of the gateway's `[serve.tokens]` with `--token-env`",
+        ),
+        403 => (
+            Code::Refused,
+            "reach the gateway under a name of this machine, or add the name to its `serve.hosts`",
+        ),
+        404 => (Code::ServerUnavailable, "check the namespace at the end of the address"),
+        413 => (
+            Code::MessageTooLarge,
+            "send less at once, or raise the gateway's `limits.message_bytes`",
+        ),
+        429 => (Code::Overloaded, "wait for calls in flight to end, then call again"),
+        500.. => (Code::ServerUnavailable, "look at the gateway's log, then call again"),
+        _ => (Code::ServerProtocol, "check that this is the address of a toolgate gateway"),
+    };
+    Failure::new(code, format!("{says}: {hint}")).suggest(hint)
+}

@@ -1,0 +1,94 @@
+//! The headers of each message: stdio has none, so the bridge makes them from what messages say.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use hyper::header::{HeaderName, HeaderValue};
+use toolgate_wire::{Json, Message, era, headers};
+
+use crate::catalog::mirrors::{self, Mirror};
+
+/// Headers besides those that are always sent.
+pub(super) type Headers = Vec<(HeaderName, HeaderValue)>;
+
+pub(super) const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
+pub(super) const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
+const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
+const NAME: HeaderName = HeaderName::from_static(headers::NAME);
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The version in the `_meta` of a message, if it is one without sessions.
+pub(super) fn modern_version(message: &Message) -> Option<String> {
+    let version = message.member("_meta")?.get(era::META_PROTOCOL_VERSION)?;
+    let version = version.text()?;
+    era::is_modern(&version).then(|| version.into_owned())
+}
+
+/// The version that the gateway chose in its response to `initialize`.
+pub(super) fn negotiated(response: &Message) -> Option<HeaderValue> {
+    let version = response.member("protocolVersion")?;
+    HeaderValue::from_str(&Json::text(&version)?).ok()
+}
+
+/// Headers that ask for a stream after one of its events.
+pub(super) fn after(headers: &Headers, event: Option<&HeaderValue>) -> Headers {
+    let last = event.map(|event| (LAST_EVENT, event.clone()));
+    headers.iter().cloned().chain(last).collect()
+}
+
+/// What a message of 2026-07-28 repeats in headers. Some arguments are repeated too: of those tools that the client has
+/// listed.
+#[derive(Debug, Default)]
+pub(super) struct ModernHeaders(Mutex<HashMap<String, Vec<Mirror>>>);
+
+impl ModernHeaders {
+    fn tools(&self) -> MutexGuard<'_, HashMap<String, Vec<Mirror>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the tools in the response to a request, if it was `tools/list`.
+    pub(super) fn note(&self, request: &Message, response: &Message) {
+        if request.method() != "tools/list" {
+            return;
+        }
+        let listed = response.member("tools").and_then(|tools| tools.array()).unwrap_or_default();
+        let mut tools = self.tools();
+        for tool in listed {
+            let Some(name) = tool.get("name").and_then(|name| Some(name.text()?.into_owned()))
+            else {
+                continue;
+            };
+            match mirrors::of(&tool) {
+                Ok(mirrored) if !mirrored.is_empty() => drop(tools.insert(name, mirrored)),
+                _ => drop(tools.remove(&name)),
+            }
+        }
+    }
+
+    /// The headers of a message.
+    pub(super) fn of(&self, message: &Message, version: &str) -> Headers {
+        let mut all = Vec::with_capacity(3);
+        let mut add = |name: HeaderName, text: &str| {
+            if let Ok(value) = HeaderValue::from_str(&headers::encode(text)) {
+                all.push((name, value));
+            }
+        };
+        add(VERSION, version);
+        add(METHOD, message.method());
+        if let Some(name) = headers::name_of(message) {
+            add(NAME, &name);
+        }
+        let tools = self.tools();
+        if !tools.is_empty() && message.method() == "tools/call" {
+            let name = message.member("name");
+            let name = name.as_ref().and_then(Json::text);
+            let mirrored = name.and_then(|name| tools.get(name.as_ref()));
+            let arguments = message.member("arguments");
+            let header = |mirror: &Mirror| mirror.header(arguments.as_ref());
+            all.extend(mirrored.into_iter().flatten().filter_map(header));
+        }
+        all
+    }
+}

@@ -1,0 +1,189 @@
+//! The session with the gateway: opened by the client's `initialize`, and opened again if the gateway has lost it.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hyper::{Method, StatusCode, header::HeaderValue};
+use tokio::{sync::watch, time::timeout};
+use toolgate::{Code, Failure, Ran};
+use toolgate_wire::{Message, Shape};
+
+use super::{
+    failures,
+    headers::{Headers, SESSION, VERSION, negotiated},
+    link::Link,
+};
+use crate::{batch, http_client::Answer};
+
+/// The gateway may take this long to end the session.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The session of the client with the gateway.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) link: Link,
+    state: Mutex<State>,
+    /// Held by the one that opens a session in place of a lost one.
+    renewing: tokio::sync::Mutex<()>,
+    /// The number of the newest session.
+    pub(super) renewed: watch::Sender<u64>,
+}
+
+/// What was agreed with the gateway.
+#[derive(Debug, Default)]
+struct State {
+    agreed: Option<Agreed>,
+    /// Counts the sessions that there were.
+    number: u64,
+    initialize: Option<Message>,
+    initialized: Option<Bytes>,
+}
+
+/// What a response to `initialize` settles.
+#[derive(Debug)]
+struct Agreed {
+    id: Option<HeaderValue>,
+    version: HeaderValue,
+}
+
+impl Agreed {
+    fn headers(&self) -> Headers {
+        let id = self.id.clone().map(|id| (SESSION, id));
+        [(VERSION, self.version.clone())].into_iter().chain(id).collect()
+    }
+}
+
+impl Session {
+    pub(super) fn new(link: Link) -> Self {
+        let (renewing, renewed) = (tokio::sync::Mutex::default(), watch::channel(0).0);
+        Self { link, state: Mutex::default(), renewing, renewed }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The headers of its messages, and its number if it can be lost.
+    pub(super) fn headers(&self) -> (Headers, Option<u64>) {
+        let state = self.state();
+        let Some(agreed) = &state.agreed else { return (Vec::new(), None) };
+        (agreed.headers(), agreed.id.is_some().then_some(state.number))
+    }
+
+    /// Whether the client has opened it.
+    pub(super) fn is_open(&self) -> bool {
+        self.state().agreed.is_some()
+    }
+
+    /// Whether its version has batches.
+    pub(super) fn takes_batches(&self) -> bool {
+        let state = self.state();
+        let version = state.agreed.as_ref().and_then(|agreed| agreed.version.to_str().ok());
+        batch::are_allowed(version)
+    }
+
+    /// Opens the session with the client's `initialize`, and gives the gateway's response.
+    pub(super) async fn initialize(&self, message: Message) -> Result<Message, Failure> {
+        // A client that starts over leaves no session behind.
+        self.end().await;
+        let (response, agreed) = self.agree(&message).await?;
+        if agreed.is_some() {
+            let mut state = self.state();
+            state.agreed = agreed;
+            state.number += 1;
+            state.initialize = Some(message);
+        }
+        Ok(response)
+    }
+
+    /// Keeps the client's `notifications/initialized` for a session that has to be opened again.
+    pub(super) fn note_initialized(&self, line: &Bytes) {
+        self.state().initialized = Some(line.clone());
+    }
+
+    /// Posts `initialize`. There is nothing agreed if the gateway refuses.
+    async fn agree(&self, initialize: &Message) -> Result<(Message, Option<Agreed>), Failure> {
+        let Some(id) = initialize.id() else {
+            return Err(Failure::internal("a request without an id"));
+        };
+        let answer = self.link.post(&Vec::new(), initialize.line().clone()).await?;
+        let session = answer.headers.session();
+        let response = self.link.read(answer, id, None).await?;
+        if response.shape() != Shape::Response {
+            return Ok((response, None));
+        }
+        let version = negotiated(&response).ok_or_else(|| {
+            let what = "an answer to initialize that names no version";
+            failures::nonsense(&self.link.url, what)
+        })?;
+        Ok((response, Some(Agreed { id: session, version })))
+    }
+
+    /// Posts a message or a batch, and gives the headers that it had. If the gateway has lost the session, it has not
+    /// read the message: a new session is opened, and the message is posted again.
+    pub(super) async fn post(&self, body: &Bytes) -> Result<(Answer, Headers), Failure> {
+        let (headers, number) = self.headers();
+        let answer = self.link.post(&headers, body.clone()).await?;
+        match number {
+            Some(number) if answer.status == StatusCode::NOT_FOUND => {
+                drop(answer);
+                self.renew(number).await?;
+                let (headers, _) = self.headers();
+                Ok((self.link.post(&headers, body.clone()).await?, headers))
+            }
+            _ => Ok((answer, headers)),
+        }
+    }
+
+    /// Opens a session in place of the one with this number, as the client did, unless there is one already.
+    pub(super) async fn renew(&self, lost: u64) -> Result<(), Failure> {
+        let _alone = self.renewing.lock().await;
+        let (initialize, initialized) = {
+            let state = self.state();
+            if state.number != lost {
+                return Ok(());
+            }
+            (state.initialize.clone(), state.initialized.clone())
+        };
+        let gone = |why: &str| {
+            let text = format!("the gateway has lost the session, and gives no new one: {why}");
+            Failure::new(Code::ServerUnavailable, text)
+                .ran(Ran::No)
+                .suggest("restart the client, so that it initializes again")
+        };
+        let initialize = initialize.ok_or_else(|| gone("it was never initialized"))?;
+        let (_, agreed) = self.agree(&initialize).await?;
+        let agreed = agreed.ok_or_else(|| gone("it refused initialize"))?;
+        if let Some(initialized) = initialized {
+            self.link.post(&agreed.headers(), initialized).await?;
+        }
+        // Other requests use it from here on.
+        let number = {
+            let mut state = self.state();
+            state.agreed = Some(agreed);
+            state.number += 1;
+            state.number
+        };
+        tracing::info!("the gateway had lost the session; there is a new one");
+        self.renewed.send_replace(number);
+        Ok(())
+    }
+
+    /// Tells the gateway that the session is over.
+    pub(super) async fn end(&self) {
+        let agreed = {
+            let mut state = self.state();
+            state.initialized = None;
+            state.agreed.take()
+        };
+        let Some(agreed) = agreed.filter(|agreed| agreed.id.is_some()) else { return };
+        let headers = agreed.headers();
+        let ending = self.link.gateway.send(Method::DELETE, None, &headers, Bytes::new());
+        if !matches!(timeout(END_TIMEOUT, ending).await, Ok(Ok(_))) {
+            tracing::debug!("the session could not be ended");
+        }
+    }
+}

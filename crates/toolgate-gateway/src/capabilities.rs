@@ -1,0 +1,156 @@
+//! What a client can be asked while a call of it is under way.
+
+use toolgate_wire::{Json, Object};
+
+/// A set of the questions that a client answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Abilities(u8);
+
+impl Abilities {
+    /// Fills in forms.
+    pub(crate) const FORMS: Self = Self(1);
+    /// Opens addresses.
+    pub(crate) const URLS: Self = Self(2);
+    /// Asks a model.
+    pub(crate) const SAMPLING: Self = Self(4);
+    /// Tells its roots.
+    pub(crate) const ROOTS: Self = Self(8);
+
+    /// What a client's capabilities say.
+    pub(crate) fn of(capabilities: &Json) -> Self {
+        let mut abilities = Self::default();
+        let Some(capabilities) = capabilities.object() else { return abilities };
+        if let Some(modes) = capabilities.get("elicitation").and_then(|json| json.object()) {
+            // With nothing said it means forms, as before there were modes.
+            if modes.is_empty() || modes.contains("form") {
+                abilities = abilities.and(Self::FORMS);
+            }
+            if modes.contains("url") {
+                abilities = abilities.and(Self::URLS);
+            }
+        }
+        let is_object = |key| capabilities.get(key).is_some_and(|json| json.object().is_some());
+        if is_object("sampling") {
+            abilities = abilities.and(Self::SAMPLING);
+        }
+        if is_object("roots") {
+            abilities = abilities.and(Self::ROOTS);
+        }
+        abilities
+    }
+
+    /// The capabilities of a client that can be asked this.
+    pub(crate) fn capabilities(self) -> Json {
+        let mut capabilities = Object::new();
+        let mut modes = Object::new();
+        for (ability, mode) in [(Self::FORMS, "form"), (Self::URLS, "url")] {
+            if self.has(ability) {
+                modes.set(mode, Json::empty_object());
+            }
+        }
+        if !modes.is_empty() {
+            capabilities.set("elicitation", modes.finish());
+        }
+        for (ability, name) in [(Self::SAMPLING, "sampling"), (Self::ROOTS, "roots")] {
+            if self.has(ability) {
+                capabilities.set(name, Json::empty_object());
+            }
+        }
+        capabilities.finish()
+    }
+
+    /// The set as a number.
+    pub(crate) const fn number(self) -> u8 {
+        self.0
+    }
+
+    /// Both.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is among these.
+    pub(crate) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether nothing can be asked.
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether a request of a server can be put to the client.
+    pub(crate) fn can_answer(self, method: &str, params: Option<&Json>) -> bool {
+        let needed = Self::needed_for(method, params);
+        !needed.is_empty() && self.has(needed)
+    }
+
+    /// What a client must be able to do to answer a request of a server; nothing for one that is no question.
+    pub(crate) fn needed_for(method: &str, params: Option<&Json>) -> Self {
+        match method {
+            "elicitation/create" => {
+                let mode = params.and_then(|params| params.get("mode"));
+                let is_url = mode.as_ref().and_then(Json::text).is_some_and(|mode| mode == "url");
+                if is_url { Self::URLS } else { Self::FORMS }
+            }
+            "sampling/createMessage" => Self::SAMPLING,
+            "roots/list" => Self::ROOTS,
+            _ => Self::default(),
+        }
+    }
+}
+
+/// The methods by which a server asks a client something.
+pub(crate) fn is_question(method: &str) -> bool {
+    matches!(method, "elicitation/create" | "sampling/createMessage" | "roots/list")
+}
+
+/// Whether a method is none of MCP's, in either direction: what it means is between the server and the client.
+pub(crate) fn is_vendor(method: &str) -> bool {
+    let family = method.split('/').next().unwrap_or_default();
+    !matches!(
+        family,
+        "completion"
+            | "elicitation"
+            | "initialize"
+            | "logging"
+            | "notifications"
+            | "ping"
+            | "prompts"
+            | "resources"
+            | "roots"
+            | "sampling"
+            | "server"
+            | "subscriptions"
+            | "tasks"
+            | "tools"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use toolgate_wire::Limits;
+
+    use super::*;
+
+    fn json(text: &'static str) -> Json {
+        Json::parse(text, &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn a_client_is_asked_only_what_it_says_that_it_can_answer() {
+        let of = |text| Abilities::of(&json(text));
+        assert!(of("{}").is_empty() && of("null").is_empty());
+        assert_eq!(of(r#"{"elicitation":{}}"#), Abilities::FORMS);
+        assert_eq!(of(r#"{"elicitation":{"url":{}}}"#), Abilities::URLS);
+        assert_eq!(of(r#"{"elicitation":true,"sampling":null}"#), Abilities::default());
+        let all = of(r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}"#);
+        assert!(all.can_answer("roots/list", None));
+        assert!(all.can_answer("elicitation/create", Some(&json(r#"{"mode":"url"}"#))));
+        let forms = Abilities::FORMS;
+        assert!(forms.can_answer("elicitation/create", Some(&json("{}"))));
+        assert!(!forms.can_answer("elicitation/create", Some(&json(r#"{"mode":"url"}"#))));
+        assert!(!forms.can_answer("sampling/createMessage", None));
+        assert!(!all.can_answer("vendor/ask", None));
+    }
+}

@@ -1,0 +1,74 @@
+//! Opening a connection: the name, TCP, TLS.
+
+use std::{io, net::SocketAddr};
+
+use tokio::{
+    net::TcpStream,
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::{
+    connection::Connection,
+    stream::{Socket, Stream},
+    target::{Address, Target},
+};
+
+/// Opens a connection within the time that is given for it. An error says what failed, for people.
+pub(super) async fn connect(target: &Target) -> Result<Box<Connection>, String> {
+    let within = target.bounds().connect_within;
+    timeout(within, open(target)).await.unwrap_or_else(|_| {
+        let (origin, seconds) = (target.origin(), within.as_secs_f32());
+        Err(format!("cannot reach {origin}: no connection within {seconds} s"))
+    })
+}
+
+async fn open(target: &Target) -> Result<Box<Connection>, String> {
+    let origin = target.origin();
+    let stream = dial(target).await.map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            format!("cannot reach {origin}: the connection was refused")
+        }
+        _ => format!("cannot reach {origin}: {error}"),
+    })?;
+    let stream = match &target.tls {
+        None => Stream::Plain(Socket::new(stream)),
+        Some((connector, name)) => {
+            let stream = connector.connect(name.clone(), Socket::new(stream)).await;
+            let stream =
+                stream.map_err(|error| format!("no TLS connection to {origin}: {error}"))?;
+            Stream::Tls(Box::new(stream))
+        }
+    };
+    let connection = Connection::new(stream, target.bounds().head_bytes).await;
+    connection.map(Box::new).map_err(|error| format!("no connection to {origin}: {error}"))
+}
+
+async fn dial(target: &Target) -> io::Result<TcpStream> {
+    let stream = match &target.address {
+        Address::Fixed(address) => TcpStream::connect(address).await?,
+        Address::Named(name, port) => {
+            let found = tokio::net::lookup_host((name.as_str(), *port)).await?;
+            first_that_answers(found.collect(), target).await?
+        }
+    };
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Tries each address; one that is silent does not use up the time of the others.
+async fn first_that_answers(addresses: Vec<SocketAddr>, target: &Target) -> io::Result<TcpStream> {
+    let end = Instant::now() + target.bounds().connect_within;
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+    let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    for address in addresses {
+        let now = Instant::now();
+        let share = end.saturating_duration_since(now) / left.max(1);
+        left -= 1;
+        failed = match timeout_at(now + share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => error,
+            Err(_) => io::Error::new(io::ErrorKind::TimedOut, "it does not answer"),
+        };
+    }
+    Err(failed)
+}

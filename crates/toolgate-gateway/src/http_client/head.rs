@@ -1,0 +1,92 @@
+//! The head of a response: what hyper lets pass and two readers could take in two ways is refused.
+//!
+//! What one reader takes for a body might be the next response for the other.
+
+use std::time::Duration;
+
+use hyper::{
+    HeaderMap, Response, StatusCode,
+    header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, TRANSFER_ENCODING},
+};
+use toolgate_wire::headers::SESSION_ID;
+
+/// The most bytes of one header. hyper allows 100 headers.
+const VALUE: usize = 16 * 1024;
+
+/// The headers of a response.
+#[derive(Debug)]
+pub(crate) struct Headers(pub(crate) HeaderMap);
+
+impl Headers {
+    pub(crate) fn content_type(&self) -> &[u8] {
+        self.0.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default()
+    }
+
+    /// The session that the server opened.
+    pub(crate) fn session(&self) -> Option<HeaderValue> {
+        self.0.get(SESSION_ID).cloned()
+    }
+
+    pub(super) fn location(&self) -> Option<&[u8]> {
+        self.0.get(LOCATION).map(HeaderValue::as_bytes)
+    }
+}
+
+/// What a head says of its connection.
+#[derive(Debug)]
+pub(super) struct Told {
+    /// Whether the connection may be used again, beside what hyper knows.
+    pub(super) keeps: bool,
+    /// For how long, if it is said.
+    pub(super) kept_for: Option<Duration>,
+}
+
+/// Looks through a head. An error says why the response cannot be relied on.
+pub(super) fn check<B>(response: &Response<B>) -> Result<Told, &'static str> {
+    const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+    let (status, headers) = (response.status(), response.headers());
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return Err("it wants to speak another protocol");
+    }
+    if headers.values().any(|value| value.len() > VALUE) {
+        return Err("a header of it is too long");
+    }
+    let length = only(headers, &CONTENT_LENGTH, "it names its length twice")?;
+    let length = length.map(|value| number(value).ok_or("its length is no number")).transpose()?;
+    let encoding = only(headers, &TRANSFER_ENCODING, "it is encoded twice")?;
+    match encoding {
+        Some(_) if length.is_some() => return Err("it names its length in two ways"),
+        Some(encoding) if !encoding.eq_ignore_ascii_case(b"chunked") => {
+            return Err("it is encoded in a way that nobody asked for");
+        }
+        _ => {}
+    }
+    // What has no body, and says that it has, may have one.
+    let is_bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let is_odd = is_bodiless && (encoding.is_some() || length > Some(0));
+    let kept_for = headers.get(KEEP_ALIVE).and_then(|value| timeout_of(value.as_bytes()));
+    Ok(Told { keeps: !is_odd, kept_for })
+}
+
+fn only<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+    twice: &'static str,
+) -> Result<Option<&'a [u8]>, &'static str> {
+    let mut all = headers.get_all(name).iter();
+    let first = all.next().map(HeaderValue::as_bytes);
+    if all.next().is_some() { Err(twice) } else { Ok(first) }
+}
+
+/// Digits only: a sign, a blank or a second number might be read in another way by others.
+fn number(value: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(value).ok()?;
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// `timeout=5, max=100`
+fn timeout_of(value: &[u8]) -> Option<Duration> {
+    let mut parts = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let seconds = parts.find_map(|part| part.strip_prefix(b"timeout="))?;
+    number(seconds).map(Duration::from_secs)
+}

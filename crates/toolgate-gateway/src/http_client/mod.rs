@@ -1,0 +1,155 @@
+//! Servers behind a URL: an HTTP/1.1 client with connections that are kept.
+//!
+//! hyper speaks the protocol. The task that waits for a response drives the connection itself, on the runtime that
+//! opened it, so that a call wakes no other task; and whether a byte of a request was written is known.
+
+mod answer;
+mod connect;
+mod connection;
+mod events;
+mod head;
+mod pool;
+mod stream;
+mod target;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::{
+    Method,
+    header::{HeaderName, HeaderValue},
+};
+
+pub(crate) use self::{
+    answer::{Answer, BodyError},
+    events::EventStream,
+    target::{Bounds, Target},
+};
+use self::{connect::connect, connection::Unanswered, pool::Pool};
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SendError {
+    /// The server has not acted on the request.
+    #[error("{0}")]
+    NotSent(String),
+    /// It may have.
+    #[error("{0}")]
+    Lost(String),
+}
+
+/// Sends requests to one server.
+#[derive(Debug)]
+pub(crate) struct Client {
+    target: Arc<Target>,
+    pool: Pool,
+}
+
+impl Client {
+    pub(crate) fn new(target: Arc<Target>) -> Self {
+        let pool = Pool::new(target.origin(), target.bounds());
+        Self { target, pool }
+    }
+
+    /// Where it sends to.
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Sends one request and waits for the head of the answer. `path` is for another path of the same server, with
+    /// its query. The headers in `extra` follow those that are always sent.
+    ///
+    /// Dropped before it is done, it closes the connection.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: Option<&str>,
+        extra: &[(HeaderName, HeaderValue)],
+        body: Bytes,
+    ) -> Result<Answer, SendError> {
+        let is_safe = method == Method::GET;
+        self.exchange((method, path), extra, body, is_safe).await
+    }
+
+    /// Posts a request that changes nothing. A server may close a kept connection at any time, also while a request is
+    /// on its way: this one is then sent once more, on a new connection.
+    pub(crate) async fn ask(
+        &self,
+        path: Option<&str>,
+        extra: &[(HeaderName, HeaderValue)],
+        body: Bytes,
+    ) -> Result<Answer, SendError> {
+        self.exchange((Method::POST, path), extra, body, true).await
+    }
+
+    async fn exchange(
+        &self,
+        (method, path): (Method, Option<&str>),
+        extra: &[(HeaderName, HeaderValue)],
+        body: Bytes,
+        is_safe: bool,
+    ) -> Result<Answer, SendError> {
+        let path = self.target.path(path)?;
+        let shard = self.pool.shard();
+        let mut kept = shard.take();
+        loop {
+            let is_kept = kept.is_some();
+            let mut connection = match kept.take() {
+                Some(connection) => connection,
+                // In a box: it is rare, and much larger than the rest.
+                None => Box::pin(connect(&self.target)).await.map_err(SendError::NotSent)?,
+            };
+            let request = self.target.request(&method, &path, extra, body.clone());
+            match connection.exchange(request, self.target.bounds().head_bytes).await {
+                Ok(response) => {
+                    return self.checked(Answer::new(response, connection, Arc::clone(shard)));
+                }
+                // The server has ended the connection while nobody used it.
+                Err(Unanswered::NotWritten(_)) if is_kept => {}
+                Err(Unanswered::Closed(_)) if is_kept && is_safe => {}
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+    }
+
+    #[cold]
+    fn failed(&self, error: &Unanswered) -> SendError {
+        let origin = self.target.origin();
+        match error {
+            Unanswered::NotWritten(error) => SendError::NotSent(format!(
+                "{origin} took the connection and closed it before it was sent anything: {error}"
+            )),
+            Unanswered::Closed(error) => SendError::Lost(format!(
+                "{origin} closed the connection without an answer: {error}"
+            )),
+            Unanswered::Invalid(why) => {
+                SendError::Lost(format!("{origin} answered with no valid HTTP: {why}"))
+            }
+        }
+    }
+
+    /// An answer that points elsewhere is none: headers with secrets go where they were meant to go only.
+    fn checked(&self, answer: Answer) -> Result<Answer, SendError> {
+        if !answer.status.is_redirection() {
+            return Ok(answer);
+        }
+        let Some(to) = answer.headers.location() else { return Ok(answer) };
+        let to = hyper::Uri::try_from(to).ok();
+        let to = to.as_ref().and_then(hyper::Uri::authority);
+        let to = to.map(|to| to.as_str().rsplit('@').next().unwrap_or_default());
+        let to = to.map_or("another path of it".to_owned(), |host| format!("`{host}`"));
+        let told = format!(
+            "{} answered {} and points to {to}; redirects are not followed: set the server's url to where it is now",
+            self.target.origin(),
+            answer.status.as_u16()
+        );
+        Err(match answer.status.as_u16() {
+            // These come after it may have been done.
+            301..=303 => SendError::Lost(told),
+            _ => SendError::NotSent(told),
+        })
+    }
+}

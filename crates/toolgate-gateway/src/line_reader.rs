@@ -1,0 +1,50 @@
+//! Reads the lines of a pipe: a client's, a server's, and what a server prints beside the protocol.
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use toolgate_wire::lines::{Line, Lines};
+
+/// The lines of one pipe.
+#[derive(Debug)]
+pub(crate) struct LineReader<R> {
+    pipe: R,
+    lines: Lines,
+    is_closed: bool,
+}
+
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    /// Lines longer than `max_bytes` are given by their start and end.
+    pub(crate) fn new(pipe: R, max_bytes: usize) -> Self {
+        Self { pipe, lines: Lines::new(max_bytes), is_closed: false }
+    }
+
+    /// The next line; `None` at the end. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<Line> {
+        loop {
+            if self.is_closed {
+                return self.lines.finish();
+            }
+            match self.lines.next() {
+                Some(line) => return Some(line),
+                None => drop(self.read_more().await),
+            }
+        }
+    }
+
+    /// Whether the other side has closed the pipe, as far as was read.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Reads without giving a line, so that the end of the pipe is noticed early. Gives how many bytes came. Cancel safe.
+    pub(crate) async fn read_more(&mut self) -> usize {
+        match self.pipe.read_buf(self.lines.buffer()).await {
+            Ok(0) => self.is_closed = true,
+            Ok(count) => return count,
+            Err(error) => {
+                tracing::debug!(%error, "reading a pipe ended");
+                self.is_closed = true;
+            }
+        }
+        0
+    }
+}

@@ -1,0 +1,324 @@
+//! What a server offers, as it said last: remembered on disk, so that lists are there before the server is.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use toolgate_wire::{Json, Limits, era::Era};
+
+use super::connection::Offer;
+use crate::private_file;
+
+/// The form in which manifests are kept. Others are not read.
+const FORM: u64 = 2;
+
+/// The lists that a server has, and a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    Tools = 1,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl List {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+
+    /// The capability that announces it.
+    pub(crate) fn capability(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources | Self::Templates => "resources",
+        }
+    }
+
+    /// What it is called in sentences.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resource templates",
+        }
+    }
+
+    /// The request for it, and the member of the result that has its entries.
+    pub(crate) fn method(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Tools => ("tools/list", "tools"),
+            Self::Prompts => ("prompts/list", "prompts"),
+            Self::Resources => ("resources/list", "resources"),
+            Self::Templates => ("resources/templates/list", "resourceTemplates"),
+        }
+    }
+}
+
+/// A list of a server, and how long it may be kept by whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// The entries of the last answer that was no error.
+    pub(crate) entries: Arc<[Json]>,
+    /// The error object of the last answer, if it was one.
+    pub(crate) error: Option<Json>,
+    /// How long a client may keep it, in milliseconds.
+    pub(crate) ttl_ms: u64,
+    /// Whether it is the same for everybody.
+    pub(crate) is_public: bool,
+}
+
+/// Everything that a server offers.
+#[derive(Clone, Debug)]
+pub(crate) struct Manifest {
+    pub(crate) offer: Offer,
+    pub(crate) tools: Listed,
+    pub(crate) prompts: Listed,
+    pub(crate) resources: Listed,
+    pub(crate) templates: Listed,
+}
+
+impl Listed {
+    /// The list could not be had; what was known of it before stays.
+    pub(crate) fn failed(error: Json, old: Option<&Self>) -> Self {
+        Self { error: Some(error), ..old.cloned().unwrap_or_default() }
+    }
+
+    /// Whether clients see the same of it. Errors may be worded differently each time.
+    fn lists_the_same(&self, other: &Self) -> bool {
+        (&self.entries, self.ttl_ms, self.is_public, self.error.is_some())
+            == (&other.entries, other.ttl_ms, other.is_public, other.error.is_some())
+    }
+
+    /// Whether the server says that it does not know the method.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        let code = self.error.as_ref().and_then(|error| error.get("code")?.i64());
+        code == Some(-32601)
+    }
+}
+
+impl Manifest {
+    /// Whether it offers the same.
+    pub(crate) fn lists_the_same(&self, other: &Self) -> bool {
+        let same = |list| self.list(list).lists_the_same(other.list(list));
+        self.offer == other.offer && List::ALL.into_iter().all(same)
+    }
+
+    pub(crate) fn list(&self, list: List) -> &Listed {
+        match list {
+            List::Tools => &self.tools,
+            List::Prompts => &self.prompts,
+            List::Resources => &self.resources,
+            List::Templates => &self.templates,
+        }
+    }
+
+    /// The error of a list that the server announces and fails to give. That it does not know the method is no failure.
+    pub(crate) fn failure(&self, list: List) -> Option<&Json> {
+        let listed = self.list(list);
+        let error = listed.error.as_ref().filter(|_| !listed.is_unsupported())?;
+        self.offer.has(list.capability()).then_some(error)
+    }
+
+    /// The lists that it fails to give.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (List, &Json)> {
+        List::ALL.into_iter().filter_map(|list| Some((list, self.failure(list)?)))
+    }
+}
+
+/// What an error object says, for people.
+pub(crate) fn error_text(error: &Json) -> String {
+    let message = error.get("message");
+    let message = message.as_ref().and_then(Json::text);
+    message.map_or_else(|| error.as_str().to_owned(), std::borrow::Cow::into_owned)
+}
+
+/// The folder in which manifests are remembered.
+#[derive(Clone, Debug)]
+pub(crate) struct Shelf(Option<PathBuf>);
+
+impl Shelf {
+    /// Remembers in this folder; nowhere without one.
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        Self(folder)
+    }
+
+    /// The file of a server. What it is started or reached by is part of the name: another command is another server.
+    fn path(&self, server: &str, source: &str) -> Option<PathBuf> {
+        let digest: [u8; 32] = Sha256::digest(source.as_bytes()).into();
+        let start: u64 = digest.iter().take(6).fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let name: String = server.chars().map(plain).take(64).collect();
+        Some(self.0.as_ref()?.join(format!("{name}-{start:012x}.json")))
+    }
+
+    /// The file with the owners of a namespace's names. Namespaces of two configs are two, also if they have one name.
+    pub(crate) fn owners(&self, namespace: &str, config: Option<&Path>) -> Option<PathBuf> {
+        let source = config.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
+        let source = source.unwrap_or_default();
+        let folder = self.0.as_ref()?.with_file_name("names");
+        Self(Some(folder)).path(namespace, &format!("{namespace}\0{}", source.display()))
+    }
+
+    /// Whether nobody found out what a server offers the last time that it was waited for.
+    pub(crate) fn is_late(&self, server: &str, source: &str) -> bool {
+        self.path(server, source).is_some_and(|path| path.with_extension("late").exists())
+    }
+
+    /// Remembers that it takes long to find out what a server offers: the next start does not wait for it.
+    pub(crate) fn keep_late(&self, server: &str, source: &str) {
+        let Some(path) = self.path(server, source) else { return };
+        if let Err(error) = private_file::write(&path.with_extension("late"), b"") {
+            tracing::debug!(%error, "cannot remember that `{server}` is late");
+        }
+    }
+
+    /// What a server offered last, if that is known.
+    pub(crate) fn read(&self, server: &str, source: &str) -> Option<Manifest> {
+        let path = self.path(server, source)?;
+        let text = std::fs::read(&path).ok()?;
+        let read = Json::parse(text, &Limits::default()).ok().as_ref().and_then(read);
+        if read.is_none() {
+            tracing::warn!(
+                "what is remembered of `{server}` cannot be read, and is asked for again"
+            );
+        }
+        read
+    }
+
+    /// Remembers what a server offers. That it cannot be is no reason to stop.
+    pub(crate) fn keep(&self, server: &str, source: &str, manifest: &Manifest) {
+        let Some(path) = self.path(server, source) else { return };
+        let _ = std::fs::remove_file(path.with_extension("late"));
+        if let Err(error) = private_file::write(&path, &text(manifest)) {
+            tracing::warn!(%error, "cannot remember what `{server}` offers in `{}`", path.display());
+        }
+    }
+}
+
+fn text(manifest: &Manifest) -> Vec<u8> {
+    let offer = &manifest.offer;
+    let mut object = toolgate_wire::Object::new();
+    object.set("toolgate", Json::value(&json!(FORM)));
+    object.set("modern", Json::value(&json!(offer.era == Era::Modern)));
+    object.set("legacy", Json::value(&json!(offer.speaks_legacy == Some(true))));
+    if let Some(accepts) = offer.speaks_legacy {
+        object.set("initialize", Json::value(&json!(accepts)));
+    }
+    object.set("version", Json::string(&offer.version));
+    object.set("capabilities", offer.capabilities.clone());
+    if let Some(info) = &offer.info {
+        object.set("info", info.clone());
+    }
+    if let Some(instructions) = &offer.instructions {
+        object.set("instructions", Json::string(instructions));
+    }
+    for (name, listed) in [
+        ("tools", &manifest.tools),
+        ("prompts", &manifest.prompts),
+        ("resources", &manifest.resources),
+        ("templates", &manifest.templates),
+    ] {
+        let mut list = toolgate_wire::Object::new();
+        list.set("ttlMs", Json::value(&Value::from(listed.ttl_ms)));
+        list.set("public", Json::value(&Value::from(listed.is_public)));
+        list.set("entries", Json::list(listed.entries.iter()));
+        if let Some(error) = &listed.error {
+            list.set("error", error.clone());
+        }
+        object.set(name, list.finish());
+    }
+    object.finish().into_bytes().to_vec()
+}
+
+fn read(json: &Json) -> Option<Manifest> {
+    if json.get("toolgate")?.u64()? != FORM {
+        return None;
+    }
+    let listed = |name: &str| {
+        let list = json.get(name)?;
+        Some(Listed {
+            entries: list.get("entries")?.array()?.iter().map(Json::owned).collect(),
+            error: list.get("error").map(|error| error.owned()),
+            ttl_ms: list.get("ttlMs")?.u64()?,
+            is_public: list.get("public")?.bool()?,
+        })
+    };
+    let is_modern = json.get("modern")?.bool()?;
+    Some(Manifest {
+        offer: Offer {
+            era: if is_modern { Era::Modern } else { Era::Legacy },
+            version: json.get("version")?.text()?.as_ref().into(),
+            capabilities: json.get("capabilities")?.owned(),
+            info: json.get("info").map(|json| json.owned()),
+            instructions: json.get("instructions").and_then(|j| Some(j.text()?.as_ref().into())),
+            speaks_legacy: match json.get("initialize") {
+                Some(accepts) => accepts.bool(),
+                None => json.get("legacy")?.bool()?.then_some(true),
+            },
+        },
+        tools: listed("tools")?,
+        prompts: listed("prompts")?,
+        resources: listed("resources")?,
+        templates: listed("templates")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let json = |text: &'static str| Json::parse(text, &Limits::default()).unwrap();
+        let tools = Listed {
+            entries: [json(r#"{"name":"a","x":1e5}"#)].into_iter().collect(),
+            error: Some(json(r#"{"code":-3.2e4,"message":"m"}"#)),
+            ttl_ms: 7,
+            is_public: true,
+        };
+        Manifest {
+            offer: Offer {
+                era: Era::Legacy,
+                version: "2025-06-18".into(),
+                capabilities: json(r#"{"tools":{}}"#),
+                info: None,
+                instructions: Some("say \"please\"".into()),
+                speaks_legacy: Some(true),
+            },
+            tools,
+            prompts: Listed::default(),
+            resources: Listed::default(),
+            templates: Listed::default(),
+        }
+    }
+
+    #[test]
+    fn what_was_kept_comes_back_byte_by_byte_and_only_for_the_same_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(Some(folder.path().join("deep/er")));
+        assert!(shelf.read("a/b", "cmd").is_none());
+        shelf.keep("a/b", "cmd", &manifest());
+        let back = shelf.read("a/b", "cmd").unwrap();
+        assert!(back.lists_the_same(&manifest()));
+        assert_eq!(back.tools.entries[0].as_str(), r#"{"name":"a","x":1e5}"#);
+        assert_eq!(back.tools.error.unwrap().as_str(), r#"{"code":-3.2e4,"message":"m"}"#);
+        assert_eq!(back.offer.instructions.as_deref(), Some("say \"please\""));
+        assert!(shelf.read("a/b", "other").is_none() && shelf.read("b", "cmd").is_none());
+    }
+
+    #[test]
+    fn half_a_file_is_no_manifest() {
+        let folder = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(Some(folder.path().to_owned()));
+        shelf.keep("s", "cmd", &manifest());
+        let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        let whole = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+        assert!(shelf.read("s", "cmd").is_none());
+        std::fs::write(&file, r#"{"toolgate":99}"#).unwrap();
+        assert!(shelf.read("s", "cmd").is_none());
+    }
+}

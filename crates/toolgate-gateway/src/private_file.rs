@@ -1,0 +1,25 @@
+//! Files that only their owner can read, written whole.
+
+use std::{
+    io::Write as _,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// Tells files apart: two of one server may be written at once.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Written whole beside its place and then moved there: a reader finds the old one or the new one.
+pub(crate) fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    if let Some(folder) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let count = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let new = path.with_extension(format!("{}-{count}.new", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(text)?;
+    drop(file);
+    std::fs::rename(&new, path)
+}

@@ -1,0 +1,241 @@
+//! A server as a child process: known to the keeper, ended with everything it started.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::process::ExitStatusExt as _,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+use crate::process::keeper::{self, Group, LOOK, PATIENCE, Role};
+
+/// What to start, and with what around it.
+#[derive(Clone, Debug, Default)]
+pub struct ServerCommand {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Which of our own environment variables it gets.
+    pub environment: Environment,
+    /// Further variables, set over those.
+    pub set: Vec<(OsString, OsString)>,
+    /// The folder that it is started in; ours if not set.
+    pub folder: Option<PathBuf>,
+}
+
+/// Which of our environment variables a server gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Environment {
+    /// What the official SDKs pass on: `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`.
+    #[default]
+    Usual,
+    /// What any program needs, and these.
+    Only(Vec<OsString>),
+    /// All but these, and but those that hold secrets of toolgate's own.
+    Except(Vec<OsString>),
+    /// What a terminal needs, for the tmux server that toolgate brings along; never these.
+    Terminal(Vec<OsString>),
+}
+
+/// What the official SDKs pass on.
+const USUAL: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+
+/// What any program needs to find its home, its programs and its language.
+const NEEDED: [&str; 10] =
+    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TMPDIR", "TZ"];
+
+/// Variables of toolgate's own that may hold a secret: addresses with a password.
+const OWN_SECRETS: [&str; 2] = ["TOOLGATE_OTLP", "TOOLGATE_STORE"];
+
+/// How the names of variables begin that a terminal, tmux or `toolgate tmux` reads.
+const OF_TERMINALS: [&str; 7] =
+    ["TMUX", "LIBTMUX_", "TOOLGATE_", "LC_", "XDG_", "COLORTERM", "TERM_PROGRAM"];
+
+impl Environment {
+    /// Whether a server gets a variable.
+    fn passes(&self, name: &OsStr, value: &OsStr) -> bool {
+        let is_usual = USUAL.iter().any(|usual| name == *usual);
+        let is_needed = || NEEDED.iter().any(|needed| name == *needed);
+        let is_own_secret = || OWN_SECRETS.iter().any(|own| name == *own);
+        // A function of a shell is code, not a value.
+        if value.as_encoded_bytes().starts_with(b"()") {
+            return false;
+        }
+        match self {
+            Self::Usual => is_usual,
+            Self::Only(names) => is_needed() || names.iter().any(|other| other == name),
+            Self::Except(names) => {
+                is_usual || !(is_own_secret() || names.iter().any(|other| other == name))
+            }
+            Self::Terminal(hidden) => {
+                let bytes = name.as_encoded_bytes();
+                let is_of_terminals =
+                    || OF_TERMINALS.iter().any(|start| bytes.starts_with(start.as_bytes()));
+                let is_hidden = || is_own_secret() || hidden.iter().any(|other| other == name);
+                is_usual || ((is_needed() || is_of_terminals()) && !is_hidden())
+            }
+        }
+    }
+}
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no such program.
+    #[error("cannot start `{0}`: no such program on PATH; check the command")]
+    NotFound(String),
+    /// There is, but it cannot be run.
+    #[error("cannot start `{0}`: the file is not executable; check the command")]
+    NotExecutable(String),
+    /// The system refused.
+    #[error("cannot start `{program}`: {source}")]
+    Io {
+        /// The program.
+        program: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl StartError {
+    /// The exit code that shells give for it.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotFound(_) => keeper::NOT_FOUND,
+            Self::NotExecutable(_) => keeper::NOT_RUNNABLE,
+            Self::Io { .. } => 1,
+        }
+    }
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    group: Group,
+}
+
+/// A server's three pipes.
+pub(crate) type Pipes = (ChildStdin, ChildStdout, ChildStderr);
+
+/// Starts a server.
+pub(crate) fn start(server: &ServerCommand) -> Result<(Server, Pipes), StartError> {
+    let program = server.command.first().map(OsString::as_os_str).unwrap_or_default();
+    let name = program.to_string_lossy().into_owned();
+    find(program, server)?;
+    let failed = |source| StartError::Io { program: name.clone(), source };
+    let ourselves = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new(ourselves);
+    command
+        .args(keeper::arguments(Role::Launch, &server.command))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A Ctrl-C in the terminal is for toolgate, which then ends the server in order.
+        .process_group(0);
+    command.env_clear();
+    let ours = std::env::vars_os();
+    command.envs(ours.filter(|(name, value)| server.environment.passes(name, value)));
+    if let Some(folder) = &server.folder {
+        command.current_dir(folder);
+    }
+    command.envs(server.set.iter().map(|(name, value)| (name, value)));
+    let mut child = command.spawn().map_err(failed)?;
+    let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    let group = pid.ok_or_else(|| io::Error::other("it has no id")).and_then(Group::of);
+    let group = group.map_err(failed)?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        return Err(failed(io::Error::other("its pipes are missing")));
+    };
+    Ok((Server { child, group }, (stdin, stdout, stderr)))
+}
+
+impl Server {
+    /// Waits until it ends by itself; what it started and left behind in its group goes with it. Cancel safe.
+    pub(crate) async fn ended(&mut self) -> Ending {
+        let status = self.child.wait().await;
+        if self.group.signal(Signal::TERM) {
+            let deadline = tokio::time::Instant::now() + PATIENCE;
+            while self.group.is_there() && tokio::time::Instant::now() < deadline {
+                tokio::time::sleep(LOOK).await;
+            }
+            self.group.signal(Signal::KILL);
+        }
+        self.group.is_over();
+        Ending(status.ok())
+    }
+
+    /// Waits a while for it to end by itself, then ends it.
+    pub(crate) async fn end(&mut self, patience: Duration) -> Ending {
+        for (patience, signal) in [(patience, Signal::TERM), (PATIENCE, Signal::KILL)] {
+            if let Ok(ending) = tokio::time::timeout(patience, self.ended()).await {
+                return ending;
+            }
+            self.group.signal(signal);
+        }
+        self.ended().await
+    }
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending(Option<ExitStatus>);
+
+impl Ending {
+    pub(crate) fn is_success(self) -> bool {
+        self.0.is_some_and(|status| status.success())
+    }
+
+    pub(crate) fn code(self) -> Option<i32> {
+        // Of signals it is told as shells do.
+        self.0.and_then(|status| status.code().or_else(|| Some(128 + status.signal()?)))
+    }
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.code() {
+            Some(code @ 129..=192) => write!(f, "killed by signal {}", code - 128),
+            Some(code) => write!(f, "exit code {code}"),
+            None => f.write_str("nobody knows how"),
+        }
+    }
+}
+
+/// Looks the program up as the system will, for an error that says what is wrong.
+fn find(program: &OsStr, server: &ServerCommand) -> Result<PathBuf, StartError> {
+    let name = || program.to_string_lossy().into_owned();
+    if program.is_empty() {
+        return Err(StartError::NotFound(name()));
+    }
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        return match is_executable(path) {
+            Some(true) => Ok(path.to_owned()),
+            Some(false) => Err(StartError::NotExecutable(name())),
+            None => Err(StartError::NotFound(name())),
+        };
+    }
+    let set = server.set.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    let folders = set.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(path));
+    let found: Vec<PathBuf> = found.filter(|path| is_executable(path).is_some()).collect();
+    match found.iter().find(|path| is_executable(path) == Some(true)) {
+        Some(path) => Ok(path.clone()),
+        None if found.is_empty() => Err(StartError::NotFound(name())),
+        None => Err(StartError::NotExecutable(name())),
+    }
+}
+
+/// `None` when there is no such file.
+fn is_executable(path: &Path) -> Option<bool> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let metadata = path.metadata().ok()?;
+    Some(metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,92 @@
+//! Audit records on their way into the store: on a thread of their own, so that the audit's never waits.
+
+use std::{
+    error::Error,
+    io,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::mpsc;
+use toolgate::{
+    background::BackgroundWriter,
+    middleware::audit::{AuditConfig, AuditLine, AuditOutput},
+};
+use toolgate_store::{AuditRecord, Store};
+
+/// So many batches wait at most; what comes then is refused, and counted by the audit.
+const QUEUE: usize = 256;
+/// How often a store that is busy is asked again.
+const TRIES: u32 = 3;
+
+/// The way of audit records into a store.
+#[derive(Debug)]
+pub(crate) struct AuditStore {
+    queue: Mutex<Option<mpsc::Sender<Vec<AuditRecord>>>>,
+    writer: BackgroundWriter,
+    lost: Arc<AtomicU64>,
+}
+
+impl AuditStore {
+    /// Starts the thread that writes.
+    pub(crate) fn start(store: Arc<dyn Store>) -> io::Result<Arc<Self>> {
+        let (queue, mut batches) = mpsc::channel::<Vec<AuditRecord>>(QUEUE);
+        let lost = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&lost);
+        let writer = BackgroundWriter::start_async("audit-store", async move {
+            while let Some(batch) = batches.recv().await {
+                if let Err(error) = write(&*store, &batch).await {
+                    counter.fetch_add(batch.len() as u64, Ordering::Relaxed);
+                    tracing::error!("cannot write audit records to the store: {error}");
+                }
+            }
+        })?;
+        Ok(Arc::new(Self { queue: Mutex::new(Some(queue)), writer, lost }))
+    }
+
+    /// Takes no more, and waits for a while until all is written. Blocks: for the end of a program.
+    pub(crate) fn finish(&self, patience: Duration) {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.writer.finish(patience);
+        let lost = self.lost.load(Ordering::Relaxed);
+        if lost > 0 {
+            tracing::error!(lost, "audit records did not reach the store");
+        }
+    }
+}
+
+async fn write(store: &dyn Store, batch: &[AuditRecord]) -> Result<(), toolgate_store::StoreError> {
+    for _ in 1..TRIES {
+        match store.append_audit(batch).await {
+            Err(error) if error.is_busy() => {}
+            done => return done,
+        }
+    }
+    store.append_audit(batch).await
+}
+
+impl AuditOutput for AuditStore {
+    fn name(&self) -> &'static str {
+        "the store"
+    }
+
+    fn is_wanted(&self, config: &AuditConfig) -> bool {
+        config.store
+    }
+
+    fn write(&self, lines: &[AuditLine<'_>]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let records = lines.iter().map(|line| AuditRecord {
+            at_us: line.about.at.as_microsecond(),
+            event: line.about.event.to_owned(),
+            call_id: line.about.call_id.map(|id| id.to_string()),
+            outcome: line.about.outcome.map(str::to_owned),
+            line: line.json.to_owned(),
+        });
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = queue.as_ref().ok_or("the store is closed")?;
+        queue.try_send(records.collect()).map_err(|_| "too many records wait for the store".into())
+    }
+}

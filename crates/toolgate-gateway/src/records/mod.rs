@@ -1,0 +1,14 @@
+//! Records of calls: the call log, the audit in the store, the trail, spans and metrics. How they are opened, written and closed.
+
+mod audit_store;
+pub(crate) mod memory;
+mod outlets;
+pub(crate) mod telemetry;
+mod trail;
+
+pub use outlets::Outlets;
+
+/// Why records cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct RecordsError(pub(crate) String);

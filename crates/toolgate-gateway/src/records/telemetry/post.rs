@@ -1,0 +1,138 @@
+//! The way to the collector: a post that blocks the exporter's own thread, and one warning if it fails.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use hyper::{
+    Method,
+    header::{CONTENT_TYPE, HeaderValue},
+};
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response, ResponseBodyTooLarge};
+use tokio::{runtime::Runtime, time::timeout};
+
+use super::plan::Otlp;
+use crate::http_client::{BodyError, Bounds, Client, Target};
+
+/// How long one post may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An answer of a collector is a few bytes.
+const LONGEST_ANSWER: usize = 64 * 1024;
+
+/// How the collector does: told once when it stops taking what it is sent.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    is_failing: AtomicBool,
+    failures: AtomicU64,
+}
+
+impl Health {
+    fn took(&self) {
+        if self.is_failing.swap(false, Ordering::Relaxed) {
+            tracing::info!("the collector takes telemetry again");
+        }
+    }
+
+    fn failed(&self, why: &str) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        if !self.is_failing.swap(true, Ordering::Relaxed) {
+            tracing::warn!("the collector takes no telemetry: {why}; calls are not affected");
+        }
+    }
+
+    /// How many posts failed.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+}
+
+/// Posts from a thread that is no thread of a runtime: exporters have their own.
+#[derive(Debug)]
+pub(super) struct Post {
+    client: Client,
+    runtime: Mutex<Option<Runtime>>,
+    health: Arc<Health>,
+}
+
+impl Post {
+    pub(super) fn new(otlp: &Otlp, health: Arc<Health>) -> Result<Self, String> {
+        // Nothing runs between two posts that would notice that an idle connection has ended.
+        let bounds = Bounds { idle: 0, ..Bounds::default() };
+        let target = Target::endpoint(&otlp.base, otlp.headers.clone(), bounds);
+        let target = target.map_err(|error| format!("telemetry cannot be exported: {error}"))?;
+        let client = Client::new(Arc::new(target));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = Mutex::new(Some(runtime.map_err(|error| error.to_string())?));
+        Ok(Self { client, runtime, health })
+    }
+
+    /// Sends, and waits for the answer.
+    fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = runtime.as_ref().ok_or("the way to the collector is closed")?;
+        let answer = runtime.block_on(self.exchange(request));
+        match &answer {
+            Ok(answer) if answer.status().is_success() => self.health.took(),
+            Ok(answer) => self.health.failed(&format!("it answered {}", answer.status())),
+            Err(error) => self.health.failed(&error.to_string()),
+        }
+        answer
+    }
+
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let (parts, body) = request.into_parts();
+        // Headers that the exporter took from the environment are left out: ours are the ones that count.
+        let content_type = parts.headers.get(CONTENT_TYPE).cloned();
+        let content_type =
+            content_type.unwrap_or_else(|| HeaderValue::from_static("application/x-protobuf"));
+        let extra = [(CONTENT_TYPE, content_type)];
+        let exchange = async {
+            let mut answer =
+                self.client.send(Method::POST, Some(parts.uri.path()), &extra, body).await?;
+            let mut response = Response::new(Bytes::new());
+            *response.status_mut() = answer.status;
+            *response.headers_mut() = std::mem::take(&mut answer.headers.0);
+            *response.body_mut() = answer.whole(LONGEST_ANSWER).await.map_err(refused)?;
+            Ok(response)
+        };
+        let answered = timeout(TIMEOUT, exchange).await;
+        answered.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs()).into()))
+    }
+}
+
+fn refused(error: BodyError) -> HttpError {
+    match error {
+        BodyError::TooLarge(_) => Box::new(ResponseBodyTooLarge::new()),
+        BodyError::Broken(_) => Box::new(error),
+    }
+}
+
+impl HttpClient for Post {
+    // As `async_trait` writes it: the trait is made with that.
+    fn send_bytes<'a, 'b>(
+        &'a self,
+        request: Request<Bytes>,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(std::future::ready(self.send(request)))
+    }
+}
+
+impl Drop for Post {
+    fn drop(&mut self) {
+        // A runtime that ends in another one would wait, which is not allowed there.
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(runtime) = runtime {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The guard's place in the chain.
+
+use std::sync::Arc;
+
+use toolgate::{
+    Selection,
+    middleware::{
+        preconditions::{self, PreconditionRule},
+        safety,
+    },
+    presets::Preset,
+    settings::Settings,
+    stack::Parts,
+};
+
+use super::{CommandGuard, ID, TOOLS};
+use crate::{call::Shared, name::NAME};
+
+/// Has the chain ask the command guard, where the chain has a place for it.
+pub(crate) fn require(shared: &Shared, settings: &mut Settings) {
+    if !shared.options.commands.enabled {
+        return;
+    }
+    // A person is asked only about what nothing else refuses; libtmux-mcp's own order has safety last.
+    let fits = |preset: Preset| {
+        let place = |layer| preset.order().iter().position(|(name, _)| *name == layer);
+        place(preconditions::NAME) > place(safety::NAME)
+    };
+    if let Some(preset) = settings.chain.preset().filter(|preset| !fits(*preset)) {
+        tracing::warn!("the command guard is off: the chain `{preset}` has no place for it");
+        return;
+    }
+    let tools = TOOLS.iter().filter_map(|tool| format!("{NAME}/{tool}").parse().ok());
+    let when = tools.map(Selection::Glob).collect();
+    settings.preconditions.push(PreconditionRule { when, require: vec![ID.to_owned()] });
+}
+
+/// Gives the chain the command guard. A chain that never asks it may be followed by one that does.
+pub(crate) fn install(shared: &Arc<Shared>, parts: &mut Parts) {
+    let config = &shared.options.commands;
+    if config.enabled {
+        let guard = CommandGuard::new(config.clone(), Some(Arc::clone(shared)));
+        parts.preconditions.push(Arc::new(guard));
+    }
+}

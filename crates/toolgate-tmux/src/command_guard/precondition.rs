@@ -1,0 +1,397 @@
+//! The guard in the chain: a precondition of the tools that type.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::Value;
+use toolgate::{
+    Boxed, Call, Code, Context, Failure,
+    middleware::preconditions::{NAME, Precondition, Verdict},
+};
+use toolgate_wire::Json;
+
+use crate::{
+    buffers,
+    call::Shared,
+    commands::{
+        Class, CommandsConfig, Finding, Judgement, Pending, Place, judge,
+        keys::{self, rest},
+        pending::{Lines, Pane},
+        program::{self, Reader},
+    },
+    engine::{Command, Kind, Server, Socket, text},
+    target::{self, PaneTarget},
+};
+
+/// The id of the precondition, and the first half of the rules that its refusals name.
+pub const ID: &str = "command-guard";
+
+/// The tools whose arguments a shell may run.
+pub const TOOLS: [&str; 7] = [
+    "paste_buffer",
+    "paste_text",
+    "respawn_pane",
+    "run_command",
+    "send_keys",
+    "send_keys_batch",
+    "split_window",
+];
+
+/// No line is longer than this before it is entered.
+const LONGEST: usize = 256 * 1024;
+
+/// Judges what the tools would type.
+#[derive(Debug)]
+pub struct CommandGuard {
+    config: CommandsConfig,
+    home: Option<PathBuf>,
+    shared: Option<Arc<Shared>>,
+}
+
+/// A text for a pane.
+pub(crate) struct Typed {
+    pub(crate) text: String,
+    lands: Lands,
+    /// The arguments that name the pane.
+    target: Value,
+}
+
+/// Where a text lands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lands {
+    /// Behind what is in the pane's line already.
+    Behind,
+    /// In a line that was emptied before.
+    Emptied,
+    /// In a shell of its own.
+    Apart,
+}
+
+impl CommandGuard {
+    pub(crate) fn new(config: CommandsConfig, shared: Option<Arc<Shared>>) -> Self {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let roots = config.roots.iter().flat_map(|root| real(root, home.as_deref())).collect();
+        Self { config: CommandsConfig { roots, ..config }, home, shared }
+    }
+
+    /// What a call would type, also out of a buffer.
+    async fn texts(&self, tool: &str, arguments: &Value) -> Vec<Typed> {
+        if tool != "paste_buffer" {
+            return typed(tool, arguments);
+        }
+        let name = string(arguments, "buffer_name").filter(|name| buffers::is_ours(name));
+        let (Some(name), Some(server)) = (name, self.server(arguments)) else {
+            return Vec::new();
+        };
+        let show = Command::new("show-buffer").option("-b", name);
+        // One that is not there, the tool says so.
+        let Ok(bytes) = server.exchange(show, &[]).await else { return Vec::new() };
+        vec![Typed { text: text(bytes), lands: Lands::Behind, target: arguments.clone() }]
+    }
+
+    /// What speaks against what a call would type, and what its panes' lines would be afterwards.
+    async fn look(
+        &self,
+        typed: Vec<Typed>,
+        lines: &Lines,
+    ) -> Result<(Vec<Finding>, Vec<(Pane, String)>), Failure> {
+        let (mut findings, mut after) = (Vec::new(), Vec::<(Pane, String)>::new());
+        for mut typed in typed {
+            let open = !rest(&typed.text).is_empty() && typed.lands == Lands::Behind;
+            let pane = match typed.lands {
+                Lands::Apart => None,
+                _ if open || !lines.is_empty() => self.pane(&typed.target).await,
+                _ => None,
+            };
+            if let Some(pane) = pane {
+                if typed.lands == Lands::Behind {
+                    let before = after.iter().rfind(|(other, _)| *other == pane);
+                    let before = before.map_or_else(|| lines.before(&pane), |(_, line)| line);
+                    if !keys::begins_anew(&typed.text, before) {
+                        typed.text.insert_str(0, before);
+                    }
+                }
+                let behind = typed.lands == Lands::Behind;
+                let line = if behind { rest(&typed.text) } else { String::new() };
+                after.push((pane, line));
+            }
+            if typed.text.len() > LONGEST && typed.lands == Lands::Behind && open {
+                let message = "More was typed without Enter than can be judged as one command.";
+                return Err(
+                    Failure::new(Code::Refused, message).suggest("Press Enter or C-c first.")
+                );
+            }
+            let said = self.judge(&typed).await.findings;
+            let reader = self.reader(&typed, &said).await;
+            if reader == Reader::Screen
+                && let Some((_, line)) = after.last_mut()
+            {
+                // Its keys are not in a shell's line.
+                line.clear();
+            }
+            let edited = keys::of_entered(&typed.text).edited;
+            findings.extend(said.into_iter().filter(|found| reader.minds(found.class, edited)));
+        }
+        Ok((findings, after))
+    }
+
+    /// Where a text would run, without the pane's folder.
+    fn place(&self, typed: &Typed) -> Place {
+        Place {
+            folder: None,
+            roots: self.config.roots.clone(),
+            home: self.home.clone(),
+            strict: self.config.strict,
+            interactive: typed.lands == Lands::Behind,
+        }
+    }
+
+    async fn judge(&self, typed: &Typed) -> Judgement {
+        let mut place = self.place(typed);
+        let first = judge(&typed.text, &place);
+        if !first.needs_folder {
+            return first;
+        }
+        // Only what deletes costs a question to tmux.
+        place.folder = self.folder(&typed.target).await;
+        if place.folder.is_some() { judge(&typed.text, &place) } else { first }
+    }
+
+    /// What reads the text: only asked where it makes a difference.
+    async fn reader(&self, typed: &Typed, said: &[Finding]) -> Reader {
+        let unclear = |found: &Finding| matches!(found.class, Class::Unparsed | Class::History);
+        if typed.lands != Lands::Behind
+            || !(said.iter().any(unclear) || typed.text.contains(keys::acts))
+        {
+            return Reader::Shell;
+        }
+        let Some(server) = self.server(&typed.target) else { return Reader::Shell };
+        let Some((_, pane)) = self.pane(&typed.target).await else { return Reader::Shell };
+        let rows = server
+            .list(Kind::Pane(&pane), &["pane_current_command", "alternate_on"])
+            .await
+            .unwrap_or_default();
+        let row = rows.first();
+        row.map_or(Reader::Shell, |row| {
+            program::reader(&row.text("pane_current_command"), row.is_set("alternate_on"))
+        })
+    }
+
+    fn server(&self, target: &Value) -> Option<Arc<Server>> {
+        let shared = self.shared.as_ref()?;
+        let socket = match target.get("socket_name").and_then(Value::as_str) {
+            Some(name) => Socket::Name(name.to_owned()),
+            None => shared.options.socket.clone(),
+        };
+        Some(shared.engine.server(socket))
+    }
+
+    /// The pane that is named.
+    async fn pane(&self, target: &Value) -> Option<Pane> {
+        let text = |name: &str| target.get(name).and_then(Value::as_str);
+        let server = self.server(target)?;
+        let named = PaneTarget {
+            pane_id: text("pane_id"),
+            window_id: text("window_id"),
+            session_id: text("session_id"),
+            session_name: text("session_name"),
+        };
+        let pane = target::pane(&server, named).await.ok()?;
+        Some((server.socket().clone(), pane))
+    }
+
+    /// The folder that the pane's program is in, or will start in.
+    async fn folder(&self, target: &Value) -> Option<PathBuf> {
+        let text = |name: &str| target.get(name).and_then(Value::as_str);
+        if let Some(folder) = text("start_directory") {
+            return target::directory(folder).ok().map(PathBuf::from);
+        }
+        let server = self.server(target)?;
+        let (_, pane) = self.pane(target).await?;
+        let rows = server.list(Kind::Pane(&pane), &["pane_id", "pane_current_path"]).await.ok()?;
+        let row = rows.into_iter().next()?;
+        row.get("pane_current_path").filter(|path| path.starts_with('/')).map(PathBuf::from)
+    }
+
+    /// What the findings come to: the worst of what is set for their kinds.
+    fn verdict(&self, findings: &[Finding]) -> Verdict {
+        if let Some(worst) = findings.iter().find(|found| self.config.deny.contains(&found.class)) {
+            let message = format!("The command was not typed: {}", told(worst));
+            let failure = Failure::new(Code::Refused, message)
+                .suggest("Find a way that does less, or ask the user to do it. Only the operator can allow it.");
+            return Verdict::Deny(failure.by(NAME, rule(worst.class)));
+        }
+        let asked = findings.iter().filter(|found| self.config.ask.contains(&found.class));
+        let asked: Vec<String> =
+            asked.take(5).map(|found| format!("{}: {}.", rule(found.class), told(found))).collect();
+        if asked.is_empty() { Verdict::Allow } else { Verdict::ask(asked.join(" ")) }
+    }
+}
+
+/// A root as it is written, with `~` for the home folder, and where its links lead: tmux tells folders without links.
+fn real(root: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    let full = match (root.strip_prefix("~"), home) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => root.to_owned(),
+    };
+    let real = full.canonicalize().ok().filter(|real| *real != full);
+    [Some(full), real].into_iter().flatten().collect()
+}
+
+/// Why, and the words that it is about, if it is about some.
+fn told(found: &Finding) -> String {
+    match &*found.words {
+        "" => found.why.clone(),
+        words => format!("{}: `{words}`", found.why),
+    }
+}
+
+fn rule(class: Class) -> String {
+    format!("{ID}/{class}")
+}
+
+impl Precondition for CommandGuard {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn check<'a>(&'a self, cx: &'a Context, call: &'a Call) -> Boxed<'a, Verdict> {
+        Box::pin(async move {
+            let arguments = match readable(call) {
+                Ok(arguments) => arguments,
+                Err(failure) => return Verdict::Deny(failure),
+            };
+            let typed = self.texts(call.id().name(), &arguments).await;
+            let nothing = Pending::default();
+            let pending = self.shared.as_ref().map_or(&nothing, |shared| &shared.pending);
+            let mut lines = pending.lines().await;
+            let (findings, after) = match self.look(typed, &lines).await {
+                Ok(said) => said,
+                Err(failure) => return Verdict::Deny(failure.by(NAME, rule(Class::Unparsed))),
+            };
+            let verdict = self.verdict(&findings);
+            match verdict {
+                Verdict::Allow => lines.put(after),
+                Verdict::Ask(_) => lines.ask(cx.call_id(), after),
+                _ => {}
+            }
+            verdict
+        })
+    }
+
+    /// Judged by the text alone: no tmux server is asked, and no line is remembered. What depends on the
+    /// pane's folder, or on a buffer, is told when the call is made.
+    fn foresee(&self, _: &Context, call: &Call) -> Option<Verdict> {
+        let tool = call.id().name();
+        if tool == "paste_buffer" {
+            return None;
+        }
+        let arguments = match readable(call) {
+            Ok(arguments) => arguments,
+            Err(failure) => return Some(Verdict::Deny(failure)),
+        };
+        let judged = typed(tool, &arguments);
+        let judged = judged.into_iter().map(|typed| judge(&typed.text, &self.place(&typed)));
+        let findings: Vec<Finding> = judged.flat_map(|judged| judged.findings).collect();
+        Some(self.verdict(&findings))
+    }
+
+    fn asks(&self) -> bool {
+        !self.config.ask.is_empty()
+    }
+}
+
+/// The arguments of a call. What cannot be read cannot be judged, and the tool may read it in its own way.
+fn readable(call: &Call) -> Result<Value, Failure> {
+    let arguments = call.arguments().map(Json::to_value).transpose();
+    arguments.map(Option::unwrap_or_default).map_err(|error| {
+        let text = format!("the command guard cannot read the arguments: {error}");
+        Failure::new(Code::InvalidArguments, text)
+            .suggest("Send plain JSON: numbers in range, no lone surrogates, every name once.")
+            .by(NAME, rule(Class::Unparsed))
+    })
+}
+
+/// What a call would type. Keys without Enter count too: the next call may press it.
+pub(crate) fn typed(tool: &str, arguments: &Value) -> Vec<Typed> {
+    let name = match tool {
+        "run_command" => "command",
+        "send_keys" => "keys",
+        "paste_text" => "text",
+        "split_window" | "respawn_pane" => "shell",
+        "send_keys_batch" => return batch(arguments),
+        _ => return Vec::new(),
+    };
+    let (text, lands) = match name {
+        "keys" => (entered(arguments), Lands::Behind),
+        "text" => (pasted(arguments), Lands::Behind),
+        "command" => (string(arguments, name), Lands::Emptied),
+        _ => (string(arguments, name).map(|text| variables(arguments) + &text), Lands::Apart),
+    };
+    text.map(|text| Typed { text, lands, target: arguments.clone() }).into_iter().collect()
+}
+
+/// The variables that a program is started with, as a shell would set them.
+fn variables(arguments: &Value) -> String {
+    let given = match arguments.get("environment") {
+        Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_default(),
+        given => given.cloned().unwrap_or_default(),
+    };
+    let names = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let all = given.as_object().into_iter().flatten().filter(|(name, _)| name.chars().all(names));
+    let all = all.filter_map(|(name, value)| {
+        let value = value.as_str()?.replace('\'', r"'\''");
+        Some(format!("{name}='{value}'\n"))
+    });
+    all.collect()
+}
+
+/// What keys type, with the Enter that follows.
+fn entered(arguments: &Value) -> Option<String> {
+    let enter = arguments.get("enter").and_then(Value::as_bool).unwrap_or(true);
+    keys(arguments).map(|keys| if enter { keys + "\n" } else { keys })
+}
+
+/// What is pasted. Without brackets, a tab completes what nobody can foresee.
+fn pasted(arguments: &Value) -> Option<String> {
+    let bracket = arguments.get("bracket").and_then(Value::as_bool).unwrap_or(true);
+    let text = string(arguments, "text")?;
+    Some(if bracket { text } else { text.replace('\t', "\u{7f}") })
+}
+
+fn string(arguments: &Value, name: &str) -> Option<String> {
+    arguments.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// What keys type: the name of a key is no text.
+fn keys(arguments: &Value) -> Option<String> {
+    let keys = string(arguments, "keys")?;
+    let literal = arguments.get("literal").and_then(Value::as_bool).unwrap_or(false);
+    // Also literally, a tab completes what nobody can foresee.
+    Some(if literal { keys.replace('\t', "\u{7f}") } else { keys::typed(&keys) })
+}
+
+/// What goes to one pane, one after the other, is one text.
+fn batch(arguments: &Value) -> Vec<Typed> {
+    let names = ["pane_id", "session_name", "session_id", "window_id"];
+    let mut all: Vec<Typed> = Vec::new();
+    for operation in arguments.get("operations").and_then(Value::as_array).into_iter().flatten() {
+        let keys = entered(operation).unwrap_or_default();
+        let mut target = operation.clone();
+        if let (Some(target), Some(socket)) = (target.as_object_mut(), arguments.get("socket_name"))
+        {
+            target.insert("socket_name".to_owned(), socket.clone());
+        }
+        let same = |typed: &&mut Typed| {
+            names.iter().all(|name| typed.target.get(name) == target.get(name))
+        };
+        // In their order: two ways to name a pane may mean the same one.
+        match all.last_mut().filter(same) {
+            Some(typed) => typed.text.push_str(&keys),
+            None => all.push(Typed { text: keys, lands: Lands::Behind, target }),
+        }
+    }
+    all
+}

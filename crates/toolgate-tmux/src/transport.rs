@@ -1,0 +1,147 @@
+//! Messages as lines, read as strictly as the gateway reads them, for rmcp.
+//!
+//! rmcp's own transport drops lines that are too long, broken or ambiguous, and its client waits for ever. Here each gets
+//! the error that every other transport of toolgate answers with.
+
+use std::{io, sync::Arc};
+
+use rmcp::{
+    RoleServer,
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::Mutex,
+    task::JoinHandle,
+};
+use toolgate::{
+    Code, Failure,
+    admission::{CallRequest, refusal},
+};
+use toolgate_wire::{
+    Id, Limits, Message, Shape,
+    lines::{Line, Lines},
+    salvage_id,
+};
+
+/// Reads and writes one message per line.
+pub(crate) struct LineTransport<R, W> {
+    input: R,
+    lines: Lines,
+    limits: Limits,
+    /// `None` once it is closed.
+    output: Arc<Mutex<Option<W>>>,
+    /// A refusal that is being written: whoever gives up to receive does not stop it halfway.
+    refusing: Option<JoinHandle<io::Result<()>>>,
+    /// The client sends nothing more.
+    is_closed: bool,
+}
+
+impl<R, W: AsyncWrite + Send + Unpin + 'static> LineTransport<R, W> {
+    pub(crate) fn new(input: R, output: W, max_bytes: usize) -> Self {
+        let limits = Limits { max_bytes, ..Limits::default() };
+        let output = Arc::new(Mutex::new(Some(output)));
+        let lines = Lines::new(max_bytes);
+        Self { input, lines, limits, output, refusing: None, is_closed: false }
+    }
+
+    /// The message of a line. One that cannot be read is answered, if its sender may wait for an answer.
+    fn read(&mut self, line: Line) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let line = match line {
+            Line::Whole(line) => line,
+            Line::TooLong { head, tail, length } => {
+                let failure = refusal::too_long(length, self.limits.max_bytes);
+                return self.refuse(salvage_id(&head, &tail).as_ref(), &failure);
+            }
+        };
+        let message = match Message::parse(line, &self.limits) {
+            Ok(message) => message,
+            Err(refused) if refusal::expects_response(&refused) => {
+                return self.refuse(refused.id.as_ref(), &refusal::unreadable(&refused));
+            }
+            Err(refused) => {
+                tracing::warn!("a message of the client cannot be read: {}", refused.error);
+                return None;
+            }
+        };
+        // rmcp would take a call that has no name for a method that it does not know.
+        if message.method() == "tools/call"
+            && let Err(failure) = CallRequest::read(&message)
+        {
+            return self.refuse(message.id(), &failure);
+        }
+        match serde_json::from_slice(message.line()) {
+            Ok(read) => Some(read),
+            Err(error) if message.shape() == Shape::Request => {
+                let failure = Failure::new(Code::InvalidRequest, error.to_string())
+                    .suggest("Send the params that the method has.");
+                self.refuse(message.id(), &failure)
+            }
+            Err(error) => {
+                tracing::warn!("a message of the client cannot be read: {error}");
+                None
+            }
+        }
+    }
+
+    fn refuse<T>(&mut self, id: Option<&Id>, failure: &Failure) -> Option<T> {
+        let (output, line) = (Arc::clone(&self.output), refusal::line(id, failure));
+        self.refusing = Some(tokio::spawn(async move { write(&output, line).await }));
+        None
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(
+    output: &Mutex<Option<W>>,
+    line: impl AsRef<[u8]>,
+) -> io::Result<()> {
+    let mut output = output.lock().await;
+    let output = output.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+    output.write_all(line.as_ref()).await?;
+    output.write_all(b"\n").await?;
+    output.flush().await
+}
+
+impl<R, W> Transport<RoleServer> for LineTransport<R, W>
+where
+    R: AsyncRead + Send + Sync + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let output = Arc::clone(&self.output);
+        async move { write(&output, serde_json::to_vec(&message)?).await }
+    }
+
+    /// Cancel safe.
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if let Some(refusing) = &mut self.refusing {
+                let refused = refusing.await;
+                self.refusing = None;
+                refused.ok()?.ok()?;
+            }
+            let line = if self.is_closed { self.lines.finish() } else { self.lines.next() };
+            match line {
+                Some(line) => {
+                    let message = self.read(line);
+                    if message.is_some() {
+                        return message;
+                    }
+                }
+                None if self.is_closed => return None,
+                None => self.is_closed = self.input.read_buf(self.lines.buffer()).await.ok()? == 0,
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.output.lock().await.take();
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! Admission: how a client's request becomes a call in its context, or a refusal. Every transport uses it.
+//!
+//! A transport says who calls, and which tool a name means. What else is decided before the chain runs is decided here:
+//! control data is removed from `_meta` and narrows the request ([`narrow`]), the state of an input round that is
+//! toolgate's own is kept from the server ([`take_round`]), and a call that cannot be made is refused so that every
+//! layer still sees it ([`Admitted::refuse`]). [`Edits`] says what has to change in the params before they are sent.
+
+mod edits;
+mod narrowing;
+pub mod refusal;
+
+use std::{borrow::Cow, sync::Arc};
+
+use toolgate_wire::{Json, Message};
+
+pub use self::{
+    edits::{Edits, put_round},
+    narrowing::Narrowing,
+};
+use crate::{
+    asking::Round,
+    call::{Answer, Call, Listing, Request, ToolList},
+    chain::Chain,
+    context::Context,
+    control::Control,
+    failure::{Failure, Ran},
+    identity::ToolId,
+    layer::Endpoint,
+    middleware::{Boxed, audit::intent::RefusedAtDoor},
+    outcome::Outcome,
+    registry::Code,
+    tool::Tool,
+};
+
+/// What admission reads of a `tools/call`.
+#[derive(Clone, Debug, Default)]
+pub struct CallRequest {
+    /// `params.name`, the name that the client sees.
+    pub name: String,
+    /// `params.arguments`
+    pub arguments: Option<Json>,
+    /// `params.requestState` and `params.inputResponses`
+    pub round: Round,
+    /// Whether the client wants the call to go on as a task (`params.task`).
+    pub wants_task: bool,
+}
+
+impl CallRequest {
+    /// Reads the params of a `tools/call`.
+    pub fn read(message: &Message) -> Result<Self, Failure> {
+        let name = message.member("name");
+        let name = name.as_ref().and_then(Json::text).map(Cow::into_owned);
+        let unnamed = || {
+            let message = "params.name of tools/call must be a string";
+            Failure::new(Code::InvalidRequest, message)
+                .suggest("Give the name of a tool as tools/list shows it.")
+        };
+        Ok(Self {
+            name: name.ok_or_else(unnamed)?,
+            arguments: message.member("arguments"),
+            round: Round {
+                state: message.member("requestState"),
+                responses: message.member("inputResponses"),
+            },
+            wants_task: message.member("task").is_some(),
+        })
+    }
+
+    /// Admits the call, with the context and the edits that [`narrow`] gave.
+    #[must_use]
+    pub fn admit(self, cx: Context, mut edits: Edits, meant: Resolution) -> Admitted {
+        let cx = take_round(cx, self.round, &mut edits);
+        let (tool, refusal) = match meant {
+            Resolution::Tool(tool) => (tool, None),
+            Resolution::NoTool(stand_in) => (stand_in, Some(unknown_tool(&self.name))),
+        };
+        let is_renamed = tool.id().name() != self.name;
+        if is_renamed {
+            edits.set("name", Json::string(tool.id().name()));
+        }
+        let mut call = Call::new(tool, self.arguments);
+        if is_renamed {
+            call = call.with_wire_name(self.name);
+        }
+        Admitted { cx, call, edits, refusal, wants_task: self.wants_task }
+    }
+}
+
+/// What a name that a client called means.
+///
+/// A name that no tool ever had and the own name of a tool that was given another one are the same here: clients must
+/// not be able to tell them apart.
+#[derive(Clone, Debug)]
+pub enum Resolution {
+    /// A tool that its server lists, or one that it may have without listing it.
+    Tool(Arc<Tool>),
+    /// None. This one stands for it in records.
+    NoTool(Arc<Tool>),
+}
+
+/// A call on its way into the chain.
+#[derive(Debug)]
+pub struct Admitted {
+    /// Who calls, and what narrows the call.
+    pub cx: Context,
+    /// The call.
+    pub call: Call,
+    /// What has to change in the params before they are sent.
+    pub edits: Edits,
+    refusal: Option<Failure>,
+    wants_task: bool,
+}
+
+impl Admitted {
+    /// Refuses the call. The chain runs all the same, so that the refusal is rendered and recorded.
+    pub fn refuse(&mut self, failure: Failure) {
+        self.refusal = Some(failure);
+    }
+
+    /// Whether the call is refused.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.refusal.is_some()
+    }
+
+    /// Runs the chain. A refused call never reaches `end`.
+    pub async fn run(self, chain: &Chain, end: &dyn Endpoint) -> Outcome {
+        let Self { mut cx, call, refusal, wants_task, .. } = self;
+        let tool = Arc::clone(call.tool());
+        let outcome = match refusal {
+            None => chain.call(&mut cx, call, end).await,
+            Some(failure) => {
+                cx.bag_mut().put(RefusedAtDoor);
+                chain.call(&mut cx, call, &Refused(failure.ran(Ran::No))).await
+            }
+        };
+        chain.tasks().note(&cx, &tool, wants_task, &outcome);
+        outcome
+    }
+
+    /// Runs the chain for a call that is refused.
+    pub async fn run_refused(self, chain: &Chain) -> Outcome {
+        let nowhere = Refused(Failure::internal("a call that was admitted has no tool"));
+        self.run(chain, &nowhere).await
+    }
+}
+
+/// Removes control data from a request's `_meta` and narrows the request by it. `meant` gives the tool that a name means
+/// which clients see.
+pub fn narrow(
+    cx: Context,
+    narrowing: &Narrowing,
+    meta: Option<&Json>,
+    meant: impl Fn(&str) -> Option<ToolId>,
+) -> (Context, Edits) {
+    match meta.and_then(Control::lift) {
+        None => (cx, Edits::default()),
+        Some((control, rest)) => (narrowing.apply(cx, control, meant), Edits::of_meta(rest)),
+    }
+}
+
+/// Gives the layers what the client returned of a question. A state of toolgate's own is kept from the server.
+pub fn take_round(mut cx: Context, round: Round, edits: &mut Edits) -> Context {
+    cx = cx.with_returned(&round);
+    if round.is_ours() {
+        edits.take_round();
+        cx = cx.with_round(round);
+    }
+    cx
+}
+
+/// There is no tool of this name, or none any more.
+#[must_use]
+pub fn unknown_tool(name: &str) -> Failure {
+    Failure::new(Code::UnknownTool, format!("Unknown tool: '{name}'"))
+        .suggest("Call tools/list for available tools.")
+}
+
+/// More requests are in flight than allowed.
+#[must_use]
+pub fn too_many_in_flight(most: usize) -> Failure {
+    let message = format!("{most} requests are in flight, and no more are allowed");
+    Failure::new(Code::Overloaded, message)
+        .suggest("Wait for calls in flight to end, then call again.")
+        .ran(Ran::No)
+}
+
+/// A result that says its type, as the protocol demands from 2026-07-28 on. Layers write results without it, which every
+/// version reads.
+#[must_use]
+pub fn complete(result: Json) -> Json {
+    match result.object() {
+        Some(mut object) if !object.contains("resultType") => {
+            object.set("resultType", Json::string("complete"));
+            object.finish()
+        }
+        _ => result,
+    }
+}
+
+/// The end of the chain for a request that is refused before the chain runs.
+#[derive(Debug)]
+pub struct Refused(pub Failure);
+
+impl Endpoint for Refused {
+    fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
+        Box::pin(std::future::ready(Outcome::failed(self.0.clone())))
+    }
+
+    fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
+        Box::pin(std::future::ready(Err(self.0.clone())))
+    }
+
+    fn request<'a>(&'a self, _: &'a mut Context, _: Request) -> Boxed<'a, Answer> {
+        let body = Err(self.0.to_rpc().to_json());
+        Box::pin(std::future::ready(Answer { body, origin: None }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! The rest of the chain, as a value that running it consumes.
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    boxed::Boxed,
+    call::{Answer, Call, Listing, Request, ToolList},
+    context::Context,
+    failure::Failure,
+    layer::Layer,
+    outcome::Outcome,
+};
+
+/// Where the chain ends: the tool, or the server that has it.
+pub trait Endpoint: Send + Sync {
+    /// Runs the tool.
+    fn call<'a>(&'a self, cx: &'a mut Context, call: Call) -> Boxed<'a, Outcome>;
+
+    /// Lists the tools of one page.
+    fn list<'a>(
+        &'a self,
+        cx: &'a mut Context,
+        listing: Listing,
+    ) -> Boxed<'a, Result<ToolList, Failure>>;
+
+    /// Answers any other request.
+    fn request<'a>(&'a self, cx: &'a mut Context, request: Request) -> Boxed<'a, Answer>;
+}
+
+/// The rest of the chain. Running it consumes it, so running it twice does not compile:
+///
+/// ```compile_fail,E0382
+/// use toolgate::{Call, Context, Next, Outcome};
+///
+/// async fn twice(cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
+///     next.call(cx, call.clone()).await;
+///     next.call(cx, call).await
+/// }
+/// ```
+#[must_use = "a call that is neither passed on nor answered is lost"]
+pub struct Next<'a> {
+    pub(crate) layers: &'a [Arc<dyn Layer>],
+    pub(crate) end: &'a dyn Endpoint,
+}
+
+impl<'a> Next<'a> {
+    /// Passes the call on.
+    pub fn call<'b>(self, cx: &'b mut Context, call: Call) -> Boxed<'b, Outcome>
+    where
+        'a: 'b,
+    {
+        match self.layers.split_first() {
+            Some((first, layers)) => first.call(cx, call, Next { layers, end: self.end }),
+            None => self.end.call(cx, call),
+        }
+    }
+
+    /// Passes the listing on.
+    pub fn list<'b>(
+        self,
+        cx: &'b mut Context,
+        listing: Listing,
+    ) -> Boxed<'b, Result<ToolList, Failure>>
+    where
+        'a: 'b,
+    {
+        match self.layers.split_first() {
+            Some((first, layers)) => first.list(cx, listing, Next { layers, end: self.end }),
+            None => self.end.list(cx, listing),
+        }
+    }
+
+    /// Passes the request on.
+    pub fn request<'b>(self, cx: &'b mut Context, request: Request) -> Boxed<'b, Answer>
+    where
+        'a: 'b,
+    {
+        match self.layers.split_first() {
+            Some((first, layers)) => first.request(cx, request, Next { layers, end: self.end }),
+            None => self.end.request(cx, request),
+        }
+    }
+
+    /// The rest of the chain as something that can be run again: only for a call that does no more
+    /// when it runs twice, a readonly one. Any other gets its `Next` back.
+    pub fn replayable(self, call: &Call) -> Result<Replay<'a>, Self> {
+        if call.is_replayable() {
+            Ok(Replay { layers: self.layers, end: self.end })
+        } else {
+            Err(self)
+        }
+    }
+}
+
+impl fmt::Debug for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Next({} layers)", self.layers.len())
+    }
+}
+
+/// The rest of the chain for a call that may run more than once. Made by [`Next::replayable`].
+pub struct Replay<'a> {
+    layers: &'a [Arc<dyn Layer>],
+    end: &'a dyn Endpoint,
+}
+
+impl Replay<'_> {
+    /// Runs the rest of the chain once more.
+    pub fn attempt<'b>(&'b self, cx: &'b mut Context, call: Call) -> Boxed<'b, Outcome> {
+        Next { layers: self.layers, end: self.end }.call(cx, call)
+    }
+}
+
+impl fmt::Debug for Replay<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Replay({} layers)", self.layers.len())
+    }
+}

@@ -1,0 +1,55 @@
+//! Whether shortened structured content still fits the output schema that its tool published.
+
+use toolgate_wire::{Json, Kind};
+
+use super::structured::SHORTEST_CUT;
+
+/// Whether the shortened result keeps what the schema promises. Content that did not fit before is not broken by being
+/// shortened.
+pub(super) fn is_kept(schema: &Json, result: &Json, shortened: &Json) -> bool {
+    let content = |result: &Json| result.get("structuredContent");
+    let (Some(before), Some(after)) = (content(result), content(shortened)) else {
+        return content(result).is_none();
+    };
+    before.len() == after.len() || survives(schema) || fits(schema, &before, &after)
+}
+
+/// Whether shortening breaks no content that fits this schema: strings get shorter and arrays lose elements; keys, types
+/// and whatever is short stay.
+fn survives(schema: &Json) -> bool {
+    match schema.kind() {
+        Kind::Object => {
+            let object = schema.object().unwrap_or_default();
+            object.iter().all(|(key, value)| match &*key {
+                "minLength" | "minItems" => value.i64().is_some_and(|least| least <= 1),
+                "enum" | "const" => value.len() <= SHORTEST_CUT,
+                "$ref" => value.text().is_some_and(|target| target.starts_with('#')),
+                "items" if value.kind() == Kind::Array => false,
+                "pattern" | "format" | "contains" | "minContains" | "prefixItems" | "oneOf"
+                | "not" | "if" | "contentEncoding" | "contentMediaType" | "contentSchema"
+                | "dependentSchemas" | "unevaluatedItems" | "$dynamicRef" | "$recursiveRef" => {
+                    false
+                }
+                _ => survives(&value),
+            })
+        }
+        Kind::Array => schema.array().unwrap_or_default().iter().all(survives),
+        _ => true,
+    }
+}
+
+/// What a validator says. What it cannot tell may be broken.
+#[cfg(feature = "validate")]
+fn fits(schema: &Json, before: &Json, after: &Json) -> bool {
+    use crate::middleware::validate::fits;
+    match fits(schema, after) {
+        Some(true) => true,
+        Some(false) => fits(schema, before) == Some(false),
+        None => false,
+    }
+}
+
+#[cfg(not(feature = "validate"))]
+fn fits(_: &Json, _: &Json, _: &Json) -> bool {
+    false
+}
