@@ -68,14 +68,18 @@ fn a_signal_is_found_before_during_and_after_a_wait_that_timed_out() {
     tmux.until("gone", |tmux| waiters(tmux).is_empty());
 }
 
+/// tmux misses the end of a client whose input closes before it has registered the client: many kills hit that moment.
 #[test]
 fn nothing_is_left_of_a_server_that_is_killed() {
     let tmux = Tmux::start();
-    let mut session = tmux.serve(&[]);
-    session.post_call("wait_for_channel", json!({"channel": "x"}));
-    tmux.until("waiting", |tmux| !waiters(tmux).is_empty());
-    session.child.kill().unwrap();
-    tmux.until("gone", |tmux| waiters(tmux).is_empty());
+    for round in 0..25 {
+        let mut session = tmux.serve(&[]);
+        session.post_call("wait_for_channel", json!({"channel": format!("x{round}")}));
+        tmux.until("waiting", |tmux| !waiters(tmux).is_empty());
+        session.child.kill().unwrap();
+        tmux.until("gone", |tmux| waiters(tmux).is_empty());
+    }
+    tmux.until("alone", |tmux| tmux.clients() == 0);
 }
 
 #[test]

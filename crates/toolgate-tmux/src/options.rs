@@ -21,6 +21,9 @@ use crate::{
 pub struct Options {
     /// The tmux program.
     pub binary: OsString,
+    /// A program and its arguments through which clients of tmux that stay are started: see
+    /// [`Engine::launched_by`](crate::engine::Engine::launched_by). Empty by default.
+    pub launcher: Vec<OsString>,
     /// The socket of calls that name none.
     pub socket: Socket,
     /// How long tmux may take to answer.
@@ -86,6 +89,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             binary: "tmux".into(),
+            launcher: Vec::new(),
             socket: Socket::ambient(),
             patience: PATIENCE,
             safety: AllowedTier::default(),

@@ -80,7 +80,7 @@ impl Tmux {
     /// Nothing is started and no tmux is asked before a tool is called.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let engine = Engine::new(&options.binary, options.patience);
+        let engine = Engine::new(&options.binary, options.patience).launched_by(&options.launcher);
         let shared = Shared {
             engine,
             guard: Guard::of_this_process(),

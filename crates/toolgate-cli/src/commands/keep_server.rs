@@ -11,11 +11,7 @@ pub(crate) fn run_if_asked() -> Option<ExitCode> {
     if arguments.next()? != keeper::COMMAND {
         return None;
     }
-    let role = match arguments.next()?.to_str()? {
-        "keep" => Role::Keep,
-        "launch" => Role::Launch,
-        _ => return None,
-    };
+    let role = Role::named(arguments.next()?.to_str()?)?;
     let parent: u32 = arguments.next()?.to_str()?.parse().ok()?;
     let command: Vec<OsString> = arguments.skip_while(|argument| argument == "--").collect();
     Some(match keeper::run(role, parent, &command) {

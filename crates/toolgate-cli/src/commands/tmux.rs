@@ -296,6 +296,7 @@ fn server(
     if let Some(own) = own {
         own.adjust(&mut options);
     }
+    options.launcher = toolgate_gateway::keeper::client_launcher()?;
     if !options.finds_tmux() {
         tracing::warn!(
             "the tmux program `{}` is not there: every call will fail until it is (--tmux-bin, \

@@ -43,35 +43,65 @@ pub const NOT_RUNNABLE: u8 = 126;
 pub enum Role {
     /// Ends all servers when toolgate is gone.
     Keep,
-    /// Becomes the server.
+    /// Becomes a command that is killed with toolgate.
     Launch,
+    /// Becomes a command that gets SIGTERM with toolgate. For clients of tmux: one that is killed while it starts crashes
+    /// tmux 3.3a now and then.
+    LaunchClient,
+}
+
+impl Role {
+    const ALL: [Self; 3] = [Self::Keep, Self::Launch, Self::LaunchClient];
+
+    /// The role's name on the command line.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Launch => "launch",
+            Self::LaunchClient => "launch-client",
+        }
+    }
+
+    /// The role of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
 }
 
 /// Runs in this role, for the process `parent`, and gives the exit code to end with. A launcher becomes `command`.
 pub fn run(role: Role, parent: u32, command: &[OsString]) -> io::Result<u8> {
     match role {
         Role::Keep => keep(),
-        Role::Launch => {
-            let Some((program, args)) = command.split_first() else { return Ok(NOT_FOUND) };
-            end_with_parent()?;
-            if is_orphan(parent) {
-                return Ok(1);
-            }
-            let error = Command::new(program).args(args).exec();
-            Ok(not_started(program, &error))
-        }
+        Role::Launch => launch(Signal::KILL, parent, command),
+        Role::LaunchClient => launch(Signal::TERM, parent, command),
     }
+}
+
+/// Becomes the command, which gets the signal when the parent ends.
+fn launch(signal: Signal, parent: u32, command: &[OsString]) -> io::Result<u8> {
+    let Some((program, args)) = command.split_first() else { return Ok(NOT_FOUND) };
+    end_with_parent(signal)?;
+    if is_orphan(parent) {
+        return Ok(1);
+    }
+    let error = Command::new(program).args(args).exec();
+    Ok(not_started(program, &error))
+}
+
+/// Our own program and its arguments, to be followed by a client's command: it becomes that client, which ends with
+/// toolgate.
+pub fn client_launcher() -> io::Result<Vec<OsString>> {
+    let mut launcher = vec![std::env::current_exe()?.into_os_string()];
+    launcher.extend(arguments(Role::LaunchClient, &[]));
+    Ok(launcher)
 }
 
 /// The arguments that make our own program play a role.
 pub(crate) fn arguments(role: Role, command: &[OsString]) -> Vec<OsString> {
-    let role = match role {
-        Role::Keep => "keep",
-        Role::Launch => "launch",
-    };
     let parent = std::process::id().to_string();
     let mut arguments: Vec<OsString> =
-        [COMMAND, role, &parent, "--"].into_iter().map(OsString::from).collect();
+        [COMMAND, role.name(), &parent, "--"].into_iter().map(OsString::from).collect();
     arguments.extend_from_slice(command);
     arguments
 }
@@ -214,16 +244,16 @@ fn not_started(program: &OsStr, error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE }
 }
 
-/// Asks the system to kill this process, and what it becomes, with the thread that started it: toolgate's main thread.
+/// Asks the system to signal this process, and what it becomes, with the thread that started it: toolgate's main thread.
 #[cfg(target_os = "linux")]
-fn end_with_parent() -> io::Result<()> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+fn end_with_parent(signal: Signal) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(signal))?;
     Ok(())
 }
 
 /// Other systems do not offer it; there the keeper alone has to do.
 #[cfg(not(target_os = "linux"))]
-fn end_with_parent() -> io::Result<()> {
+fn end_with_parent(_signal: Signal) -> io::Result<()> {
     Ok(())
 }
 

@@ -95,7 +95,7 @@ impl Connection {
         session: Option<&str>,
         flags: &str,
     ) -> Result<Self, TmuxError> {
-        let mut command = program.command();
+        let mut command = program.staying_command();
         // `-N`: to look for a server must not start one. `-E`: our environment is not the session's.
         command.args(["-N", "-C", "attach-session", "-E", "-f", flags]);
         if let Some(session) = session {

@@ -46,6 +46,7 @@ const MOST: usize = 64;
 #[derive(Debug)]
 pub struct Engine {
     binary: OsString,
+    launcher: Arc<[OsString]>,
     patience: Duration,
     servers: Mutex<HashMap<Socket, Arc<Server>>>,
 }
@@ -54,7 +55,19 @@ impl Engine {
     /// An engine for this tmux program. Nothing is started before it is asked for.
     #[must_use]
     pub fn new(binary: impl Into<OsString>, patience: Duration) -> Self {
-        Self { binary: binary.into(), patience, servers: Mutex::default() }
+        Self {
+            binary: binary.into(),
+            launcher: Arc::default(),
+            patience,
+            servers: Mutex::default(),
+        }
+    }
+
+    /// Starts the clients that stay through a launcher: a program and its arguments that become tmux and end it with
+    /// this process, however that ends.
+    #[must_use]
+    pub fn launched_by(self, launcher: &[OsString]) -> Self {
+        Self { launcher: launcher.into(), ..self }
     }
 
     /// The server behind a socket.
@@ -66,7 +79,11 @@ impl Engine {
             servers.retain(|_, server| Arc::strong_count(server) > 1 || server.is_linked());
         }
         let server = servers.entry(socket).or_insert_with_key(|socket| {
-            let program = spawn::Program { binary: self.binary.clone(), socket: socket.clone() };
+            let program = spawn::Program {
+                binary: self.binary.clone(),
+                launcher: Arc::clone(&self.launcher),
+                socket: socket.clone(),
+            };
             Arc::new(Server::new(program, self.patience))
         });
         Arc::clone(server)

@@ -1,6 +1,6 @@
 //! The tmux program: how it is started, and one process for one list of commands.
 
-use std::{ffi::OsString, process::Stdio, time::Duration};
+use std::{ffi::OsString, process::Stdio, sync::Arc, time::Duration};
 
 use tokio::{io::AsyncWriteExt as _, process::Command as Process, time::timeout};
 
@@ -10,13 +10,32 @@ use super::{command::Batch, error::TmuxError, socket::Socket};
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) binary: OsString,
+    /// A program and its arguments that become tmux and end it with this process. Empty: tmux is started directly.
+    pub(crate) launcher: Arc<[OsString]>,
     pub(crate) socket: Socket,
 }
 
 impl Program {
     /// `tmux -u -L NAME`, without the pane that we may run in: tmux would take it for a target.
     pub(crate) fn command(&self) -> Process {
-        let mut process = Process::new(&self.binary);
+        self.with_arguments(Process::new(&self.binary))
+    }
+
+    /// The same for a client that stays, through the launcher.
+    ///
+    /// A control client ends when its input closes, but tmux 3.3a misses that if the input closes before the server has
+    /// registered the client: one in four of the clients that lose their owner within 5 ms of their start stays for ever.
+    /// SIGTERM ends those, too; SIGKILL does as well, but crashes that tmux in one case of a hundred.
+    pub(crate) fn staying_command(&self) -> Process {
+        let Some((launcher, arguments)) = self.launcher.split_first() else {
+            return self.command();
+        };
+        let mut process = Process::new(launcher);
+        process.args(arguments).arg(&self.binary);
+        self.with_arguments(process)
+    }
+
+    fn with_arguments(&self, mut process: Process) -> Process {
         // UTF-8 whatever the locale: else tmux writes `_` for what is not ASCII.
         process.arg("-u").args(self.socket.arguments());
         process.env_remove("TMUX").env_remove("TMUX_PANE");

@@ -53,7 +53,7 @@ impl Program {
     /// Starts a client that waits. It never starts a server.
     pub(super) fn waiter(&self, channel: &str, identity: Identity) -> Result<Waiter, TmuxError> {
         let wait = Command::new("wait-for").end().argument(channel);
-        let mut process = self.command();
+        let mut process = self.staying_command();
         process.args(["-N", "-C"]).args(Batch::write([wait]).arguments()?);
         process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = process.spawn().map_err(|_| TmuxError::NoBinary)?;
