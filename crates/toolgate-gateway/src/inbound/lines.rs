@@ -227,7 +227,7 @@ impl LineService for LineClient {
 
     async fn message(self: &Arc<Self>, message: Message) {
         if let Some(session) = self.session() {
-            Gateway::hear(&session, &self.namespace, &message);
+            Gateway::hear(&session, &self.namespace, &message).await;
         }
     }
 

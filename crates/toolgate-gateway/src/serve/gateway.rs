@@ -37,6 +37,8 @@ use crate::{
 
 /// How long it may take to take leave of servers behind addresses.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the client's next message waits until servers have taken a notification.
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long servers may take to end.
 const LAST_SERVERS: Duration = Duration::from_secs(10);
 
@@ -102,7 +104,11 @@ impl Gateway {
     }
 
     /// Takes a notification or an answer of a session.
-    pub(crate) fn hear(session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
+    pub(crate) async fn hear(
+        session: &Arc<LegacySession>,
+        namespace: &Namespace,
+        message: &Message,
+    ) {
         match (message.shape(), message.method()) {
             (Shape::Response | Shape::Error, _) => {
                 if !session.questions.take(message) {
@@ -116,7 +122,7 @@ impl Gateway {
                 }
             }
             (_, "notifications/initialized") => {}
-            _ => pass_on(session, namespace, message),
+            _ => pass_on(session, namespace, message).await,
         }
     }
 }
@@ -513,8 +519,9 @@ fn servers(
     Ok(servers)
 }
 
-/// A notification that is for servers: the session's own, or the only one.
-fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
+/// Passes a notification to the servers that it is for: the session's own, or the only one. The client's next message
+/// waits until they have it, as on a direct connection, but not for a server that is slow to start or to read.
+async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
     let is_only = namespace.servers.len() == 1;
     let is_old = |server: &&Arc<Server>| {
         server.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy)
@@ -527,20 +534,27 @@ fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &Messag
             | "notifications/tasks/status"
     );
     let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
+    let mut deliveries = Vec::new();
     for server in concerned.filter(|server| is_vendors || is_old(server)) {
         // As requests: what waits for a server that is slow to start is bounded.
         let Ok(entered) = session.member.enter(namespace.most_in_flight()) else {
             tracing::debug!("a notification is dropped: too many requests are in flight");
-            return;
+            break;
         };
         let (server, owner) = (Arc::clone(server), session.owner());
         let line = message.line().clone();
-        server.surroundings.control.clone().spawn(async move {
+        deliveries.push(server.surroundings.control.clone().spawn(async move {
             let owner = server.is_private().then_some(owner);
             if let Ok(connection) = server.connection(owner.as_ref()).await {
                 let _ = connection.wire().tell(line).await;
             }
             drop(entered);
-        });
+        }));
     }
+    let delivered = async {
+        for delivery in deliveries {
+            let _ = delivery.await;
+        }
+    };
+    let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, delivered).await;
 }

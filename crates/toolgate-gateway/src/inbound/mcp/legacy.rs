@@ -42,7 +42,7 @@ impl Visit<'_> {
             }
         };
         if message.shape() != Shape::Request {
-            Gateway::hear(&session, &self.namespace, &message);
+            Gateway::hear(&session, &self.namespace, &message).await;
             return empty(StatusCode::ACCEPTED);
         }
         let incoming = match self.incoming(&session, message) {
@@ -177,7 +177,7 @@ impl Visit<'_> {
             tokio::task::yield_now().await;
             match Message::receive(line, &limits, Sender::Client) {
                 Ok(message) if message.shape() != Shape::Request => {
-                    Gateway::hear(&session, &self.namespace, &message);
+                    Gateway::hear(&session, &self.namespace, &message).await;
                 }
                 Ok(message) if responses.is_full() => responses.refuse(message.id()),
                 Ok(message) => {
