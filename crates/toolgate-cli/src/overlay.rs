@@ -19,7 +19,7 @@ use toolgate::{
 use toolgate_gateway::{
     Environment, ServerCommand,
     config::{Config, ConfigWatch, NAMESPACE, SERVER, ServerConfig, TelemetryConfig, environment},
-    running::{self, Running},
+    running::{self, Instance},
 };
 
 use crate::config_file;
@@ -258,7 +258,7 @@ impl Overlay {
     }
 
     /// Says that this process runs with the config, for `toolgate reload`, until what is given is dropped.
-    pub(crate) fn announce(&self) -> Option<Running> {
+    pub(crate) fn announce(&self) -> Option<Instance> {
         let config = self.config.as_deref()?;
         let announced = run_folder().and_then(|folder| Ok(running::announce(&folder, config)?));
         announced

@@ -4,9 +4,9 @@ use toolgate_wire::{Json, Object};
 
 /// A set of the questions that a client answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Abilities(u8);
+pub(crate) struct ClientCapabilities(u8);
 
-impl Abilities {
+impl ClientCapabilities {
     /// Fills in forms.
     pub(crate) const FORMS: Self = Self(1);
     /// Opens addresses.
@@ -139,15 +139,15 @@ mod tests {
 
     #[test]
     fn a_client_is_asked_only_what_it_says_that_it_can_answer() {
-        let of = |text| Abilities::of(&json(text));
+        let of = |text| ClientCapabilities::of(&json(text));
         assert!(of("{}").is_empty() && of("null").is_empty());
-        assert_eq!(of(r#"{"elicitation":{}}"#), Abilities::FORMS);
-        assert_eq!(of(r#"{"elicitation":{"url":{}}}"#), Abilities::URLS);
-        assert_eq!(of(r#"{"elicitation":true,"sampling":null}"#), Abilities::default());
+        assert_eq!(of(r#"{"elicitation":{}}"#), ClientCapabilities::FORMS);
+        assert_eq!(of(r#"{"elicitation":{"url":{}}}"#), ClientCapabilities::URLS);
+        assert_eq!(of(r#"{"elicitation":true,"sampling":null}"#), ClientCapabilities::default());
         let all = of(r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}"#);
         assert!(all.can_answer("roots/list", None));
         assert!(all.can_answer("elicitation/create", Some(&json(r#"{"mode":"url"}"#))));
-        let forms = Abilities::FORMS;
+        let forms = ClientCapabilities::FORMS;
         assert!(forms.can_answer("elicitation/create", Some(&json("{}"))));
         assert!(!forms.can_answer("elicitation/create", Some(&json(r#"{"mode":"url"}"#))));
         assert!(!forms.can_answer("sampling/createMessage", None));

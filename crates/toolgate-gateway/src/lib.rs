@@ -32,7 +32,7 @@ mod sessions;
 mod tokens;
 mod usage;
 
-pub use inbound::{Doorkeeper, Entrance};
+pub use inbound::{BoundListener, HttpServer};
 pub use process::child::{Environment, ServerCommand, StartError};
 pub use process::keeper;
 use toolgate::admission::refusal;

@@ -15,15 +15,15 @@ const LONGEST: usize = 2048;
 
 /// The addresses that servers returned to one principal.
 #[derive(Debug, Default)]
-pub(crate) struct Links(Mutex<HashMap<Arc<str>, Returned>>);
+pub(crate) struct ResourceLinks(Mutex<HashMap<Arc<str>, LinkedResource>>);
 
 #[derive(Debug, Default)]
-struct Returned {
+struct LinkedResource {
     uris: HashSet<Arc<str>>,
     order: VecDeque<Arc<str>>,
 }
 
-impl Links {
+impl ResourceLinks {
     /// Remembers the addresses in a result of a server.
     pub(crate) fn note(&self, server: &Arc<str>, result: &Json) {
         // Most results have none: one look at the text tells.
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn links_and_embedded_resources_of_every_result_are_found() {
-        let links = Links::default();
+        let links = ResourceLinks::default();
         let server: Arc<str> = "a".into();
         for result in [
             r#"{"content":[{"type":"text","text":"\"uri\""},{"type":"resource_link","uri":"x:1"}]}"#,
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_server_that_returns_many_displaces_its_own_only() {
-        let links = Links::default();
+        let links = ResourceLinks::default();
         let (one, two): (Arc<str>, Arc<str>) = ("one".into(), "two".into());
         let link = |uri: &str| json(&format!(r#"{{"contents":[{{"uri":"{uri}"}}]}}"#));
         links.note(&one, &link("x:mine"));

@@ -8,9 +8,9 @@ const LEVELS: [&str; 8] =
 
 /// A level of log messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Level(u8);
+pub(crate) struct LogLevel(u8);
 
-impl Level {
+impl LogLevel {
     /// Everything.
     pub(crate) const ALL: Self = Self(0);
 

@@ -27,7 +27,7 @@ const SMALL: usize = 16 * 1024;
 /// Each message gets a number in the order of the queue, and the writer tells up to which number it
 /// has written. So after a crash one can say of each call whether the server may have seen it.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct WriteQueue {
     queue: Mutex<Queue>,
     wake: Notify,
     room: Semaphore,
@@ -41,7 +41,7 @@ struct Queue {
     closed: bool,
 }
 
-impl Outbox {
+impl WriteQueue {
     pub(crate) fn new() -> Self {
         Self {
             queue: Mutex::default(),
@@ -202,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn writes_in_order_with_one_newline_each_and_tells_what_was_written() {
-        let outbox = Outbox::new();
+        let outbox = WriteQueue::new();
         let large = Bytes::from(vec![b'x'; 3 * SMALL]);
         assert_eq!(outbox.push(Bytes::from_static(b"a\n")).await, 1);
         assert_eq!(outbox.push_now(large.clone()), 2);
@@ -219,7 +219,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_is_one_line_whoever_made_it() {
-        let outbox = Outbox::new();
+        let outbox = WriteQueue::new();
         let large = format!("{{\r\n\"a\":\"{}\"\n}}\r\n", "x".repeat(3 * SMALL));
         outbox.push(Bytes::from_static(b"\n{\n\r}\r\n\n")).await;
         outbox.push_now(Bytes::from(large));
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_abandoned_is_never_written() {
-        let outbox = Outbox::new();
+        let outbox = WriteQueue::new();
         let number = outbox.push(Bytes::from_static(b"a")).await;
         outbox.abandon();
         let mut out = Vec::new();
@@ -244,7 +244,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_queue_makes_senders_wait_and_a_reader_frees_them() {
-        let outbox = std::sync::Arc::new(Outbox::new());
+        let outbox = std::sync::Arc::new(WriteQueue::new());
         for _ in 0..ROOM {
             outbox.push(Bytes::from_static(b"x")).await;
         }

@@ -17,26 +17,26 @@ use std::{
 use rustix::process::{Pid, Signal, getuid, kill_process};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::serve::Status;
+use crate::serve::GatewayStatus;
 
 /// How long a gateway may take to say what it serves, and a reader to read it.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A gateway that says that it runs; dropped, it says so no more.
 #[derive(Debug)]
-pub struct Running {
+pub struct Instance {
     path: PathBuf,
     _locked: File,
 }
 
-impl Drop for Running {
+impl Drop for Instance {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
 /// Says in `folder` that this process runs with a config file. It must take SIGUSR1 by then.
-pub fn announce(folder: &Path, config: &Path) -> io::Result<Running> {
+pub fn announce(folder: &Path, config: &Path) -> io::Result<Instance> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let path = folder.join(std::process::id().to_string());
     let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
@@ -47,7 +47,7 @@ pub fn announce(folder: &Path, config: &Path) -> io::Result<Running> {
     })?;
     let config = config.canonicalize()?;
     file.write_all(config.as_os_str().as_encoded_bytes())?;
-    Ok(Running { path, _locked: file })
+    Ok(Instance { path, _locked: file })
 }
 
 /// Asks the gateways that run with this config file, or with any, to read it again. Gives their processes.
@@ -128,7 +128,7 @@ impl StatusSocket {
 }
 
 /// Answers a process that asked. A reader that does not read is left after a while.
-pub fn answer(mut stream: tokio::net::UnixStream, status: &Status) {
+pub fn answer(mut stream: tokio::net::UnixStream, status: &GatewayStatus) {
     let text = serde_json::to_vec(status).unwrap_or_default();
     tokio::spawn(async move {
         let written = async {
@@ -140,7 +140,7 @@ pub fn answer(mut stream: tokio::net::UnixStream, status: &Status) {
 }
 
 /// What the gateways of this user serve. One that does not answer in time is an error that names its process.
-pub fn statuses(folder: &Path) -> io::Result<Vec<Status>> {
+pub fn statuses(folder: &Path) -> io::Result<Vec<GatewayStatus>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -167,6 +167,6 @@ pub fn statuses(folder: &Path) -> io::Result<Vec<Status>> {
         let status = serde_json::from_slice(&text);
         statuses.push(status.map_err(|error| failed(error.to_string()))?);
     }
-    statuses.sort_by_key(|status: &Status| status.pid);
+    statuses.sort_by_key(|status: &GatewayStatus| status.pid);
     Ok(statuses)
 }

@@ -33,16 +33,16 @@ pub(crate) enum TokensError {
 
 /// Whose secret a token is, and which namespaces it opens. Only digests are kept.
 #[derive(Default)]
-pub(crate) struct Tokens(Vec<Entry>);
+pub(crate) struct Tokens(Vec<TokenEntry>);
 
 /// One token.
-pub(crate) struct Entry {
+pub(crate) struct TokenEntry {
     pub(crate) name: Box<str>,
     digest: [u8; 32],
     namespaces: Option<Vec<String>>,
 }
 
-impl Entry {
+impl TokenEntry {
     /// Whether it opens a namespace.
     pub(crate) fn opens(&self, namespace: &str) -> bool {
         opens(self.namespaces.as_deref(), namespace)
@@ -51,7 +51,7 @@ impl Entry {
 
 impl Tokens {
     pub(crate) fn new(tokens: &BTreeMap<String, TokenConfig>) -> Result<Self, TokensError> {
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<TokenEntry> = Vec::new();
         for (name, token) in tokens {
             let secret = token.secret();
             if secret.is_empty() {
@@ -65,7 +65,7 @@ impl Tokens {
                 return Err(TokensError::Same(other.name.to_string(), name.to_owned()));
             }
             let namespaces = token.namespaces().map(<[String]>::to_vec);
-            entries.push(Entry { name: name.as_str().into(), digest, namespaces });
+            entries.push(TokenEntry { name: name.as_str().into(), digest, namespaces });
         }
         Ok(Self(entries))
     }
@@ -76,7 +76,7 @@ impl Tokens {
     }
 
     /// Whose token it is. All are compared, always, so that the time it takes tells nothing.
-    pub(crate) fn owner(&self, token: &str) -> Option<&Entry> {
+    pub(crate) fn owner(&self, token: &str) -> Option<&TokenEntry> {
         let shown = digest(token);
         let mut found = u64::MAX;
         for (number, entry) in (0..).zip(&self.0) {

@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::Semaphore;
 use toolgate::{Code, Failure, Principal, Ran, Session};
 
-use crate::links::Links;
+use crate::links::ResourceLinks;
 
 /// So many calls wait for their clients at once.
 const MOST_PARKED: usize = 1000;
@@ -50,7 +50,7 @@ impl Share {
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum UsageKind {
     /// Sessions, and requests that listen: `subscriptions/listen`.
     Sessions,
     /// Streams of the transport of 2024-11-05.
@@ -58,13 +58,13 @@ pub(crate) enum Kind {
     Subscriptions,
     SubscriptionBytes,
     /// Calls that wait for their client to come back.
-    Parked,
+    SuspendedCall,
     ParkedBytes,
     /// Answers that are kept for clients that lost their stream.
     ReplayBytes,
 }
 
-impl Kind {
+impl UsageKind {
     const COUNT: usize = 7;
 
     /// What it is called in messages, and the setting that bounds it.
@@ -74,21 +74,27 @@ impl Kind {
             Self::SseStreams => ("streams of /sse", Some("serve.sessions")),
             Self::Subscriptions => ("subscriptions", Some("serve.subscriptions")),
             Self::SubscriptionBytes => ("bytes of subscriptions", None),
-            Self::Parked => ("calls that wait for their client", None),
+            Self::SuspendedCall => ("calls that wait for their client", None),
             Self::ParkedBytes => ("bytes of calls that wait for their client", None),
             Self::ReplayBytes => ("bytes of answers for lost streams", None),
         }
     }
 
-    fn full(self, bound: usize, is_share: bool) -> Full {
+    fn full(self, bound: usize, is_share: bool) -> LimitReached {
         let (what, setting) = self.told();
-        Full { what, setting: setting.map(Cow::Borrowed), bound, is_share, is_session: false }
+        LimitReached {
+            what,
+            setting: setting.map(Cow::Borrowed),
+            bound,
+            is_share,
+            is_session: false,
+        }
     }
 }
 
 /// There is no room: for one principal, or for anybody.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Full {
+pub(crate) struct LimitReached {
     what: &'static str,
     setting: Option<Cow<'static, str>>,
     bound: usize,
@@ -98,7 +104,7 @@ pub(crate) struct Full {
     is_session: bool,
 }
 
-impl Full {
+impl LimitReached {
     /// Of something that a setting of its own bounds.
     pub(crate) fn new(
         what: &'static str,
@@ -127,7 +133,7 @@ impl Full {
     }
 }
 
-impl fmt::Display for Full {
+impl fmt::Display for LimitReached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, setting, bound, .. } = self;
         let setting = setting.as_deref();
@@ -154,8 +160,8 @@ pub(crate) struct Usage {
 
 #[derive(Debug)]
 struct Whole {
-    used: [AtomicUsize; Kind::COUNT],
-    bounds: [usize; Kind::COUNT],
+    used: [AtomicUsize; UsageKind::COUNT],
+    bounds: [usize; UsageKind::COUNT],
 }
 
 impl Usage {
@@ -195,14 +201,18 @@ pub(crate) struct Account {
     pub(crate) principal: Principal,
     pub(crate) share: Share,
     whole: Arc<Whole>,
-    used: [AtomicUsize; Kind::COUNT],
+    used: [AtomicUsize; UsageKind::COUNT],
     /// So many servers of its own start at once: others' do not wait for all of them.
     pub(crate) starts: Semaphore,
 }
 
 impl Account {
     /// Takes so much, if there is room; given back when it is dropped.
-    pub(crate) fn take(self: &Arc<Self>, kind: Kind, amount: usize) -> Result<Held, Full> {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        kind: UsageKind,
+        amount: usize,
+    ) -> Result<Reservation, LimitReached> {
         let at = kind as usize;
         let (Some(used), Some(all), Some(whole)) =
             (self.used.get(at), self.whole.used.get(at), self.whole.bounds.get(at))
@@ -219,21 +229,21 @@ impl Account {
             all.fetch_sub(amount, Ordering::Relaxed);
             return Err(kind.full(*whole, false));
         }
-        Ok(Held { account: Arc::clone(self), kind, amount })
+        Ok(Reservation { account: Arc::clone(self), kind, amount })
     }
 }
 
 /// Something that a principal uses. Dropped, it is given back.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Reservation {
     account: Arc<Account>,
-    kind: Kind,
+    kind: UsageKind,
     amount: usize,
 }
 
-impl Held {
+impl Reservation {
     /// Takes so much more of it.
-    pub(crate) fn grow(&mut self, amount: usize) -> Result<(), Full> {
+    pub(crate) fn grow(&mut self, amount: usize) -> Result<(), LimitReached> {
         let mut more = self.account.take(self.kind, amount)?;
         self.amount += std::mem::take(&mut more.amount);
         Ok(())
@@ -247,7 +257,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let at = self.kind as usize;
         for used in
@@ -265,7 +275,7 @@ pub(crate) struct Member {
     pub(crate) session: Arc<Session>,
     pub(crate) account: Arc<Account>,
     /// Resources that servers returned to it.
-    pub(crate) links: Links,
+    pub(crate) links: ResourceLinks,
     in_flight: AtomicUsize,
     /// The requests in flight of the whole namespace.
     all: Arc<AtomicUsize>,
@@ -273,19 +283,20 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn new(session: Arc<Session>, account: Arc<Account>, all: Arc<AtomicUsize>) -> Self {
-        let links = Links::default();
+        let links = ResourceLinks::default();
         Self { session, account, links, in_flight: AtomicUsize::new(0), all }
     }
 
     /// Lets one more request in, if there is room: `most` are allowed in the namespace, and a share of it for each
     /// principal.
-    pub(crate) fn enter(self: &Arc<Self>, most: usize) -> Result<InFlight, Full> {
+    pub(crate) fn enter(self: &Arc<Self>, most: usize) -> Result<InFlightPermit, LimitReached> {
         let own = self.in_flight.fetch_add(1, Ordering::Relaxed);
         let all = self.all.fetch_add(1, Ordering::Relaxed);
-        let entered = InFlight(Arc::clone(self));
+        let entered = InFlightPermit(Arc::clone(self));
         let share = self.account.share.of(most);
-        let full =
-            |bound, is_share| Full::new("requests in flight", "limits.in_flight", bound, is_share);
+        let full = |bound, is_share| {
+            LimitReached::new("requests in flight", "limits.in_flight", bound, is_share)
+        };
         if own >= share {
             return Err(full(share, share < most));
         }
@@ -298,9 +309,9 @@ impl Member {
 
 /// A request in flight.
 #[derive(Debug)]
-pub(crate) struct InFlight(Arc<Member>);
+pub(crate) struct InFlightPermit(Arc<Member>);
 
-impl Drop for InFlight {
+impl Drop for InFlightPermit {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
         self.0.all.fetch_sub(1, Ordering::Relaxed);
@@ -327,25 +338,26 @@ mod tests {
     fn what_is_given_back_can_be_taken_again_and_others_have_their_own() {
         let usage = Usage::new(Share::new(0.25, 2), 8, 8);
         let (mine, yours) = (usage.account(&key("a")), usage.account(&key("b")));
-        let held: Vec<Held> = (0..2).map(|_| mine.take(Kind::Sessions, 1).unwrap()).collect();
-        let full = mine.take(Kind::Sessions, 1).unwrap_err();
+        let held: Vec<Reservation> =
+            (0..2).map(|_| mine.take(UsageKind::Sessions, 1).unwrap()).collect();
+        let full = mine.take(UsageKind::Sessions, 1).unwrap_err();
         assert!(full.is_share);
         let text = full.to_string();
         assert!(text.contains("may have 2") && text.contains("serve.sessions"), "{text}");
-        let _other = yours.take(Kind::Sessions, 1).unwrap();
+        let _other = yours.take(UsageKind::Sessions, 1).unwrap();
         drop(held);
-        assert!(mine.take(Kind::Sessions, 2).is_ok());
-        assert!(usage.account(&key("a")).take(Kind::Sessions, 3).is_err(), "the same account");
+        assert!(mine.take(UsageKind::Sessions, 2).is_ok());
+        assert!(usage.account(&key("a")).take(UsageKind::Sessions, 3).is_err(), "the same account");
     }
 
     #[test]
     fn the_whole_is_bounded_too() {
         let usage = Usage::new(Share::new(0.5, 3), 2, 2);
         let held: Vec<_> =
-            ["a", "b"].map(|n| usage.account(&key(n)).take(Kind::Sessions, 1).unwrap()).into();
-        let full = usage.account(&key("c")).take(Kind::Sessions, 1).unwrap_err();
+            ["a", "b"].map(|n| usage.account(&key(n)).take(UsageKind::Sessions, 1).unwrap()).into();
+        let full = usage.account(&key("c")).take(UsageKind::Sessions, 1).unwrap_err();
         assert!(!full.is_share, "{full}");
-        drop::<Vec<Held>>(held);
-        assert!(usage.account(&key("c")).take(Kind::Sessions, 1).is_ok());
+        drop::<Vec<Reservation>>(held);
+        assert!(usage.account(&key("c")).take(UsageKind::Sessions, 1).is_ok());
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
 use toolgate::Principal;
-use toolgate_gateway::approvals::{ApprovalFolder, ApprovalRecord, State, Verdict};
+use toolgate_gateway::approvals::{ApprovalFolder, ApprovalRecord, ApprovalState, Verdict};
 
 use super::log::look::{Look, Paint, clean, fit};
 use crate::overlay::state_folder;
@@ -124,7 +124,7 @@ impl ApprovalsCommand {
     /// Shows what waits, then every change, until it is interrupted or nobody reads any more.
     async fn follow(&self, folder: &ApprovalFolder) -> anyhow::Result<ExitCode> {
         let mut watch = folder.watch().context("cannot watch for approvals")?;
-        let mut seen: HashMap<String, State> = HashMap::new();
+        let mut seen: HashMap<String, ApprovalState> = HashMap::new();
         let look = Look::of_stdout();
         if !self.json {
             let path = folder.path().display();
@@ -144,7 +144,7 @@ impl ApprovalsCommand {
                 let mut out = std::io::stdout().lock();
                 if self.json {
                     writeln!(out, "{}", show::json(&record, now))?;
-                } else if record.state == State::Pending {
+                } else if record.state == ApprovalState::Pending {
                     show::block(&record, now, &look, &mut out)?;
                     writeln!(out)?;
                 } else {

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use toolgate_gateway::{
     config::{Config, ConfigWatch, Trigger, serve::address},
     running::{self, StatusSocket},
-    serve::{Namespaced, Options, Serve},
+    serve::{GatewayOptions, NamespaceSettings, RunningGateway},
 };
 
 use crate::{
@@ -84,7 +84,7 @@ pub(crate) fn options(
     overlay: &Overlay,
     listen: &[std::net::SocketAddr],
     only: Option<&str>,
-) -> anyhow::Result<Options> {
+) -> anyhow::Result<GatewayOptions> {
     let (config, watch) = overlay.read_watched()?;
     let mut plan = plan(overlay, config, watch, listen, only);
     let folder = state_folder().context("no place to remember what servers offer")?;
@@ -99,7 +99,7 @@ pub(crate) fn plan(
     watch: ConfigWatch,
     listen: &[std::net::SocketAddr],
     only: Option<&str>,
-) -> Options {
+) -> GatewayOptions {
     let mut serve = config.serve();
     if !listen.is_empty() {
         serve.listen = listen.to_vec();
@@ -110,7 +110,7 @@ pub(crate) fn plan(
             said(&overlay, namespace).map_err(|error| format!("{error:#}"))
         })
     };
-    Options {
+    GatewayOptions {
         store: overlay.store(&config),
         watch,
         manifests: None,
@@ -123,25 +123,25 @@ pub(crate) fn plan(
     }
 }
 
-pub(crate) fn said(overlay: &Overlay, namespace: &str) -> anyhow::Result<Namespaced> {
+pub(crate) fn said(overlay: &Overlay, namespace: &str) -> anyhow::Result<NamespaceSettings> {
     let mut overlay = overlay.clone();
     overlay.namespace = Some(namespace.to_owned());
     let config = overlay.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
-    Ok(Namespaced {
+    Ok(NamespaceSettings {
         settings: overlay.settings()?,
         trail: config.trail(namespace)?,
         telemetry: overlay.telemetry(&config)?,
     })
 }
 
-async fn serve(options: Options, overlay: &Overlay) -> anyhow::Result<ExitCode> {
+async fn serve(options: GatewayOptions, overlay: &Overlay) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut asked = signal(SignalKind::user_defined1())?;
     let is_in_terminal = std::io::stderr().is_terminal();
     let settles_first = options.settles_first()?;
-    let serve = Serve::new(options).await?;
+    let serve = RunningGateway::new(options).await?;
     if settles_first {
         let settled = tokio::select! {
             settled = serve.settle() => settled.map(|()| true),

@@ -1,7 +1,7 @@
 //! The signals that a gateway takes while it runs.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use toolgate_gateway::{config::Trigger, serve::Serve};
+use toolgate_gateway::{config::Trigger, serve::RunningGateway};
 
 /// Signals, taken from the moment of construction on.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Signals {
     }
 
     /// The same; until then the gateway reads its config again whenever the file changes or the operator asks.
-    pub(crate) async fn govern(&mut self, serve: &Serve) -> u8 {
+    pub(crate) async fn govern(&mut self, serve: &RunningGateway) -> u8 {
         let watch = serve.config_watch();
         loop {
             tokio::select! {

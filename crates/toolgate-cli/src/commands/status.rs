@@ -4,7 +4,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use anyhow::Context as _;
 use clap::Args;
-use toolgate_gateway::{running, serve::Status};
+use toolgate_gateway::{running, serve::GatewayStatus};
 
 use super::{
     log::look::{Look, clean},
@@ -45,8 +45,9 @@ impl StatusCommand {
     }
 }
 
-fn show(out: &mut impl std::io::Write, look: &Look, status: &Status) -> std::io::Result<()> {
-    let Status { pid, version, config, addresses, namespaces, servers, unused, names } = status;
+fn show(out: &mut impl std::io::Write, look: &Look, status: &GatewayStatus) -> std::io::Result<()> {
+    let GatewayStatus { pid, version, config, addresses, namespaces, servers, unused, names } =
+        status;
     writeln!(out, "toolgate {}, process {pid}", clean(version))?;
     writeln!(out, "  config      {}", clean(config.as_deref().unwrap_or("none")))?;
     writeln!(out, "  listens on  {}", clean(&addresses.join(", ")))?;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use toolgate_gateway::{
     bridge::{self, Bridge},
-    serve::Serve,
+    serve::RunningGateway,
 };
 
 use super::signals::Signals;
@@ -55,7 +55,7 @@ impl Stdio {
         let served = runtime.block_on(async {
             let mut signals = Signals::new()?;
             let settles_first = options.settles_first()?;
-            let serve = Serve::new(options).await?;
+            let serve = RunningGateway::new(options).await?;
             if settles_first {
                 let settled = tokio::select! {
                     settled = serve.settle() => settled.map(|()| true),
@@ -81,7 +81,7 @@ impl Stdio {
 
     fn run_bridge(&self, url: &str) -> anyhow::Result<ExitCode> {
         let token = self.token_env.as_deref().map(token).transpose()?;
-        let bridge = Bridge::new(&bridge::Options { url: url.to_owned(), token })?;
+        let bridge = Bridge::new(&bridge::BridgeOptions { url: url.to_owned(), token })?;
         if std::io::stdin().is_terminal() {
             super::wrap::explain("my-gateway");
         }

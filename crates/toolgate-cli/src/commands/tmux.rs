@@ -10,8 +10,8 @@ use toolgate_gateway::{
     active_chain::ActiveChain,
     approvals,
     config::{Config, ConfigWatch, Trigger},
-    records::Outlets,
-    serve::{Inspection, Namespaced},
+    records::RecordSinks,
+    serve::{Inspection, NamespaceSettings},
 };
 use toolgate_tmux::{
     NAME, Options, Tmux, TmuxConfig, Toolset, Variables,
@@ -220,7 +220,7 @@ async fn serve(
     let (store, trail) = (overlay.store(config), config.trail(overlay.namespace())?);
     let telemetry = overlay.telemetry(config)?;
     let (outlets, mut parts) =
-        Outlets::open(store.as_deref(), trail.as_ref(), telemetry.as_ref(), &settings).await?;
+        RecordSinks::open(store.as_deref(), trail.as_ref(), telemetry.as_ref(), &settings).await?;
     parts.approvals = approvals::in_state_folder(&approvals::Scope::Tmux(tmux.socket()));
     let listed = tmux.names().map(|name| ToolId::new(NAME, name)).collect();
     let (governed, stack) = tmux.governed_with(&settings, parts, overlay.namespace())?;
@@ -317,7 +317,7 @@ fn inspection(overlay: &Overlay, config: &Config, own: Option<&Own>) -> anyhow::
     tmux.install(&mut parts);
     let namespace = overlay.namespace();
     let (trail, telemetry) = (config.trail(namespace)?, overlay.telemetry(config)?);
-    let (set, store) = (Namespaced { settings, trail, telemetry }, overlay.store(config));
+    let (set, store) = (NamespaceSettings { settings, trail, telemetry }, overlay.store(config));
     let tools = tmux.definitions();
     Ok(Inspection::of_tools((namespace, NAME), &set, store.as_deref(), &tools, parts)?)
 }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use toolgate_gateway::{
     Environment,
-    serve::{ExclusiveServer, Options, Serve},
+    serve::{ExclusiveServer, GatewayOptions, RunningGateway},
 };
 
 use super::signals::Signals;
@@ -77,7 +77,7 @@ impl Wrap {
         let runtime = super::runtime()?;
         let code = runtime.block_on(async {
             let mut signals = Signals::new()?;
-            let serve = Serve::new(plan).await?;
+            let serve = RunningGateway::new(plan).await?;
             let _announced = self.overlay.announce();
             let stop = async { 128 + signals.govern(&serve).await };
             let code = Box::pin(serve.exclusive(stop)).await;
@@ -121,7 +121,7 @@ impl Wrap {
     }
 
     /// The gateway with one server, which the client has to itself.
-    fn plan(&self) -> anyhow::Result<Options> {
+    fn plan(&self) -> anyhow::Result<GatewayOptions> {
         let (config, watch) = self.overlay.read_watched()?;
         let found = self.overlay.server(&config, self.command()?)?;
         let (name, mut server) = found.context(

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{ApprovalFolder, ApprovalRecord, State, folder, now_ms};
+use super::{ApprovalFolder, ApprovalRecord, ApprovalState, folder, now_ms};
 
 /// A person's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,9 +78,9 @@ impl ApprovalFolder {
         record.decided_ms = Some(now);
         record.expires_ms = now.saturating_add(record.ttl_ms);
         match verdict {
-            Verdict::Approve => record.state = State::Approved,
+            Verdict::Approve => record.state = ApprovalState::Approved,
             Verdict::Deny(reason) => {
-                record.state = State::Denied;
+                record.state = ApprovalState::Denied;
                 record.reason.clone_from(reason);
             }
         }
@@ -117,11 +117,11 @@ fn undecidable(record: &ApprovalRecord, now: i64) -> Option<CannotDecide> {
         Some(CannotDecide::Decided { id: id(), what, by })
     };
     match record.state {
-        State::Pending if record.is_live(now) => None,
-        State::Pending => Some(CannotDecide::Expired(id())),
-        State::Used => Some(CannotDecide::Used(id())),
-        State::Approved if !record.is_live(now) => Some(CannotDecide::Expired(id())),
-        State::Approved => decided("approved"),
-        State::Denied => decided("denied"),
+        ApprovalState::Pending if record.is_live(now) => None,
+        ApprovalState::Pending => Some(CannotDecide::Expired(id())),
+        ApprovalState::Used => Some(CannotDecide::Used(id())),
+        ApprovalState::Approved if !record.is_live(now) => Some(CannotDecide::Expired(id())),
+        ApprovalState::Approved => decided("approved"),
+        ApprovalState::Denied => decided("denied"),
     }
 }

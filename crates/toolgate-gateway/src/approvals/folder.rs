@@ -26,7 +26,7 @@ const ID: usize = 8;
 const LARGEST: u64 = 256 * 1024;
 
 /// A folder that nobody else changes as long as this lives.
-pub(super) struct Locked {
+pub(super) struct LockedFolder {
     path: PathBuf,
     folder: File,
     key: Key,
@@ -34,7 +34,7 @@ pub(super) struct Locked {
 }
 
 /// Opens the folder and takes its lock. `None` where it does not exist and is not to be made.
-pub(super) fn lock(path: &Path, make: bool) -> io::Result<Option<Locked>> {
+pub(super) fn lock(path: &Path, make: bool) -> io::Result<Option<LockedFolder>> {
     if make {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     }
@@ -47,7 +47,7 @@ pub(super) fn lock(path: &Path, make: bool) -> io::Result<Option<Locked>> {
     let lock = private_file(&path.join(LOCK), true)?;
     rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
     let key = key(path, &folder)?;
-    Ok(Some(Locked { path: path.to_owned(), folder, key, _lock: lock }))
+    Ok(Some(LockedFolder { path: path.to_owned(), folder, key, _lock: lock }))
 }
 
 /// Only its user may read or write it.
@@ -118,7 +118,7 @@ fn replace(path: &Path, folder: &File, name: &str, bytes: &[u8]) -> io::Result<(
     folder.sync_all()
 }
 
-impl Locked {
+impl LockedFolder {
     pub(super) fn key(&self) -> &Key {
         &self.key
     }

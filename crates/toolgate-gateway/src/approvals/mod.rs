@@ -17,15 +17,15 @@ use std::{
 };
 
 pub use decide::{CannotDecide, Verdict};
-pub use record::{ApprovalRecord, State};
+pub use record::{ApprovalRecord, ApprovalState};
 use toolgate::{
     Boxed,
     middleware::preconditions::{ApprovalError, ApprovalRequest, Approvals, Decided, Decision},
 };
-pub use watch::Watch;
+pub use watch::ApprovalWatch;
 
 use self::{
-    folder::Locked,
+    folder::LockedFolder,
     record::{hex, tag},
 };
 use crate::process::child::ServerCommand;
@@ -114,7 +114,7 @@ impl ApprovalFolder {
         let ttl_ms = i64::try_from(request.ttl.as_millis()).unwrap_or(i64::MAX);
         let record = ApprovalRecord {
             id: folder.new_id()?,
-            state: State::Pending,
+            state: ApprovalState::Pending,
             principal: request.principal.clone(),
             namespace: request.namespace.clone(),
             client: request.client.clone(),
@@ -145,32 +145,32 @@ impl ApprovalFolder {
 }
 
 /// What a live record says. An approval is marked as used before anybody hears of it.
-fn answer_of(folder: &Locked, mut record: ApprovalRecord, now: i64) -> io::Result<Decision> {
+fn answer_of(folder: &LockedFolder, mut record: ApprovalRecord, now: i64) -> io::Result<Decision> {
     let decided = |record: &ApprovalRecord| Decided {
         id: record.id.clone(),
         by: record.by.clone().unwrap_or_default(),
         at: time(record.decided_ms.unwrap_or(now)),
     };
     Ok(match record.state {
-        State::Approved => {
-            record.state = State::Used;
+        ApprovalState::Approved => {
+            record.state = ApprovalState::Used;
             record.used_ms = Some(now);
             folder.write(&record)?;
             Decision::Approved(decided(&record))
         }
-        State::Denied => Decision::Denied {
+        ApprovalState::Denied => Decision::Denied {
             decided: decided(&record),
             until: time(record.expires_ms),
             reason: record.reason,
         },
-        State::Pending | State::Used => {
+        ApprovalState::Pending | ApprovalState::Used => {
             Decision::Pending { expires: time(record.expires_ms), id: record.id }
         }
     })
 }
 
 /// Removes what was kept long enough, and what one principal has too much of.
-fn tidy(folder: &Locked, records: &[ApprovalRecord], principal: &str, now: i64) {
+fn tidy(folder: &LockedFolder, records: &[ApprovalRecord], principal: &str, now: i64) {
     let over = |one: &&ApprovalRecord| !one.is_live(now);
     for record in records.iter().filter(over) {
         if now.saturating_sub(record.expires_ms) > KEPT_MS {

@@ -11,7 +11,7 @@ pub(super) type Key = [u8; 32];
 /// What a person has decided so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum ApprovalState {
     /// Nothing.
     Pending,
     /// The call may run once.
@@ -29,7 +29,7 @@ pub struct ApprovalRecord {
     /// The id that people type.
     pub id: String,
     /// What was decided.
-    pub state: State,
+    pub state: ApprovalState,
     /// Who calls.
     pub principal: String,
     /// The namespace.
@@ -76,13 +76,13 @@ impl ApprovalRecord {
     /// Whether it still means something: pending, approved or denied, and not expired.
     #[must_use]
     pub fn is_live(&self, now_ms: i64) -> bool {
-        self.state != State::Used && now_ms < self.expires_ms
+        self.state != ApprovalState::Used && now_ms < self.expires_ms
     }
 
     /// Whether a person can still decide it.
     #[must_use]
     pub fn is_pending(&self, now_ms: i64) -> bool {
-        self.state == State::Pending && self.is_live(now_ms)
+        self.state == ApprovalState::Pending && self.is_live(now_ms)
     }
 
     /// The two lines.

@@ -37,18 +37,18 @@ fn beginnings_of_ids_are_enough_where_they_tell_requests_apart() {
         assert!(refused(&approvals, typed).contains("there is no approval"), "{typed:?}");
     }
     let approved = approvals.decide("X", &Verdict::Approve, "local:me").unwrap();
-    assert_eq!((approved.id.as_str(), approved.state), ("xy234567", State::Approved));
+    assert_eq!((approved.id.as_str(), approved.state), ("xy234567", ApprovalState::Approved));
     assert!(refused(&approvals, "xy").contains("already approved by local:me"));
     // Of two that begin alike, the one that still waits is meant.
     let denied = approvals.decide("abcd", &Verdict::Deny(None), "local:me").unwrap();
-    assert_eq!(denied.state, State::Denied);
+    assert_eq!(denied.state, ApprovalState::Denied);
     assert_eq!(approvals.decide("abc", &Verdict::Approve, "local:me").unwrap().id, "abce2345");
 }
 
 #[test]
 fn what_is_over_cannot_be_decided() {
     let expired = ApprovalRecord { expires_ms: now_ms() - 1, ..record("expired2") };
-    let used = ApprovalRecord { state: State::Used, ..record("used2345") };
+    let used = ApprovalRecord { state: ApprovalState::Used, ..record("used2345") };
     let (_state, approvals) = kept(&[expired, used]);
     assert!(refused(&approvals, "exp").contains("has expired"));
     assert!(refused(&approvals, "used").contains("already run"));

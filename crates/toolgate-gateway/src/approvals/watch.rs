@@ -9,14 +9,14 @@ use super::ApprovalFolder;
 
 /// Watches the folder of approvals for as long as it lives.
 #[derive(Debug)]
-pub struct Watch {
+pub struct ApprovalWatch {
     changed: Arc<Notify>,
     _watcher: RecommendedWatcher,
 }
 
 impl ApprovalFolder {
     /// Watches for changes from now on.
-    pub fn watch(&self) -> notify::Result<Watch> {
+    pub fn watch(&self) -> notify::Result<ApprovalWatch> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
         let changed = Arc::new(Notify::new());
         let told = Arc::clone(&changed);
@@ -28,11 +28,11 @@ impl ApprovalFolder {
                 }
             })?;
         watcher.watch(&self.path, RecursiveMode::NonRecursive)?;
-        Ok(Watch { changed, _watcher: watcher })
+        Ok(ApprovalWatch { changed, _watcher: watcher })
     }
 }
 
-impl Watch {
+impl ApprovalWatch {
     /// Waits for a change since the last one.
     pub async fn changed(&mut self) {
         self.changed.notified().await;

@@ -8,10 +8,10 @@ use std::{
 use hyper::header::{HeaderName, HeaderValue};
 use toolgate_wire::{Json, Message, era, headers};
 
-use crate::catalog::mirrors::{self, Mirror};
+use crate::catalog::mirrors::{self, HeaderParam};
 
 /// Headers besides those that are always sent.
-pub(super) type Headers = Vec<(HeaderName, HeaderValue)>;
+pub(super) type BridgeHeaders = Vec<(HeaderName, HeaderValue)>;
 
 pub(super) const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 pub(super) const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
@@ -33,7 +33,7 @@ pub(super) fn negotiated(response: &Message) -> Option<HeaderValue> {
 }
 
 /// Headers that ask for a stream after one of its events.
-pub(super) fn after(headers: &Headers, event: Option<&HeaderValue>) -> Headers {
+pub(super) fn after(headers: &BridgeHeaders, event: Option<&HeaderValue>) -> BridgeHeaders {
     let last = event.map(|event| (LAST_EVENT, event.clone()));
     headers.iter().cloned().chain(last).collect()
 }
@@ -41,10 +41,10 @@ pub(super) fn after(headers: &Headers, event: Option<&HeaderValue>) -> Headers {
 /// What a message of 2026-07-28 repeats in headers. Some arguments are repeated too: of those tools that the client has
 /// listed.
 #[derive(Debug, Default)]
-pub(super) struct ModernHeaders(Mutex<HashMap<String, Vec<Mirror>>>);
+pub(super) struct ModernHeaders(Mutex<HashMap<String, Vec<HeaderParam>>>);
 
 impl ModernHeaders {
-    fn tools(&self) -> MutexGuard<'_, HashMap<String, Vec<Mirror>>> {
+    fn tools(&self) -> MutexGuard<'_, HashMap<String, Vec<HeaderParam>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +68,7 @@ impl ModernHeaders {
     }
 
     /// The headers of a message.
-    pub(super) fn of(&self, message: &Message, version: &str) -> Headers {
+    pub(super) fn of(&self, message: &Message, version: &str) -> BridgeHeaders {
         let mut all = Vec::with_capacity(3);
         let mut add = |name: HeaderName, text: &str| {
             if let Ok(value) = HeaderValue::from_str(&headers::encode(text)) {
@@ -86,7 +86,7 @@ impl ModernHeaders {
             let name = name.as_ref().and_then(Json::text);
             let mirrored = name.and_then(|name| tools.get(name.as_ref()));
             let arguments = message.member("arguments");
-            let header = |mirror: &Mirror| mirror.header(arguments.as_ref());
+            let header = |mirror: &HeaderParam| mirror.header(arguments.as_ref());
             all.extend(mirrored.into_iter().flatten().filter_map(header));
         }
         all

@@ -9,12 +9,12 @@ use toolgate_wire::{Id, Limits, Message, Sender, Shape, error_response, split_ba
 
 use super::{
     failures,
-    headers::{self, Headers},
+    headers::{self, BridgeHeaders},
 };
 use crate::{
-    http_client::{Answer, BodyError, Client, EventStream},
+    http_client::{BodyError, EventStream, HttpClient, HttpResponse},
     outbound::resume::Resume,
-    outbox::Outbox,
+    outbox::WriteQueue,
 };
 
 /// The most bytes of a refusal.
@@ -23,22 +23,29 @@ const MAX_REFUSAL: usize = 64 * 1024;
 /// The gateway, and the client that gets what the gateway sends.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) gateway: Client,
+    pub(super) gateway: HttpClient,
     /// The gateway's address, as messages show it.
     pub(super) url: String,
     pub(super) limits: Limits,
-    pub(super) to_client: Arc<Outbox>,
+    pub(super) to_client: Arc<WriteQueue>,
 }
 
 impl Link {
     /// Posts a message or a batch.
-    pub(super) async fn post(&self, headers: &Headers, body: Bytes) -> Result<Answer, Failure> {
+    pub(super) async fn post(
+        &self,
+        headers: &BridgeHeaders,
+        body: Bytes,
+    ) -> Result<HttpResponse, Failure> {
         let answer = self.gateway.send(Method::POST, None, headers, body).await;
         answer.map_err(|error| failures::unanswered(&self.url, &error))
     }
 
     /// Opens a stream of events; `Err(Some(status))`: the gateway has answered with something else.
-    pub(super) async fn open(&self, headers: &Headers) -> Result<EventStream, Option<StatusCode>> {
+    pub(super) async fn open(
+        &self,
+        headers: &BridgeHeaders,
+    ) -> Result<EventStream, Option<StatusCode>> {
         match self.gateway.send(Method::GET, None, headers, Bytes::new()).await {
             Ok(answer) if answer.status.is_success() && is(&answer, b"text/event-stream") => {
                 Ok(EventStream::new(answer, self.limits.max_bytes))
@@ -55,9 +62,9 @@ impl Link {
     /// breaks off is asked for again with the headers in `resume`, if there are some.
     pub(super) async fn read(
         &self,
-        answer: Answer,
+        answer: HttpResponse,
         id: &Id,
-        resume: Option<&Headers>,
+        resume: Option<&BridgeHeaders>,
     ) -> Result<Message, Failure> {
         if !answer.status.is_success() {
             return self.refusal(answer, id).await;
@@ -84,7 +91,7 @@ impl Link {
         &self,
         mut stream: EventStream,
         id: &Id,
-        resume: Option<&Headers>,
+        resume: Option<&BridgeHeaders>,
     ) -> Result<Message, Failure> {
         let mut state = Resume::default();
         loop {
@@ -120,7 +127,11 @@ impl Link {
 
     /// Passes the response to a batch with so many requests to the client. The gateway refuses a batch as a whole with
     /// one error.
-    pub(super) async fn pass_batch(&self, answer: Answer, requests: usize) -> Result<(), Failure> {
+    pub(super) async fn pass_batch(
+        &self,
+        answer: HttpResponse,
+        requests: usize,
+    ) -> Result<(), Failure> {
         let unread = |error: BodyError| failures::unread(&self.url, &error);
         if !answer.status.is_success() {
             let failure = failures::status(&self.url, answer.status);
@@ -147,7 +158,7 @@ impl Link {
     }
 
     /// A refusal in the gateway's own words, or in ours.
-    async fn refusal(&self, answer: Answer, id: &Id) -> Result<Message, Failure> {
+    async fn refusal(&self, answer: HttpResponse, id: &Id) -> Result<Message, Failure> {
         let failure = failures::status(&self.url, answer.status);
         if answer.status == StatusCode::UNAUTHORIZED {
             // Only the bridge knows how it is given a token.
@@ -188,7 +199,7 @@ fn answers(message: &Message, id: &Id) -> bool {
 }
 
 /// Whether an answer has this content type.
-fn is(answer: &Answer, kind: &[u8]) -> bool {
+fn is(answer: &HttpResponse, kind: &[u8]) -> bool {
     let start = answer.headers.content_type().get(..kind.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(kind))
 }

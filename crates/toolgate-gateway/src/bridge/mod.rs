@@ -14,25 +14,25 @@ use std::sync::Arc;
 
 use toolgate_wire::Limits;
 
-use self::{link::Link, service::Service, session::Session};
+use self::{link::Link, service::BridgeService, session::BridgeSession};
 use crate::{
-    http_client::{Bounds, Client, Target},
+    http_client::{Bounds, HttpClient, Target},
     inbound::{front::LineFront, stdio},
-    outbox::Outbox,
+    outbox::WriteQueue,
 };
 
 /// Where the gateway is.
 #[derive(Clone)]
-pub struct Options {
+pub struct BridgeOptions {
     /// Its address, with the namespace: `http://127.0.0.1:8642/mcp/work`.
     pub url: String,
     /// What it knows the client by.
     pub token: Option<String>,
 }
 
-impl std::fmt::Debug for Options {
+impl std::fmt::Debug for BridgeOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options").finish_non_exhaustive()
+        f.debug_struct("BridgeOptions").finish_non_exhaustive()
     }
 }
 
@@ -43,25 +43,25 @@ pub struct BridgeError(String);
 
 /// The bridge from one client to a running gateway.
 #[derive(Debug)]
-pub struct Bridge(LineFront<Service>);
+pub struct Bridge(LineFront<BridgeService>);
 
 impl Bridge {
     /// Checks the address and the token; connects to nothing yet.
-    pub fn new(options: &Options) -> Result<Self, BridgeError> {
+    pub fn new(options: &BridgeOptions) -> Result<Self, BridgeError> {
         let authorization = options.token.as_ref().map(|token| format!("Bearer {token}"));
         let headers = authorization.map(|value| ("Authorization".to_owned(), value));
         let target = Target::new(&options.url, headers, Bounds::default())
             .map_err(|error| BridgeError(error.to_string()))?;
         // A query may hold a secret.
         let url = options.url.split(['?', '#']).next().unwrap_or_default();
-        let to_client = Arc::new(Outbox::new());
-        let session = Session::new(Link {
-            gateway: Client::new(Arc::new(target)),
+        let to_client = Arc::new(WriteQueue::new());
+        let session = BridgeSession::new(Link {
+            gateway: HttpClient::new(Arc::new(target)),
             url: url.to_owned(),
             limits: Limits::default(),
             to_client: Arc::clone(&to_client),
         });
-        Ok(Self(LineFront::new(Service::new(session), to_client, Arc::default())))
+        Ok(Self(LineFront::new(BridgeService::new(session), to_client, Arc::default())))
     }
 
     /// Runs until the client is gone or `stop` is done: then gives what that gave.

@@ -12,11 +12,11 @@ use toolgate_wire::{Id, Json, Limits, Message};
 
 use super::{
     headers::{self, ModernHeaders},
-    session::Session,
+    session::BridgeSession,
     session_stream,
 };
 use crate::{
-    inbound::front::{Batch, LineRequest, LineService, Received, Started},
+    inbound::front::{Batch, ClientMessage, LineRequest, LineService, Started},
     refusal,
 };
 
@@ -29,16 +29,16 @@ const MAX_POSTS: usize = 256;
 
 /// The client's way to the gateway.
 #[derive(Debug)]
-pub(super) struct Service {
-    session: Arc<Session>,
+pub(super) struct BridgeService {
+    session: Arc<BridgeSession>,
     modern: ModernHeaders,
     /// Follows the session's stream.
     stream: Mutex<Option<AbortHandle>>,
     posts: Semaphore,
 }
 
-impl Service {
-    pub(super) fn new(session: Session) -> Self {
+impl BridgeService {
+    pub(super) fn new(session: BridgeSession) -> Self {
         Self {
             session: Arc::new(session),
             modern: ModernHeaders::default(),
@@ -107,7 +107,7 @@ fn line(id: &Id, response: Result<Message, Failure>) -> Bytes {
     }
 }
 
-impl LineService for Service {
+impl LineService for BridgeService {
     fn limits(&self) -> Limits {
         self.session.link.limits
     }
@@ -153,8 +153,8 @@ impl LineService for Service {
 
     /// The gateway answers a batch itself: it is posted as it came.
     async fn batch(self: &Arc<Self>, batch: Batch) -> Option<Bytes> {
-        let is_request = |message: &Received| match message {
-            Received::Request(_, in_flight) => Some(in_flight.id.clone()),
+        let is_request = |message: &ClientMessage| match message {
+            ClientMessage::Request(_, in_flight) => Some(in_flight.id.clone()),
             _ => None,
         };
         let ids: Vec<Id> = batch.messages.iter().filter_map(is_request).collect();

@@ -13,19 +13,19 @@ use toolgate_wire::{Message, Shape};
 
 use super::{
     failures,
-    headers::{Headers, SESSION, VERSION, negotiated},
+    headers::{BridgeHeaders, SESSION, VERSION, negotiated},
     link::Link,
 };
-use crate::{batch, http_client::Answer};
+use crate::{batch, http_client::HttpResponse};
 
 /// The gateway may take this long to end the session.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The session of the client with the gateway.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct BridgeSession {
     pub(super) link: Link,
-    state: Mutex<State>,
+    state: Mutex<BridgeState>,
     /// Held by the one that opens a session in place of a lost one.
     renewing: tokio::sync::Mutex<()>,
     /// The number of the newest session.
@@ -34,7 +34,7 @@ pub(super) struct Session {
 
 /// What was agreed with the gateway.
 #[derive(Debug, Default)]
-struct State {
+struct BridgeState {
     agreed: Option<Agreed>,
     /// Counts the sessions that there were.
     number: u64,
@@ -50,24 +50,24 @@ struct Agreed {
 }
 
 impl Agreed {
-    fn headers(&self) -> Headers {
+    fn headers(&self) -> BridgeHeaders {
         let id = self.id.clone().map(|id| (SESSION, id));
         [(VERSION, self.version.clone())].into_iter().chain(id).collect()
     }
 }
 
-impl Session {
+impl BridgeSession {
     pub(super) fn new(link: Link) -> Self {
         let (renewing, renewed) = (tokio::sync::Mutex::default(), watch::channel(0).0);
         Self { link, state: Mutex::default(), renewing, renewed }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BridgeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The headers of its messages, and its number if it can be lost.
-    pub(super) fn headers(&self) -> (Headers, Option<u64>) {
+    pub(super) fn headers(&self) -> (BridgeHeaders, Option<u64>) {
         let state = self.state();
         let Some(agreed) = &state.agreed else { return (Vec::new(), None) };
         (agreed.headers(), agreed.id.is_some().then_some(state.number))
@@ -124,7 +124,10 @@ impl Session {
 
     /// Posts a message or a batch, and gives the headers that it had. If the gateway has lost the session, it has not
     /// read the message: a new session is opened, and the message is posted again.
-    pub(super) async fn post(&self, body: &Bytes) -> Result<(Answer, Headers), Failure> {
+    pub(super) async fn post(
+        &self,
+        body: &Bytes,
+    ) -> Result<(HttpResponse, BridgeHeaders), Failure> {
         let (headers, number) = self.headers();
         let answer = self.link.post(&headers, body.clone()).await?;
         match number {

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use hyper::StatusCode;
 
-use super::{headers, session::Session};
+use super::{headers, session::BridgeSession};
 use crate::{http_client::EventStream, outbound::resume::Resume};
 
 /// Passes what the stream brings to the client, as long as there is a session.
-pub(super) async fn follow(session: Arc<Session>) {
+pub(super) async fn follow(session: Arc<BridgeSession>) {
     let mut resume = Resume::default();
     let mut of_session = None;
     loop {
@@ -49,7 +49,7 @@ pub(super) async fn follow(session: Arc<Session>) {
 
 /// Reads until the stream or its session ends. Gives how long to wait before it is opened again.
 async fn read(
-    session: &Session,
+    session: &BridgeSession,
     mut stream: EventStream,
     number: Option<u64>,
     resume: &mut Resume,

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use crate::outbound::manifest::List;
+use crate::outbound::manifest::ListName;
 
 /// List, generation, offset.
 const SAID: usize = 1 + 8 + 4;
@@ -37,7 +37,13 @@ impl Cursors {
     }
 
     /// A cursor for one principal: the list of that kind, as it was in that generation, from that entry on.
-    pub(crate) fn seal(&self, kind: List, generation: u64, offset: u32, principal: &str) -> String {
+    pub(crate) fn seal(
+        &self,
+        kind: ListName,
+        generation: u64,
+        offset: u32,
+        principal: &str,
+    ) -> String {
         let mut bytes = Vec::with_capacity(SAID + SEAL);
         bytes.push(kind as u8);
         bytes.extend(generation.to_be_bytes());
@@ -51,7 +57,7 @@ impl Cursors {
     pub(crate) fn open(
         &self,
         cursor: &str,
-        kind: List,
+        kind: ListName,
         generation: u64,
         principal: &str,
     ) -> Result<u32, BadCursor> {
@@ -99,19 +105,23 @@ mod tests {
 
     use super::*;
 
-    const KINDS: [List; 4] = [List::Tools, List::Prompts, List::Resources, List::Templates];
+    const KINDS: [ListName; 4] =
+        [ListName::Tools, ListName::Prompts, ListName::Resources, ListName::Templates];
 
     #[test]
     fn a_cursor_is_for_one_principal_one_list_and_one_generation() {
         let cursors = Cursors::new().unwrap();
-        let cursor = cursors.seal(List::Tools, 7, 1000, "key:ci");
-        assert_eq!(cursors.open(&cursor, List::Tools, 7, "key:ci"), Ok(1000));
-        assert_eq!(cursors.open(&cursor, List::Tools, 8, "key:ci"), Err(BadCursor::Stale));
-        assert_eq!(cursors.open(&cursor, List::Prompts, 7, "key:ci"), Err(BadCursor::Tampered));
-        assert_eq!(cursors.open(&cursor, List::Tools, 7, "key:c"), Err(BadCursor::Tampered));
-        assert_eq!(cursors.open(&cursor, List::Tools, 7, "anonymous"), Err(BadCursor::Tampered));
+        let cursor = cursors.seal(ListName::Tools, 7, 1000, "key:ci");
+        assert_eq!(cursors.open(&cursor, ListName::Tools, 7, "key:ci"), Ok(1000));
+        assert_eq!(cursors.open(&cursor, ListName::Tools, 8, "key:ci"), Err(BadCursor::Stale));
+        assert_eq!(cursors.open(&cursor, ListName::Prompts, 7, "key:ci"), Err(BadCursor::Tampered));
+        assert_eq!(cursors.open(&cursor, ListName::Tools, 7, "key:c"), Err(BadCursor::Tampered));
+        assert_eq!(
+            cursors.open(&cursor, ListName::Tools, 7, "anonymous"),
+            Err(BadCursor::Tampered)
+        );
         let others = Cursors::new().unwrap();
-        assert_eq!(others.open(&cursor, List::Tools, 7, "key:ci"), Err(BadCursor::Tampered));
+        assert_eq!(others.open(&cursor, ListName::Tools, 7, "key:ci"), Err(BadCursor::Tampered));
         assert!(!format!("{cursors:?}").contains('['));
     }
 
@@ -140,18 +150,18 @@ mod tests {
         #[test]
         fn each_bit_of_its_text_counts(place: prop::sample::Index, bit in 0..7_u8) {
             let cursors = Cursors::new().unwrap();
-            let cursor = cursors.seal(List::Tools, 1, 2, "p");
+            let cursor = cursors.seal(ListName::Tools, 1, 2, "p");
             let mut text = cursor.clone().into_bytes();
             let place = place.index(text.len());
             text[place] ^= 1 << bit;
             let text = String::from_utf8(text).unwrap();
-            prop_assert_eq!(cursors.open(&text, List::Tools, 1, "p"), Err(BadCursor::Tampered));
+            prop_assert_eq!(cursors.open(&text, ListName::Tools, 1, "p"), Err(BadCursor::Tampered));
         }
 
         #[test]
         fn other_texts_are_refused(text in ".{0,60}") {
             let cursors = Cursors::new().unwrap();
-            let opened = cursors.open(&text, List::Tools, 0, "");
+            let opened = cursors.open(&text, ListName::Tools, 0, "");
             prop_assert_eq!(opened, Err(BadCursor::Tampered));
         }
     }

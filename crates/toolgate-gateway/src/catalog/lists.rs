@@ -10,23 +10,23 @@ use crate::introduction::ourselves;
 
 /// The lists of a namespace besides its tools, which each client may see differently.
 #[derive(Debug, Default)]
-pub(crate) struct Pages {
+pub(crate) struct ListPages {
     pub(crate) prompts: Vec<Json>,
     pub(crate) resources: Vec<Json>,
     pub(crate) templates: Vec<Json>,
-    pub(crate) hints: Hints,
+    pub(crate) hints: CacheHints,
 }
 
 /// How long a list may be kept, and by whom.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Hints {
+pub(crate) struct CacheHints {
     pub(crate) ttl_ms: u64,
     pub(crate) is_public: bool,
 }
 
 /// One page of a list: the finished result.
 #[derive(Clone, Debug)]
-pub(crate) struct Page(pub(crate) Json);
+pub(crate) struct ListPage(pub(crate) Json);
 
 /// The definition of a tool for clients of an era: until 2025-11-25 an output is an object, and another one cannot be
 /// described.

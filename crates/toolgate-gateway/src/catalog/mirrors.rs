@@ -13,17 +13,17 @@ const DEEPEST: usize = 16;
 
 /// One argument and its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mirror {
+pub(crate) struct HeaderParam {
     path: Vec<String>,
     header: HeaderName,
 }
 
 /// The annotations of a tool cannot be heeded, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BadMirror(pub(crate) String);
+pub(crate) struct BadHeaderParam(pub(crate) String);
 
 /// The mirrored arguments of a tool; an error if an annotation is not valid.
-pub(crate) fn of(definition: &Json) -> Result<Vec<Mirror>, BadMirror> {
+pub(crate) fn of(definition: &Json) -> Result<Vec<HeaderParam>, BadHeaderParam> {
     // Nearly all tools have none: one look at the text tells.
     if memchr::memmem::find(definition.as_bytes(), ANNOTATION.as_bytes()).is_none() {
         return Ok(Vec::new());
@@ -38,8 +38,8 @@ pub(crate) fn of(definition: &Json) -> Result<Vec<Mirror>, BadMirror> {
 fn collect(
     schema: &Json,
     path: &mut Vec<String>,
-    found: &mut Vec<Mirror>,
-) -> Result<(), BadMirror> {
+    found: &mut Vec<HeaderParam>,
+) -> Result<(), BadHeaderParam> {
     if path.len() > DEEPEST {
         return Ok(());
     }
@@ -49,7 +49,7 @@ fn collect(
     for (name, property) in properties.iter() {
         path.push(name.into_owned());
         if let Some(annotation) = property.get(ANNOTATION) {
-            found.push(Mirror {
+            found.push(HeaderParam {
                 path: path.clone(),
                 header: header(&annotation, &property, found)?,
             });
@@ -60,8 +60,12 @@ fn collect(
     Ok(())
 }
 
-fn header(annotation: &Json, property: &Json, found: &[Mirror]) -> Result<HeaderName, BadMirror> {
-    let bad = |why: &str| BadMirror(format!("`{ANNOTATION}`: {why}"));
+fn header(
+    annotation: &Json,
+    property: &Json,
+    found: &[HeaderParam],
+) -> Result<HeaderName, BadHeaderParam> {
+    let bad = |why: &str| BadHeaderParam(format!("`{ANNOTATION}`: {why}"));
     let name = annotation.text().ok_or_else(|| bad("a name is a text"))?;
     let kind = property.get("type");
     let kind = kind.as_ref().and_then(Json::text).unwrap_or_default();
@@ -80,7 +84,7 @@ fn header(annotation: &Json, property: &Json, found: &[Mirror]) -> Result<Header
     Ok(header)
 }
 
-impl Mirror {
+impl HeaderParam {
     fn value(&self, arguments: Option<&Json>) -> Option<Json> {
         let mut value = arguments.cloned()?;
         for name in &self.path {
@@ -145,7 +149,7 @@ mod tests {
         Json::parse(text.to_owned(), &Limits::default()).unwrap()
     }
 
-    fn tool(properties: &str) -> Result<Vec<Mirror>, BadMirror> {
+    fn tool(properties: &str) -> Result<Vec<HeaderParam>, BadHeaderParam> {
         of(&json(&format!(r#"{{"name":"t","inputSchema":{{"properties":{properties}}}}}"#)))
     }
 

@@ -23,7 +23,7 @@ const MARK: usize = 9;
 /// One server with what it lists, in its order.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_field_names, reason = "the names are what it is about")]
-pub(crate) struct Names {
+pub(crate) struct ServerNames {
     pub(crate) server: String,
     /// What its prefixed names begin with.
     pub(crate) prefix: String,
@@ -137,7 +137,7 @@ impl fmt::Display for AddressGroup<'_> {
 /// name that it would have alone.
 pub(crate) fn assign(
     mode: Prefix,
-    servers: &[Names],
+    servers: &[ServerNames],
     held: &Held,
 ) -> (Vec<Vec<Option<String>>>, Vec<Collision>) {
     let mut assignment = Assignment::new(mode, servers, held);
@@ -161,7 +161,7 @@ pub(crate) fn assign(
 /// Names while they are given out.
 struct Assignment<'a> {
     mode: Prefix,
-    servers: &'a [Names],
+    servers: &'a [ServerNames],
     held: &'a Held,
     present: HashSet<&'a str>,
     /// What names with the prefix of each server begin with, in lower case.
@@ -174,8 +174,8 @@ struct Assignment<'a> {
 }
 
 impl<'a> Assignment<'a> {
-    fn new(mode: Prefix, servers: &'a [Names], held: &'a Held) -> Self {
-        let start = |server: &Names| (plain(&server.prefix) + SEPARATOR).to_ascii_lowercase();
+    fn new(mode: Prefix, servers: &'a [ServerNames], held: &'a Held) -> Self {
+        let start = |server: &ServerNames| (plain(&server.prefix) + SEPARATOR).to_ascii_lowercase();
         Self {
             mode,
             servers,

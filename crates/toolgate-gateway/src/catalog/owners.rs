@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{outbound::manifest::List, private_file};
+use crate::{outbound::manifest::ListName, private_file};
 
 /// The form in which owners are written. Others are not read.
 const FORM: u64 = 1;
@@ -20,7 +20,7 @@ const LISTS: [&str; 4] = ["tools", "prompts", "resources", "templates"];
 
 /// The owner of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct NameOwner {
     pub(crate) server: Arc<str>,
     /// The server's own name for it.
     pub(crate) own: Arc<str>,
@@ -28,14 +28,14 @@ pub(crate) struct Owner {
     pub(crate) since: u64,
 }
 
-impl Owner {
+impl NameOwner {
     pub(crate) fn is(&self, server: &str, own: &str) -> bool {
         *self.server == *server && *self.own == *own
     }
 }
 
 /// The names of one list with their owners.
-pub(crate) type Held = HashMap<Box<str>, Owner>;
+pub(crate) type Held = HashMap<Box<str>, NameOwner>;
 
 /// A name that a snapshot gives out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) type Claims = [Vec<Claim>; 4];
 
 /// The owners of all names of a namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Owners {
+pub(crate) struct NameOwners {
     /// Where they are kept; in memory only without one.
     path: Option<PathBuf>,
     /// Whether the gateway is only inspected: then nothing is written, and nothing is logged of names.
@@ -60,7 +60,7 @@ pub(crate) struct Owners {
     lists: [Held; 4],
 }
 
-impl Owners {
+impl NameOwners {
     /// Reads what was kept. A file that cannot be read is reported, and the names are given out anew.
     pub(crate) fn read(path: Option<PathBuf>) -> Self {
         let text = path.as_ref().and_then(|path| std::fs::read(path).ok());
@@ -83,13 +83,13 @@ impl Owners {
     }
 
     /// The owners of one list.
-    pub(crate) fn of(&self, list: List) -> &Held {
+    pub(crate) fn of(&self, list: ListName) -> &Held {
         let [tools, prompts, resources, templates] = &self.lists;
         match list {
-            List::Tools => tools,
-            List::Prompts => prompts,
-            List::Resources => resources,
-            List::Templates => templates,
+            ListName::Tools => tools,
+            ListName::Prompts => prompts,
+            ListName::Resources => resources,
+            ListName::Templates => templates,
         }
     }
 
@@ -145,9 +145,9 @@ fn joined(old: &Held, claims: Vec<Claim>, servers: &HashSet<&str>, now: u64) -> 
     for Claim { name, server, own } in claims {
         let before = old.get(&name).filter(|owner| owner.is(&server, &own));
         let since = before.map_or(now, |owner| owner.since);
-        new.insert(name, Owner { server, own, since });
+        new.insert(name, NameOwner { server, own, since });
     }
-    let mut unlisted: HashMap<&str, Vec<(&Box<str>, &Owner)>> = HashMap::new();
+    let mut unlisted: HashMap<&str, Vec<(&Box<str>, &NameOwner)>> = HashMap::new();
     for (name, owner) in old {
         let is_listed = listed.contains(&(Arc::clone(&owner.server), Arc::clone(&owner.own)));
         if !is_listed && servers.contains(&*owner.server) && !new.contains_key(name) {
@@ -167,7 +167,7 @@ fn parse(text: &[u8]) -> Option<(u64, [Held; 4])> {
     let mut lists: [Held; 4] = Default::default();
     for (name, held) in LISTS.into_iter().zip(&mut lists) {
         for (name, owner) in json.get(name)?.as_object()? {
-            let owner = Owner {
+            let owner = NameOwner {
                 server: owner.get(0)?.as_str()?.into(),
                 own: owner.get(1)?.as_str()?.into(),
                 since: owner.get(2)?.as_u64()?,
@@ -191,8 +191,8 @@ mod tests {
         [tools.iter().map(claim).collect(), Vec::new(), Vec::new(), Vec::new()]
     }
 
-    fn shown(owners: &Owners) -> Vec<String> {
-        let tools = owners.of(List::Tools).iter();
+    fn shown(owners: &NameOwners) -> Vec<String> {
+        let tools = owners.of(ListName::Tools).iter();
         let mut shown: Vec<String> =
             tools.map(|(n, o)| format!("{n} {}/{} {}", o.server, o.own, o.since)).collect();
         shown.sort();
@@ -204,29 +204,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = Some(folder.path().join("names.json"));
         let both = HashSet::from(["a", "b"]);
-        let mut owners = Owners::read(path.clone());
+        let mut owners = NameOwners::read(path.clone());
         owners.record(claims(&[("x", "a", "x"), ("b__x", "b", "x")]), &both);
         assert!(owners.has_all(&claims(&[("x", "a", "x")])));
         // `a` does not list it for a while, and `b` has something new.
         owners.record(claims(&[("b__x", "b", "x"), ("y", "b", "y")]), &both);
         let expected = ["b__x b/x 0", "x a/x 0", "y b/y 1"];
         assert_eq!(shown(&owners), expected);
-        assert_eq!(shown(&Owners::read(path.clone())), expected);
+        assert_eq!(shown(&NameOwners::read(path.clone())), expected);
         // A server that left the namespace owns nothing.
         owners.record(claims(&[("b__x", "b", "x")]), &HashSet::from(["b"]));
         assert_eq!(shown(&owners), ["b__x b/x 0", "y b/y 1"]);
         std::fs::write(path.clone().unwrap(), "{").unwrap();
-        assert!(shown(&Owners::read(path)).is_empty());
+        assert!(shown(&NameOwners::read(path)).is_empty());
     }
 
     #[test]
     fn a_server_that_lists_other_names_all_the_time_does_not_fill_the_memory() {
-        let mut owners = Owners::default();
+        let mut owners = NameOwners::default();
         for turn in 0..3 {
             let names: Vec<String> = (0..6000).map(|n| format!("{turn}-{n}")).collect();
             let tools: Vec<_> = names.iter().map(|name| (name.as_str(), "a", &**name)).collect();
             owners.record(claims(&tools), &HashSet::from(["a"]));
         }
-        assert_eq!(owners.of(List::Tools).len(), 6000);
+        assert_eq!(owners.of(ListName::Tools).len(), 6000);
     }
 }

@@ -12,39 +12,39 @@ use toolgate::{
 use toolgate_wire::{Json, Object, era::Era};
 
 use super::{
-    lists::{Hints, Page, Pages, definition_for},
-    mirrors::{self, Mirror},
-    names::{self, Collision, Names},
-    owners::{Claim, Claims, Held, Owners},
+    lists::{CacheHints, ListPage, ListPages, definition_for},
+    mirrors::{self, HeaderParam},
+    names::{self, Collision, ServerNames},
+    owners::{Claim, Claims, Held, NameOwners},
     templates::Template,
 };
 use crate::{
     config::{HttpTransport, Prefix, Start},
     outbound::{
-        manifest::{List, Manifest, error_text},
-        server::{Server, State},
+        manifest::{ListName, ServerManifest, error_text},
+        server::{Server, ServerState},
     },
 };
 
 /// One server of a namespace with what it offers.
 #[derive(Clone, Debug)]
-pub(crate) struct Offered {
+pub(crate) struct ServerListing {
     pub(crate) server: Arc<Server>,
-    pub(crate) manifest: Option<Arc<Manifest>>,
+    pub(crate) manifest: Option<Arc<ServerManifest>>,
 }
 
 /// A tool that can be called.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ToolEntry {
     pub(crate) tool: Arc<Tool>,
     pub(crate) server: Arc<Server>,
     /// Arguments that are mirrored in headers.
-    pub(crate) mirrors: Arc<[Mirror]>,
+    pub(crate) mirrors: Arc<[HeaderParam]>,
 }
 
 /// What a name or an address belongs to.
 #[derive(Clone, Debug)]
-pub(crate) struct Owned {
+pub(crate) struct Route {
     pub(crate) server: Arc<Server>,
     /// The server's own name.
     pub(crate) own: Arc<str>,
@@ -63,7 +63,7 @@ impl Missing {
     pub(crate) fn why(&self) -> Option<String> {
         match (&self.error, self.server.state()) {
             (Some(error), _) => Some(error_text(error)),
-            (None, State::Failed(why)) => Some(why.to_string()),
+            (None, ServerState::Failed(why)) => Some(why.to_string()),
             (None, _) => None,
         }
     }
@@ -75,17 +75,17 @@ pub(crate) struct Snapshot {
     pub(crate) generation: u64,
     /// In the order of the list, as clients see them.
     pub(crate) tools: Vec<Arc<Tool>>,
-    by_name: HashMap<Box<str>, Entry>,
-    prompts: HashMap<Box<str>, Owned>,
+    by_name: HashMap<Box<str>, ToolEntry>,
+    prompts: HashMap<Box<str>, Route>,
     resources: HashMap<Box<str>, Arc<Server>>,
     /// The one that decides first.
     templates: Vec<Listing>,
-    pub(crate) lists: Pages,
-    pub(crate) offered: Vec<Offered>,
+    pub(crate) lists: ListPages,
+    pub(crate) offered: Vec<ServerListing>,
     pub(crate) collisions: Vec<Collision>,
     /// A server that has not answered yet may own some of these names: nothing is called by them until it has.
     pub(crate) is_provisional: bool,
-    finished: OnceLock<[Page; 2]>,
+    finished: OnceLock<[ListPage; 2]>,
 }
 
 /// A template of a server.
@@ -107,19 +107,19 @@ impl Listing {
 
 /// What a snapshot is made by.
 #[derive(Debug)]
-pub(crate) struct Making<'a> {
+pub(crate) struct SnapshotInputs<'a> {
     pub(crate) generation: u64,
     pub(crate) prefix: Prefix,
     pub(crate) rules: &'a TierRules,
     pub(crate) overrides: &'a Overrides,
     pub(crate) hints_are_private: bool,
     /// Who owns names already.
-    pub(crate) owners: &'a Owners,
+    pub(crate) owners: &'a NameOwners,
 }
 
 impl Snapshot {
     /// Puts together what the servers offer, in their order; and the names that it gives out.
-    pub(crate) fn new(offered: Vec<Offered>, making: &Making<'_>) -> (Self, Claims) {
+    pub(crate) fn new(offered: Vec<ServerListing>, making: &SnapshotInputs<'_>) -> (Self, Claims) {
         let mut snapshot = Self {
             generation: making.generation,
             tools: Vec::new(),
@@ -127,7 +127,7 @@ impl Snapshot {
             prompts: HashMap::new(),
             resources: HashMap::new(),
             templates: Vec::new(),
-            lists: Pages::default(),
+            lists: ListPages::default(),
             offered,
             collisions: Vec::new(),
             is_provisional: false,
@@ -144,12 +144,12 @@ impl Snapshot {
         (snapshot, claims)
     }
 
-    fn add_tools(&mut self, offered: &[Offered], making: &Making<'_>) -> Vec<Claim> {
-        let listed: Vec<Vec<Listed>> = offered.iter().map(callable).collect();
-        let names: Vec<Names> = offered
+    fn add_tools(&mut self, offered: &[ServerListing], making: &SnapshotInputs<'_>) -> Vec<Claim> {
+        let listed: Vec<Vec<ListedTool>> = offered.iter().map(callable).collect();
+        let names: Vec<ServerNames> = offered
             .iter()
             .zip(&listed)
-            .map(|(offered, tools)| Names {
+            .map(|(offered, tools)| ServerNames {
                 server: offered.server.name.to_string(),
                 prefix: prefix(&offered.server),
                 names: tools
@@ -158,7 +158,7 @@ impl Snapshot {
                     .collect(),
             })
             .collect();
-        let held = making.owners.of(List::Tools);
+        let held = making.owners.of(ListName::Tools);
         let (assigned, collisions) = names::assign(making.prefix, &names, held);
         let (mut claims, mut renamed) = (Vec::new(), Vec::new());
         for ((offered, tools), names) in offered.iter().zip(listed).zip(assigned) {
@@ -169,7 +169,7 @@ impl Snapshot {
                 let is_given = making.overrides.wire_name(&id) != tool.own;
                 let shown = named(&tool.definition, &tool.own, &name);
                 let shown = Arc::new(Tool::listed(id, shown, making.rules));
-                let entry = Entry {
+                let entry = ToolEntry {
                     tool: Arc::clone(&shown),
                     server: Arc::clone(server),
                     mirrors: tool.mirrors.into(),
@@ -208,7 +208,7 @@ impl Snapshot {
     }
 
     /// A tool that was given another name may still be called by its own, unless that is another tool's.
-    fn alias(&mut self, entry: &Entry, making: &Making<'_>) -> Option<Claim> {
+    fn alias(&mut self, entry: &ToolEntry, making: &SnapshotInputs<'_>) -> Option<Claim> {
         let (own, server) = (entry.tool.id().name(), &entry.server);
         if making.overrides.resolve(&server.name, own) != Resolved::Tool(own) {
             return None;
@@ -217,7 +217,7 @@ impl Snapshot {
             Prefix::Always => names::prefixed(&prefix(server), own),
             Prefix::OnCollision | Prefix::Never => names::cut(own.to_owned()),
         };
-        let owner = self.owner(making.owners.of(List::Tools), &alias);
+        let owner = self.owner(making.owners.of(ListName::Tools), &alias);
         let is_another =
             owner.is_some_and(|(owner, its, _)| *owner != server.name || **its != *own);
         if is_another || self.by_name.contains_key(&*alias) {
@@ -235,7 +235,11 @@ impl Snapshot {
         is_here.then_some((&owner.server, &owner.own, owner.since))
     }
 
-    fn add_prompts(&mut self, offered: &[Offered], making: &Making<'_>) -> Vec<Claim> {
+    fn add_prompts(
+        &mut self,
+        offered: &[ServerListing],
+        making: &SnapshotInputs<'_>,
+    ) -> Vec<Claim> {
         let listed: Vec<Vec<(String, Json)>> = offered
             .iter()
             .map(|offered| {
@@ -245,16 +249,16 @@ impl Snapshot {
                 named.filter(|(name, _)| seen.insert(name.clone())).collect()
             })
             .collect();
-        let names: Vec<Names> = offered
+        let names: Vec<ServerNames> = offered
             .iter()
             .zip(&listed)
-            .map(|(offered, prompts)| Names {
+            .map(|(offered, prompts)| ServerNames {
                 server: offered.server.name.to_string(),
                 prefix: prefix(&offered.server),
                 names: prompts.iter().map(|(own, _)| (own.clone(), None)).collect(),
             })
             .collect();
-        let held = making.owners.of(List::Prompts);
+        let held = making.owners.of(ListName::Prompts);
         let (assigned, collisions) = names::assign(making.prefix, &names, held);
         self.collisions.extend(collisions);
         let mut claims = Vec::new();
@@ -263,7 +267,7 @@ impl Snapshot {
                 let Some(name) = name else { continue };
                 claims.push(claim(&name, &offered.server, &own));
                 self.lists.prompts.push(named(&definition, &own, &name));
-                let owned = Owned { server: Arc::clone(&offered.server), own: own.into() };
+                let owned = Route { server: Arc::clone(&offered.server), own: own.into() };
                 self.prompts.insert(name.into_boxed_str(), owned);
             }
         }
@@ -272,10 +276,14 @@ impl Snapshot {
 
     /// Addresses are as they are. One that has an owner stays with it, also one that an older template of another
     /// server covers; of two servers that come with the same one, the first has it.
-    fn add_resources(&mut self, offered: &[Offered], making: &Making<'_>) -> Vec<Claim> {
-        let held = making.owners.of(List::Resources);
+    fn add_resources(
+        &mut self,
+        offered: &[ServerListing],
+        making: &SnapshotInputs<'_>,
+    ) -> Vec<Claim> {
+        let held = making.owners.of(ListName::Resources);
         let mut claims = Vec::new();
-        for Offered { server, manifest } in offered {
+        for ServerListing { server, manifest } in offered {
             let entries = manifest.iter().flat_map(|manifest| manifest.resources.entries.iter());
             for entry in entries {
                 let Some(uri) = text(entry, "uri") else { continue };
@@ -315,10 +323,14 @@ impl Snapshot {
     }
 
     /// The same for templates.
-    fn add_templates(&mut self, offered: &[Offered], making: &Making<'_>) -> Vec<Claim> {
-        let held = making.owners.of(List::Templates);
+    fn add_templates(
+        &mut self,
+        offered: &[ServerListing],
+        making: &SnapshotInputs<'_>,
+    ) -> Vec<Claim> {
+        let held = making.owners.of(ListName::Templates);
         let mut claims: Vec<Claim> = Vec::new();
-        for Offered { server, manifest } in offered {
+        for ServerListing { server, manifest } in offered {
             let entries = manifest.iter().flat_map(|manifest| manifest.templates.entries.iter());
             for entry in entries {
                 let Some(uri) = text(entry, "uriTemplate") else { continue };
@@ -353,7 +365,7 @@ impl Snapshot {
     }
 
     /// The tool of a name.
-    pub(crate) fn tool(&self, name: &str) -> Option<&Entry> {
+    pub(crate) fn tool(&self, name: &str) -> Option<&ToolEntry> {
         self.by_name.get(name)
     }
 
@@ -366,7 +378,7 @@ impl Snapshot {
     }
 
     /// The prompt of a name.
-    pub(crate) fn prompt(&self, name: &str) -> Option<&Owned> {
+    pub(crate) fn prompt(&self, name: &str) -> Option<&Route> {
         self.prompts.get(name)
     }
 
@@ -404,16 +416,16 @@ impl Snapshot {
 
     /// The prompt that a name with a server's prefix means, if that server does not list it. Prefixes are reserved: of
     /// those that fit, the longest counts.
-    pub(crate) fn by_prefix(&self, name: &str) -> Option<Owned> {
+    pub(crate) fn by_prefix(&self, name: &str) -> Option<Route> {
         let fitting = self.offered.iter().filter_map(|offered| {
             let own = name.strip_prefix(&names::prefixed(&prefix(&offered.server), ""))?;
             (!own.is_empty())
-                .then(|| Owned { server: Arc::clone(&offered.server), own: own.into() })
+                .then(|| Route { server: Arc::clone(&offered.server), own: own.into() })
         });
         let found = fitting.min_by_key(|owned| owned.own.len())?;
         // What is listed has one name.
         let is_it =
-            |owned: &Owned| owned.server.name == found.server.name && owned.own == found.own;
+            |owned: &Route| owned.server.name == found.server.name && owned.own == found.own;
         (!self.prompts.values().any(is_it)).then_some(found)
     }
 
@@ -423,8 +435,8 @@ impl Snapshot {
     }
 
     /// The servers whose entries are not in a list, and why.
-    pub(crate) fn missing(&self, list: List) -> Vec<Missing> {
-        let missing = self.offered.iter().filter_map(|Offered { server, manifest }| {
+    pub(crate) fn missing(&self, list: ListName) -> Vec<Missing> {
+        let missing = self.offered.iter().filter_map(|ServerListing { server, manifest }| {
             let error = match manifest {
                 Some(manifest) if manifest.list(list).entries.is_empty() => {
                     Some(manifest.failure(list)?.clone())
@@ -445,7 +457,7 @@ impl Snapshot {
 
     /// Servers that have this capability, in order.
     pub(crate) fn servers_with(&self, capability: &str) -> impl Iterator<Item = &Arc<Server>> {
-        let has = move |offered: &&Offered| {
+        let has = move |offered: &&ServerListing| {
             offered.manifest.as_ref().is_some_and(|manifest| manifest.offer.has(capability))
         };
         self.offered.iter().filter(has).map(|offered| &offered.server)
@@ -473,7 +485,7 @@ impl Snapshot {
     }
 
     /// The finished list of all tools, for clients of an era.
-    pub(crate) fn finished(&self, era: Era) -> &Page {
+    pub(crate) fn finished(&self, era: Era) -> &ListPage {
         let [legacy, modern] = self.finished.get_or_init(|| {
             [Era::Legacy, Era::Modern].map(|era| {
                 let definitions = self.tools.iter().filter_map(|tool| tool.definition());
@@ -489,13 +501,13 @@ impl Snapshot {
 }
 
 /// A tool as its server lists it.
-struct Listed {
+struct ListedTool {
     own: String,
     definition: Json,
-    mirrors: Vec<Mirror>,
+    mirrors: Vec<HeaderParam>,
 }
 
-impl Listed {
+impl ListedTool {
     fn fixed(&self, server: &Server, overrides: &Overrides) -> (String, Option<String>) {
         let id = ToolId::new(Arc::clone(&server.name), self.own.as_str());
         let name = overrides.wire_name(&id);
@@ -504,7 +516,7 @@ impl Listed {
 }
 
 /// The tools of a server that can be called, each once.
-fn callable(offered: &Offered) -> Vec<Listed> {
+fn callable(offered: &ServerListing) -> Vec<ListedTool> {
     let Some(manifest) = &offered.manifest else { return Vec::new() };
     let server = &offered.server;
     let checks_headers = manifest.offer.era == Era::Modern
@@ -522,7 +534,11 @@ fn callable(offered: &Offered) -> Vec<Listed> {
             }
             Err(_) => Vec::new(),
         };
-        seen.insert(own.clone()).then(|| Listed { own, definition: definition.clone(), mirrors })
+        seen.insert(own.clone()).then(|| ListedTool {
+            own,
+            definition: definition.clone(),
+            mirrors,
+        })
     });
     listed.collect()
 }
@@ -551,20 +567,20 @@ fn named(definition: &Json, own: &str, name: &str) -> Json {
 }
 
 /// How long lists may be kept: as long as the shortest, and by nobody else if one is private.
-fn hints(offered: &[Offered], is_private: bool) -> Hints {
+fn hints(offered: &[ServerListing], is_private: bool) -> CacheHints {
     let manifests = || offered.iter().filter_map(|offered| offered.manifest.as_ref());
     let is_whole = offered.iter().all(|offered| offered.manifest.is_some());
     let lists = manifests().flat_map(|m| [&m.tools, &m.prompts, &m.resources, &m.templates]);
     let lists: Vec<_> = lists.filter(|list| !list.entries.is_empty()).collect();
     let least = lists.iter().map(|list| list.ttl_ms).min().unwrap_or_default();
-    Hints {
+    CacheHints {
         ttl_ms: if is_whole { least } else { 0 },
         is_public: !is_private && !lists.is_empty() && lists.iter().all(|list| list.is_public),
     }
 }
 
 /// A list with what comes before and behind it.
-impl Hints {
+impl CacheHints {
     /// One page of a list as the result of a request.
     pub(crate) fn page(
         self,
@@ -573,7 +589,7 @@ impl Hints {
         era: Era,
         next: Option<&str>,
         missing: &[Missing],
-    ) -> Page {
+    ) -> ListPage {
         let mut result = Object::new();
         if era == Era::Modern {
             result.set("resultType", Json::string("complete"));
@@ -596,6 +612,6 @@ impl Hints {
         if !meta.is_empty() {
             result.set("_meta", meta.finish());
         }
-        Page(result.finish())
+        ListPage(result.finish())
     }
 }

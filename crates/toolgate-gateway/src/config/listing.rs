@@ -38,7 +38,7 @@ impl<'de> Deserialize<'de> for PageSize {
 
 /// How a namespace names and pages what it offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Style {
+pub(crate) struct ListingStyle {
     pub(crate) prefix: Prefix,
     pub(crate) page_size: usize,
 }

@@ -23,7 +23,7 @@ use std::{
 
 pub use builtin::BuiltinTable;
 use file::{File, Namespace, Reload};
-pub(crate) use listing::{Prefix, Style};
+pub(crate) use listing::{ListingStyle, Prefix};
 pub use presets::presets;
 pub use reference::reference;
 pub use serve::ServeConfig;
@@ -302,9 +302,9 @@ impl Config {
     }
 
     /// When names in a namespace have a prefix, and how many entries a page has.
-    pub(crate) fn style(&self, namespace: &str) -> Result<Style, ConfigError> {
+    pub(crate) fn style(&self, namespace: &str) -> Result<ListingStyle, ConfigError> {
         let namespace = self.namespace(namespace)?;
-        Ok(Style { prefix: namespace.prefix, page_size: namespace.page_size.0 })
+        Ok(ListingStyle { prefix: namespace.prefix, page_size: namespace.page_size.0 })
     }
 
     /// The tier that the file itself allows in a namespace.

@@ -14,8 +14,8 @@ use hyper::{
 };
 
 use super::{
-    connection::{Connection, told},
-    head::Headers,
+    connection::{HttpConnection, told},
+    head::ResponseHeaders,
     pool::Shard,
 };
 
@@ -33,24 +33,24 @@ pub(crate) enum BodyError {
 
 /// An answer. Dropped before its end, it closes the connection: so the server learns that nobody waits any more.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
-    pub(crate) headers: Headers,
+    pub(crate) headers: ResponseHeaders,
     body: Incoming,
     is_broken: bool,
     /// As long as there is something to be read.
-    connection: Option<Box<Connection>>,
+    connection: Option<Box<HttpConnection>>,
     shard: Arc<Shard>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(super) fn new(
         response: Response<Incoming>,
-        connection: Box<Connection>,
+        connection: Box<HttpConnection>,
         shard: Arc<Shard>,
     ) -> Self {
         let (head, body) = response.into_parts();
-        let (status, headers) = (head.status, Headers(head.headers));
+        let (status, headers) = (head.status, ResponseHeaders(head.headers));
         let connection = Some(connection);
         let mut answer = Self { status, headers, body, is_broken: false, connection, shard };
         // Without a body there is nothing left to wait for.
@@ -163,7 +163,7 @@ impl Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for HttpResponse {
     fn drop(&mut self) {
         // What nobody reads may have come to its end all the same.
         self.is_over();

@@ -8,13 +8,13 @@ use tokio::{
 };
 
 use super::{
-    connection::Connection,
-    stream::{Socket, Stream},
+    connection::HttpConnection,
+    stream::{ClientStream, CountingSocket},
     target::{Address, Target},
 };
 
 /// Opens a connection within the time that is given for it. An error says what failed, for people.
-pub(super) async fn connect(target: &Target) -> Result<Box<Connection>, String> {
+pub(super) async fn connect(target: &Target) -> Result<Box<HttpConnection>, String> {
     let within = target.bounds().connect_within;
     timeout(within, open(target)).await.unwrap_or_else(|_| {
         let (origin, seconds) = (target.origin(), within.as_secs_f32());
@@ -22,7 +22,7 @@ pub(super) async fn connect(target: &Target) -> Result<Box<Connection>, String> 
     })
 }
 
-async fn open(target: &Target) -> Result<Box<Connection>, String> {
+async fn open(target: &Target) -> Result<Box<HttpConnection>, String> {
     let origin = target.origin();
     let stream = dial(target).await.map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => {
@@ -31,15 +31,15 @@ async fn open(target: &Target) -> Result<Box<Connection>, String> {
         _ => format!("cannot reach {origin}: {error}"),
     })?;
     let stream = match &target.tls {
-        None => Stream::Plain(Socket::new(stream)),
+        None => ClientStream::Plain(CountingSocket::new(stream)),
         Some((connector, name)) => {
-            let stream = connector.connect(name.clone(), Socket::new(stream)).await;
+            let stream = connector.connect(name.clone(), CountingSocket::new(stream)).await;
             let stream =
                 stream.map_err(|error| format!("no TLS connection to {origin}: {error}"))?;
-            Stream::Tls(Box::new(stream))
+            ClientStream::Tls(Box::new(stream))
         }
     };
-    let connection = Connection::new(stream, target.bounds().head_bytes).await;
+    let connection = HttpConnection::new(stream, target.bounds().head_bytes).await;
     connection.map(Box::new).map_err(|error| format!("no connection to {origin}: {error}"))
 }
 

@@ -18,7 +18,7 @@ use tokio::runtime::{Handle, Id};
 
 use super::{
     head,
-    stream::{Stream, Traffic},
+    stream::{ClientStream, Traffic},
 };
 
 /// A server that closes idle connections after some time does so at its own clock: so much earlier ours are not
@@ -30,9 +30,9 @@ const LEAST_BUFFER: usize = 8192;
 
 /// A connection. Dropped, it is closed.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     sender: http1::SendRequest<Full<Bytes>>,
-    driver: http1::Connection<TokioIo<Stream>, Full<Bytes>>,
+    driver: http1::Connection<TokioIo<ClientStream>, Full<Bytes>>,
     traffic: Arc<Traffic>,
     /// Whether the driver has nothing left to do.
     is_over: bool,
@@ -48,16 +48,16 @@ pub(super) struct Connection {
 
 /// Why there is no response.
 #[derive(Debug)]
-pub(super) enum Unanswered {
+pub(super) enum NoResponse {
     /// Nothing was written.
     NotWritten(String),
     Closed(String),
     Invalid(String),
 }
 
-impl Connection {
+impl HttpConnection {
     /// `most` is the most bytes of a response's head.
-    pub(super) async fn new(stream: Stream, most: usize) -> hyper::Result<Self> {
+    pub(super) async fn new(stream: ClientStream, most: usize) -> hyper::Result<Self> {
         let traffic = Arc::clone(stream.traffic());
         let mut builder = http1::Builder::new();
         builder.max_header_size(most).max_buf_size(most.max(LEAST_BUFFER));
@@ -102,7 +102,7 @@ impl Connection {
         &mut self,
         request: Request<Full<Bytes>>,
         most: usize,
-    ) -> Result<Response<Incoming>, Unanswered> {
+    ) -> Result<Response<Incoming>, NoResponse> {
         self.traffic.start();
         let mut sent = pin!(self.sender.try_send_request(request));
         let (driver, traffic, is_over) = (&mut self.driver, &self.traffic, &mut self.is_over);
@@ -117,22 +117,22 @@ impl Connection {
                 }
                 Poll::Pending => match traffic.failed() {
                     Some(error) if traffic.written() == 0 => {
-                        Poll::Ready(Err(Unanswered::NotWritten(error.to_string())))
+                        Poll::Ready(Err(NoResponse::NotWritten(error.to_string())))
                     }
                     _ if traffic.read() > most => {
-                        Poll::Ready(Err(Unanswered::Invalid("its head is too long".to_owned())))
+                        Poll::Ready(Err(NoResponse::Invalid("its head is too long".to_owned())))
                     }
                     // hyper saw the end of the connection before it took the request.
                     _ if *is_over && traffic.written() == 0 => {
-                        Poll::Ready(Err(Unanswered::NotWritten("it ended".to_owned())))
+                        Poll::Ready(Err(NoResponse::NotWritten("it ended".to_owned())))
                     }
-                    _ if *is_over => Poll::Ready(Err(Unanswered::Closed("it ended".to_owned()))),
+                    _ if *is_over => Poll::Ready(Err(NoResponse::Closed("it ended".to_owned()))),
                     _ => Poll::Pending,
                 },
             }
         });
         let response = response.await?;
-        let told = head::check(&response).map_err(|why| Unanswered::Invalid(why.to_owned()))?;
+        let told = head::check(&response).map_err(|why| NoResponse::Invalid(why.to_owned()))?;
         self.keeps &= told.keeps && self.traffic.failed().is_none();
         if let Some(time) = told.kept_for {
             self.kept_for = time.saturating_sub(MARGIN);
@@ -142,7 +142,7 @@ impl Connection {
 }
 
 #[cold]
-fn unanswered(error: &hyper::Error, is_unsent: bool, traffic: &Traffic) -> Unanswered {
+fn unanswered(error: &hyper::Error, is_unsent: bool, traffic: &Traffic) -> NoResponse {
     let is_invalid = error.is_parse()
         || error
             .source()
@@ -150,11 +150,11 @@ fn unanswered(error: &hyper::Error, is_unsent: bool, traffic: &Traffic) -> Unans
             .is_some_and(|cause| cause.kind() == io::ErrorKind::InvalidData);
     if is_unsent || traffic.written() == 0 {
         let why = traffic.failed().map_or_else(|| told(error), ToString::to_string);
-        Unanswered::NotWritten(why)
+        NoResponse::NotWritten(why)
     } else if is_invalid {
-        Unanswered::Invalid(told(error))
+        NoResponse::Invalid(told(error))
     } else {
-        Unanswered::Closed(told(error))
+        NoResponse::Closed(told(error))
     }
 }
 

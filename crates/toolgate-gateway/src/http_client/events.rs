@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::{runtime::Handle, time::timeout};
 use toolgate_wire::sse::{Event, Events};
 
-use super::{Answer, BodyError};
+use super::{BodyError, HttpResponse};
 
 /// After what somebody waited for, the stream may take this long to end, so that its connection can be used again.
 const REST: Duration = Duration::from_millis(100);
@@ -15,14 +15,14 @@ const PIECES: usize = 16;
 /// Reads the events of an answer as they come. Dropped, it closes the connection.
 #[derive(Debug)]
 pub(crate) struct EventStream {
-    answer: Answer,
+    answer: HttpResponse,
     events: Events,
     most: usize,
 }
 
 impl EventStream {
     /// An event of more than `max_bytes` ends the stream with an error.
-    pub(crate) fn new(answer: Answer, max_bytes: usize) -> Self {
+    pub(crate) fn new(answer: HttpResponse, max_bytes: usize) -> Self {
         Self { answer, events: Events::new(max_bytes), most: max_bytes }
     }
 

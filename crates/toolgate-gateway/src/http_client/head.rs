@@ -15,9 +15,9 @@ const VALUE: usize = 16 * 1024;
 
 /// The headers of a response.
 #[derive(Debug)]
-pub(crate) struct Headers(pub(crate) HeaderMap);
+pub(crate) struct ResponseHeaders(pub(crate) HeaderMap);
 
-impl Headers {
+impl ResponseHeaders {
     pub(crate) fn content_type(&self) -> &[u8] {
         self.0.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default()
     }
@@ -34,7 +34,7 @@ impl Headers {
 
 /// What a head says of its connection.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ConnectionFacts {
     /// Whether the connection may be used again, beside what hyper knows.
     pub(super) keeps: bool,
     /// For how long, if it is said.
@@ -42,7 +42,7 @@ pub(super) struct Told {
 }
 
 /// Looks through a head. An error says why the response cannot be relied on.
-pub(super) fn check<B>(response: &Response<B>) -> Result<Told, &'static str> {
+pub(super) fn check<B>(response: &Response<B>) -> Result<ConnectionFacts, &'static str> {
     const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
     let (status, headers) = (response.status(), response.headers());
     if status == StatusCode::SWITCHING_PROTOCOLS {
@@ -65,7 +65,7 @@ pub(super) fn check<B>(response: &Response<B>) -> Result<Told, &'static str> {
     let is_bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let is_odd = is_bodiless && (encoding.is_some() || length > Some(0));
     let kept_for = headers.get(KEEP_ALIVE).and_then(|value| timeout_of(value.as_bytes()));
-    Ok(Told { keeps: !is_odd, kept_for })
+    Ok(ConnectionFacts { keeps: !is_odd, kept_for })
 }
 
 fn only<'a>(

@@ -24,11 +24,11 @@ use hyper::{
 };
 
 pub(crate) use self::{
-    answer::{Answer, BodyError},
+    answer::{BodyError, HttpResponse},
     events::EventStream,
     target::{Bounds, Target},
 };
-use self::{connect::connect, connection::Unanswered, pool::Pool};
+use self::{connect::connect, connection::NoResponse, pool::Pool};
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,12 +43,12 @@ pub(crate) enum SendError {
 
 /// Sends requests to one server.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct HttpClient {
     target: Arc<Target>,
     pool: Pool,
 }
 
-impl Client {
+impl HttpClient {
     pub(crate) fn new(target: Arc<Target>) -> Self {
         let pool = Pool::new(target.origin(), target.bounds());
         Self { target, pool }
@@ -69,7 +69,7 @@ impl Client {
         path: Option<&str>,
         extra: &[(HeaderName, HeaderValue)],
         body: Bytes,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<HttpResponse, SendError> {
         let is_safe = method == Method::GET;
         self.exchange((method, path), extra, body, is_safe).await
     }
@@ -81,7 +81,7 @@ impl Client {
         path: Option<&str>,
         extra: &[(HeaderName, HeaderValue)],
         body: Bytes,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<HttpResponse, SendError> {
         self.exchange((Method::POST, path), extra, body, true).await
     }
 
@@ -91,7 +91,7 @@ impl Client {
         extra: &[(HeaderName, HeaderValue)],
         body: Bytes,
         is_safe: bool,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<HttpResponse, SendError> {
         let path = self.target.path(path)?;
         let shard = self.pool.shard();
         let mut kept = shard.take();
@@ -105,34 +105,38 @@ impl Client {
             let request = self.target.request(&method, &path, extra, body.clone());
             match connection.exchange(request, self.target.bounds().head_bytes).await {
                 Ok(response) => {
-                    return self.checked(Answer::new(response, connection, Arc::clone(shard)));
+                    return self.checked(HttpResponse::new(
+                        response,
+                        connection,
+                        Arc::clone(shard),
+                    ));
                 }
                 // The server has ended the connection while nobody used it.
-                Err(Unanswered::NotWritten(_)) if is_kept => {}
-                Err(Unanswered::Closed(_)) if is_kept && is_safe => {}
+                Err(NoResponse::NotWritten(_)) if is_kept => {}
+                Err(NoResponse::Closed(_)) if is_kept && is_safe => {}
                 Err(error) => return Err(self.failed(&error)),
             }
         }
     }
 
     #[cold]
-    fn failed(&self, error: &Unanswered) -> SendError {
+    fn failed(&self, error: &NoResponse) -> SendError {
         let origin = self.target.origin();
         match error {
-            Unanswered::NotWritten(error) => SendError::NotSent(format!(
+            NoResponse::NotWritten(error) => SendError::NotSent(format!(
                 "{origin} took the connection and closed it before it was sent anything: {error}"
             )),
-            Unanswered::Closed(error) => SendError::Lost(format!(
+            NoResponse::Closed(error) => SendError::Lost(format!(
                 "{origin} closed the connection without an answer: {error}"
             )),
-            Unanswered::Invalid(why) => {
+            NoResponse::Invalid(why) => {
                 SendError::Lost(format!("{origin} answered with no valid HTTP: {why}"))
             }
         }
     }
 
     /// An answer that points elsewhere is none: headers with secrets go where they were meant to go only.
-    fn checked(&self, answer: Answer) -> Result<Answer, SendError> {
+    fn checked(&self, answer: HttpResponse) -> Result<HttpResponse, SendError> {
         if !answer.status.is_redirection() {
             return Ok(answer);
         }

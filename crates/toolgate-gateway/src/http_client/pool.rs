@@ -13,7 +13,7 @@ use tokio::runtime::{Handle, Id};
 
 use super::{
     Bounds,
-    connection::{Connection, runtime},
+    connection::{HttpConnection, runtime},
 };
 
 /// So often unused connections are looked through, for those that are not to be kept any longer.
@@ -32,14 +32,14 @@ pub(super) struct Shard {
 #[expect(clippy::vec_box, reason = "they come from calls and go to calls: what is moved is small")]
 struct Idle {
     /// The one that was not used for longest is the first.
-    connections: Vec<Box<Connection>>,
+    connections: Vec<Box<HttpConnection>>,
     /// The runtimes on which somebody looks through them.
     swept: Vec<Option<Id>>,
 }
 
 impl Shard {
     /// A connection that waits for a request, the last one that was used.
-    pub(super) fn take(&self) -> Option<Box<Connection>> {
+    pub(super) fn take(&self) -> Option<Box<HttpConnection>> {
         let (runtime, now) = (runtime(), Instant::now());
         loop {
             let mut connection = {
@@ -59,7 +59,7 @@ impl Shard {
     }
 
     /// Takes a connection back whose answer was read to its end.
-    pub(super) fn put(self: &Arc<Self>, mut connection: Box<Connection>) {
+    pub(super) fn put(self: &Arc<Self>, mut connection: Box<HttpConnection>) {
         if !connection.is_idle(false) {
             return;
         }

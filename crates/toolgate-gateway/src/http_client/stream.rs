@@ -67,12 +67,12 @@ fn add(count: &AtomicUsize, more: usize) {
 /// A TCP stream that counts what the system took. Once writing fails it swallows what is written: the server may
 /// have refused the request before it read all of it, and hyper reads the response only if writing goes well.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct CountingSocket {
     stream: TcpStream,
     traffic: Arc<Traffic>,
 }
 
-impl Socket {
+impl CountingSocket {
     pub(super) fn new(stream: TcpStream) -> Self {
         Self { stream, traffic: Arc::default() }
     }
@@ -107,7 +107,7 @@ impl Socket {
     }
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for CountingSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -123,7 +123,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for CountingSocket {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -161,12 +161,12 @@ impl AsyncWrite for Socket {
 
 /// What hyper reads from and writes to.
 #[derive(Debug)]
-pub(super) enum Stream {
-    Plain(Socket),
-    Tls(Box<TlsStream<Socket>>),
+pub(super) enum ClientStream {
+    Plain(CountingSocket),
+    Tls(Box<TlsStream<CountingSocket>>),
 }
 
-impl Stream {
+impl ClientStream {
     pub(super) fn traffic(&self) -> &Arc<Traffic> {
         match self {
             Self::Plain(socket) => &socket.traffic,
@@ -175,7 +175,7 @@ impl Stream {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for ClientStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -198,7 +198,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ClientStream {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

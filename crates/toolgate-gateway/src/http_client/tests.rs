@@ -17,16 +17,16 @@ fn target(url: &str) -> Target {
     Target::new(url, [], Bounds::default()).unwrap()
 }
 
-fn client(url: &str) -> Client {
-    Client::new(Arc::new(target(url)))
+fn client(url: &str) -> HttpClient {
+    HttpClient::new(Arc::new(target(url)))
 }
 
-async fn post(client: &Client, body: &'static str) -> Result<Answer, SendError> {
+async fn post(client: &HttpClient, body: &'static str) -> Result<HttpResponse, SendError> {
     let post = client.send(Method::POST, None, &[], Bytes::from_static(body.as_bytes()));
     tokio::time::timeout(Duration::from_secs(10), post).await.expect("no answer")
 }
 
-async fn posted(client: &Client, body: &'static str) -> Bytes {
+async fn posted(client: &HttpClient, body: &'static str) -> Bytes {
     post(client, body).await.unwrap().whole(1000).await.unwrap()
 }
 
@@ -42,7 +42,7 @@ async fn one_connection_serves_calls_that_follow_each_other() {
     // Without a body there is nothing left to read.
     drop(accepted);
     posted(&client, "d").await;
-    assert_eq!(server.next().await, Seen::Opened);
+    assert_eq!(server.next().await, Seen::OpenedRecords);
     let Seen::Request(head, body) = server.next().await else { panic!("no request") };
     assert_eq!(body, "a");
     assert!(head.starts_with("POST /mcp?key=1 HTTP/1.1\r\n"), "{head}");
@@ -61,7 +61,7 @@ async fn headers_are_sent_in_order_and_are_never_shown() {
     let set = set.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let target = Target::new(&server.url("/s3cret?t=s3cret"), set, Bounds::default()).unwrap();
     assert!(!format!("{target:?}").contains("s3cret"), "{target:?}");
-    let client = Client::new(Arc::new(target));
+    let client = HttpClient::new(Arc::new(target));
     let extra = [(HeaderName::from_static("mcp-session-id"), HeaderValue::from_static("7"))];
     client.send(Method::GET, None, &extra, Bytes::new()).await.unwrap().whole(9).await.unwrap();
     assert!(!format!("{client:?}").contains("s3cret"));
@@ -82,7 +82,7 @@ async fn an_endpoint_gets_the_user_of_its_address_and_nothing_of_mcp() {
         let url = server.url("/in").replace("http://", "http://us%65r:s3cret@");
         let target = Target::endpoint(&url, set(name), Bounds::default()).unwrap();
         assert!(!target.origin().contains("s3cret"));
-        posted(&Client::new(Arc::new(target)), "x").await;
+        posted(&HttpClient::new(Arc::new(target)), "x").await;
         server.next().await;
         let Seen::Request(head, _) = server.next().await else { panic!("no request") };
         assert!(head.contains(&format!("\r\nauthorization: {line}")), "{head}");
@@ -118,7 +118,7 @@ async fn a_connection_that_the_server_closed_while_idle_is_replaced_and_the_call
     let client = client(&server.url("/then-closed"));
     for round in ["1", "2", "3"] {
         assert_eq!(posted(&client, round).await, round);
-        assert_eq!(server.next().await, Seen::Opened);
+        assert_eq!(server.next().await, Seen::OpenedRecords);
         let Seen::Request(_, body) = server.next().await else { panic!("no request") };
         assert_eq!(body, round);
         assert_eq!(server.next().await, Seen::Closed);
@@ -134,8 +134,8 @@ async fn a_connection_is_not_used_longer_than_the_server_keeps_it() {
     posted(&client, "2").await;
     let seen = [server.next().await, server.next().await, server.next().await];
     // It is closed from our side before the next one is opened.
-    assert_eq!(seen[0], Seen::Opened);
-    assert!(seen[2] == Seen::LeftByClient || seen[2] == Seen::Opened, "{seen:?}");
+    assert_eq!(seen[0], Seen::OpenedRecords);
+    assert!(seen[2] == Seen::LeftByClient || seen[2] == Seen::OpenedRecords, "{seen:?}");
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn a_server_that_takes_no_connection_is_given_up_in_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let bounds = Bounds { connect_within: Duration::from_millis(50), ..Bounds::default() };
-    let client = Client::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
+    let client = HttpClient::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
     let error = post(&client, "x").await.unwrap_err();
     assert!(
         matches!(&error, SendError::NotSent(text) if text.contains("within 0.05 s")),
@@ -213,7 +213,7 @@ async fn parts_come_as_they_are_sent_and_waiting_loses_nothing() {
     server.go_on.notify_one();
     assert_eq!(posted(&client, "whole").await, "whole");
     let seen = server.so_far().await;
-    assert_eq!(seen.iter().filter(|seen| **seen == Seen::Opened).count(), 1, "{seen:?}");
+    assert_eq!(seen.iter().filter(|seen| **seen == Seen::OpenedRecords).count(), 1, "{seen:?}");
 }
 
 #[tokio::test]
@@ -230,7 +230,7 @@ async fn an_answer_that_nobody_wants_any_more_closes_its_connection() {
     let mut hanging = Box::pin(client.send(Method::POST, Some("/hang"), &[], Bytes::new()));
     tokio::select! {
         _ = &mut hanging => panic!("it hangs"),
-        seen = server.next() => assert_eq!(seen, Seen::Opened),
+        seen = server.next() => assert_eq!(seen, Seen::OpenedRecords),
     }
     tokio::select! {
         _ = &mut hanging => panic!("it hangs"),
@@ -293,14 +293,14 @@ fn elsewhere(path: &'static str) -> (String, std::sync::mpsc::Receiver<Seen>, Ar
 }
 
 fn opened(seen: &std::sync::mpsc::Receiver<Seen>) -> usize {
-    seen.try_iter().filter(|seen| *seen == Seen::Opened).count()
+    seen.try_iter().filter(|seen| *seen == Seen::OpenedRecords).count()
 }
 
 #[test]
 fn each_runtime_has_connections_of_its_own() {
     let (url, seen, _) = elsewhere("/");
     let client = Arc::new(client(&url));
-    let calls = |client: Arc<Client>| {
+    let calls = |client: Arc<HttpClient>| {
         move || {
             runtime().block_on(async {
                 for _ in 0..8 {
@@ -329,7 +329,7 @@ fn each_runtime_has_connections_of_its_own() {
 fn a_connection_whose_end_nobody_has_noticed_yet_is_replaced_as_well() {
     let (url, seen, go_on) = elsewhere("/closed-when-told");
     let bounds = Bounds { look_after: Duration::ZERO, ..Bounds::default() };
-    let client = Client::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
+    let client = HttpClient::new(Arc::new(Target::new(&url, [], bounds).unwrap()));
     runtime().block_on(async {
         assert_eq!(posted(&client, "1").await, "1");
         // Whoever drives the connection comes to rest.
@@ -342,7 +342,7 @@ fn a_connection_whose_end_nobody_has_noticed_yet_is_replaced_as_well() {
         assert_eq!(posted(&client, "2").await, "2");
     });
     let rest: Vec<Seen> = seen.iter().take(2).collect();
-    assert_eq!(rest.first(), Some(&Seen::Opened));
+    assert_eq!(rest.first(), Some(&Seen::OpenedRecords));
     assert!(matches!(rest.get(1), Some(Seen::Request(_, body)) if body == "2"), "{rest:?}");
 }
 
@@ -400,7 +400,7 @@ async fn a_stream_that_is_left_after_its_answer_ends_and_its_connection_is_used_
     server.go_on.notify_one();
     assert_eq!(posted(&client, "x").await, "x");
     let seen = server.so_far().await;
-    assert_eq!(seen.iter().filter(|seen| **seen == Seen::Opened).count(), 1, "{seen:?}");
+    assert_eq!(seen.iter().filter(|seen| **seen == Seen::OpenedRecords).count(), 1, "{seen:?}");
 }
 
 #[tokio::test]

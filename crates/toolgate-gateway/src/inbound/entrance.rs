@@ -5,42 +5,43 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use crate::{
     inbound::{
         http::{
-            Settings as HttpSettings,
+            HttpLimits as HttpSettings,
             guard::Guard,
-            listen::{Bound, Listening, raise_open_files},
+            listen::{BoundAddresses, RunningListener, raise_open_files},
         },
-        mcp::Door,
+        mcp::McpHandler,
     },
-    serve::{Serve, ServeError},
+    serve::{GatewayError, RunningGateway},
 };
 
 /// How long requests under way may take when the gateway ends.
 const LAST_CALLS: Duration = Duration::from_secs(5);
 
-impl Serve {
+impl RunningGateway {
     /// Takes the addresses: nobody is let in yet.
-    pub fn bind(&self) -> Result<Entrance, ServeError> {
+    pub fn bind(&self) -> Result<BoundListener, GatewayError> {
         let serve = &self.options.serve;
-        let settings = |why: String| ServeError::Settings(why);
+        let settings = |why: String| GatewayError::Settings(why);
         if raise_open_files().is_none() {
             tracing::debug!("the number of open files is not known");
         }
-        let bound = Bound::bind(&serve.listen).map_err(|error| settings(error.to_string()))?;
+        let bound =
+            BoundAddresses::bind(&serve.listen).map_err(|error| settings(error.to_string()))?;
         let guard = Guard::new(bound.addresses(), &serve.hosts, &serve.origins);
         let guard = guard.map_err(|error| settings(error.to_string()))?;
-        let door = Door::new(Arc::clone(&self.gateway), guard);
-        Ok(Entrance { bound, door: Arc::new(door) })
+        let door = McpHandler::new(Arc::clone(&self.gateway), guard);
+        Ok(BoundListener { bound, door: Arc::new(door) })
     }
 }
 
 /// Addresses that were taken.
 #[derive(Debug)]
-pub struct Entrance {
-    bound: Bound,
-    door: Arc<Door>,
+pub struct BoundListener {
+    bound: BoundAddresses,
+    door: Arc<McpHandler>,
 }
 
-impl Entrance {
+impl BoundListener {
     /// The addresses.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
@@ -48,7 +49,7 @@ impl Entrance {
     }
 
     /// Lets clients in.
-    pub fn open(self, serve: &Serve) -> Result<Doorkeeper, ServeError> {
+    pub fn open(self, serve: &RunningGateway) -> Result<HttpServer, GatewayError> {
         let config = &serve.options.serve;
         let mut settings =
             HttpSettings { connections: config.connections, ..HttpSettings::default() };
@@ -56,18 +57,18 @@ impl Entrance {
             settings.threads = threads;
         }
         let listening = self.bound.serve(&self.door, settings);
-        let listening = listening.map_err(|error| ServeError::Settings(error.to_string()))?;
-        Ok(Doorkeeper(listening))
+        let listening = listening.map_err(|error| GatewayError::Settings(error.to_string()))?;
+        Ok(HttpServer(listening))
     }
 }
 
 /// The door while it is open.
 #[derive(Debug)]
-pub struct Doorkeeper(Listening);
+pub struct HttpServer(RunningListener);
 
-impl Doorkeeper {
+impl HttpServer {
     /// Lets nobody in any more, and waits, for a while, for requests under way.
-    pub async fn stop(self, serve: &Serve) {
+    pub async fn stop(self, serve: &RunningGateway) {
         serve.close();
         self.0.stop(LAST_CALLS).await;
     }

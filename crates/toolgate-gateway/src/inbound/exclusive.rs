@@ -28,24 +28,27 @@ use crate::{
     batch,
     outbound::{
         connection::{Connection, Wire},
-        exclusive::{ExclusiveClient, Process},
-        flight::{Ask, Flight, Hears, Hop, NotStarted, Step, lost},
+        exclusive::{ExclusiveClient, ExclusiveProcess},
+        flight::{
+            IdRewrite, InFlightRequest, Interest, StartFailure, UpstreamEvent, UpstreamRequest,
+            lost,
+        },
         server::Server,
     },
-    outbox::Outbox,
+    outbox::WriteQueue,
     process::child::{Ending, StartError},
     refusal,
     serve::{
-        ExclusiveServer, Gateway, Serve,
+        ExclusiveServer, Gateway, RunningGateway,
         conversation::passed,
-        dispatch::{Incoming, dispatch},
+        dispatch::{IncomingRequest, dispatch},
         namespace::Namespace,
     },
     sessions::{
-        caller::{self, Caller, Speaks},
+        caller::{self, Caller, CallerProtocol},
         legacy::LegacySession,
-        requests::Requests,
-        side::Side,
+        requests::ActiveRequests,
+        side::SideChannel,
     },
     usage::Member,
 };
@@ -56,7 +59,7 @@ const EXPLAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// After the server has ended, requests may take this long to be answered.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-impl Serve {
+impl RunningGateway {
     /// Serves one client on standard input and output with the server that it has to itself, until the client is gone,
     /// the server is gone for good, or `stop` is done. Gives the exit code.
     pub async fn exclusive(&self, stop: impl Future<Output = u8>) -> std::io::Result<u8> {
@@ -70,7 +73,7 @@ impl Serve {
         let never_started = first.as_ref().err().map(StartError::exit_code);
         let first = first.map(|process| client.set_up(process));
         let front = LineFront::new(
-            Service(Arc::clone(&client)),
+            ExclusiveService(Arc::clone(&client)),
             Arc::clone(&client.out),
             Arc::clone(&client.requests),
         );
@@ -96,13 +99,13 @@ struct Client {
     namespace: Arc<Namespace>,
     server: Arc<Server>,
     member: Arc<Member>,
-    out: Arc<Outbox>,
-    requests: Arc<Requests>,
+    out: Arc<WriteQueue>,
+    requests: Arc<ActiveRequests>,
     /// What the client said of itself in `initialize`, and what was agreed.
     session: ArcSwap<LegacySession>,
     handshake: Mutex<Handshake>,
     /// The process that requests go to.
-    process: Mutex<Option<Arc<Process>>>,
+    process: Mutex<Option<Arc<ExclusiveProcess>>>,
     /// Notified when the server does not answer `initialize` in time.
     hung: Notify,
 }
@@ -117,9 +120,9 @@ struct Handshake {
 /// A request on its way.
 enum Work {
     /// The chain decides.
-    Governed(Box<Incoming>),
+    Governed(Box<IncomingRequest>),
     /// The server has it already.
-    Sent(Id, Flight, CancellationToken, Response),
+    Sent(Id, InFlightRequest, CancellationToken, Response),
     Refused(Bytes),
 }
 
@@ -140,7 +143,7 @@ impl Client {
             namespace: Arc::clone(&namespace.name),
             principal,
         };
-        let requests: Arc<Requests> = Arc::default();
+        let requests: Arc<ActiveRequests> = Arc::default();
         let unknown = LegacySession::new(
             Arc::new(session),
             Arc::clone(&member),
@@ -154,7 +157,7 @@ impl Client {
             namespace,
             server,
             member,
-            out: Arc::new(Outbox::new()),
+            out: Arc::new(WriteQueue::new()),
             requests,
             session: ArcSwap::from_pointee(unknown),
             handshake: Mutex::default(),
@@ -164,7 +167,7 @@ impl Client {
     }
 
     /// From here on requests go to this process.
-    fn set_up(&self, process: Process) -> Arc<Process> {
+    fn set_up(&self, process: ExclusiveProcess) -> Arc<ExclusiveProcess> {
         let process = Arc::new(process);
         self.server.set_up(&process);
         let mut current = self.process.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,11 +212,11 @@ impl Client {
                 speaks,
                 hops: None,
             };
-            return Work::Governed(Box::new(Incoming {
+            return Work::Governed(Box::new(IncomingRequest {
                 namespace: Arc::clone(&self.namespace),
                 caller,
                 message,
-                side: Side::Pipe(Arc::clone(&self.out)),
+                side: SideChannel::Pipe(Arc::clone(&self.out)),
                 cancel,
                 headers: None,
             }));
@@ -228,24 +231,24 @@ impl Client {
     }
 
     /// Sends a request as it came.
-    async fn send(&self, message: &Message) -> Result<Flight, Failure> {
+    async fn send(&self, message: &Message) -> Result<InFlightRequest, Failure> {
         let connection = self.server.connection(None).await?;
-        let hears = Hears::default();
-        let ask = Ask { method: message.method(), name: None, mirrored: &[], hears };
+        let hears = Interest::default();
+        let ask = UpstreamRequest { method: message.method(), name: None, mirrored: &[], hears };
         let started = connection.start(ask, message.id(), |_| message.line().clone()).await;
         started.map_err(|error| self.not_sent(error))
     }
 
-    fn not_sent(&self, error: NotStarted) -> Failure {
+    fn not_sent(&self, error: StartFailure) -> Failure {
         match error {
-            NotStarted::Failed(failure) => failure,
-            NotStarted::Closed(why) => lost(&self.server.name, &why, Ran::No),
-            NotStarted::SessionLost => lost(&self.server.name, "it has no session", Ran::No),
+            StartFailure::Failed(failure) => failure,
+            StartFailure::Closed(why) => lost(&self.server.name, &why, Ran::No),
+            StartFailure::SessionLost => lost(&self.server.name, "it has no session", Ran::No),
         }
     }
 
     /// How the sender of a request speaks; the server judges whether it speaks well.
-    fn speaks(&self, message: &Message) -> Speaks {
+    fn speaks(&self, message: &Message) -> CallerProtocol {
         let meta = message.member("_meta");
         let version = meta.as_ref().and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
         let version = version.as_ref().and_then(Json::text);
@@ -254,8 +257,10 @@ impl Client {
             connection.follow_client(if is_modern { Era::Modern } else { Era::Legacy });
         }
         match version.filter(|_| is_modern) {
-            Some(version) => Speaks::Modern(caller::Said::lenient(&version, meta.as_ref())),
-            None => Speaks::Legacy(self.session.load_full()),
+            Some(version) => {
+                CallerProtocol::Modern(caller::RequestMeta::lenient(&version, meta.as_ref()))
+            }
+            None => CallerProtocol::Legacy(self.session.load_full()),
         }
     }
 
@@ -263,7 +268,7 @@ impl Client {
     async fn answer(
         &self,
         id: Id,
-        mut flight: Flight,
+        mut flight: InFlightRequest,
         cancel: CancellationToken,
         response: Response,
     ) -> Option<Bytes> {
@@ -277,7 +282,7 @@ impl Client {
             () = cancel.cancelled() => return None,
         };
         let failure = match step {
-            Ok(Ok(Step::Answer(answer))) => {
+            Ok(Ok(UpstreamEvent::Answer(answer))) => {
                 // The only server keeps its words, unless they could be taken for ours.
                 let answer = attributed(answer, &self.server.name, false);
                 self.note(response, &answer);
@@ -375,7 +380,7 @@ impl Client {
     /// Follows the server's life. Gives the exit code when it is gone for good.
     async fn live(
         self: &Arc<Self>,
-        first: Result<Arc<Process>, StartError>,
+        first: Result<Arc<ExclusiveProcess>, StartError>,
         options: &ExclusiveServer,
     ) -> u8 {
         let mut process = match first {
@@ -409,7 +414,7 @@ impl Client {
     }
 
     /// Starts the server again after a wait, as often as it takes.
-    async fn start_again(self: &Arc<Self>, backoff: &mut Backoff) -> Arc<Process> {
+    async fn start_again(self: &Arc<Self>, backoff: &mut Backoff) -> Arc<ExclusiveProcess> {
         loop {
             let wait = backoff.wait();
             let after = toolgate::duration::format(wait);
@@ -440,7 +445,7 @@ impl Client {
 
     /// Says `initialize` to a new process on behalf of the client, which has done so already.
     /// `true`: the client has to be told that the tools may have changed.
-    async fn resume(&self, process: &Process) -> Result<bool, Failure> {
+    async fn resume(&self, process: &ExclusiveProcess) -> Result<bool, Failure> {
         let (initialize, initialized) = {
             let handshake = self.handshake();
             (handshake.initialize.clone(), handshake.initialized.clone())
@@ -465,14 +470,19 @@ impl Client {
         Ok(tells_changes)
     }
 
-    async fn repeat(&self, process: &Process, initialize: &Message) -> Result<Message, Failure> {
-        let compose = |hop: Hop| {
+    async fn repeat(
+        &self,
+        process: &ExclusiveProcess,
+        initialize: &Message,
+    ) -> Result<Message, Failure> {
+        let compose = |hop: IdRewrite| {
             hop.id.map_or_else(|| initialize.line().clone(), |id| initialize.with_id(&id))
         };
-        let started = process.connection.start(Ask::own("initialize"), None, compose).await;
+        let started =
+            process.connection.start(UpstreamRequest::own("initialize"), None, compose).await;
         let mut flight = started.map_err(|error| self.not_sent(error))?;
         match flight.next().await? {
-            Step::Answer(answer) => Ok(answer),
+            UpstreamEvent::Answer(answer) => Ok(answer),
             _ => Err(self.refused("it has no client")),
         }
     }
@@ -495,7 +505,7 @@ fn is_controlled(message: &Message) -> bool {
 }
 
 impl ExclusiveClient for Client {
-    fn pass<'a>(&'a self, message: Message, server: &'a Arc<Outbox>) -> Boxed<'a, ()> {
+    fn pass<'a>(&'a self, message: Message, server: &'a Arc<WriteQueue>) -> Boxed<'a, ()> {
         Box::pin(async move {
             let message = attributed(message, &self.server.name, false);
             let charter = self.namespace.charter();
@@ -525,9 +535,9 @@ impl ExclusiveClient for Client {
 
 /// What the front end is answered by.
 #[derive(Debug)]
-struct Service(Arc<Client>);
+struct ExclusiveService(Arc<Client>);
 
-impl LineService for Service {
+impl LineService for ExclusiveService {
     fn limits(&self) -> Limits {
         self.0.namespace.message_limits()
     }

@@ -17,9 +17,9 @@ use toolgate_wire::{
 use crate::{
     batch::{self, Responses},
     line_reader::LineReader,
-    outbox::Outbox,
+    outbox::WriteQueue,
     refusal,
-    sessions::requests::{InFlight, Requests},
+    sessions::requests::{ActiveRequest, ActiveRequests},
 };
 
 /// After the client has closed its input, calls in flight may take this long to end.
@@ -84,13 +84,13 @@ pub(crate) enum Started<F> {
 pub(crate) struct Batch {
     /// The whole batch as it came.
     pub(crate) line: Bytes,
-    pub(crate) messages: Vec<Received>,
+    pub(crate) messages: Vec<ClientMessage>,
 }
 
 /// One message, as far as the front end has taken it.
 #[derive(Debug)]
-pub(crate) enum Received {
-    Request(LineRequest, InFlight),
+pub(crate) enum ClientMessage {
+    Request(LineRequest, ActiveRequest),
     /// A notification or a response.
     Other(Message),
     /// A request that is refused, with the response.
@@ -108,11 +108,11 @@ impl Batch {
             // Other tasks of this thread run in between.
             tokio::task::yield_now().await;
             match message {
-                Received::Request(request, _) if request.cancel.is_cancelled() => {}
-                Received::Request(_, in_flight) if responses.is_full() => {
+                ClientMessage::Request(request, _) if request.cancel.is_cancelled() => {}
+                ClientMessage::Request(_, in_flight) if responses.is_full() => {
                     responses.refuse(Some(&in_flight.id));
                 }
-                Received::Request(request, in_flight) => {
+                ClientMessage::Request(request, in_flight) => {
                     let response = match service.start(request).await {
                         Started::Done(response) => response,
                         Started::Running(running) => running.await,
@@ -121,10 +121,10 @@ impl Batch {
                         responses.add(Some(&in_flight.id), &line);
                     }
                 }
-                Received::Other(message) => service.message(message).await,
-                Received::Refused(id, line) => responses.add(Some(&id), &line),
-                Received::Unreadable(refused) => responses.add_unreadable(&refused),
-                Received::Dropped => {}
+                ClientMessage::Other(message) => service.message(message).await,
+                ClientMessage::Refused(id, line) => responses.add(Some(&id), &line),
+                ClientMessage::Unreadable(refused) => responses.add_unreadable(&refused),
+                ClientMessage::Dropped => {}
             }
         }
         responses.finish()
@@ -135,8 +135,8 @@ impl Batch {
 #[derive(Debug)]
 pub(crate) struct LineFront<S> {
     service: Arc<S>,
-    out: Arc<Outbox>,
-    requests: Arc<Requests>,
+    out: Arc<WriteQueue>,
+    requests: Arc<ActiveRequests>,
     tasks: TaskTracker,
     /// Cancelled when the client has closed its input.
     input_closed: CancellationToken,
@@ -144,7 +144,7 @@ pub(crate) struct LineFront<S> {
 
 impl<S: LineService> LineFront<S> {
     /// A front end that answers with `service` and writes to `out`. A session of the client may share `requests`.
-    pub(crate) fn new(service: S, out: Arc<Outbox>, requests: Arc<Requests>) -> Self {
+    pub(crate) fn new(service: S, out: Arc<WriteQueue>, requests: Arc<ActiveRequests>) -> Self {
         Self {
             service: Arc::new(service),
             out,
@@ -155,7 +155,7 @@ impl<S: LineService> LineFront<S> {
     }
 
     /// The queue of messages to the client.
-    pub(crate) fn out(&self) -> &Arc<Outbox> {
+    pub(crate) fn out(&self) -> &Arc<WriteQueue> {
         &self.out
     }
 
@@ -206,17 +206,17 @@ impl<S: LineService> LineFront<S> {
 
     async fn take_message(&self, line: Bytes) {
         match self.receive(line) {
-            Received::Request(request, in_flight) => self.run(request, in_flight).await,
-            Received::Other(message) => self.service.message(message).await,
-            Received::Refused(_, line) => drop(self.out.push(line).await),
-            Received::Unreadable(refused) => {
+            ClientMessage::Request(request, in_flight) => self.run(request, in_flight).await,
+            ClientMessage::Other(message) => self.service.message(message).await,
+            ClientMessage::Refused(_, line) => drop(self.out.push(line).await),
+            ClientMessage::Unreadable(refused) => {
                 let failure = refusal::unreadable(&refused);
                 if refusal::expects_response(&refused) {
                     return self.refuse(refused.id.as_ref(), &failure).await;
                 }
                 tracing::warn!("a message of the client is refused: {failure}");
             }
-            Received::Dropped => {}
+            ClientMessage::Dropped => {}
         }
     }
 
@@ -242,10 +242,10 @@ impl<S: LineService> LineFront<S> {
     }
 
     /// Reads one message, and registers it if it is a request.
-    fn receive(&self, line: Bytes) -> Received {
+    fn receive(&self, line: Bytes) -> ClientMessage {
         let message = match Message::receive(line, &self.service.limits(), Sender::Client) {
             Ok(message) => message,
-            Err(refused) => return Received::Unreadable(Box::new(refused)),
+            Err(refused) => return ClientMessage::Unreadable(Box::new(refused)),
         };
         let Some(id) = message.id().filter(|_| message.shape() == Shape::Request) else {
             if message.method() == "notifications/cancelled"
@@ -253,14 +253,14 @@ impl<S: LineService> LineFront<S> {
             {
                 self.requests.cancel(&id);
             }
-            return Received::Other(message);
+            return ClientMessage::Other(message);
         };
         let limit = self.service.max_in_flight();
         if self.requests.count() >= limit {
             let text = format!("{limit} requests are in flight, and no more are allowed");
             let failure = Failure::new(Code::Overloaded, text)
                 .suggest("Wait for calls in flight to end, then call again.");
-            return Received::Refused(id.clone(), refusal::line(Some(id), &failure));
+            return ClientMessage::Refused(id.clone(), refusal::line(Some(id), &failure));
         }
         // A subscription has no end of its own: the front end cancels it when the client has closed its input.
         let cancel = match message.method() {
@@ -269,12 +269,12 @@ impl<S: LineService> LineFront<S> {
         };
         let Ok(in_flight) = self.requests.begin(id, &cancel) else {
             tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
-            return Received::Dropped;
+            return ClientMessage::Dropped;
         };
-        Received::Request(LineRequest { message, cancel }, in_flight)
+        ClientMessage::Request(LineRequest { message, cancel }, in_flight)
     }
 
-    async fn run(&self, request: LineRequest, in_flight: InFlight) {
+    async fn run(&self, request: LineRequest, in_flight: ActiveRequest) {
         match self.service.start(request).await {
             Started::Done(response) => {
                 drop(in_flight);
@@ -321,8 +321,8 @@ impl<S: LineService> LineFront<S> {
 /// A request that waits for its response. No request stays without one because a layer panicked.
 #[derive(Debug)]
 struct Unanswered {
-    out: Arc<Outbox>,
-    in_flight: InFlight,
+    out: Arc<WriteQueue>,
+    in_flight: ActiveRequest,
 }
 
 impl Drop for Unanswered {

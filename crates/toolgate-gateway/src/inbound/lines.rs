@@ -16,19 +16,19 @@ use super::{
 use crate::{
     batch,
     hops::{self, Hops},
-    outbox::Outbox,
+    outbox::WriteQueue,
     serve::{
-        Gateway, Serve,
-        dispatch::{Incoming, dispatch},
+        Gateway, RunningGateway,
+        dispatch::{IncomingRequest, dispatch},
         hello,
         namespace::Namespace,
-        said::Said,
+        said::JsonRpcResponse,
     },
     sessions::{
-        caller::{self, Caller, Speaks},
+        caller::{self, Caller, CallerProtocol},
         legacy::LegacySession,
-        requests::Requests,
-        side::Side,
+        requests::ActiveRequests,
+        side::SideChannel,
     },
     usage,
 };
@@ -37,7 +37,7 @@ use crate::{
 /// that `limits.in_flight` counts.
 pub(super) const MIN_IN_FLIGHT: usize = 1024;
 
-impl Serve {
+impl RunningGateway {
     /// Serves one client on standard input and output, until it is gone or `stop` is done.
     pub async fn one(
         &self,
@@ -63,8 +63,8 @@ pub(crate) struct LineClient {
     id: Arc<str>,
     /// The gateways that the connection was opened through.
     opened_by: Option<Hops>,
-    out: Arc<Outbox>,
-    requests: Arc<Requests>,
+    out: Arc<WriteQueue>,
+    requests: Arc<ActiveRequests>,
     session: Mutex<Option<Arc<LegacySession>>>,
     has_initialized: AtomicBool,
 }
@@ -84,7 +84,7 @@ impl LineClient {
             transport,
             id,
             opened_by,
-            out: Arc::new(Outbox::new()),
+            out: Arc::new(WriteQueue::new()),
             requests: Arc::default(),
             session: Mutex::default(),
             has_initialized: AtomicBool::new(false),
@@ -114,11 +114,11 @@ impl LineClient {
     }
 
     /// Opens the session. The response is queued here, before anything that the session sends.
-    async fn initialize(self: &Arc<Self>, message: &Message) -> Said {
-        let Some(id) = message.id() else { return Said::nothing() };
+    async fn initialize(self: &Arc<Self>, message: &Message) -> JsonRpcResponse {
+        let Some(id) = message.id() else { return JsonRpcResponse::nothing() };
         if self.has_initialized.swap(true, Ordering::AcqRel) {
             let why = "there is a session already: a client says `initialize` once";
-            return Said::refused(Some(id), -32600, why);
+            return JsonRpcResponse::refused(Some(id), -32600, why);
         }
         let session = Session {
             id: Arc::clone(&self.id),
@@ -127,68 +127,71 @@ impl LineClient {
         };
         let hops = match self.hops(message) {
             Ok(hops) => hops,
-            Err(why) => return Said::refused(Some(id), -32600, why),
+            Err(why) => return JsonRpcResponse::refused(Some(id), -32600, why),
         };
         let member = self.namespace.member(&self.principal);
-        let place = match member.account.take(usage::Kind::Sessions, 1) {
+        let place = match member.account.take(usage::UsageKind::Sessions, 1) {
             Ok(place) => place,
-            Err(full) => return Said::full(id, &full),
+            Err(full) => return JsonRpcResponse::full(id, &full),
         };
         let opened = hello::initialize(&self.namespace, message, session, member, hops).await;
         let (result, mut session) = match opened {
             Ok(opened) => opened,
-            Err(why) => return Said::refused(Some(id), -32602, why),
+            Err(why) => return JsonRpcResponse::refused(Some(id), -32602, why),
         };
         session.requests = Arc::clone(&self.requests);
         let session = Arc::new(session);
         self.gateway.sessions.enter(&session, place);
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&session));
         self.namespace.listen(&session.outlet);
-        if let Some(line) = Said::result(id, result).into_line() {
+        if let Some(line) = JsonRpcResponse::result(id, result).into_line() {
             self.out.push(line).await;
         }
         follow(session, &self.out);
-        Said::nothing()
+        JsonRpcResponse::nothing()
     }
 
     /// A request with all that surrounds it, or its refusal.
-    fn incoming(&self, request: LineRequest) -> Result<Incoming, Box<Said>> {
+    fn incoming(&self, request: LineRequest) -> Result<IncomingRequest, Box<JsonRpcResponse>> {
         let LineRequest { message, cancel } = request;
         let speaks = self.speaks(&message)?;
         let hops = self.hops(&message);
-        let hops = hops.map_err(|why| Box::new(Said::refused(message.id(), -32600, why)))?;
+        let hops =
+            hops.map_err(|why| Box::new(JsonRpcResponse::refused(message.id(), -32600, why)))?;
         let (session, member) = match &speaks {
-            Speaks::Legacy(session) => (Arc::clone(&session.session), Arc::clone(&session.member)),
-            Speaks::Modern(_) => {
+            CallerProtocol::Legacy(session) => {
+                (Arc::clone(&session.session), Arc::clone(&session.member))
+            }
+            CallerProtocol::Modern(_) => {
                 let member = self.namespace.member(&self.principal);
                 (Arc::clone(&member.session), member)
             }
         };
-        Ok(Incoming {
+        Ok(IncomingRequest {
             namespace: Arc::clone(&self.namespace),
             caller: Caller { session, member, transport: self.transport, speaks, hops },
             message,
-            side: Side::Pipe(Arc::clone(&self.out)),
+            side: SideChannel::Pipe(Arc::clone(&self.out)),
             cancel,
             headers: None,
         })
     }
 
-    fn speaks(&self, message: &Message) -> Result<Speaks, Box<Said>> {
-        let refused = |why: String| Box::new(Said::refused(message.id(), -32602, why));
+    fn speaks(&self, message: &Message) -> Result<CallerProtocol, Box<JsonRpcResponse>> {
+        let refused = |why: String| Box::new(JsonRpcResponse::refused(message.id(), -32602, why));
         if !says_version(message) {
             if let Some(session) = self.session() {
-                return Ok(Speaks::Legacy(session));
+                return Ok(CallerProtocol::Legacy(session));
             }
             let why = "say `initialize` first, or say in `_meta` which version you speak";
             return Err(refused(why.to_owned()));
         }
         let meta = message.member("_meta");
-        let said = caller::Said::of(meta.as_ref());
+        let said = caller::RequestMeta::of(meta.as_ref());
         let said = said.map_err(|missing| refused(format!("`_meta` must have `{missing}`")))?;
         match hello::unsupported(message.id(), &said.version) {
             Some(unsupported) => Err(Box::new(unsupported)),
-            None => Ok(Speaks::Modern(said)),
+            None => Ok(CallerProtocol::Modern(said)),
         }
     }
 }
@@ -239,7 +242,7 @@ impl LineService for LineClient {
 }
 
 /// Sends the client of a session what belongs to no request.
-pub(super) fn follow(session: Arc<LegacySession>, out: &Arc<Outbox>) {
+pub(super) fn follow(session: Arc<LegacySession>, out: &Arc<WriteQueue>) {
     let out = Arc::clone(out);
     tokio::spawn(async move {
         let _busy = session.busy();

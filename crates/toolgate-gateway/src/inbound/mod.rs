@@ -8,4 +8,4 @@ pub(crate) mod lines;
 pub(crate) mod mcp;
 pub(crate) mod stdio;
 
-pub use entrance::{Doorkeeper, Entrance};
+pub use entrance::{BoundListener, HttpServer};

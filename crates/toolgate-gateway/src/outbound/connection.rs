@@ -14,9 +14,9 @@ use toolgate::Failure;
 use toolgate_wire::{Id, Json, Message, Object, era::Era, request};
 
 use super::{
-    flight::{Ask, Flight, Hop, NotStarted, Step},
+    flight::{IdRewrite, InFlightRequest, StartFailure, UpstreamEvent, UpstreamRequest},
     pipe::Pipe,
-    streamable::Streamable,
+    streamable::StreamableHttp,
 };
 use crate::introduction::own_meta;
 
@@ -27,17 +27,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(crate) enum Wire {
     Pipe(Arc<Pipe>),
-    Http(Arc<Streamable>),
+    Http(Arc<StreamableHttp>),
 }
 
 impl Wire {
     /// Sends a request.
     pub(crate) async fn start(
         &self,
-        ask: Ask<'_>,
+        ask: UpstreamRequest<'_>,
         own_id: Option<&Id>,
-        compose: impl FnOnce(Hop) -> Bytes,
-    ) -> Result<Flight, NotStarted> {
+        compose: impl FnOnce(IdRewrite) -> Bytes,
+    ) -> Result<InFlightRequest, StartFailure> {
         match self {
             Self::Pipe(pipe) => pipe.start(ask, own_id, compose).await,
             Self::Http(http) => http.start(ask, own_id, compose).await,
@@ -58,7 +58,7 @@ impl Wire {
 
 /// What a server said of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Offer {
+pub(crate) struct ServerInfo {
     pub(crate) era: Era,
     pub(crate) version: Arc<str>,
     pub(crate) capabilities: Json,
@@ -69,7 +69,7 @@ pub(crate) struct Offer {
     pub(crate) speaks_legacy: Option<bool>,
 }
 
-impl Offer {
+impl ServerInfo {
     /// What is known of a server to which the client itself says hello: nothing.
     pub(crate) fn unknown() -> Self {
         Self {
@@ -97,7 +97,7 @@ impl Offer {
 /// A connection that can be used.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) offer: Offer,
+    pub(crate) offer: ServerInfo,
     wire: Wire,
     stop: CancellationToken,
     closed: CancellationToken,
@@ -112,7 +112,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(offer: Offer, wire: Wire, stop: CancellationToken) -> Self {
+    pub(crate) fn new(offer: ServerInfo, wire: Wire, stop: CancellationToken) -> Self {
         let (closed, why) = (CancellationToken::new(), OnceLock::new());
         let name = offer.info.as_ref().and_then(|info| info.get("name"));
         let is_gateway = name.is_some_and(|name| name.text().as_deref() == Some("toolgate"));
@@ -142,30 +142,32 @@ impl Connection {
     /// Sends a request.
     pub(crate) async fn start(
         &self,
-        ask: Ask<'_>,
+        ask: UpstreamRequest<'_>,
         own_id: Option<&Id>,
-        compose: impl FnOnce(Hop) -> Bytes,
-    ) -> Result<Flight, NotStarted> {
+        compose: impl FnOnce(IdRewrite) -> Bytes,
+    ) -> Result<InFlightRequest, StartFailure> {
         self.wire.start(ask, own_id, compose).await
     }
 
     /// Makes a request of our own and waits for the answer.
-    pub(crate) async fn ask(&self, method: &str, params: Object) -> Result<Message, NotStarted> {
+    pub(crate) async fn ask(&self, method: &str, params: Object) -> Result<Message, StartFailure> {
         let params = self.own_params(params).finish();
-        let compose = |hop: Hop| {
+        let compose = |hop: IdRewrite| {
             let id = hop.id.unwrap_or_else(|| Id::number(0));
             request(&id, method, Some(&params))
         };
         let name = params.get("uri").or_else(|| params.get("name"));
         let name = name.as_ref().and_then(Json::text);
-        let ask = Ask { name: name.as_deref(), ..Ask::own(method) };
+        let ask = UpstreamRequest { name: name.as_deref(), ..UpstreamRequest::own(method) };
         let asking = async {
             let mut flight = self.start(ask, None, compose).await?;
             loop {
                 match flight.next().await? {
-                    Step::Answer(message) => return Ok(message),
-                    Step::SessionLost => return Err(NotStarted::SessionLost),
-                    Step::Notice(_) | Step::Question(_) | Step::Withdrawn(_) => {}
+                    UpstreamEvent::Answer(message) => return Ok(message),
+                    UpstreamEvent::SessionLost => return Err(StartFailure::SessionLost),
+                    UpstreamEvent::Notice(_)
+                    | UpstreamEvent::Question(_)
+                    | UpstreamEvent::Withdrawn(_) => {}
                 }
             }
         };

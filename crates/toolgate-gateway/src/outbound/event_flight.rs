@@ -8,42 +8,42 @@ use toolgate::{Boxed, Failure, Ran};
 use toolgate_wire::{Id, Json, Message, Sender, Shape, error_response, response};
 
 use super::{
-    events::Event,
-    flight::{Hears, NotStarted, Step, lost, nonsense, unavailable},
-    flights::{Arrival, cancelled, id_of, with_token},
+    events::UpstreamNotification,
+    flight::{Interest, StartFailure, UpstreamEvent, lost, nonsense, unavailable},
+    flights::{PendingOutcome, cancelled, id_of, with_token},
     resume::Resume,
-    streamable::{Received, Streamable},
+    streamable::{PostResult, StreamableHttp},
 };
 use crate::http_client::{BodyError, EventStream};
 
 /// A request whose answer comes on a stream of its own.
-pub(crate) struct EventFlight {
-    pub(super) link: Arc<Streamable>,
+pub(crate) struct EventRequest {
+    pub(super) link: Arc<StreamableHttp>,
     pub(super) expected: Id,
     pub(super) entered: Option<Id>,
     /// The answer, should it come on another stream.
-    pub(super) answer: Option<oneshot::Receiver<Arrival>>,
-    pub(super) steps: Option<mpsc::Receiver<Step>>,
+    pub(super) answer: Option<oneshot::Receiver<PendingOutcome>>,
+    pub(super) steps: Option<mpsc::Receiver<UpstreamEvent>>,
     pub(super) is_known: bool,
-    pub(super) hears: Hears,
+    pub(super) hears: Interest,
     pub(super) phase: Phase,
     pub(super) resume: Resume,
 }
 
 /// Where it is.
 pub(super) enum Phase {
-    Sending(Boxed<'static, Result<Received, NotStarted>>),
+    Sending(Boxed<'static, Result<PostResult, StartFailure>>),
     Reading(Box<EventStream>),
     /// The stream broke off and is asked for again.
-    Resuming(Boxed<'static, Result<Option<EventStream>, NotStarted>>),
+    Resuming(Boxed<'static, Result<Option<EventStream>, StartFailure>>),
     /// The answer comes on another stream.
     Elsewhere,
     Over,
 }
 
-impl std::fmt::Debug for EventFlight {
+impl std::fmt::Debug for EventRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EventFlight").field("id", &self.expected).finish_non_exhaustive()
+        f.debug_struct("EventRequest").field("id", &self.expected).finish_non_exhaustive()
     }
 }
 
@@ -52,12 +52,12 @@ enum Seen {
     Event(Box<toolgate_wire::sse::Event>),
     Ended(String),
     Unreadable(BodyError),
-    Began(Result<Received, NotStarted>),
-    Resumed(Box<Result<Option<EventStream>, NotStarted>>),
+    Began(Result<PostResult, StartFailure>),
+    Resumed(Box<Result<Option<EventStream>, StartFailure>>),
 }
 
-impl EventFlight {
-    pub(super) async fn next(&mut self) -> Result<Step, Failure> {
+impl EventRequest {
+    pub(super) async fn next(&mut self) -> Result<UpstreamEvent, Failure> {
         loop {
             let seen = {
                 let phase = look(&mut self.phase);
@@ -69,7 +69,7 @@ impl EventFlight {
                         seen = phase => seen,
                         message = answer_of(answer) => {
                             self.land();
-                            return Ok(Step::Answer(message));
+                            return Ok(UpstreamEvent::Answer(message));
                         }
                     },
                 }
@@ -81,24 +81,24 @@ impl EventFlight {
         }
     }
 
-    async fn took(&mut self, seen: Seen) -> Result<Option<Step>, Failure> {
+    async fn took(&mut self, seen: Seen) -> Result<Option<UpstreamEvent>, Failure> {
         match seen {
             Seen::Event(event) => return self.event(*event).await,
-            Seen::Began(Ok(Received::Answer(message))) => {
+            Seen::Began(Ok(PostResult::Response(message))) => {
                 self.land();
-                return Ok(Some(Step::Answer(*message)));
+                return Ok(Some(UpstreamEvent::Answer(*message)));
             }
-            Seen::Began(Ok(Received::Stream(stream))) => self.phase = Phase::Reading(stream),
-            Seen::Began(Ok(Received::Accepted)) => self.phase = Phase::Elsewhere,
-            Seen::Began(Err(NotStarted::Failed(failure))) => {
+            Seen::Began(Ok(PostResult::Stream(stream))) => self.phase = Phase::Reading(stream),
+            Seen::Began(Ok(PostResult::Accepted)) => self.phase = Phase::Elsewhere,
+            Seen::Began(Err(StartFailure::Failed(failure))) => {
                 self.land();
                 return Err(failure);
             }
-            Seen::Began(Err(NotStarted::SessionLost)) => {
+            Seen::Began(Err(StartFailure::SessionLost)) => {
                 self.land();
-                return Ok(Some(Step::SessionLost));
+                return Ok(Some(UpstreamEvent::SessionLost));
             }
-            Seen::Began(Err(NotStarted::Closed(why))) => {
+            Seen::Began(Err(StartFailure::Closed(why))) => {
                 self.land();
                 return Err(unavailable(&self.link.server, &why));
             }
@@ -108,7 +108,7 @@ impl EventFlight {
                     self.land();
                     return Err(lost(&self.link.server, "its stream broke off", Ran::Maybe));
                 }
-                Err(NotStarted::Failed(failure)) => self.resume(&failure.to_string())?,
+                Err(StartFailure::Failed(failure)) => self.resume(&failure.to_string())?,
                 Err(_) => {
                     self.land();
                     return Err(lost(
@@ -142,7 +142,10 @@ impl EventFlight {
         Ok(())
     }
 
-    async fn event(&mut self, event: toolgate_wire::sse::Event) -> Result<Option<Step>, Failure> {
+    async fn event(
+        &mut self,
+        event: toolgate_wire::sse::Event,
+    ) -> Result<Option<UpstreamEvent>, Failure> {
         self.resume.note(&event);
         if event.data.is_empty() {
             return Ok(None);
@@ -170,7 +173,7 @@ impl EventFlight {
                 }
                 self.land();
                 if fits {
-                    return Ok(Some(Step::Answer(message)));
+                    return Ok(Some(UpstreamEvent::Answer(message)));
                 }
                 Err(nonsense(&server, "answered with the id of another request"))
             }
@@ -179,20 +182,20 @@ impl EventFlight {
         }
     }
 
-    fn notification(&mut self, message: Message) -> Option<Step> {
+    fn notification(&mut self, message: Message) -> Option<UpstreamEvent> {
         match message.method() {
             "notifications/progress" => {
                 let token = self.hears.token.clone()?;
                 let told = if self.is_known { with_token(&message, token)? } else { message };
-                Some(Step::Notice(told))
+                Some(UpstreamEvent::Notice(told))
             }
             "notifications/cancelled" => {
                 let id = message.member("requestId").and_then(Id::from_json)?;
-                Some(Step::Withdrawn(id))
+                Some(UpstreamEvent::Withdrawn(id))
             }
-            "notifications/message" => self.hears.logs.then_some(Step::Notice(message)),
-            _ => match Event::of(message)? {
-                Event::Other(message) => Some(Step::Notice(message)),
+            "notifications/message" => self.hears.logs.then_some(UpstreamEvent::Notice(message)),
+            _ => match UpstreamNotification::of(message)? {
+                UpstreamNotification::Other(message) => Some(UpstreamEvent::Notice(message)),
                 event => {
                     self.link.events.happened(event);
                     None
@@ -201,11 +204,11 @@ impl EventFlight {
         }
     }
 
-    async fn question(&mut self, message: Message) -> Result<Option<Step>, Failure> {
+    async fn question(&mut self, message: Message) -> Result<Option<UpstreamEvent>, Failure> {
         let Some(id) = message.id().cloned() else { return Ok(None) };
         let (method, params) = (message.method(), message.params());
         if self.hears.can_answer(method, params.as_ref()) {
-            return Ok(Some(Step::Question(message)));
+            return Ok(Some(UpstreamEvent::Question(message)));
         }
         let line = if method == "ping" {
             response(&id, &Json::empty_object())
@@ -257,7 +260,7 @@ async fn look(phase: &mut Phase) -> Seen {
     }
 }
 
-async fn next_of(steps: &mut Option<mpsc::Receiver<Step>>) -> Option<Step> {
+async fn next_of(steps: &mut Option<mpsc::Receiver<UpstreamEvent>>) -> Option<UpstreamEvent> {
     match steps {
         Some(steps) => steps.recv().await,
         None => None,
@@ -265,18 +268,18 @@ async fn next_of(steps: &mut Option<mpsc::Receiver<Step>>) -> Option<Step> {
 }
 
 /// The answer, if it comes on another stream. Cancel safe.
-async fn answer_of(answer: &mut Option<oneshot::Receiver<Arrival>>) -> Message {
+async fn answer_of(answer: &mut Option<oneshot::Receiver<PendingOutcome>>) -> Message {
     if let Some(waiting) = answer {
         let arrived = waiting.await;
         *answer = None;
-        if let Ok(Arrival::Answer(message)) = arrived {
+        if let Ok(PendingOutcome::Answer(message)) = arrived {
             return message;
         }
     }
     std::future::pending().await
 }
 
-impl Drop for EventFlight {
+impl Drop for EventRequest {
     fn drop(&mut self) {
         let Some(id) = self.entered.take() else { return };
         self.link.flights.leave(&id);

@@ -5,18 +5,18 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use toolgate_wire::Message;
 
-use super::streamable::Streamable;
-use crate::outbox::Outbox;
+use super::streamable::StreamableHttp;
+use crate::outbox::WriteQueue;
 
 /// A list that a server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum ListKind {
     Tools,
     Prompts,
     Resources,
 }
 
-impl Kind {
+impl ListKind {
     pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     /// The notification that says that it changed.
@@ -31,9 +31,9 @@ impl Kind {
 
 /// Something that happened at a server.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum UpstreamNotification {
     /// A list changed.
-    Changed(Kind),
+    Changed(ListKind),
     /// A resource that somebody subscribed to changed. The whole message, to be passed on.
     Updated(Message),
     /// A log message that belongs to no call.
@@ -42,10 +42,10 @@ pub(crate) enum Event {
     Other(Message),
 }
 
-impl Event {
+impl UpstreamNotification {
     /// What a notification says; `None` for those that are for nobody else.
     pub(crate) fn of(message: Message) -> Option<Self> {
-        let changed = Kind::ALL.into_iter().find(|kind| kind.notice() == message.method());
+        let changed = ListKind::ALL.into_iter().find(|kind| kind.notice() == message.method());
         if let Some(kind) = changed {
             return Some(Self::Changed(kind));
         }
@@ -64,8 +64,8 @@ impl Event {
 /// Where the answer to a question goes: to the very connection that asked, as long as it is there.
 #[derive(Debug)]
 pub(crate) enum ReplyTo {
-    Pipe(Arc<Outbox>),
-    Http(Weak<Streamable>),
+    Pipe(Arc<WriteQueue>),
+    Http(Weak<StreamableHttp>),
 }
 
 impl ReplyTo {
@@ -83,28 +83,28 @@ impl ReplyTo {
 }
 
 /// Who listens to a server.
-pub(crate) trait Listener: Send + Sync {
+pub(crate) trait UpstreamListener: Send + Sync {
     /// Something happened. Must not wait.
-    fn happened(&self, event: Event);
+    fn happened(&self, event: UpstreamNotification);
 
     /// The server asks something that belongs to no call; `false` if nobody can answer.
     fn asks(&self, question: Message, reply: ReplyTo) -> bool;
 }
 
 /// The ear of whoever listens to a server.
-pub(crate) type Events = Arc<dyn Listener>;
+pub(crate) type Events = Arc<dyn UpstreamListener>;
 
-impl dyn Listener {
+impl dyn UpstreamListener {
     /// A notification came that belongs to no request.
     pub(crate) fn happened_of(&self, message: Message) {
-        if let Some(event) = Event::of(message) {
+        if let Some(event) = UpstreamNotification::of(message) {
             self.happened(event);
         }
     }
 }
 
-impl std::fmt::Debug for dyn Listener {
+impl std::fmt::Debug for dyn UpstreamListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Listener")
+        f.write_str("UpstreamListener")
     }
 }

@@ -7,9 +7,9 @@ use toolgate::{Code, Failure, Ran};
 use toolgate_wire::Message;
 
 use super::{
-    connection::{Connection, Offer, Wire},
-    events::{Event, Events, Listener, ReplyTo},
-    opening::{Life, connected, spawn},
+    connection::{Connection, ServerInfo, Wire},
+    events::{Events, ReplyTo, UpstreamListener, UpstreamNotification},
+    opening::{ProcessLifetime, connected, spawn},
     pipe::{Clients, Pipe},
     server::Server,
 };
@@ -32,13 +32,13 @@ impl Exclusive {
 
 /// The process of an exclusive server.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct ExclusiveProcess {
     pub(crate) connection: Arc<Connection>,
     pub(crate) pipe: Arc<Pipe>,
-    life: Life,
+    life: ProcessLifetime,
 }
 
-impl Process {
+impl ExclusiveProcess {
     /// Waits until the process is gone. Cancel safe.
     pub(crate) async fn ended(&self) -> Option<Ending> {
         self.life.gone.cancelled().await;
@@ -53,7 +53,7 @@ impl Process {
 }
 
 /// A process that was given up while it started is ended, too.
-impl Drop for Process {
+impl Drop for ExclusiveProcess {
     fn drop(&mut self) {
         self.life.stop.cancel();
     }
@@ -62,8 +62,8 @@ impl Drop for Process {
 /// An exclusive pipe hands nothing to listeners.
 struct Silent;
 
-impl Listener for Silent {
-    fn happened(&self, _: Event) {}
+impl UpstreamListener for Silent {
+    fn happened(&self, _: UpstreamNotification) {}
 
     fn asks(&self, _: Message, _: ReplyTo) -> bool {
         false
@@ -80,18 +80,18 @@ impl Server {
     pub(crate) fn start_exclusive(
         self: &Arc<Self>,
         client: Arc<dyn ExclusiveClient>,
-    ) -> Result<Process, StartError> {
+    ) -> Result<ExclusiveProcess, StartError> {
         let Some(exclusive) = &self.exclusive else {
             return Err(StartError::NotFound(self.name.to_string()));
         };
         let silent: Events = Arc::new(Silent);
         let (pipe, life, _) = spawn(self, &exclusive.command, Clients::Exclusive(client), &silent)?;
-        let connection = connected(Offer::unknown(), Wire::Pipe(Arc::clone(&pipe)), &life);
-        Ok(Process { connection, pipe, life })
+        let connection = connected(ServerInfo::unknown(), Wire::Pipe(Arc::clone(&pipe)), &life);
+        Ok(ExclusiveProcess { connection, pipe, life })
     }
 
     /// From here on requests go to this process.
-    pub(crate) fn set_up(&self, process: &Process) {
+    pub(crate) fn set_up(&self, process: &ExclusiveProcess) {
         self.put(Arc::clone(&process.connection));
     }
 

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use toolgate::{Code, Failure, Ran};
 use toolgate_wire::{Id, Json, Message};
 
-use super::{event_flight::EventFlight, pipe::PipeFlight};
-use crate::capabilities::{Abilities, is_vendor};
+use super::{event_flight::EventRequest, pipe::PipeRequest};
+use crate::capabilities::{ClientCapabilities, is_vendor};
 
 /// What comes from a server while a request is in flight.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum UpstreamEvent {
     /// A notification that belongs to the request.
     Notice(Message),
     /// The server asks the client something.
@@ -26,11 +26,11 @@ pub(crate) enum Step {
 
 /// What whoever made a request wants to hear of it before its answer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hears {
+pub(crate) struct Interest {
     /// The token under which the client follows progress.
     pub(crate) token: Option<Json>,
     /// What the client can be asked.
-    pub(crate) abilities: Abilities,
+    pub(crate) abilities: ClientCapabilities,
     /// Whether log messages are of interest.
     pub(crate) logs: bool,
     /// Whether the client can be asked what is no method of MCP.
@@ -55,7 +55,7 @@ impl Lease {
     }
 }
 
-impl Hears {
+impl Interest {
     /// Whether there is anything to be heard.
     pub(crate) fn anything(&self) -> bool {
         self.token.is_some() || !self.abilities.is_empty() || self.logs || self.vendor
@@ -69,7 +69,7 @@ impl Hears {
 
 /// What a connection needs to know of a request besides its text.
 #[derive(Debug)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct UpstreamRequest<'a> {
     /// The method.
     pub(crate) method: &'a str,
     /// What the request names, for the header that says so.
@@ -77,13 +77,13 @@ pub(crate) struct Ask<'a> {
     /// Further headers, which mirror arguments.
     pub(crate) mirrored: &'a [(hyper::header::HeaderName, hyper::header::HeaderValue)],
     /// What is wanted before the answer.
-    pub(crate) hears: Hears,
+    pub(crate) hears: Interest,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> UpstreamRequest<'a> {
     /// A request of our own.
     pub(crate) fn own(method: &'a str) -> Self {
-        let hears = Hears { is_ours: true, ..Hears::default() };
+        let hears = Interest { is_ours: true, ..Interest::default() };
         Self { method, name: None, mirrored: &[], hears }
     }
 }
@@ -105,7 +105,7 @@ pub(crate) fn is_safe(method: &str) -> bool {
 
 /// What a request has to carry on this hop instead of what the client wrote.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hop {
+pub(crate) struct IdRewrite {
     /// The id; the client's own if not set.
     pub(crate) id: Option<Id>,
     /// The progress token; the client's own if not set.
@@ -114,22 +114,22 @@ pub(crate) struct Hop {
 
 /// A request in flight. Dropped before its answer, it is given up, and the server is told.
 #[derive(Debug)]
-pub(crate) enum Flight {
+pub(crate) enum InFlightRequest {
     /// The answer is here already.
     Landed(Option<Box<Message>>),
     /// On a connection that carries many.
-    Pipe(PipeFlight),
+    Pipe(PipeRequest),
     /// On a stream of its own.
-    Events(Box<EventFlight>),
+    Events(Box<EventRequest>),
 }
 
-impl Flight {
+impl InFlightRequest {
     /// What comes next. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Result<Step, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<UpstreamEvent, Failure> {
         match self {
             Self::Landed(answer) => {
                 let answer = answer.take();
-                answer.map(|answer| Step::Answer(*answer)).ok_or_else(over)
+                answer.map(|answer| UpstreamEvent::Answer(*answer)).ok_or_else(over)
             }
             Self::Pipe(flight) => flight.next().await,
             Self::Events(flight) => Box::pin(flight.next()).await,
@@ -155,7 +155,7 @@ fn over() -> Failure {
 
 /// Why a request did not get on its way.
 #[derive(Debug)]
-pub(crate) enum NotStarted {
+pub(crate) enum StartFailure {
     /// The server has forgotten the session: the request did not run, and may be sent in a new one.
     SessionLost,
     /// The connection is gone, and the request was not sent on it.
@@ -164,7 +164,7 @@ pub(crate) enum NotStarted {
     Failed(Failure),
 }
 
-impl From<Failure> for NotStarted {
+impl From<Failure> for StartFailure {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -209,7 +209,7 @@ pub(crate) fn lost(server: &str, why: &str, ran: Ran) -> Failure {
 
 /// A server that says something that cannot be understood.
 /// A server that asks for what the client cannot do: the client's shortcoming, not the server's.
-pub(crate) fn incapable(server: &str, what: &str, missing: Abilities) -> Failure {
+pub(crate) fn incapable(server: &str, what: &str, missing: ClientCapabilities) -> Failure {
     let message = format!("The server `{server}` {what}, which the client cannot do");
     let required = missing.capabilities().to_value().unwrap_or_default();
     Failure::new(Code::ClientIncapable, message)

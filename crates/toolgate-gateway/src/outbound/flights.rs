@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use toolgate_wire::{Id, Json, Message, Object, notification};
 
-use super::flight::{Hears, Step};
+use super::flight::{Interest, UpstreamEvent};
 
 /// So many side messages of one request wait for whoever reads them. More are dropped: a flood of progress must not
 /// hold up the connection that others share.
@@ -19,7 +19,7 @@ const ROOM: usize = 64;
 
 /// What came as, or instead of, an answer.
 #[derive(Debug)]
-pub(super) enum Arrival {
+pub(super) enum PendingOutcome {
     /// The answer.
     Answer(Message),
     /// An answer that cannot be read, and why.
@@ -33,7 +33,7 @@ const REMEMBERED: usize = 1024;
 
 /// All requests in flight.
 #[derive(Debug)]
-pub(super) struct Flights {
+pub(super) struct PendingRequests {
     table: Mutex<Table>,
     first: u64,
     next: AtomicU64,
@@ -49,7 +49,7 @@ struct Table {
 /// Numbers begin below this: they stay integers in JavaScript for as long as anybody counts.
 const FIRST: u64 = 1 << 52;
 
-impl Default for Flights {
+impl Default for PendingRequests {
     /// Numbers begin somewhere: who has not been told one cannot name a request of somebody else.
     fn default() -> Self {
         let first = getrandom::u64().map_or(1, |random| 1 + random % FIRST);
@@ -65,14 +65,14 @@ struct Waiting {
     is_numbered: bool,
     /// Whether the client itself tells the server that the request is cancelled.
     is_told: bool,
-    answer: oneshot::Sender<Arrival>,
-    steps: Option<mpsc::Sender<Step>>,
-    hears: Hears,
+    answer: oneshot::Sender<PendingOutcome>,
+    steps: Option<mpsc::Sender<UpstreamEvent>>,
+    hears: Interest,
 }
 
 /// The id under which the server gets a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Key<'a> {
+pub(super) enum PendingId<'a> {
     /// A number of ours.
     Number,
     /// A name of ours, where the client's own ids are in use as well.
@@ -83,15 +83,15 @@ pub(super) enum Key<'a> {
 
 /// The receiving end of one request.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct PendingReceiver {
     pub(super) id: Id,
-    pub(super) answer: oneshot::Receiver<Arrival>,
-    pub(super) steps: Option<mpsc::Receiver<Step>>,
+    pub(super) answer: oneshot::Receiver<PendingOutcome>,
+    pub(super) steps: Option<mpsc::Receiver<UpstreamEvent>>,
 }
 
 /// What became of a message that belongs to a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Lookup {
     /// It was handed over.
     Taken,
     /// Its request was given up before.
@@ -100,18 +100,18 @@ pub(super) enum Found {
     Unknown,
 }
 
-impl Flights {
+impl PendingRequests {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Enters a request; `None` if the id is in use.
-    pub(super) fn enter(&self, hears: Hears, key: Key<'_>) -> Option<Seat> {
+    pub(super) fn enter(&self, hears: Interest, key: PendingId<'_>) -> Option<PendingReceiver> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let id = match key {
-            Key::Number => id_of(number),
-            Key::Name => Id::string(&format!("toolgate-{number}")),
-            Key::Clients(id) => id.clone(),
+            PendingId::Number => id_of(number),
+            PendingId::Name => Id::string(&format!("toolgate-{number}")),
+            PendingId::Clients(id) => id.clone(),
         };
         let (sender, answer) = oneshot::channel();
         let (sender_of_steps, steps) = if hears.anything() {
@@ -122,7 +122,7 @@ impl Flights {
         };
         let waiting = Waiting {
             number,
-            is_numbered: matches!(key, Key::Number),
+            is_numbered: matches!(key, PendingId::Number),
             is_told: false,
             answer: sender,
             steps: sender_of_steps,
@@ -132,7 +132,7 @@ impl Flights {
             Entry::Occupied(_) => return None,
             Entry::Vacant(vacant) => drop(vacant.insert(waiting)),
         }
-        Some(Seat { id, answer, steps })
+        Some(PendingReceiver { id, answer, steps })
     }
 
     /// Nobody waits any more. `true`: the server has to be told.
@@ -161,15 +161,15 @@ impl Flights {
     }
 
     /// Hands over what came for an id.
-    pub(super) fn arrive(&self, id: &Id, arrival: Arrival) -> Found {
+    pub(super) fn arrive(&self, id: &Id, arrival: PendingOutcome) -> Lookup {
         let mut table = self.lock();
         match table.waiting.remove(id) {
             Some(waiting) => {
                 drop(waiting.answer.send(arrival));
-                Found::Taken
+                Lookup::Taken
             }
-            None if self.was_ours(id) || table.given_up.contains(id) => Found::Late,
-            None => Found::Unknown,
+            None if self.was_ours(id) || table.given_up.contains(id) => Lookup::Late,
+            None => Lookup::Unknown,
         }
     }
 
@@ -183,7 +183,7 @@ impl Flights {
     pub(super) fn all_gone(&self, why: &Arc<str>) {
         let all = std::mem::take(&mut self.lock().waiting);
         for waiting in all.into_values() {
-            drop(waiting.answer.send(Arrival::Gone(Arc::clone(why))));
+            drop(waiting.answer.send(PendingOutcome::Gone(Arc::clone(why))));
         }
     }
 
@@ -192,7 +192,7 @@ impl Flights {
         let Some(id) = notice.member("requestId").and_then(Id::from_json) else { return };
         let table = self.lock();
         for steps in table.waiting.values().filter_map(|waiting| waiting.steps.as_ref()) {
-            drop(steps.try_send(Step::Withdrawn(id.clone())));
+            drop(steps.try_send(UpstreamEvent::Withdrawn(id.clone())));
         }
     }
 
@@ -207,7 +207,7 @@ impl Flights {
             return false;
         };
         if let Some(told) = with_token(message, token.clone()) {
-            drop(steps.try_send(Step::Notice(told)));
+            drop(steps.try_send(UpstreamEvent::Notice(told)));
         }
         true
     }
@@ -217,9 +217,9 @@ impl Flights {
     /// the newest. Gives it back otherwise, with how many clients there are.
     pub(super) fn only_client(
         &self,
-        step: Step,
-        fits: impl Fn(&Hears) -> bool,
-    ) -> Result<(), Box<(Step, usize)>> {
+        step: UpstreamEvent,
+        fits: impl Fn(&Interest) -> bool,
+    ) -> Result<(), Box<(UpstreamEvent, usize)>> {
         let table = self.lock();
         let calls = || table.waiting.values().filter(|waiting| !waiting.hears.is_ours);
         let Some(first) = calls().next() else { return Err(Box::new((step, 0))) };

@@ -13,8 +13,11 @@ use toolgate_wire::{
 use crate::{config::Protocol, hops, introduction::own_meta, response::result_of};
 
 use super::{
-    connection::{Offer, Wire},
-    flight::{Ask, Flight, Hop, NotStarted, Step, nonsense, unavailable},
+    connection::{ServerInfo, Wire},
+    flight::{
+        IdRewrite, InFlightRequest, StartFailure, UpstreamEvent, UpstreamRequest, nonsense,
+        unavailable,
+    },
 };
 
 /// A server of which nothing is known and that does not answer `server/discover` for so long after it has read it is
@@ -29,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How to say hello.
 #[derive(Debug)]
-pub(crate) struct Greeting {
+pub(crate) struct HandshakeMode {
     pub(crate) protocol: Protocol,
     /// What the server spoke last time.
     pub(crate) known: Option<Era>,
@@ -44,7 +47,7 @@ pub(crate) struct Greeting {
 
 /// Why a handshake did not succeed.
 #[derive(Debug)]
-pub(crate) enum NotGreeted {
+pub(crate) enum HandshakeError {
     /// The server has read `server/discover` and does not answer. `initialize` needs another connection: behind an
     /// unanswered request, a server may take it for the wrong thing, and a late answer for either could not be told.
     Silent(Failure),
@@ -53,13 +56,13 @@ pub(crate) enum NotGreeted {
     Failed(Failure),
 }
 
-impl From<Failure> for NotGreeted {
+impl From<Failure> for HandshakeError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl NotGreeted {
+impl HandshakeError {
     pub(crate) fn into_failure(self) -> Failure {
         match self {
             Self::Silent(failure) | Self::Renewed(failure) | Self::Failed(failure) => failure,
@@ -71,8 +74,8 @@ impl NotGreeted {
 pub(crate) async fn greet(
     wire: &Wire,
     server: &str,
-    hello: &Greeting,
-) -> Result<Offer, NotGreeted> {
+    hello: &HandshakeMode,
+) -> Result<ServerInfo, HandshakeError> {
     // On the heap: it is large, and made once for each start.
     let greeting = Box::pin(hello_to(wire, server, hello));
     let Ok(greeted) = tokio::time::timeout(hello.patience, greeting).await else {
@@ -92,7 +95,11 @@ fn late(server: &str, after: Duration, what: &str) -> Failure {
     Failure::new(Code::ServerStartTimeout, text).ran(Ran::No)
 }
 
-async fn hello_to(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, NotGreeted> {
+async fn hello_to(
+    wire: &Wire,
+    server: &str,
+    hello: &HandshakeMode,
+) -> Result<ServerInfo, HandshakeError> {
     match (hello.protocol, hello.known) {
         (Protocol::Legacy, _) => Ok(legacy(wire, server, hello).await?),
         (Protocol::Modern, _) => {
@@ -113,14 +120,18 @@ async fn hello_to(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, 
 }
 
 /// Asks as of 2026-07-28 first: a server that does not know that says so, whatever it says.
-async fn probe(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, NotGreeted> {
+async fn probe(
+    wire: &Wire,
+    server: &str,
+    hello: &HandshakeMode,
+) -> Result<ServerInfo, HandshakeError> {
     let limit = PROBE.min(hello.patience / 2);
     let asked = tokio::select! {
         biased;
         asked = discovered(wire) => asked,
         // What it spoke last time it speaks still, however long it takes.
         () = unanswered(hello, limit), if hello.known != Some(Era::Modern) => {
-            return Err(NotGreeted::Silent(late(server, limit, "after it read `server/discover`")));
+            return Err(HandshakeError::Silent(late(server, limit, "after it read `server/discover`")));
         }
     };
     match asked {
@@ -129,17 +140,17 @@ async fn probe(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Not
             None => Ok(legacy(wire, server, hello).await?),
         },
         // An answer that is none in MCP's words comes from a server that does not know the question.
-        Err(NotStarted::Failed(failure)) if failure.code() == Code::ServerUnavailable => {
+        Err(StartFailure::Failed(failure)) if failure.code() == Code::ServerUnavailable => {
             Err(failure.into())
         }
-        Err(NotStarted::Failed(failure)) if matches!(wire, Wire::Pipe(_)) => Err(failure.into()),
-        Err(NotStarted::Closed(why)) => Err(unavailable(server, &why).into()),
+        Err(StartFailure::Failed(failure)) if matches!(wire, Wire::Pipe(_)) => Err(failure.into()),
+        Err(StartFailure::Closed(why)) => Err(unavailable(server, &why).into()),
         Err(_) => Ok(legacy(wire, server, hello).await?),
     }
 }
 
 /// Waits until the server had so much time for an answer. The time in which it has not read the question does not count.
-async fn unanswered(hello: &Greeting, limit: Duration) {
+async fn unanswered(hello: &HandshakeMode, limit: Duration) {
     let mut had = Duration::ZERO;
     while had < limit {
         tokio::time::sleep(LOOK).await;
@@ -150,18 +161,18 @@ async fn unanswered(hello: &Greeting, limit: Duration) {
     }
 }
 
-fn plain<T>(asked: Result<T, NotStarted>, server: &str) -> Result<T, Failure> {
+fn plain<T>(asked: Result<T, StartFailure>, server: &str) -> Result<T, Failure> {
     asked.map_err(|not| match not {
-        NotStarted::Failed(failure) => failure,
-        NotStarted::Closed(why) => unavailable(server, &why),
-        NotStarted::SessionLost => {
+        StartFailure::Failed(failure) => failure,
+        StartFailure::Closed(why) => unavailable(server, &why),
+        StartFailure::SessionLost => {
             unavailable(server, "it has forgotten a session that was just opened")
         }
     })
 }
 
 /// The answer to `server/discover`. One that refuses the version and offers the very same is asked once more.
-async fn discovered(wire: &Wire) -> Result<Message, NotStarted> {
+async fn discovered(wire: &Wire) -> Result<Message, StartFailure> {
     let answer = discover(wire).await?;
     let code = answer.member("code").filter(|_| answer.shape() == Shape::Error);
     let supported = answer.member("data").and_then(|data| data.get("supported")?.array());
@@ -174,14 +185,14 @@ async fn discovered(wire: &Wire) -> Result<Message, NotStarted> {
     Ok(answer)
 }
 
-async fn discover(wire: &Wire) -> Result<Message, NotStarted> {
+async fn discover(wire: &Wire) -> Result<Message, StartFailure> {
     let mut params = Object::new();
     params.set("_meta", own_meta());
     let params = params.finish();
     match wire {
         Wire::Pipe(_) => {
-            let ask = Ask::own("server/discover");
-            let compose = |hop: Hop| {
+            let ask = UpstreamRequest::own("server/discover");
+            let compose = |hop: IdRewrite| {
                 let id = hop.id.unwrap_or_else(|| Id::number(0));
                 request(&id, "server/discover", Some(&params))
             };
@@ -194,18 +205,21 @@ async fn discover(wire: &Wire) -> Result<Message, NotStarted> {
     }
 }
 
-async fn answer(mut flight: Flight) -> Result<Message, Failure> {
+async fn answer(mut flight: InFlightRequest) -> Result<Message, Failure> {
     loop {
         match flight.next().await? {
-            Step::Answer(message) => return Ok(message),
-            Step::SessionLost => return Err(Failure::internal("there was no session to be lost")),
-            Step::Notice(_) | Step::Question(_) | Step::Withdrawn(_) => {}
+            UpstreamEvent::Answer(message) => return Ok(message),
+            UpstreamEvent::SessionLost => {
+                return Err(Failure::internal("there was no session to be lost"));
+            }
+            UpstreamEvent::Notice(_) | UpstreamEvent::Question(_) | UpstreamEvent::Withdrawn(_) => {
+            }
         }
     }
 }
 
 /// What an answer to `server/discover` offers; `None` if it is none that we understand.
-fn offer_of(answer: &Message) -> Option<Offer> {
+fn offer_of(answer: &Message) -> Option<ServerInfo> {
     if answer.shape() != Shape::Response {
         return None;
     }
@@ -215,7 +229,7 @@ fn offer_of(answer: &Message) -> Option<Offer> {
         .iter()
         .any(|v| v.text().is_some_and(|v| era::VERSIONS.contains(&&*v) && !era::is_modern(&v)));
     let text = |json: Json| json.text().map(Cow::into_owned);
-    speaks.then(|| Offer {
+    speaks.then(|| ServerInfo {
         era: Era::Modern,
         version: MODERN.into(),
         capabilities: answer.member("capabilities").unwrap_or_else(Json::empty_object),
@@ -226,14 +240,14 @@ fn offer_of(answer: &Message) -> Option<Offer> {
 }
 
 /// From here on requests are of 2026-07-28.
-fn settled(wire: &Wire, offer: Offer) -> Offer {
+fn settled(wire: &Wire, offer: ServerInfo) -> ServerInfo {
     if let Wire::Http(http) = wire {
         http.agree(true, MODERN, None);
     }
     offer
 }
 
-async fn legacy(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Failure> {
+async fn legacy(wire: &Wire, server: &str, hello: &HandshakeMode) -> Result<ServerInfo, Failure> {
     let mut params = Object::new();
     params.set("protocolVersion", Json::string(&hello.version));
     params.set("capabilities", hello.capabilities.clone());
@@ -244,11 +258,12 @@ async fn legacy(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Fa
     let params = params.finish();
     let (answer, session): (Message, Option<HeaderValue>) = match wire {
         Wire::Pipe(_) => {
-            let compose = |hop: Hop| {
+            let compose = |hop: IdRewrite| {
                 let id = hop.id.unwrap_or_else(|| Id::number(0));
                 request(&id, "initialize", Some(&params))
             };
-            let flight = plain(wire.start(Ask::own("initialize"), None, compose).await, server)?;
+            let flight =
+                plain(wire.start(UpstreamRequest::own("initialize"), None, compose).await, server)?;
             (answer(flight).await?, None)
         }
         Wire::Http(http) => {
@@ -265,7 +280,7 @@ async fn legacy(wire: &Wire, server: &str, hello: &Greeting) -> Result<Offer, Fa
         let what = format!("speaks version `{version}`, and toolgate speaks {versions}");
         return Err(nonsense(server, &what));
     }
-    let offer = Offer {
+    let offer = ServerInfo {
         era: Era::Legacy,
         capabilities: answer.member("capabilities").unwrap_or_else(Json::empty_object),
         info: answer.member("serverInfo"),

@@ -7,11 +7,11 @@ use toolgate_wire::{Json, Message, Object, Shape, era::Era};
 
 use super::{
     connection::Connection,
-    events::Kind,
-    flight::{NotStarted, unavailable},
+    events::ListKind,
+    flight::{StartFailure, unavailable},
 };
 use crate::{
-    outbound::manifest::{List, Listed, Manifest, error_text},
+    outbound::manifest::{ListName, ServerList, ServerManifest, error_text},
     response::rpc_error,
 };
 
@@ -26,26 +26,26 @@ const MOST_ENTRIES: usize = 100_000;
 pub(crate) async fn everything(
     connection: &Connection,
     server: &str,
-    old: Option<&Manifest>,
-) -> Result<Manifest, Failure> {
+    old: Option<&ServerManifest>,
+) -> Result<ServerManifest, Failure> {
     let offer = connection.offer.clone();
     let old_list = |of| old.map(|old| old.list(of));
-    let ask_for = async |of: List| {
-        if of != List::Tools && !offer.has(of.capability()) {
-            return Ok(Listed::default());
+    let ask_for = async |of: ListName| {
+        if of != ListName::Tools && !offer.has(of.capability()) {
+            return Ok(ServerList::default());
         }
         list(connection, server, of, old_list(of)).await
     };
     let (tools, prompts, (resources, templates)) =
-        tokio::join!(ask_for(List::Tools), ask_for(List::Prompts), async {
-            tokio::join!(ask_for(List::Resources), ask_for(List::Templates))
+        tokio::join!(ask_for(ListName::Tools), ask_for(ListName::Prompts), async {
+            tokio::join!(ask_for(ListName::Resources), ask_for(ListName::Templates))
         },);
     let optional = |of, listed| optional(listed, old_list(of));
-    Ok(Manifest {
-        tools: if offer.has("tools") { tools? } else { optional(List::Tools, tools) },
-        prompts: optional(List::Prompts, prompts),
-        resources: optional(List::Resources, resources),
-        templates: optional(List::Templates, templates),
+    Ok(ServerManifest {
+        tools: if offer.has("tools") { tools? } else { optional(ListName::Tools, tools) },
+        prompts: optional(ListName::Prompts, prompts),
+        resources: optional(ListName::Resources, resources),
+        templates: optional(ListName::Templates, templates),
         offer,
     })
 }
@@ -54,18 +54,22 @@ pub(crate) async fn everything(
 pub(crate) async fn again(
     connection: &Connection,
     server: &str,
-    old: &Manifest,
-    kind: Kind,
-) -> Result<Manifest, Failure> {
+    old: &ServerManifest,
+    kind: ListKind,
+) -> Result<ServerManifest, Failure> {
     let mut new = old.clone();
     match kind {
-        Kind::Tools => new.tools = list(connection, server, List::Tools, Some(&old.tools)).await?,
-        Kind::Prompts => {
-            new.prompts = list(connection, server, List::Prompts, Some(&old.prompts)).await?;
+        ListKind::Tools => {
+            new.tools = list(connection, server, ListName::Tools, Some(&old.tools)).await?
         }
-        Kind::Resources => {
-            new.resources = list(connection, server, List::Resources, Some(&old.resources)).await?;
-            let templates = list(connection, server, List::Templates, Some(&old.templates)).await;
+        ListKind::Prompts => {
+            new.prompts = list(connection, server, ListName::Prompts, Some(&old.prompts)).await?;
+        }
+        ListKind::Resources => {
+            new.resources =
+                list(connection, server, ListName::Resources, Some(&old.resources)).await?;
+            let templates =
+                list(connection, server, ListName::Templates, Some(&old.templates)).await;
             new.templates = optional(templates, Some(&old.templates));
         }
     }
@@ -73,8 +77,8 @@ pub(crate) async fn again(
 }
 
 /// A server can be called also where a list beside its tools cannot be had.
-fn optional(listed: Result<Listed, Failure>, old: Option<&Listed>) -> Listed {
-    listed.unwrap_or_else(|failure| Listed::failed(failure.to_rpc().to_json(), old))
+fn optional(listed: Result<ServerList, Failure>, old: Option<&ServerList>) -> ServerList {
+    listed.unwrap_or_else(|failure| ServerList::failed(failure.to_rpc().to_json(), old))
 }
 
 /// One page. A request that got no answer is made once more: asking changes nothing.
@@ -92,16 +96,16 @@ async fn page(
         }
         match connection.ask(method, params).await {
             Ok(page) => return Ok(page),
-            Err(NotStarted::Failed(failure))
+            Err(StartFailure::Failed(failure))
                 if !is_second
                     && !connection.is_closed()
                     && failure.code() == Code::ServerCrashed =>
             {
                 is_second = true;
             }
-            Err(NotStarted::Failed(failure)) => return Err(failure),
-            Err(NotStarted::Closed(why)) => return Err(unavailable(server, &why)),
-            Err(NotStarted::SessionLost) => {
+            Err(StartFailure::Failed(failure)) => return Err(failure),
+            Err(StartFailure::Closed(why)) => return Err(unavailable(server, &why)),
+            Err(StartFailure::SessionLost) => {
                 return Err(unavailable(server, "it has forgotten the session"));
             }
         }
@@ -109,8 +113,8 @@ async fn page(
 }
 
 /// The tools of a server that is asked for nothing else. An error is a failure, unless it has no such list.
-pub(crate) async fn tools(connection: &Connection, server: &str) -> Result<Listed, Failure> {
-    let listed = list(connection, server, List::Tools, None).await?;
+pub(crate) async fn tools(connection: &Connection, server: &str) -> Result<ServerList, Failure> {
+    let listed = list(connection, server, ListName::Tools, None).await?;
     match listed.error.as_ref().filter(|_| !listed.is_unsupported()) {
         Some(error) => Err(Failure::new(Code::ServerRejected, error_text(error))),
         None => Ok(listed),
@@ -121,9 +125,9 @@ pub(crate) async fn tools(connection: &Connection, server: &str) -> Result<Liste
 async fn list(
     connection: &Connection,
     server: &str,
-    of: List,
-    old: Option<&Listed>,
-) -> Result<Listed, Failure> {
+    of: ListName,
+    old: Option<&ServerList>,
+) -> Result<ServerList, Failure> {
     let (method, member) = of.method();
     let protocol = |text: String| Failure::new(Code::ServerProtocol, text);
     let mut entries: Vec<Json> = Vec::new();
@@ -135,7 +139,7 @@ async fn list(
         if page.shape() == Shape::Error {
             let error =
                 page.error().map_or_else(|| rpc_error(&page).to_json(), |json| json.owned());
-            return Ok(Listed::failed(error, old));
+            return Ok(ServerList::failed(error, old));
         }
         let more = page.member(member).and_then(|json| json.array());
         let more = more.ok_or_else(|| {
@@ -153,7 +157,7 @@ async fn list(
         // Only a missing cursor is the end: an empty one is a cursor.
         cursor = page.member("nextCursor").filter(|json| json.text().is_some());
         let Some(next) = &cursor else {
-            return Ok(Listed {
+            return Ok(ServerList {
                 entries: entries.into(),
                 error: None,
                 ttl_ms: ttl_ms.unwrap_or_default(),

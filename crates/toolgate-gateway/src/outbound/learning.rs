@@ -13,13 +13,13 @@ use toolgate_wire::{Json, Message, Object, Sender, era::Era};
 
 use super::{
     connection::{Connection, Wire},
-    events::Kind,
-    flight::{Ask, Flight, Hop, NotStarted, Step},
+    events::ListKind,
+    flight::{IdRewrite, InFlightRequest, StartFailure, UpstreamEvent, UpstreamRequest},
     learn,
-    manifest::{List, Manifest, error_text},
+    manifest::{ListName, ServerManifest, error_text},
     resume::Resume,
-    server::{Server, State},
-    streamable::Streamable,
+    server::{Server, ServerState},
+    streamable::StreamableHttp,
     subscriptions,
 };
 use crate::backoff::Backoff;
@@ -39,7 +39,7 @@ const SUSPECTED: u8 = 4;
 
 /// Which lists have to be asked for again.
 #[derive(Debug, Default)]
-pub(super) struct Learning {
+pub(super) struct Discovery {
     outdated: AtomicU8,
     is_running: AtomicBool,
     /// One at a time asks, so that nobody writes over what another has learnt since.
@@ -52,7 +52,7 @@ pub(super) struct Learning {
     told: Mutex<HashMap<&'static str, (String, u64)>>,
 }
 
-impl Learning {
+impl Discovery {
     /// When the lists were asked for last.
     pub(super) fn asked(&self) -> Option<Instant> {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner)
@@ -92,8 +92,8 @@ impl Learning {
     }
 
     /// Logs which of these lists of a server fail, and which do so no more.
-    fn report_all(&self, server: &str, manifest: &Manifest, kinds: &[Kind]) {
-        for list in List::ALL.into_iter().filter(|list| kinds.contains(&kind_of(*list))) {
+    fn report_all(&self, server: &str, manifest: &ServerManifest, kinds: &[ListKind]) {
+        for list in ListName::ALL.into_iter().filter(|list| kinds.contains(&kind_of(*list))) {
             self.report(server, list.name(), manifest.failure(list).map(error_text));
         }
     }
@@ -104,11 +104,11 @@ impl Learning {
     }
 }
 
-const fn bit(kind: Kind) -> u8 {
+const fn bit(kind: ListKind) -> u8 {
     match kind {
-        Kind::Tools => 1,
-        Kind::Prompts => 2,
-        Kind::Resources => 4,
+        ListKind::Tools => 1,
+        ListKind::Prompts => 2,
+        ListKind::Resources => 4,
     }
 }
 
@@ -120,7 +120,7 @@ pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_own
     let following = async move {
         if is_owned {
             // What it lists is known already; what it says is heard of all the same.
-            server.is(State::Ready);
+            server.is(ServerState::Ready);
             if !server.is_private() && connection.era() == Era::Legacy {
                 renew_level(&server, &connection).await;
             }
@@ -161,14 +161,14 @@ async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
             let same = old.as_ref().filter(|old| old.offer.info == new.offer.info);
             let tried = same.and_then(|old| old.offer.speaks_legacy);
             new.offer.speaks_legacy = new.offer.speaks_legacy.or(tried);
-            let changed: Vec<Kind> = match &old {
+            let changed: Vec<ListKind> = match &old {
                 Some(old) if old.lists_the_same(&new) => Vec::new(),
-                _ => Kind::ALL.to_vec(),
+                _ => ListKind::ALL.to_vec(),
             };
-            server.learning.report_all(&server.name, &new, &Kind::ALL);
-            let failing: Vec<Kind> = new.failures().map(|(list, _)| kind_of(list)).collect();
+            server.learning.report_all(&server.name, &new, &ListKind::ALL);
+            let failing: Vec<ListKind> = new.failures().map(|(list, _)| kind_of(list)).collect();
             server.offers(new, &changed);
-            server.is(State::Ready);
+            server.is(ServerState::Ready);
             // One that is started for each session is asked again when somebody lists.
             for kind in failing.into_iter().filter(|_| !server.is_private()) {
                 suspect(server, kind);
@@ -178,12 +178,12 @@ async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
             server.learning.report(&server.name, "tools", Some(failure.to_string()));
             if old.is_some() {
                 // What is remembered holds until it can be asked.
-                server.is(State::Ready);
-                for kind in Kind::ALL {
+                server.is(ServerState::Ready);
+                for kind in ListKind::ALL {
                     suspect(server, kind);
                 }
             } else {
-                server.is(State::Failed(failure.message().into()));
+                server.is(ServerState::Failed(failure.message().into()));
                 connection.close(failure.message());
             }
         }
@@ -191,12 +191,12 @@ async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
 }
 
 /// The server says that a list changed.
-pub(super) fn changed(server: &Arc<Server>, kind: Kind) {
+pub(super) fn changed(server: &Arc<Server>, kind: ListKind) {
     note(server, bit(kind));
 }
 
 /// A list may have changed while nobody could say so.
-pub(super) fn suspect(server: &Arc<Server>, kind: Kind) {
+pub(super) fn suspect(server: &Arc<Server>, kind: ListKind) {
     note(server, bit(kind) << SUSPECTED);
 }
 
@@ -225,7 +225,7 @@ fn note(server: &Arc<Server>, bits: u8) {
                 continue;
             }
             let (mut has_failed, started) = (false, Instant::now());
-            for kind in Kind::ALL {
+            for kind in ListKind::ALL {
                 let is_announced = outdated & bit(kind) != 0;
                 if is_announced || outdated & bit(kind) << SUSPECTED != 0 {
                     has_failed |= !learn_again(&server, kind, is_announced).await;
@@ -252,7 +252,7 @@ fn note(server: &Arc<Server>, bits: u8) {
 }
 
 /// Asks for a list again; `false`: it has to be asked for once more.
-async fn learn_again(server: &Arc<Server>, kind: Kind, is_announced: bool) -> bool {
+async fn learn_again(server: &Arc<Server>, kind: ListKind, is_announced: bool) -> bool {
     // A server that nobody needs is not started for it: it is asked when it comes up.
     let Some(connection) = server.connection_to_ask(is_announced).await else { return true };
     let _turn = server.learning.turn.lock().await;
@@ -282,19 +282,19 @@ async fn learn_again(server: &Arc<Server>, kind: Kind, is_announced: bool) -> bo
 }
 
 /// The notification that tells of changes of a list.
-fn kind_of(list: List) -> Kind {
+fn kind_of(list: ListName) -> ListKind {
     match list {
-        List::Tools => Kind::Tools,
-        List::Prompts => Kind::Prompts,
-        List::Resources | List::Templates => Kind::Resources,
+        ListName::Tools => ListKind::Tools,
+        ListName::Prompts => ListKind::Prompts,
+        ListName::Resources | ListName::Templates => ListKind::Resources,
     }
 }
 
-fn name_of(kind: Kind) -> &'static str {
+fn name_of(kind: ListKind) -> &'static str {
     match kind {
-        Kind::Tools => List::Tools.name(),
-        Kind::Prompts => List::Prompts.name(),
-        Kind::Resources => List::Resources.name(),
+        ListKind::Tools => ListName::Tools.name(),
+        ListKind::Prompts => ListName::Prompts.name(),
+        ListKind::Resources => ListName::Resources.name(),
     }
 }
 
@@ -319,7 +319,7 @@ async fn follow(server: &Arc<Server>, connection: &Arc<Connection>) {
     }
 }
 
-async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc<Streamable>) {
+async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc<StreamableHttp>) {
     let mut resume = Resume::default();
     let mut has_missed = false;
     loop {
@@ -328,7 +328,7 @@ async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc
             Ok(Some(mut stream)) => {
                 resume.opened();
                 if std::mem::take(&mut has_missed) {
-                    for kind in Kind::ALL {
+                    for kind in ListKind::ALL {
                         suspect(server, kind);
                     }
                 }
@@ -347,7 +347,7 @@ async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc
                 tokio::time::sleep(resume.wait()).await;
             }
             // Whoever needs it opens a new one, and learns what is new.
-            Err(NotStarted::SessionLost) => return connection.forget(),
+            Err(StartFailure::SessionLost) => return connection.forget(),
             Err(not) => {
                 tracing::debug!("the stream of `{}` is not there: {not:?}", server.name);
                 has_missed = true;
@@ -361,7 +361,7 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
     let mut backoff = Backoff::new();
     let mut has_missed = false;
     let mut changes = server.subscriptions.changes();
-    let mut older: Option<Flight> = None;
+    let mut older: Option<InFlightRequest> = None;
     loop {
         let version = *changes.borrow_and_update();
         let Some(params) = filter(connection, &server.subscriptions.all()) else {
@@ -374,17 +374,17 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
                 server.subscriptions.listened_to(version);
                 older.take().into_iter().for_each(let_go);
                 if std::mem::take(&mut has_missed) {
-                    for kind in Kind::ALL {
+                    for kind in ListKind::ALL {
                         suspect(server, kind);
                     }
                 }
                 match read(flight, &mut changes, &mut backoff).await {
-                    Heard::Enough(flight) => {
+                    StreamEnd::Enough(flight) => {
                         older = Some(flight);
                         continue;
                     }
-                    Heard::Refused => return,
-                    Heard::Broken => {}
+                    StreamEnd::Refused => return,
+                    StreamEnd::Broken => {}
                 }
             }
             Err(not) => tracing::debug!("nothing is heard of `{}`: {not:?}", server.name),
@@ -395,27 +395,28 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
 }
 
 /// The stream before is read for a moment longer: what was said on it while the new one began is not missed.
-fn let_go(mut older: Flight) {
+fn let_go(mut older: InFlightRequest) {
     tokio::spawn(tokio::time::timeout(OVERLAP, async move {
-        while let Ok(Step::Notice(_) | Step::Question(_) | Step::Withdrawn(_)) = older.next().await
-        {
-        }
+        while let Ok(
+            UpstreamEvent::Notice(_) | UpstreamEvent::Question(_) | UpstreamEvent::Withdrawn(_),
+        ) = older.next().await
+        {}
     }));
 }
 
-async fn listen(connection: &Connection, params: Object) -> Result<Flight, NotStarted> {
+async fn listen(connection: &Connection, params: Object) -> Result<InFlightRequest, StartFailure> {
     let params = connection.own_params(params).finish();
-    let compose = |hop: Hop| {
+    let compose = |hop: IdRewrite| {
         let id = hop.id.unwrap_or_else(|| toolgate_wire::Id::number(0));
         toolgate_wire::request(&id, "subscriptions/listen", Some(&params))
     };
-    connection.start(Ask::own("subscriptions/listen"), None, compose).await
+    connection.start(UpstreamRequest::own("subscriptions/listen"), None, compose).await
 }
 
 /// Why a stream is read no more.
-enum Heard {
+enum StreamEnd {
     /// Something else is to be listened to.
-    Enough(Flight),
+    Enough(InFlightRequest),
     /// The server does not offer it.
     Refused,
     Broken,
@@ -428,19 +429,19 @@ fn is_unknown(answer: &Message) -> bool {
 }
 
 async fn read(
-    mut flight: Flight,
+    mut flight: InFlightRequest,
     changes: &mut tokio::sync::watch::Receiver<u64>,
     backoff: &mut Backoff,
-) -> Heard {
+) -> StreamEnd {
     loop {
         tokio::select! {
             biased;
             step = flight.next() => match step {
-                Ok(Step::Answer(answer)) if is_unknown(&answer) => return Heard::Refused,
-                Ok(Step::Answer(_) | Step::SessionLost) | Err(_) => return Heard::Broken,
-                Ok(Step::Notice(_) | Step::Question(_) | Step::Withdrawn(_)) => *backoff = Backoff::new(),
+                Ok(UpstreamEvent::Answer(answer)) if is_unknown(&answer) => return StreamEnd::Refused,
+                Ok(UpstreamEvent::Answer(_) | UpstreamEvent::SessionLost) | Err(_) => return StreamEnd::Broken,
+                Ok(UpstreamEvent::Notice(_) | UpstreamEvent::Question(_) | UpstreamEvent::Withdrawn(_)) => *backoff = Backoff::new(),
             },
-            _ = changes.changed() => return Heard::Enough(flight),
+            _ = changes.changed() => return StreamEnd::Enough(flight),
         }
     }
 }

@@ -14,14 +14,14 @@ use super::{
     connection::{Connection, Wire},
     events::Events,
     flight::{self, nonsense, unavailable},
-    handshake::{Greeting, NotGreeted, greet},
+    handshake::{HandshakeError, HandshakeMode, greet},
     pipe::{Clients, Pipe},
     server::Server,
 };
 use crate::{
     config::Protocol,
-    http_client::{Client, EventStream, SendError},
-    outbox::Outbox,
+    http_client::{EventStream, HttpClient, SendError},
+    outbox::WriteQueue,
 };
 
 /// So many messages are on their way at once.
@@ -33,16 +33,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Opens a connection.
 pub(super) async fn open(
     server: &Arc<Server>,
-    client: &Arc<Client>,
+    client: &Arc<HttpClient>,
     ear: &Events,
-    hello: &Greeting,
+    hello: &HandshakeMode,
 ) -> Result<Arc<Connection>, Failure> {
     let name = Arc::clone(&server.name);
     let limits = server.surroundings.limits;
     let begun = tokio::time::timeout(hello.patience, begin(client, &name, limits.max_bytes)).await;
     let late = || unavailable(&name, "it did not say where to send messages to");
     let (mut stream, path) = begun.map_err(|_| late())??;
-    let outbox = Arc::new(Outbox::new());
+    let outbox = Arc::new(WriteQueue::new());
     let pipe = Arc::new(Pipe::new(Arc::clone(&name), Arc::clone(&outbox), Clients::Several));
     let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
     let reading = (Arc::clone(&pipe), Arc::clone(ear), stop.clone(), ended.clone());
@@ -74,7 +74,7 @@ pub(super) async fn open(
     );
     tokio::spawn(posting);
     let wire = Wire::Pipe(pipe);
-    let hello = Greeting {
+    let hello = HandshakeMode {
         protocol: Protocol::Legacy,
         known: None,
         capabilities: hello.capabilities.clone(),
@@ -84,7 +84,7 @@ pub(super) async fn open(
         stdin: None,
     };
     let greeted = greet(&wire, &name, &hello).await.inspect_err(|_| stop.cancel());
-    let offer = greeted.map_err(NotGreeted::into_failure)?;
+    let offer = greeted.map_err(HandshakeError::into_failure)?;
     let connection = Arc::new(Connection::new(offer, wire, stop));
     let ending = Arc::clone(&connection);
     tokio::spawn(async move {
@@ -95,7 +95,11 @@ pub(super) async fn open(
 }
 
 /// Opens the stream and waits for the address that it names.
-async fn begin(client: &Client, name: &str, most: usize) -> Result<(EventStream, String), Failure> {
+async fn begin(
+    client: &HttpClient,
+    name: &str,
+    most: usize,
+) -> Result<(EventStream, String), Failure> {
     let answer = client.send(Method::GET, None, &[], Bytes::new()).await;
     let answer = answer.map_err(|error| unavailable(name, &error.to_string()))?;
     if !answer.status.is_success() {
@@ -129,8 +133,8 @@ fn path_of(address: &str, origin: &str) -> Option<String> {
 
 /// Sends messages as they come: requests beside each other, everything else in its order.
 async fn post(
-    client: Arc<Client>,
-    outbox: Arc<Outbox>,
+    client: Arc<HttpClient>,
+    outbox: Arc<WriteQueue>,
     (path, limits): (String, Limits),
     pipe: Arc<Pipe>,
     ended: CancellationToken,
@@ -163,7 +167,7 @@ async fn post(
 
 /// Sends one message. What is refused fails alone; a server that is not there fails for all.
 async fn send(
-    client: Arc<Client>,
+    client: Arc<HttpClient>,
     path: String,
     (line, is_safe): (Bytes, bool),
     id: Option<Id>,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use toolgate_wire::{Json, Limits, era::Era};
 
-use super::connection::Offer;
+use super::connection::ServerInfo;
 use crate::private_file;
 
 /// The form in which manifests are kept. Others are not read.
@@ -17,14 +17,14 @@ const FORM: u64 = 2;
 
 /// The lists that a server has, and a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum List {
+pub(crate) enum ListName {
     Tools = 1,
     Prompts,
     Resources,
     Templates,
 }
 
-impl List {
+impl ListName {
     pub(crate) const ALL: [Self; 4] =
         [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
@@ -60,7 +60,7 @@ impl List {
 
 /// A list of a server, and how long it may be kept by whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ServerList {
     /// The entries of the last answer that was no error.
     pub(crate) entries: Arc<[Json]>,
     /// The error object of the last answer, if it was one.
@@ -73,15 +73,15 @@ pub(crate) struct Listed {
 
 /// Everything that a server offers.
 #[derive(Clone, Debug)]
-pub(crate) struct Manifest {
-    pub(crate) offer: Offer,
-    pub(crate) tools: Listed,
-    pub(crate) prompts: Listed,
-    pub(crate) resources: Listed,
-    pub(crate) templates: Listed,
+pub(crate) struct ServerManifest {
+    pub(crate) offer: ServerInfo,
+    pub(crate) tools: ServerList,
+    pub(crate) prompts: ServerList,
+    pub(crate) resources: ServerList,
+    pub(crate) templates: ServerList,
 }
 
-impl Listed {
+impl ServerList {
     /// The list could not be had; what was known of it before stays.
     pub(crate) fn failed(error: Json, old: Option<&Self>) -> Self {
         Self { error: Some(error), ..old.cloned().unwrap_or_default() }
@@ -100,32 +100,32 @@ impl Listed {
     }
 }
 
-impl Manifest {
+impl ServerManifest {
     /// Whether it offers the same.
     pub(crate) fn lists_the_same(&self, other: &Self) -> bool {
         let same = |list| self.list(list).lists_the_same(other.list(list));
-        self.offer == other.offer && List::ALL.into_iter().all(same)
+        self.offer == other.offer && ListName::ALL.into_iter().all(same)
     }
 
-    pub(crate) fn list(&self, list: List) -> &Listed {
+    pub(crate) fn list(&self, list: ListName) -> &ServerList {
         match list {
-            List::Tools => &self.tools,
-            List::Prompts => &self.prompts,
-            List::Resources => &self.resources,
-            List::Templates => &self.templates,
+            ListName::Tools => &self.tools,
+            ListName::Prompts => &self.prompts,
+            ListName::Resources => &self.resources,
+            ListName::Templates => &self.templates,
         }
     }
 
     /// The error of a list that the server announces and fails to give. That it does not know the method is no failure.
-    pub(crate) fn failure(&self, list: List) -> Option<&Json> {
+    pub(crate) fn failure(&self, list: ListName) -> Option<&Json> {
         let listed = self.list(list);
         let error = listed.error.as_ref().filter(|_| !listed.is_unsupported())?;
         self.offer.has(list.capability()).then_some(error)
     }
 
     /// The lists that it fails to give.
-    pub(crate) fn failures(&self) -> impl Iterator<Item = (List, &Json)> {
-        List::ALL.into_iter().filter_map(|list| Some((list, self.failure(list)?)))
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (ListName, &Json)> {
+        ListName::ALL.into_iter().filter_map(|list| Some((list, self.failure(list)?)))
     }
 }
 
@@ -138,9 +138,9 @@ pub(crate) fn error_text(error: &Json) -> String {
 
 /// The folder in which manifests are remembered.
 #[derive(Clone, Debug)]
-pub(crate) struct Shelf(Option<PathBuf>);
+pub(crate) struct ManifestCache(Option<PathBuf>);
 
-impl Shelf {
+impl ManifestCache {
     /// Remembers in this folder; nowhere without one.
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
         Self(folder)
@@ -177,7 +177,7 @@ impl Shelf {
     }
 
     /// What a server offered last, if that is known.
-    pub(crate) fn read(&self, server: &str, source: &str) -> Option<Manifest> {
+    pub(crate) fn read(&self, server: &str, source: &str) -> Option<ServerManifest> {
         let path = self.path(server, source)?;
         let text = std::fs::read(&path).ok()?;
         let read = Json::parse(text, &Limits::default()).ok().as_ref().and_then(read);
@@ -190,7 +190,7 @@ impl Shelf {
     }
 
     /// Remembers what a server offers. That it cannot be is no reason to stop.
-    pub(crate) fn keep(&self, server: &str, source: &str, manifest: &Manifest) {
+    pub(crate) fn keep(&self, server: &str, source: &str, manifest: &ServerManifest) {
         let Some(path) = self.path(server, source) else { return };
         let _ = std::fs::remove_file(path.with_extension("late"));
         if let Err(error) = private_file::write(&path, &text(manifest)) {
@@ -199,7 +199,7 @@ impl Shelf {
     }
 }
 
-fn text(manifest: &Manifest) -> Vec<u8> {
+fn text(manifest: &ServerManifest) -> Vec<u8> {
     let offer = &manifest.offer;
     let mut object = toolgate_wire::Object::new();
     object.set("toolgate", Json::value(&json!(FORM)));
@@ -234,13 +234,13 @@ fn text(manifest: &Manifest) -> Vec<u8> {
     object.finish().into_bytes().to_vec()
 }
 
-fn read(json: &Json) -> Option<Manifest> {
+fn read(json: &Json) -> Option<ServerManifest> {
     if json.get("toolgate")?.u64()? != FORM {
         return None;
     }
     let listed = |name: &str| {
         let list = json.get(name)?;
-        Some(Listed {
+        Some(ServerList {
             entries: list.get("entries")?.array()?.iter().map(Json::owned).collect(),
             error: list.get("error").map(|error| error.owned()),
             ttl_ms: list.get("ttlMs")?.u64()?,
@@ -248,8 +248,8 @@ fn read(json: &Json) -> Option<Manifest> {
         })
     };
     let is_modern = json.get("modern")?.bool()?;
-    Some(Manifest {
-        offer: Offer {
+    Some(ServerManifest {
+        offer: ServerInfo {
             era: if is_modern { Era::Modern } else { Era::Legacy },
             version: json.get("version")?.text()?.as_ref().into(),
             capabilities: json.get("capabilities")?.owned(),
@@ -271,16 +271,16 @@ fn read(json: &Json) -> Option<Manifest> {
 mod tests {
     use super::*;
 
-    fn manifest() -> Manifest {
+    fn manifest() -> ServerManifest {
         let json = |text: &'static str| Json::parse(text, &Limits::default()).unwrap();
-        let tools = Listed {
+        let tools = ServerList {
             entries: [json(r#"{"name":"a","x":1e5}"#)].into_iter().collect(),
             error: Some(json(r#"{"code":-3.2e4,"message":"m"}"#)),
             ttl_ms: 7,
             is_public: true,
         };
-        Manifest {
-            offer: Offer {
+        ServerManifest {
+            offer: ServerInfo {
                 era: Era::Legacy,
                 version: "2025-06-18".into(),
                 capabilities: json(r#"{"tools":{}}"#),
@@ -289,16 +289,16 @@ mod tests {
                 speaks_legacy: Some(true),
             },
             tools,
-            prompts: Listed::default(),
-            resources: Listed::default(),
-            templates: Listed::default(),
+            prompts: ServerList::default(),
+            resources: ServerList::default(),
+            templates: ServerList::default(),
         }
     }
 
     #[test]
     fn what_was_kept_comes_back_byte_by_byte_and_only_for_the_same_command() {
         let folder = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(Some(folder.path().join("deep/er")));
+        let shelf = ManifestCache::new(Some(folder.path().join("deep/er")));
         assert!(shelf.read("a/b", "cmd").is_none());
         shelf.keep("a/b", "cmd", &manifest());
         let back = shelf.read("a/b", "cmd").unwrap();
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn half_a_file_is_no_manifest() {
         let folder = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(Some(folder.path().to_owned()));
+        let shelf = ManifestCache::new(Some(folder.path().to_owned()));
         shelf.keep("s", "cmd", &manifest());
         let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let whole = std::fs::read(&file).unwrap();

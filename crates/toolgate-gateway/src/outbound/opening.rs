@@ -13,20 +13,20 @@ use toolgate::{Code, Failure};
 use toolgate_wire::{Json, Message, era::Era, notification};
 
 use super::{
-    connection::{Connection, Offer, Wire},
-    events::{Event, Events, Listener, ReplyTo},
+    connection::{Connection, ServerInfo, Wire},
+    events::{Events, ReplyTo, UpstreamListener, UpstreamNotification},
     flight::unavailable,
-    handshake::{Greeting, NotGreeted, greet, is_refusal, own_version},
+    handshake::{HandshakeError, HandshakeMode, greet, is_refusal, own_version},
     legacy_sse,
     pipe::{Clients, Pipe},
-    server::{Owner, Server, State, Whose},
-    streamable::Streamable,
+    server::{Server, ServerState, SessionKey, Whose},
+    streamable::StreamableHttp,
 };
 use crate::{
     config::{HttpTransport, Protocol, Start},
-    http_client::{Bounds, Client, Target},
+    http_client::{Bounds, HttpClient, Target},
     introduction::ourselves,
-    outbox::Outbox,
+    outbox::WriteQueue,
     process::{
         child::{self, ServerCommand},
         noise,
@@ -39,16 +39,16 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Who hears what a server says: the server itself, as long as it is there.
-struct Ear {
+struct EventRelay {
     server: Weak<Server>,
     owner: Option<Arc<str>>,
 }
 
-impl Listener for Ear {
-    fn happened(&self, event: Event) {
+impl UpstreamListener for EventRelay {
+    fn happened(&self, event: UpstreamNotification) {
         let Some(server) = self.server.upgrade() else { return };
         match event {
-            Event::Changed(kind) => match &self.owner {
+            UpstreamNotification::Changed(kind) => match &self.owner {
                 // What was there to be asked once is not asked again.
                 None if server.is_private() => {}
                 None => super::learning::changed(&server, kind),
@@ -60,10 +60,10 @@ impl Listener for Ear {
                     }
                 }
             },
-            Event::Updated(message) => {
+            UpstreamNotification::Updated(message) => {
                 server.tell(|watch| watch.updated(&server, self.owner.as_deref(), &message));
             }
-            Event::Log(message) | Event::Other(message) => {
+            UpstreamNotification::Log(message) | UpstreamNotification::Other(message) => {
                 server.tell(|watch| watch.told(&server, self.owner.as_deref(), &message));
             }
         }
@@ -84,7 +84,7 @@ pub(super) async fn open(server: &Arc<Server>, whose: &Whose) -> Result<Arc<Conn
     let is_legacy = match whose {
         Whose::Everybodys => false,
         Whose::Olds => true,
-        Whose::Owned(owner) => owner.is_one_client() && server.may_speak_legacy(),
+        Whose::Route(owner) => owner.is_one_client() && server.may_speak_legacy(),
     };
     if is_legacy {
         let opened = open_as(server, whose, Protocol::Legacy).await;
@@ -112,7 +112,7 @@ async fn open_as(
     protocol: Protocol,
 ) -> Result<Arc<Connection>, Failure> {
     let owner = whose.owner();
-    let ear: Events = Arc::new(Ear {
+    let ear: Events = Arc::new(EventRelay {
         server: Arc::downgrade(server),
         owner: owner.map(|owner| Arc::clone(&owner.key)),
     });
@@ -122,7 +122,7 @@ async fn open_as(
     };
     let start = |protocol, known| Box::pin(start(server, &command, owner, &ear, protocol, known));
     let mut started = start(protocol, known).await;
-    if let Err(NotGreeted::Renewed(_)) = started {
+    if let Err(HandshakeError::Renewed(_)) = started {
         known = None;
         started = start(protocol, known).await;
     }
@@ -130,7 +130,7 @@ async fn open_as(
         Ok(connection) => return Ok(connection),
         Err(not) => not,
     };
-    let is_silent = matches!(not, NotGreeted::Silent(_));
+    let is_silent = matches!(not, HandshakeError::Silent(_));
     let failure = not.into_failure();
     // Some servers end when they are asked something that they do not know, and some say nothing.
     let has_died = known.is_none() && failure.code() == Code::ServerCrashed;
@@ -138,10 +138,10 @@ async fn open_as(
         return Err(failure);
     }
     tracing::info!("{failure}; it is started again with `initialize`");
-    match start(Protocol::Legacy, known).await.map_err(NotGreeted::into_failure) {
+    match start(Protocol::Legacy, known).await.map_err(HandshakeError::into_failure) {
         // It does speak 2026-07-28, and takes its time.
         Err(refused) if is_silent && is_refusal(&refused) => {
-            start(Protocol::Modern, known).await.map_err(NotGreeted::into_failure)
+            start(Protocol::Modern, known).await.map_err(HandshakeError::into_failure)
         }
         started => started,
     }
@@ -151,12 +151,12 @@ async fn open_as(
 /// one session does not ask: what all share renews what is remembered.
 fn is_renewed(
     server: &Server,
-    owner: Option<&Owner>,
+    owner: Option<&SessionKey>,
     protocol: Protocol,
     known: Option<Era>,
-    offer: &Offer,
+    offer: &ServerInfo,
 ) -> bool {
-    let version = |offer: &Offer| {
+    let version = |offer: &ServerInfo| {
         let version = offer.info.as_ref().and_then(|info| info.get("version"));
         version.and_then(|version| version.text().map(Cow::into_owned))
     };
@@ -169,15 +169,15 @@ fn is_renewed(
 
 fn greeting(
     server: &Server,
-    owner: Option<&Owner>,
+    owner: Option<&SessionKey>,
     protocol: Protocol,
     known: Option<Era>,
-) -> Greeting {
+) -> HandshakeMode {
     // Whom a question is for is found out when it comes. Roots belong to nobody where all share one connection.
     let asked = || {
         Json::value(&serde_json::json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}}))
     };
-    Greeting {
+    HandshakeMode {
         protocol,
         known,
         capabilities: owner.map_or_else(asked, |owner| owner.capabilities.clone()),
@@ -195,11 +195,11 @@ pub(super) fn spawn(
     command: &ServerCommand,
     clients: Clients,
     ear: &Events,
-) -> Result<(Arc<Pipe>, Life, Option<OwnedFd>), child::StartError> {
+) -> Result<(Arc<Pipe>, ProcessLifetime, Option<OwnedFd>), child::StartError> {
     let (process, (stdin, stdout, stderr)) = child::start(command)?;
-    let outbox = Arc::new(Outbox::new());
+    let outbox = Arc::new(WriteQueue::new());
     let pipe = Arc::new(Pipe::new(Arc::clone(&server.name), Arc::clone(&outbox), clients));
-    let life = Life::default();
+    let life = ProcessLifetime::default();
     let unread = stdin.as_fd().try_clone_to_owned().ok();
     let (writing, broken) = (Arc::clone(&outbox), life.stop.clone());
     let writer = tokio::spawn(async move {
@@ -214,7 +214,7 @@ pub(super) fn spawn(
         let (pipe, ear, limits) = (Arc::clone(&pipe), Arc::clone(ear), server.surroundings.limits);
         async move { pipe.read(stdout, &limits, &ear).await }
     });
-    let guarded = Guarded {
+    let guarded = SupervisedProcess {
         process,
         reader,
         writer,
@@ -233,16 +233,16 @@ pub(super) fn spawn(
 async fn start(
     server: &Arc<Server>,
     command: &ServerCommand,
-    owner: Option<&Owner>,
+    owner: Option<&SessionKey>,
     ear: &Events,
     protocol: Protocol,
     known: Option<Era>,
-) -> Result<Arc<Connection>, NotGreeted> {
+) -> Result<Arc<Connection>, HandshakeError> {
     let spawned = spawn(server, command, Clients::Several, ear);
     let (pipe, life, unread) =
         spawned.map_err(|error| unavailable(&server.name, &error.to_string()))?;
     let wire = Wire::Pipe(pipe);
-    let hello = Greeting { stdin: unread, ..greeting(server, owner, protocol, known) };
+    let hello = HandshakeMode { stdin: unread, ..greeting(server, owner, protocol, known) };
     let greeted = tokio::select! {
         biased;
         greeted = greet(&wire, &server.name, &hello) => greeted,
@@ -251,7 +251,7 @@ async fn start(
     drop(hello);
     let greeted = match greeted {
         Ok(offer) if is_renewed(server, owner, protocol, known, &offer) => {
-            Err(NotGreeted::Renewed(unavailable(&server.name, "it has another version")))
+            Err(HandshakeError::Renewed(unavailable(&server.name, "it has another version")))
         }
         greeted => greeted,
     };
@@ -259,7 +259,7 @@ async fn start(
         Ok(offer) => offer,
         Err(not) => {
             life.stop.cancel();
-            if matches!(not, NotGreeted::Silent(_) | NotGreeted::Renewed(_)) {
+            if matches!(not, HandshakeError::Silent(_) | HandshakeError::Renewed(_)) {
                 // Another one follows: two at once may be in each other's way.
                 life.gone.cancelled().await;
             }
@@ -270,7 +270,7 @@ async fn start(
 }
 
 /// The connection to a process; it closes when the process ends.
-pub(super) fn connected(offer: Offer, wire: Wire, life: &Life) -> Arc<Connection> {
+pub(super) fn connected(offer: ServerInfo, wire: Wire, life: &ProcessLifetime) -> Arc<Connection> {
     let connection = Arc::new(Connection::new(offer, wire, life.stop.clone()));
     let (ending, life) = (Arc::clone(&connection), life.clone());
     tokio::spawn(async move {
@@ -282,7 +282,7 @@ pub(super) fn connected(offer: Offer, wire: Wire, life: &Life) -> Arc<Connection
 
 /// The life of a process, for those who wait for its end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Life {
+pub(super) struct ProcessLifetime {
     pub(super) stop: CancellationToken,
     /// Cancelled when the connection is of no use any more; the process may still be about to end.
     ended: CancellationToken,
@@ -293,17 +293,17 @@ pub(super) struct Life {
 }
 
 /// A process with what serves its pipes.
-struct Guarded {
-    process: child::Server,
+struct SupervisedProcess {
+    process: child::ServerProcess,
     reader: tokio::task::JoinHandle<()>,
     writer: tokio::task::JoinHandle<()>,
     pipe: Arc<Pipe>,
-    outbox: Arc<Outbox>,
-    life: Life,
+    outbox: Arc<WriteQueue>,
+    life: ProcessLifetime,
     has_read: bool,
 }
 
-impl Guarded {
+impl SupervisedProcess {
     /// Waits for the process to end, or ends it when it is time; then tells everybody who waits for it.
     async fn guard(mut self, server: Arc<Server>) {
         let idle = server.config.idle_stop.get();
@@ -324,14 +324,15 @@ impl Guarded {
                     let is_idle = idle.is_some_and(|idle| server.idle_for() >= idle);
                     if is_idle && self.pipe.in_flight() == 0 {
                         tracing::info!("the server `{name}` is stopped: nobody used it");
-                        server.is(State::Stopped);
+                        server.is(ServerState::Stopped);
                         break (true, self.end("nobody used it").await);
                     }
                 }
             }
         };
         // That it does not come up is told by whoever starts it, once.
-        let is_news = server.state() == State::Ready || server.config.start == Start::OnDemand;
+        let is_news =
+            server.state() == ServerState::Ready || server.config.start == Start::OnDemand;
         drop(server);
         // A grandchild may hold the pipe open; the server's own last words are there at once.
         if !self.has_read {
@@ -367,7 +368,7 @@ impl Guarded {
 
 async fn reach(
     server: &Arc<Server>,
-    owner: Option<&Owner>,
+    owner: Option<&SessionKey>,
     ear: &Events,
     protocol: Protocol,
     known: Option<Era>,
@@ -378,14 +379,14 @@ async fn reach(
         config.headers.iter().map(|(name, value)| (name.clone(), value.as_str().to_owned()));
     let target = Target::new(url, headers, Bounds::default());
     let target = target.map_err(|error| unavailable(&server.name, &error.to_string()))?;
-    let client = Arc::new(Client::new(Arc::new(target)));
+    let client = Arc::new(HttpClient::new(Arc::new(target)));
     let hello = greeting(server, owner, protocol, known);
     if config.transport == HttpTransport::Sse {
         return Box::pin(legacy_sse::open(server, &client, ear, &hello)).await;
     }
     let limits = server.surroundings.limits;
     let link =
-        Streamable::new(Arc::clone(&server.name), Arc::clone(&client), limits, Arc::clone(ear));
+        StreamableHttp::new(Arc::clone(&server.name), Arc::clone(&client), limits, Arc::clone(ear));
     let link = Arc::new(link);
     let wire = Wire::Http(Arc::clone(&link));
     let mut greeted = greet(&wire, &server.name, &hello).await;
@@ -396,16 +397,16 @@ async fn reach(
         return Box::pin(reach(server, owner, ear, protocol, None)).await;
     }
     // Each request is a POST of its own: what was given up is not in the way of the next one.
-    if let Err(NotGreeted::Silent(_)) = greeted {
+    if let Err(HandshakeError::Silent(_)) = greeted {
         for protocol in [Protocol::Legacy, Protocol::Modern] {
             let hello = greeting(server, owner, protocol, known);
             greeted = greet(&wire, &server.name, &hello).await;
-            if !matches!(&greeted, Err(NotGreeted::Failed(failure)) if is_refusal(failure)) {
+            if !matches!(&greeted, Err(HandshakeError::Failed(failure)) if is_refusal(failure)) {
                 break;
             }
         }
     }
-    match greeted.map_err(NotGreeted::into_failure) {
+    match greeted.map_err(HandshakeError::into_failure) {
         Ok(offer) => Ok(Arc::new(Connection::new(offer, wire, CancellationToken::new()))),
         // It knows nothing of POSTs here: it may be of the time before.
         Err(failure)

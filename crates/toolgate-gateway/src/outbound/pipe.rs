@@ -20,15 +20,18 @@ use toolgate_wire::{
 };
 
 use super::{
-    events::{Event, Events, ReplyTo},
-    flight::{Ask, Flight, Hears, Hop, NotStarted, Step, lost, nonsense},
-    flights::{Arrival, Flights, Found, Key, cancelled},
+    events::{Events, ReplyTo, UpstreamNotification},
+    flight::{
+        IdRewrite, InFlightRequest, Interest, StartFailure, UpstreamEvent, UpstreamRequest, lost,
+        nonsense,
+    },
+    flights::{Lookup, PendingId, PendingOutcome, PendingRequests, cancelled},
 };
 use crate::{
     batch,
     capabilities::{is_question, is_vendor},
     line_reader::LineReader,
-    outbox::Outbox,
+    outbox::WriteQueue,
     process::noise::StrayLines,
 };
 
@@ -36,8 +39,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Pipe {
     server: Arc<str>,
-    outbox: Arc<Outbox>,
-    flights: Arc<Flights>,
+    outbox: Arc<WriteQueue>,
+    flights: Arc<PendingRequests>,
     closed: AtomicBool,
     /// Whether the version that was agreed on has batches.
     takes_batches: AtomicBool,
@@ -56,11 +59,11 @@ pub(crate) enum Clients {
 /// The one client of an exclusive connection.
 pub(crate) trait ExclusiveClient: std::fmt::Debug + Send + Sync {
     /// Takes a request or notification of the server. Waits while the client is slow to read.
-    fn pass<'a>(&'a self, message: Message, server: &'a Arc<Outbox>) -> Boxed<'a, ()>;
+    fn pass<'a>(&'a self, message: Message, server: &'a Arc<WriteQueue>) -> Boxed<'a, ()>;
 }
 
 impl Pipe {
-    pub(crate) fn new(server: Arc<str>, outbox: Arc<Outbox>, clients: Clients) -> Self {
+    pub(crate) fn new(server: Arc<str>, outbox: Arc<WriteQueue>, clients: Clients) -> Self {
         Self {
             server,
             outbox,
@@ -79,16 +82,16 @@ impl Pipe {
     /// Sends a request, under a number of ours, or on an exclusive connection under the client's id.
     pub(crate) async fn start(
         &self,
-        ask: Ask<'_>,
+        ask: UpstreamRequest<'_>,
         clients_id: Option<&Id>,
-        compose: impl FnOnce(Hop) -> Bytes,
-    ) -> Result<Flight, NotStarted> {
+        compose: impl FnOnce(IdRewrite) -> Bytes,
+    ) -> Result<InFlightRequest, StartFailure> {
         let clients_id = clients_id.filter(|_| self.is_exclusive());
         let has_token = ask.hears.token.is_some() && !self.is_exclusive();
         let key = match clients_id {
-            Some(id) => Key::Clients(id),
-            None if self.is_exclusive() => Key::Name,
-            None => Key::Number,
+            Some(id) => PendingId::Clients(id),
+            None if self.is_exclusive() => PendingId::Name,
+            None => PendingId::Number,
         };
         let Some(seat) = self.flights.enter(ask.hears, key) else {
             let why = "the id is in use by a request in flight";
@@ -97,13 +100,13 @@ impl Pipe {
         // After it was entered: who is told that all are gone, or finds it closed, is told either way.
         if self.closed.load(Ordering::Acquire) {
             self.flights.leave(&seat.id);
-            return Err(NotStarted::Closed("it has ended".to_owned()));
+            return Err(StartFailure::Closed("it has ended".to_owned()));
         }
-        let hop = Hop {
+        let hop = IdRewrite {
             id: clients_id.is_none().then(|| seat.id.clone()),
             token: has_token.then(|| seat.id.as_json().clone()),
         };
-        let mut flight = PipeFlight {
+        let mut flight = PipeRequest {
             server: Arc::clone(&self.server),
             outbox: Arc::clone(&self.outbox),
             flights: Arc::clone(&self.flights),
@@ -116,10 +119,10 @@ impl Pipe {
         let place = self.outbox.push(line).await;
         if place == u64::MAX {
             // It was closed meanwhile: nobody will ever write it.
-            return Err(NotStarted::Closed("it has ended".to_owned()));
+            return Err(StartFailure::Closed("it has ended".to_owned()));
         }
         flight.written = Some(place);
-        Ok(Flight::Pipe(flight))
+        Ok(InFlightRequest::Pipe(flight))
     }
 
     /// Sends a notification, or an answer.
@@ -189,8 +192,8 @@ impl Pipe {
                 let most = limits.max_bytes;
                 let why = format!("a message of {length} bytes is over the limit of {most} bytes");
                 let found = salvage_id(&head, &tail)
-                    .map(|id| self.flights.arrive(&id, Arrival::Unreadable(why.clone())));
-                if found != Some(Found::Taken) {
+                    .map(|id| self.flights.arrive(&id, PendingOutcome::Unreadable(why.clone())));
+                if found != Some(Lookup::Taken) {
                     stray.report(&self.server, &why, &head);
                 }
             }
@@ -213,9 +216,10 @@ impl Pipe {
             },
             Err(refused) => {
                 let why = refused.error.to_string();
-                let found =
-                    refused.id.map(|id| self.flights.arrive(&id, Arrival::Unreadable(why.clone())));
-                if found != Some(Found::Taken) {
+                let found = refused
+                    .id
+                    .map(|id| self.flights.arrive(&id, PendingOutcome::Unreadable(why.clone())));
+                if found != Some(Lookup::Taken) {
                     stray.report(&self.server, &why, line);
                 }
             }
@@ -227,12 +231,12 @@ impl Pipe {
         match (message.shape(), message.id()) {
             (Shape::Response | Shape::Error, Some(id)) => {
                 let id = id.clone();
-                match self.flights.arrive(&id, Arrival::Answer(message)) {
-                    Found::Taken => {}
-                    Found::Late => {
+                match self.flights.arrive(&id, PendingOutcome::Answer(message)) {
+                    Lookup::Taken => {}
+                    Lookup::Late => {
                         tracing::debug!(%id, "an answer came after its request was given up");
                     }
-                    Found::Unknown => {
+                    Lookup::Unknown => {
                         tracing::warn!(server = %self.server, %id, "the server answers an id that nobody asked with; dropped");
                     }
                 }
@@ -255,17 +259,20 @@ impl Pipe {
             "notifications/cancelled" => self.flights.withdraw(&message),
             "notifications/message" => {
                 // Whose call it is about is not said: with several in flight it might be told to the wrong one.
-                let handed = self.flights.only_client(Step::Notice(message), |hears| hears.logs);
-                if let Err((Step::Notice(message), _)) = handed.map_err(|back| *back) {
-                    events.happened(Event::Log(message));
+                let handed =
+                    self.flights.only_client(UpstreamEvent::Notice(message), |hears| hears.logs);
+                if let Err((UpstreamEvent::Notice(message), _)) = handed.map_err(|back| *back) {
+                    events.happened(UpstreamNotification::Log(message));
                 }
             }
-            _ => match Event::of(message) {
+            _ => match UpstreamNotification::of(message) {
                 // What nobody knows may belong to the one call that there is.
-                Some(Event::Other(message)) if !is_of_earlier_call(message.method()) => {
-                    let handed = self.flights.only_client(Step::Notice(message), |_| true);
-                    if let Err((Step::Notice(message), _)) = handed.map_err(|back| *back) {
-                        events.happened(Event::Other(message));
+                Some(UpstreamNotification::Other(message))
+                    if !is_of_earlier_call(message.method()) =>
+                {
+                    let handed = self.flights.only_client(UpstreamEvent::Notice(message), |_| true);
+                    if let Err((UpstreamEvent::Notice(message), _)) = handed.map_err(|back| *back) {
+                        events.happened(UpstreamNotification::Other(message));
                     }
                 }
                 Some(event) => events.happened(event),
@@ -276,7 +283,7 @@ impl Pipe {
 
     /// A request could not be handed over: whoever waits for it is told.
     pub(crate) fn fail(&self, id: &Id, why: &str) {
-        self.flights.arrive(id, Arrival::Unreadable(why.to_owned()));
+        self.flights.arrive(id, PendingOutcome::Unreadable(why.to_owned()));
     }
 
     fn question(&self, message: Message, events: &Events) {
@@ -294,12 +301,12 @@ impl Pipe {
             return;
         }
         let (method, params) = (message.method().to_owned(), message.params());
-        let fits = |hears: &Hears| hears.can_answer(&method, params.as_ref());
-        let asked = self.flights.only_client(Step::Question(message), fits);
+        let fits = |hears: &Interest| hears.can_answer(&method, params.as_ref());
+        let asked = self.flights.only_client(UpstreamEvent::Question(message), fits);
         let Err(back) = asked else { return };
         let (step, fitting) = *back;
         if fitting == 0
-            && let Step::Question(message) = step
+            && let UpstreamEvent::Question(message) = step
         {
             // Not about a call: a client of its own may be there to answer.
             if events.asks(message, ReplyTo::Pipe(Arc::clone(&self.outbox))) {
@@ -331,19 +338,19 @@ fn is_of_earlier_call(method: &str) -> bool {
 
 /// One request on such a connection.
 #[derive(Debug)]
-pub(crate) struct PipeFlight {
+pub(crate) struct PipeRequest {
     server: Arc<str>,
-    outbox: Arc<Outbox>,
-    flights: Arc<Flights>,
+    outbox: Arc<WriteQueue>,
+    flights: Arc<PendingRequests>,
     id: Id,
-    answer: oneshot::Receiver<Arrival>,
-    steps: Option<mpsc::Receiver<Step>>,
+    answer: oneshot::Receiver<PendingOutcome>,
+    steps: Option<mpsc::Receiver<UpstreamEvent>>,
     /// The place in the outbox, once it has one.
     written: Option<u64>,
 }
 
-impl PipeFlight {
-    pub(super) async fn next(&mut self) -> Result<Step, Failure> {
+impl PipeRequest {
+    pub(super) async fn next(&mut self) -> Result<UpstreamEvent, Failure> {
         let arrival = match &mut self.steps {
             None => (&mut self.answer).await,
             Some(steps) => tokio::select! {
@@ -353,7 +360,7 @@ impl PipeFlight {
             },
         };
         // What was said before the answer is told before it.
-        if let (Some(steps), Ok(Arrival::Answer(_))) = (&mut self.steps, &arrival)
+        if let (Some(steps), Ok(PendingOutcome::Answer(_))) = (&mut self.steps, &arrival)
             && let Ok(step) = steps.try_recv()
         {
             let (sender, again) = oneshot::channel();
@@ -366,11 +373,11 @@ impl PipeFlight {
         self.steps = None;
         let number = self.written.take();
         match arrival {
-            Ok(Arrival::Answer(message)) => Ok(Step::Answer(message)),
-            Ok(Arrival::Unreadable(why)) => {
+            Ok(PendingOutcome::Answer(message)) => Ok(UpstreamEvent::Answer(message)),
+            Ok(PendingOutcome::Unreadable(why)) => {
                 Err(nonsense(&self.server, &format!("sent an answer that cannot be read: {why}")))
             }
-            Ok(Arrival::Gone(why)) => {
+            Ok(PendingOutcome::Gone(why)) => {
                 let was_written = number.is_some_and(|number| self.outbox.was_written(number));
                 Err(lost(&self.server, &why, if was_written { Ran::Maybe } else { Ran::No }))
             }
@@ -383,7 +390,7 @@ impl PipeFlight {
     }
 }
 
-impl Drop for PipeFlight {
+impl Drop for PipeRequest {
     fn drop(&mut self) {
         let was_waiting = self.flights.leave(&self.id);
         if was_waiting && self.written.is_some() {

@@ -14,26 +14,26 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use places::{Slot, source};
-pub(crate) use surroundings::State;
+use places::{ConnectionSlot, source};
+pub(crate) use surroundings::ServerState;
 pub(super) use surroundings::Whose;
-pub(crate) use surroundings::{Owner, Surroundings, Watch};
+pub(crate) use surroundings::{ServerDeps, ServerEvents, SessionKey};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure};
 
 use super::{
     connection::Connection,
-    events::Kind,
+    events::ListKind,
     exclusive::Exclusive,
     flight::{lost, never_up, unavailable},
-    learning::Learning,
+    learning::Discovery,
     subscriptions::Subscriptions,
 };
 use crate::{
     backoff::Backoff,
     config::{Protocol, ServerConfig, Sharing, Start},
-    outbound::manifest::Manifest,
+    outbound::manifest::ServerManifest,
     process::child::ServerCommand,
 };
 use toolgate_wire::era::Era;
@@ -43,15 +43,15 @@ use toolgate_wire::era::Era;
 pub(crate) struct Server {
     pub(crate) name: Arc<str>,
     pub(crate) config: ServerConfig,
-    pub(crate) surroundings: Arc<Surroundings>,
+    pub(crate) surroundings: Arc<ServerDeps>,
     pub(crate) subscriptions: Subscriptions,
-    pub(super) learning: Learning,
-    manifest: ArcSwapOption<Manifest>,
-    state: watch::Sender<State>,
-    shared: Arc<Slot>,
+    pub(super) learning: Discovery,
+    manifest: ArcSwapOption<ServerManifest>,
+    state: watch::Sender<ServerState>,
+    shared: Arc<ConnectionSlot>,
     /// In the other era, for legacy clients, where the server speaks both.
-    mirror: Arc<Slot>,
-    own: Mutex<HashMap<Arc<str>, Arc<Slot>>>,
+    mirror: Arc<ConnectionSlot>,
+    own: Mutex<HashMap<Arc<str>, Arc<ConnectionSlot>>>,
     started: Instant,
     used_ms: AtomicU64,
     /// The lowest level of log messages that somebody asked for.
@@ -75,7 +75,7 @@ impl Server {
     pub(crate) fn new(
         name: Arc<str>,
         config: ServerConfig,
-        surroundings: Arc<Surroundings>,
+        surroundings: Arc<ServerDeps>,
     ) -> Arc<Self> {
         let manifest = surroundings.shelf.read(&name, &source(&config));
         Arc::new(Self::with(name, config, surroundings, manifest, None))
@@ -86,7 +86,7 @@ impl Server {
         name: Arc<str>,
         command: ServerCommand,
         start_timeout: Duration,
-        surroundings: Arc<Surroundings>,
+        surroundings: Arc<ServerDeps>,
     ) -> Arc<Self> {
         let mut config = ServerConfig::default();
         config.start = Start::OnDemand;
@@ -97,8 +97,8 @@ impl Server {
     fn with(
         name: Arc<str>,
         config: ServerConfig,
-        surroundings: Arc<Surroundings>,
-        manifest: Option<Manifest>,
+        surroundings: Arc<ServerDeps>,
+        manifest: Option<ServerManifest>,
         exclusive: Option<Exclusive>,
     ) -> Self {
         let is_late = manifest.is_none()
@@ -109,9 +109,9 @@ impl Server {
             config,
             surroundings,
             subscriptions: Subscriptions::default(),
-            learning: Learning::default(),
+            learning: Discovery::default(),
             manifest: ArcSwapOption::from(manifest.map(Arc::new)),
-            state: watch::Sender::new(State::Waiting),
+            state: watch::Sender::new(ServerState::Waiting),
             shared: Arc::default(),
             mirror: Arc::default(),
             own: Mutex::default(),
@@ -132,7 +132,7 @@ impl Server {
     /// Starts it, if it is one that starts at once.
     pub(crate) fn begin(self: &Arc<Self>) {
         if self.config.start == Start::AtOnce {
-            self.is(State::Starting);
+            self.is(ServerState::Starting);
             let supervised = Arc::clone(self);
             self.surroundings.control.spawn(async move { supervised.supervise().await });
         }
@@ -144,12 +144,12 @@ impl Server {
     }
 
     /// What it offers, as far as that is known.
-    pub(crate) fn manifest(&self) -> Option<Arc<Manifest>> {
+    pub(crate) fn manifest(&self) -> Option<Arc<ServerManifest>> {
         self.manifest.load_full()
     }
 
     /// How it is.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> ServerState {
         self.state.borrow().clone()
     }
 
@@ -158,20 +158,21 @@ impl Server {
         if self.manifest().is_some() {
             return;
         }
-        if *self.state.borrow() == State::Waiting {
+        if *self.state.borrow() == ServerState::Waiting {
             let opened = self.connection(None).await;
             if opened.is_err() {
                 return;
             }
         }
         let mut states = self.state.subscribe();
-        let is_settled = |state: &State| !matches!(state, State::Waiting | State::Starting);
+        let is_settled =
+            |state: &ServerState| !matches!(state, ServerState::Waiting | ServerState::Starting);
         let _ = states.wait_for(is_settled).await;
     }
 
     /// Starts it again, if it failed, without anybody waiting for it. Its own pauses are heeded.
     pub(crate) fn try_again(self: &Arc<Self>) {
-        let has_failed = matches!(*self.state.borrow(), State::Failed(_));
+        let has_failed = matches!(*self.state.borrow(), ServerState::Failed(_));
         // One that is being started needs no second start.
         if has_failed && self.shared.opening.try_lock().is_ok() {
             let server = Arc::clone(self);
@@ -191,7 +192,7 @@ impl Server {
 
     /// Asks it for its lists again, in the background. One that nobody needs is asked when it comes up.
     pub(crate) fn refresh(self: &Arc<Self>) {
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             super::learning::suspect(self, kind);
         }
     }
@@ -226,14 +227,14 @@ impl Server {
 
     /// Whether it is worth waiting for it to find out what it offers.
     pub(crate) fn may_come(&self) -> bool {
-        let has_failed = matches!(*self.state.borrow(), State::Failed(_));
+        let has_failed = matches!(*self.state.borrow(), ServerState::Failed(_));
         !has_failed && !self.late.load(Ordering::Relaxed)
     }
 
     /// A connection to it: the one that there is, or a new one.
     pub(crate) async fn connection(
         self: &Arc<Self>,
-        owner: Option<&Owner>,
+        owner: Option<&SessionKey>,
     ) -> Result<Arc<Connection>, Failure> {
         self.use_now();
         let slot = self.slot(owner)?;
@@ -243,7 +244,7 @@ impl Server {
         if let Some(down) = self.not_running() {
             return Err(down);
         }
-        let whose = owner.cloned().map_or(Whose::Everybodys, Whose::Owned);
+        let whose = owner.cloned().map_or(Whose::Everybodys, Whose::Route);
         self.opened(slot, whose).await
     }
 
@@ -251,7 +252,7 @@ impl Server {
     /// that nothing has to be translated.
     pub(crate) async fn connection_for(
         self: &Arc<Self>,
-        owner: Option<&Owner>,
+        owner: Option<&SessionKey>,
         era: Era,
     ) -> Result<Arc<Connection>, Failure> {
         if era == Era::Modern || !self.speaks_both() {
@@ -275,7 +276,7 @@ impl Server {
 
     /// Whether a server of 2026-07-28 speaks the versions before, too, or might.
     pub(super) fn may_speak_legacy(&self) -> bool {
-        let may = |manifest: Arc<Manifest>| {
+        let may = |manifest: Arc<ServerManifest>| {
             manifest.offer.era == Era::Modern && manifest.offer.speaks_legacy != Some(false)
         };
         self.config.protocol == Protocol::Auto && self.manifest().is_some_and(may)
@@ -285,7 +286,7 @@ impl Server {
     pub(super) async fn found_legacy(self: &Arc<Self>, speaks: bool) {
         let _turn = self.learning.turn().await;
         if let Some(known) = self.manifest().filter(|m| m.offer.speaks_legacy != Some(speaks)) {
-            let mut manifest = Manifest::clone(&known);
+            let mut manifest = ServerManifest::clone(&known);
             manifest.offer.speaks_legacy = Some(speaks);
             self.offers(manifest, &[]);
         }
@@ -293,7 +294,7 @@ impl Server {
 
     async fn opened(
         self: &Arc<Self>,
-        slot: Arc<Slot>,
+        slot: Arc<ConnectionSlot>,
         whose: Whose,
     ) -> Result<Arc<Connection>, Failure> {
         let server = Arc::clone(self);
@@ -304,7 +305,7 @@ impl Server {
 
     async fn open(
         self: Arc<Self>,
-        slot: Arc<Slot>,
+        slot: Arc<ConnectionSlot>,
         whose: Whose,
     ) -> Result<Arc<Connection>, Failure> {
         let mut opening = slot.opening.lock().await;
@@ -327,8 +328,8 @@ impl Server {
         let _turn = self.surroundings.starts.acquire().await;
         // What failed before is not waited for again. A second connection says nothing of the first.
         let is_second = matches!(whose, Whose::Olds);
-        if !is_second && !matches!(*self.state.borrow(), State::Failed(_)) {
-            self.is(State::Starting);
+        if !is_second && !matches!(*self.state.borrow(), ServerState::Failed(_)) {
+            self.is(ServerState::Starting);
         }
         match super::opening::open(&self, &whose).await.map_err(never_up) {
             Ok(connection) => {
@@ -349,7 +350,7 @@ impl Server {
                 let wait = if self.config.url.is_some() { wait.min(ADDRESS_AGAIN) } else { wait };
                 opening.failed = Some((Instant::now() + wait, failure.clone()));
                 if !is_second {
-                    self.is(State::Failed(failure.message().into()));
+                    self.is(ServerState::Failed(failure.message().into()));
                 }
                 Err(failure)
             }
@@ -362,7 +363,7 @@ impl Server {
         let mut told: Option<String> = None;
         loop {
             if self.is_private() && self.manifest().is_some() {
-                self.is(State::Ready);
+                self.is(ServerState::Ready);
                 return;
             }
             let started = Instant::now();
@@ -378,7 +379,7 @@ impl Server {
                         () = self.stop.cancelled() => return,
                     }
                     let is_known = self.manifest().is_some();
-                    if self.is_private() && is_known || self.state() == State::Stopped {
+                    if self.is_private() && is_known || self.state() == ServerState::Stopped {
                         return;
                     }
                 }
@@ -407,7 +408,8 @@ impl Server {
     /// Waits until it is known how it is now, whatever was known of it before.
     pub(crate) async fn fresh(&self) {
         let mut states = self.state.subscribe();
-        let is_known = |state: &State| !matches!(state, State::Waiting | State::Starting);
+        let is_known =
+            |state: &ServerState| !matches!(state, ServerState::Waiting | ServerState::Starting);
         let _ = states.wait_for(is_known).await;
     }
 
@@ -426,8 +428,8 @@ impl Server {
         self.started.elapsed().saturating_sub(used)
     }
 
-    pub(super) fn is(&self, state: State) {
-        let has_failed = matches!(state, State::Failed(_));
+    pub(super) fn is(&self, state: ServerState) {
+        let has_failed = matches!(state, ServerState::Failed(_));
         let is_new = self.state.send_if_modified(|now| {
             let is_new = *now != state;
             *now = state;
@@ -439,7 +441,7 @@ impl Server {
     }
 
     /// It offers this now: kept, and told to whoever wants to know.
-    pub(super) fn offers(self: &Arc<Self>, manifest: Manifest, changed: &[Kind]) {
+    pub(super) fn offers(self: &Arc<Self>, manifest: ServerManifest, changed: &[ListKind]) {
         let manifest = Arc::new(manifest);
         self.manifest.store(Some(Arc::clone(&manifest)));
         let (server, source) = (Arc::clone(self), source(&self.config));
@@ -452,7 +454,7 @@ impl Server {
         }
     }
 
-    pub(super) fn tell(&self, tell: impl FnOnce(&dyn Watch)) {
+    pub(super) fn tell(&self, tell: impl FnOnce(&dyn ServerEvents)) {
         if let Some(watch) = self.surroundings.watch.get().and_then(Weak::upgrade) {
             tell(&*watch);
         }
@@ -461,18 +463,18 @@ impl Server {
     /// A request could not be sent: whatever is thought of the server, it is not ready.
     pub(crate) fn failed_to_answer(&self, failure: &Failure) {
         if matches!(failure.code(), Code::ServerUnavailable | Code::ServerCrashed)
-            && self.state() == State::Ready
+            && self.state() == ServerState::Ready
         {
-            self.is(State::Failed(failure.message().into()));
+            self.is(ServerState::Failed(failure.message().into()));
         }
     }
 
     /// It answered: if it was thought to be away, it is back, and may offer something else.
     pub(crate) fn answered(self: &Arc<Self>) {
-        if matches!(*self.state.borrow(), State::Failed(_)) {
-            self.is(State::Ready);
+        if matches!(*self.state.borrow(), ServerState::Failed(_)) {
+            self.is(ServerState::Ready);
             if !self.is_private() {
-                for kind in Kind::ALL {
+                for kind in ListKind::ALL {
                     super::learning::suspect(self, kind);
                 }
             }

@@ -17,13 +17,16 @@ use toolgate::{Code, Failure, Ran};
 use toolgate_wire::{Id, Json, Limits, Message, Sender, Shape, headers};
 
 use super::{
-    event_flight::{EventFlight, Phase},
+    event_flight::{EventRequest, Phase},
     events::Events,
-    flight::{Ask, Flight, Hop, NotStarted, is_safe, lost, nonsense, unavailable},
-    flights::{Flights, Key, id_of},
+    flight::{
+        IdRewrite, InFlightRequest, StartFailure, UpstreamRequest, is_safe, lost, nonsense,
+        unavailable,
+    },
+    flights::{PendingId, PendingRequests, id_of},
     resume::Resume,
 };
-use crate::http_client::{Answer, BodyError, Client, EventStream, SendError};
+use crate::http_client::{BodyError, EventStream, HttpClient, HttpResponse, SendError};
 
 const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
@@ -36,13 +39,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that is reached by POSTs.
 #[derive(Debug)]
-pub(crate) struct Streamable {
+pub(crate) struct StreamableHttp {
     pub(super) server: Arc<str>,
-    client: Arc<Client>,
+    client: Arc<HttpClient>,
     pub(super) limits: Limits,
     pub(super) events: Events,
     agreed: OnceLock<Agreed>,
-    pub(super) flights: Arc<Flights>,
+    pub(super) flights: Arc<PendingRequests>,
 }
 
 /// What the handshake has settled.
@@ -54,10 +57,10 @@ struct Agreed {
     has_session: bool,
 }
 
-impl Streamable {
+impl StreamableHttp {
     pub(crate) fn new(
         server: Arc<str>,
-        client: Arc<Client>,
+        client: Arc<HttpClient>,
         limits: Limits,
         events: Events,
     ) -> Self {
@@ -92,7 +95,7 @@ impl Streamable {
     }
 
     /// The headers of one request, from 2026-07-28 on: they say what the body says.
-    fn mirrored(&self, ask: &Ask<'_>) -> Vec<(HeaderName, HeaderValue)> {
+    fn mirrored(&self, ask: &UpstreamRequest<'_>) -> Vec<(HeaderName, HeaderValue)> {
         let mut all = Vec::with_capacity(self.headers().len() + 2 + ask.mirrored.len());
         all.extend_from_slice(self.headers());
         all.extend(HeaderValue::from_str(ask.method).ok().map(|method| (METHOD, method)));
@@ -105,15 +108,18 @@ impl Streamable {
     /// Sends a request.
     pub(crate) async fn start(
         self: &Arc<Self>,
-        ask: Ask<'_>,
+        ask: UpstreamRequest<'_>,
         own_id: Option<&Id>,
-        compose: impl FnOnce(Hop) -> Bytes,
-    ) -> Result<Flight, NotStarted> {
+        compose: impl FnOnce(IdRewrite) -> Bytes,
+    ) -> Result<InFlightRequest, StartFailure> {
         // Ids must differ within a session, and clients choose theirs without asking each other.
         let is_numbered = self.has_session() || own_id.is_none();
-        let seat =
-            if is_numbered { self.flights.enter(ask.hears.clone(), Key::Number) } else { None };
-        let hop = seat.as_ref().map_or_else(Hop::default, |seat| Hop {
+        let seat = if is_numbered {
+            self.flights.enter(ask.hears.clone(), PendingId::Number)
+        } else {
+            None
+        };
+        let hop = seat.as_ref().map_or_else(IdRewrite::default, |seat| IdRewrite {
             id: Some(seat.id.clone()),
             token: ask.hears.token.as_ref().map(|_| seat.id.as_json().clone()),
         });
@@ -124,7 +130,7 @@ impl Streamable {
             Some(seat) => (Some(seat.id), Some(seat.answer), seat.steps),
             None => (None, None, None),
         };
-        let mut flight = EventFlight {
+        let mut flight = EventRequest {
             link: Arc::clone(self),
             expected,
             entered,
@@ -143,7 +149,7 @@ impl Streamable {
                 let answered = link.post(is_safe, link.headers(), body).await;
                 link.received(answered, &expected).await
             }));
-            return Ok(Flight::Events(Box::new(flight)));
+            return Ok(InFlightRequest::Events(Box::new(flight)));
         }
         let answered = if self.is_modern() {
             self.post(is_safe, &self.mirrored(&ask), body).await
@@ -151,17 +157,17 @@ impl Streamable {
             self.post(is_safe, self.headers(), body).await
         };
         match self.received(answered, &flight.expected).await {
-            Ok(Received::Answer(message)) => {
+            Ok(PostResult::Response(message)) => {
                 flight.land();
-                Ok(Flight::Landed(Some(message)))
+                Ok(InFlightRequest::Landed(Some(message)))
             }
-            Ok(Received::Stream(stream)) => {
+            Ok(PostResult::Stream(stream)) => {
                 flight.phase = Phase::Reading(stream);
-                Ok(Flight::Events(Box::new(flight)))
+                Ok(InFlightRequest::Events(Box::new(flight)))
             }
-            Ok(Received::Accepted) => {
+            Ok(PostResult::Accepted) => {
                 flight.phase = Phase::Elsewhere;
-                Ok(Flight::Events(Box::new(flight)))
+                Ok(InFlightRequest::Events(Box::new(flight)))
             }
             Err(failure) => {
                 flight.land();
@@ -175,7 +181,7 @@ impl Streamable {
         is_safe: bool,
         headers: &[(HeaderName, HeaderValue)],
         body: Bytes,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<HttpResponse, SendError> {
         if is_safe {
             self.client.ask(None, headers, body).await
         } else {
@@ -193,7 +199,7 @@ impl Streamable {
         let sent = if self.is_modern() {
             let method = Message::parse(line.clone(), &self.limits);
             let method = method.map(|message| message.method().to_owned()).unwrap_or_default();
-            let headers = self.mirrored(&Ask::own(&method));
+            let headers = self.mirrored(&UpstreamRequest::own(&method));
             self.client.send(Method::POST, None, &headers, line).await
         } else {
             self.client.send(Method::POST, None, self.headers(), line).await
@@ -212,7 +218,7 @@ impl Streamable {
     pub(crate) async fn listen(
         &self,
         last_event: Option<&HeaderValue>,
-    ) -> Result<Option<EventStream>, NotStarted> {
+    ) -> Result<Option<EventStream>, StartFailure> {
         let mut headers = self.headers().to_vec();
         headers.extend(last_event.map(|id| (LAST_EVENT, id.clone())));
         let sent = self.client.send(Method::GET, None, &headers, Bytes::new()).await;
@@ -225,7 +231,7 @@ impl Streamable {
                 Ok(None)
             }
             StatusCode::NOT_FOUND if !self.has_session() => Ok(None),
-            StatusCode::NOT_FOUND => Err(NotStarted::SessionLost),
+            StatusCode::NOT_FOUND => Err(StartFailure::SessionLost),
             status => {
                 Err(unavailable(&self.server, &format!("it answered GET with {status}")).into())
             }
@@ -247,8 +253,8 @@ impl Streamable {
         }
     }
 
-    fn not_sent(&self, error: SendError) -> NotStarted {
-        NotStarted::Failed(self.sent_in_vain(error))
+    fn not_sent(&self, error: SendError) -> StartFailure {
+        StartFailure::Failed(self.sent_in_vain(error))
     }
 
     fn sent_in_vain(&self, error: SendError) -> Failure {
@@ -260,17 +266,17 @@ impl Streamable {
 
     async fn received(
         &self,
-        sent: Result<Answer, SendError>,
+        sent: Result<HttpResponse, SendError>,
         expected: &Id,
-    ) -> Result<Received, NotStarted> {
+    ) -> Result<PostResult, StartFailure> {
         let answer = sent.map_err(|error| self.not_sent(error))?;
         let status = answer.status;
         if status == StatusCode::OK && is(&answer, "text/event-stream") {
             let stream = EventStream::new(answer, self.limits.max_bytes);
-            return Ok(Received::Stream(Box::new(stream)));
+            return Ok(PostResult::Stream(Box::new(stream)));
         }
         if status == StatusCode::ACCEPTED && self.has_session() {
-            return Ok(Received::Accepted);
+            return Ok(PostResult::Accepted);
         }
         let has_text = is(&answer, "application/json");
         let body = answer.whole(self.limits.max_bytes).await;
@@ -284,21 +290,21 @@ impl Streamable {
                     let why = refused.error;
                     nonsense(&self.server, &format!("sent an answer that cannot be read: {why}"))
                 })?;
-            return self.fitting(message, expected).map(|m| Received::Answer(Box::new(m)));
+            return self.fitting(message, expected).map(|m| PostResult::Response(Box::new(m)));
         }
         let message = message.and_then(Result::ok).filter(|m| m.shape() == Shape::Error);
         let code = message.as_ref().and_then(|m| m.member("code")).and_then(|code| code.i64());
         let is_forgotten = status == StatusCode::NOT_FOUND && code != Some(-32601)
             || status == StatusCode::BAD_REQUEST && message.as_ref().is_some_and(says_no_session);
         match message {
-            _ if self.has_session() && is_forgotten => Err(NotStarted::SessionLost),
+            _ if self.has_session() && is_forgotten => Err(StartFailure::SessionLost),
             // Whatever id it has: it answers this request and no other.
-            Some(message) => Ok(Received::Answer(Box::new(message))),
+            Some(message) => Ok(PostResult::Response(Box::new(message))),
             None => Err(refused(&self.server, status).into()),
         }
     }
 
-    fn fitting(&self, message: Message, expected: &Id) -> Result<Message, NotStarted> {
+    fn fitting(&self, message: Message, expected: &Id) -> Result<Message, StartFailure> {
         let is_answer = matches!(message.shape(), Shape::Response | Shape::Error);
         if is_answer && message.id().is_none_or(|id| id == expected) {
             return Ok(message);
@@ -322,7 +328,7 @@ fn says_no_session(error: &Message) -> bool {
     })
 }
 
-fn is(answer: &Answer, kind: &str) -> bool {
+fn is(answer: &HttpResponse, kind: &str) -> bool {
     let start = answer.headers.content_type().get(..kind.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(kind.as_bytes()))
 }
@@ -349,8 +355,8 @@ fn refused(server: &str, status: StatusCode) -> Failure {
     }
 }
 
-pub(super) enum Received {
-    Answer(Box<Message>),
+pub(super) enum PostResult {
+    Response(Box<Message>),
     Stream(Box<EventStream>),
     /// The answer comes on another stream.
     Accepted,

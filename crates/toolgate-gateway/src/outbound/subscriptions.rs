@@ -12,12 +12,12 @@ use toolgate_wire::{Json, Object, era::Era};
 
 use super::{
     connection::Connection,
-    flight::{NotStarted, unavailable},
-    server::{Owner, Server},
+    flight::{StartFailure, unavailable},
+    server::{Server, SessionKey},
 };
 use crate::{
     response::result_of,
-    usage::{Account, Full, Held, Kind},
+    usage::{Account, LimitReached, Reservation, UsageKind},
 };
 
 /// So long whoever subscribes waits until the server is listened to.
@@ -94,30 +94,31 @@ impl Subscriptions {
 
 /// Somebody listens to a resource as long as it is there.
 #[derive(Debug)]
-pub(crate) struct Subscribed {
+pub(crate) struct SubscriptionGuard {
     server: Arc<Server>,
     uri: Arc<str>,
     /// Whose connection it is on, where each session has its own.
-    owner: Option<Owner>,
-    _places: [Held; 2],
+    owner: Option<SessionKey>,
+    _places: [Reservation; 2],
 }
 
 /// So many bytes the address of a subscription may have.
 pub(crate) const LONGEST: usize = 8 * 1024;
 
-impl Subscribed {
+impl SubscriptionGuard {
     /// Listens to a resource of a server.
     pub(crate) async fn to(
         server: &Arc<Server>,
         uri: Arc<str>,
         account: &Arc<Account>,
-        owner: impl FnOnce() -> Owner,
-    ) -> Result<Self, NotSubscribed> {
+        owner: impl FnOnce() -> SessionKey,
+    ) -> Result<Self, SubscribeError> {
         if uri.len() > LONGEST {
-            return Err(NotSubscribed::TooLong);
+            return Err(SubscribeError::TooLong);
         }
         let take = |kind, amount| account.take(kind, amount);
-        let places = [take(Kind::Subscriptions, 1)?, take(Kind::SubscriptionBytes, uri.len())?];
+        let places =
+            [take(UsageKind::Subscriptions, 1)?, take(UsageKind::SubscriptionBytes, uri.len())?];
         let owner = server.is_private().then(owner);
         let is_first = server.subscriptions.add(&uri) || owner.is_some();
         // From here on: dropped while it waits, it is taken back.
@@ -154,38 +155,38 @@ impl Subscribed {
 
 /// Why a resource is not listened to.
 #[derive(Debug)]
-pub(crate) enum NotSubscribed {
+pub(crate) enum SubscribeError {
     /// Its address is too long.
     TooLong,
     /// There is no room.
-    Full(Full),
+    LimitReached(LimitReached),
     /// The server cannot be told.
     Failed(Failure),
 }
 
-impl From<Full> for NotSubscribed {
-    fn from(full: Full) -> Self {
-        Self::Full(full)
+impl From<LimitReached> for SubscribeError {
+    fn from(full: LimitReached) -> Self {
+        Self::LimitReached(full)
     }
 }
 
-impl From<Failure> for NotSubscribed {
+impl From<Failure> for SubscribeError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl std::fmt::Display for NotSubscribed {
+impl std::fmt::Display for SubscribeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TooLong => write!(f, "`uri` is longer than {LONGEST} bytes"),
-            Self::Full(full) => full.fmt(f),
+            Self::LimitReached(full) => full.fmt(f),
             Self::Failed(failure) => failure.fmt(f),
         }
     }
 }
 
-impl Drop for Subscribed {
+impl Drop for SubscriptionGuard {
     fn drop(&mut self) {
         let was_last = self.server.subscriptions.take(&self.uri);
         if self.owner.is_none() && !was_last {
@@ -232,9 +233,9 @@ async fn tell(
     let mut params = Object::new();
     params.set("uri", Json::string(uri));
     let answer = connection.ask(method, params).await.map_err(|not| match not {
-        NotStarted::Failed(failure) => failure,
-        NotStarted::Closed(why) => unavailable(server, &why),
-        NotStarted::SessionLost => unavailable(server, "it has forgotten the session"),
+        StartFailure::Failed(failure) => failure,
+        StartFailure::Closed(why) => unavailable(server, &why),
+        StartFailure::SessionLost => unavailable(server, "it has forgotten the session"),
     })?;
     result_of(&answer).map(drop)
 }

@@ -12,7 +12,7 @@ use std::{
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use crate::process::keeper::{self, Group, LOOK, PATIENCE, Role};
+use crate::process::keeper::{self, LOOK, PATIENCE, ProcessGroup, Role};
 
 /// What to start, and with what around it.
 #[derive(Clone, Debug, Default)]
@@ -115,16 +115,16 @@ impl StartError {
 
 /// A server that runs.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct ServerProcess {
     child: Child,
-    group: Group,
+    group: ProcessGroup,
 }
 
 /// A server's three pipes.
 pub(crate) type Pipes = (ChildStdin, ChildStdout, ChildStderr);
 
 /// Starts a server.
-pub(crate) fn start(server: &ServerCommand) -> Result<(Server, Pipes), StartError> {
+pub(crate) fn start(server: &ServerCommand) -> Result<(ServerProcess, Pipes), StartError> {
     let program = server.command.first().map(OsString::as_os_str).unwrap_or_default();
     let name = program.to_string_lossy().into_owned();
     find(program, server)?;
@@ -147,16 +147,16 @@ pub(crate) fn start(server: &ServerCommand) -> Result<(Server, Pipes), StartErro
     command.envs(server.set.iter().map(|(name, value)| (name, value)));
     let mut child = command.spawn().map_err(failed)?;
     let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    let group = pid.ok_or_else(|| io::Error::other("it has no id")).and_then(Group::of);
+    let group = pid.ok_or_else(|| io::Error::other("it has no id")).and_then(ProcessGroup::of);
     let group = group.map_err(failed)?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
         return Err(failed(io::Error::other("its pipes are missing")));
     };
-    Ok((Server { child, group }, (stdin, stdout, stderr)))
+    Ok((ServerProcess { child, group }, (stdin, stdout, stderr)))
 }
 
-impl Server {
+impl ServerProcess {
     /// Waits until it ends by itself; what it started and left behind in its group goes with it. Cancel safe.
     pub(crate) async fn ended(&mut self) -> Ending {
         let status = self.child.wait().await;

@@ -135,21 +135,21 @@ fn keep() -> io::Result<u8> {
 
 /// The keeper of this process, and the groups that it knows.
 #[derive(Debug, Default)]
-struct Kept {
+struct KeeperState {
     keeper: Option<(Child, ChildStdin)>,
     groups: BTreeSet<i32>,
 }
 
-static KEPT: Mutex<Kept> = Mutex::new(Kept { keeper: None, groups: BTreeSet::new() });
+static KEPT: Mutex<KeeperState> = Mutex::new(KeeperState { keeper: None, groups: BTreeSet::new() });
 
 /// A process group that does not outlive toolgate. Dropped, it is killed.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct ProcessGroup {
     pid: Pid,
     is_over: AtomicBool,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Tells the keeper of a group.
     pub(super) fn of(pid: Pid) -> io::Result<Self> {
         let mut kept = kept();
@@ -178,7 +178,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if !self.is_over.load(Ordering::Relaxed) {
             self.signal(Signal::KILL);
@@ -187,11 +187,11 @@ impl Drop for Group {
     }
 }
 
-fn kept() -> MutexGuard<'static, Kept> {
+fn kept() -> MutexGuard<'static, KeeperState> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Kept {
+impl KeeperState {
     /// Tells the keeper; one that is not there, or not any more, is started and told everything.
     fn tell(&mut self, line: &str) -> io::Result<()> {
         if let Some((_, pipe)) = &mut self.keeper

@@ -14,7 +14,7 @@ use toolgate::{
 };
 use toolgate_store::{Drain, Retention, Store};
 
-use super::{RecordsError, audit_store::AuditStore, trail::Trail};
+use super::{RecordsError, audit_store::AuditStore, trail::TrailExporter};
 use crate::config::TrailConfig;
 
 /// How long the store may take to write what is left at the end.
@@ -22,17 +22,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The store with the thread that writes to it, and the thread that sends the audit trail.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct StoreRecords {
     store: Option<(Arc<dyn Store>, Drain)>,
     audit: Option<Arc<AuditStore>>,
-    trail: Option<Trail>,
+    trail: Option<TrailExporter>,
 }
 
 /// The part of the memory that calls may ask.
 #[derive(Clone, Debug)]
-pub(crate) struct Acquaintances(Arc<dyn Store>);
+pub(crate) struct SeenTools(Arc<dyn Store>);
 
-impl Memory {
+impl StoreRecords {
     /// Opens the store and the way to the endpoint, as far as there are such; gives what the chain needs
     /// of them.
     pub(crate) async fn open(
@@ -59,7 +59,7 @@ impl Memory {
             None => needs_no_store(settings)?,
         }
         if let Some(config) = trail {
-            let (sink, trail) = Trail::start(config, redactor()?).map_err(RecordsError)?;
+            let (sink, trail) = TrailExporter::start(config, redactor()?).map_err(RecordsError)?;
             memory.trail = Some(trail);
             parts.trail = Some(sink);
         }
@@ -67,8 +67,8 @@ impl Memory {
     }
 
     /// What remembers tools, if there is a store.
-    pub(crate) fn acquaintances(&self) -> Option<Acquaintances> {
-        self.store.as_ref().map(|(store, _)| Acquaintances(Arc::clone(store)))
+    pub(crate) fn acquaintances(&self) -> Option<SeenTools> {
+        self.store.as_ref().map(|(store, _)| SeenTools(Arc::clone(store)))
     }
 
     /// Writes and sends what is left. Blocks: for the end of a program.
@@ -139,7 +139,7 @@ pub(crate) async fn known_tools(url: &str, namespace: &str) -> Result<Vec<ToolId
     known.map_err(|error| failed(&error))
 }
 
-impl Acquaintances {
+impl SeenTools {
     /// Approves the first list of a server, if none was approved before; from then on the filter knows what is
     /// approved. `false`: that could not be recorded, nothing is approved, and it has to be tried again.
     ///

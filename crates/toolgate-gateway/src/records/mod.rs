@@ -6,7 +6,7 @@ mod outlets;
 pub(crate) mod telemetry;
 mod trail;
 
-pub use outlets::Outlets;
+pub use outlets::RecordSinks;
 
 /// Why records cannot be opened.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use crate::{
     config::{TelemetryConfig, TrailConfig},
     records::{
         RecordsError,
-        memory::{self, Acquaintances, Memory},
+        memory::{self, SeenTools, StoreRecords},
         telemetry::{self, Exporters},
     },
 };
@@ -22,12 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was opened for a chain, to be closed after it.
 #[derive(Debug, Default)]
-pub struct Outlets {
-    pub(crate) memory: Memory,
+pub struct RecordSinks {
+    pub(crate) memory: StoreRecords,
     pub(crate) exporters: Option<Exporters>,
 }
 
-impl Outlets {
+impl RecordSinks {
     /// Opens the store, the way to the trail and the exporters, as far as there are such; gives what the chain needs
     /// of them.
     pub async fn open(
@@ -36,7 +36,7 @@ impl Outlets {
         telemetry: Option<&TelemetryConfig>,
         settings: &Settings,
     ) -> Result<(Self, Parts), RecordsError> {
-        let (memory, mut parts) = Memory::open(store, trail, settings).await?;
+        let (memory, mut parts) = StoreRecords::open(store, trail, settings).await?;
         let mut exporters = None;
         if let Some(config) = telemetry {
             let started = telemetry::start(config, &settings.audit).map_err(RecordsError)?;
@@ -74,7 +74,7 @@ impl Outlets {
     }
 
     /// What remembers tools, if there is a store.
-    pub(crate) fn acquaintances(&self) -> Option<Acquaintances> {
+    pub(crate) fn acquaintances(&self) -> Option<SeenTools> {
         self.memory.acquaintances()
     }
 

@@ -15,7 +15,7 @@ use toolgate::{
 use crate::{
     backoff::Backoff,
     config::TrailConfig,
-    http_client::{Bounds, Client, Target},
+    http_client::{Bounds, HttpClient, Target},
 };
 
 /// The first wait after a failed try; each further one is twice as long.
@@ -27,15 +27,15 @@ const LONGEST_ANSWER: usize = 64 * 1024;
 
 /// The thread that sends.
 #[derive(Debug)]
-pub(crate) struct Trail(BackgroundWriter);
+pub(crate) struct TrailExporter(BackgroundWriter);
 
-impl Trail {
+impl TrailExporter {
     /// Starts to send; gives the sink that the chain writes into. Refuses what could never be sent.
     pub(crate) fn start(
         config: &TrailConfig,
         redactor: Redactor,
     ) -> Result<(LogSink, Self), String> {
-        let post = Post::new(config)?;
+        let post = TrailPost::new(config)?;
         let log = LogConfig {
             results: config.results,
             queue: config.queue.max(1),
@@ -54,20 +54,20 @@ impl Trail {
 }
 
 /// How records are posted.
-struct Post {
-    client: Client,
+struct TrailPost {
+    client: HttpClient,
     timeout: Duration,
     tries: u32,
 }
 
-impl Post {
+impl TrailPost {
     fn new(config: &TrailConfig) -> Result<Self, String> {
         let headers = config.headers.iter();
         let headers = headers.map(|(name, value)| (name.clone(), value.as_str().to_owned()));
         let target = Target::endpoint(config.url.as_str(), headers, Bounds::default());
         // The address may hold a secret: it is not repeated.
         let target = target.map_err(|error| format!("`trail`: {error}"))?;
-        let client = Client::new(Arc::new(target));
+        let client = HttpClient::new(Arc::new(target));
         Ok(Self { client, timeout: config.timeout, tries: config.tries.max(1) })
     }
 

@@ -12,19 +12,19 @@ use toolgate_wire::{Json, Kind, Message, Shape, era::Era};
 
 use super::{
     Gateway,
-    conversation::{Conversation, Heard},
-    dispatch::Incoming,
+    conversation::{UpstreamCall, UpstreamReply},
+    dispatch::IncomingRequest,
     eras,
     live_tools::LiveTools,
     namespace::NamespaceChain,
-    said::Said,
+    said::JsonRpcResponse,
     tasks,
 };
 use crate::{
     active_chain::ActiveChain,
     catalog::{
-        mirrors::Mirror,
-        snapshot::{Entry, Snapshot},
+        mirrors::HeaderParam,
+        snapshot::{Snapshot, ToolEntry},
     },
     config::Prefix,
     outbound::{flight::nonsense, server::Server},
@@ -36,14 +36,14 @@ const HEADER_MISMATCH: i64 = -32020;
 
 /// How names on the wire are resolved.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Names<'a> {
+pub(super) enum NameResolver<'a> {
     /// By what the servers list.
     Listed(&'a Snapshot),
     /// By what is known of an exclusive server's tools.
     Live(&'a NamespaceChain, &'a LiveTools),
 }
 
-impl Names<'_> {
+impl NameResolver<'_> {
     /// The tool that a name means.
     fn id(&self, name: &str) -> Option<ToolId> {
         match self {
@@ -67,10 +67,10 @@ impl Names<'_> {
 }
 
 /// Calls a tool.
-pub(super) async fn call(gateway: &Gateway, incoming: &Incoming) -> Said {
+pub(super) async fn call(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let request = match CallRequest::read(&incoming.message) {
         Ok(request) => request,
-        Err(failure) => return Said::failed(Some(incoming.id()), &failure),
+        Err(failure) => return JsonRpcResponse::failed(Some(incoming.id()), &failure),
     };
     let namespace = &incoming.namespace;
     let charter = namespace.charter();
@@ -81,14 +81,14 @@ pub(super) async fn call(gateway: &Gateway, incoming: &Incoming) -> Said {
             snapshot = namespace.knowing(is_known).await;
             unlisted = unlisted_tool(incoming, &charter, &snapshot, &request.name);
             let entry = snapshot.tool(&request.name).or(unlisted.as_ref());
-            (Names::Listed(&snapshot), entry.map(Target::from))
+            (NameResolver::Listed(&snapshot), entry.map(Target::from))
         }
         Some(live) => {
             let cancel = &incoming.cancel;
             live_tool = charter.live_tool(namespace, live, &request.name, cancel).await;
             let server = live.server();
             let target = live_tool.as_ref().map(|tool| Target { tool, server, mirrors: &[] });
-            (Names::Live(&charter, live), target)
+            (NameResolver::Live(&charter, live), target)
         }
     };
     let (cx, edits) = narrow(incoming, &charter, names);
@@ -110,29 +110,29 @@ pub(super) async fn call(gateway: &Gateway, incoming: &Incoming) -> Said {
             run(gateway, incoming, &charter.stack.chain, &target, admitted).await
         }
     };
-    Said::outcome(incoming.id(), outcome, incoming.caller.is_modern())
+    JsonRpcResponse::outcome(incoming.id(), outcome, incoming.caller.is_modern())
 }
 
 /// The tool that a call is for, and who has it.
 struct Target<'a> {
     tool: &'a Arc<Tool>,
     server: &'a Arc<Server>,
-    mirrors: &'a [Mirror],
+    mirrors: &'a [HeaderParam],
 }
 
-impl<'a> From<&'a Entry> for Target<'a> {
-    fn from(entry: &'a Entry) -> Self {
+impl<'a> From<&'a ToolEntry> for Target<'a> {
+    fn from(entry: &'a ToolEntry) -> Self {
         Self { tool: &entry.tool, server: &entry.server, mirrors: &entry.mirrors }
     }
 }
 
 /// A tool of the only server, where that one gives no list to find it in, and nothing picks tools by their names.
 fn unlisted_tool(
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     charter: &NamespaceChain,
     snapshot: &Snapshot,
     name: &str,
-) -> Option<Entry> {
+) -> Option<ToolEntry> {
     let server = snapshot.only_server()?;
     let manifest = snapshot.offered.first()?.manifest.as_ref()?;
     let has_list = manifest.tools.error.is_none() || !manifest.tools.entries.is_empty();
@@ -142,21 +142,21 @@ fn unlisted_tool(
     }
     let id = ToolId::new(Arc::clone(&server.name), name);
     let tool = Arc::new(Tool::unlisted(id, &charter.settings.tier_rules()));
-    Some(Entry { tool, server: Arc::clone(server), mirrors: Arc::default() })
+    Some(ToolEntry { tool, server: Arc::clone(server), mirrors: Arc::default() })
 }
 
 async fn run(
     gateway: &Gateway,
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     chain: &Chain,
     target: &Target<'_>,
     mut admitted: Admitted,
 ) -> Outcome {
     let edits = std::mem::take(&mut admitted.edits);
     let name = Some(target.tool.id().name());
-    let end = Conversation {
+    let end = UpstreamCall {
         mirrors: target.mirrors,
-        ..Conversation::new(gateway, incoming, chain, target.server, name, edits)
+        ..UpstreamCall::new(gateway, incoming, chain, target.server, name, edits)
     };
     let outcome = admitted.run(chain, &end).await;
     tasks::outward(gateway, incoming, target.server, outcome)
@@ -164,9 +164,9 @@ async fn run(
 
 /// The context of a request, narrowed by its control data, and what has to change before it is sent.
 pub(super) fn narrow(
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     charter: &ActiveChain,
-    names: Names<'_>,
+    names: NameResolver<'_>,
 ) -> (Context, Edits) {
     let meta = incoming.message.member("_meta");
     let narrowing = &incoming.namespace.narrowing;
@@ -176,18 +176,18 @@ pub(super) fn narrow(
 
 /// From 2026-07-28 on, headers say what some arguments say.
 fn check_mirrors(
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     target: &Target<'_>,
     arguments: Option<&Json>,
-) -> Option<Said> {
+) -> Option<JsonRpcResponse> {
     let headers = incoming.headers.as_ref()?;
     let wrong = target.mirrors.iter().find_map(|mirror| mirror.check(headers, arguments).err())?;
     let data = Some(Json::value(&serde_json::json!({"ran": false})));
     let refusal = RpcError { code: HEADER_MISMATCH, message: wrong, data };
-    Some(Said::error(Some(incoming.id()), &refusal))
+    Some(JsonRpcResponse::error(Some(incoming.id()), &refusal))
 }
 
-impl Conversation<'_> {
+impl UpstreamCall<'_> {
     fn to(&self) -> Era {
         self.caller.era()
     }
@@ -260,15 +260,15 @@ impl Conversation<'_> {
     }
 }
 
-impl Endpoint for Conversation<'_> {
+impl Endpoint for UpstreamCall<'_> {
     fn call<'b>(&'b self, cx: &'b mut Context, call: Call) -> Boxed<'b, Outcome> {
         Box::pin(async move {
             let changed = if call.is_changed() { call.arguments() } else { None };
             match self.speak(cx, changed).await {
-                Ok(Heard::Answer { answer, from, is_verbatim }) => {
+                Ok(UpstreamReply::Answer { answer, from, is_verbatim }) => {
                     self.outcome(&answer, from, is_verbatim)
                 }
-                Ok(Heard::Asked(result)) => Outcome::answered(ToolResult::new(result)),
+                Ok(UpstreamReply::Asked(result)) => Outcome::answered(ToolResult::new(result)),
                 Err(failure) => failure.into(),
             }
         })
@@ -281,10 +281,10 @@ impl Endpoint for Conversation<'_> {
     fn request<'b>(&'b self, cx: &'b mut Context, _: Request) -> Boxed<'b, Answer> {
         Box::pin(async move {
             match self.speak(cx, None).await {
-                Ok(Heard::Answer { answer, from, is_verbatim }) => {
+                Ok(UpstreamReply::Answer { answer, from, is_verbatim }) => {
                     self.answer(&answer, from, is_verbatim)
                 }
-                Ok(Heard::Asked(result)) => Answer { body: Ok(result), origin: None },
+                Ok(UpstreamReply::Asked(result)) => Answer { body: Ok(result), origin: None },
                 Err(failure) => Answer { body: Err(failure.to_rpc().to_json()), origin: None },
             }
         })

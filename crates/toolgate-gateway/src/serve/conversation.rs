@@ -15,21 +15,24 @@ use bytes::Bytes;
 use toolgate::{Boxed, Chain, Code, Context, Failure, Notice, Ran, Round, admission::Edits};
 use toolgate_wire::{Id, Json, Limits, Message, era::Era, error_response, response};
 
-use super::{Gateway, dispatch::Incoming, eras, parked::Parking};
+use super::{Gateway, dispatch::IncomingRequest, eras, parked::SuspendedCalls};
 use crate::{
     attributed::{attributed, is_asking},
-    capabilities::Abilities,
-    catalog::mirrors::Mirror,
+    capabilities::ClientCapabilities,
+    catalog::mirrors::HeaderParam,
     hops,
-    log_level::Level,
+    log_level::LogLevel,
     outbound::{
         connection::Connection,
-        flight::{Ask, Flight, Hears, Hop, NotStarted, Step, incapable, nonsense, unavailable},
+        flight::{
+            IdRewrite, InFlightRequest, Interest, StartFailure, UpstreamEvent, UpstreamRequest,
+            incapable, nonsense, unavailable,
+        },
         server::Server,
     },
     sessions::{
-        caller::{Caller, Speaks},
-        side::Side,
+        caller::{Caller, CallerProtocol},
+        side::SideChannel,
     },
 };
 
@@ -38,17 +41,17 @@ const MOST_ROUNDS: usize = 10;
 
 /// One request, and everything that is needed to have it answered.
 #[derive(Debug)]
-pub(crate) struct Conversation<'a> {
+pub(crate) struct UpstreamCall<'a> {
     /// The layers that look at what the server tells and asks.
     pub(crate) chain: &'a Chain,
-    pub(crate) parking: &'a Parking,
+    pub(crate) parking: &'a SuspendedCalls,
     pub(crate) caller: &'a Caller,
-    pub(crate) side: &'a Side,
+    pub(crate) side: &'a SideChannel,
     pub(crate) server: &'a Arc<Server>,
     pub(crate) message: &'a Message,
     /// What the request names, by the server's own name.
     pub(crate) name: Option<&'a str>,
-    pub(crate) mirrors: &'a [Mirror],
+    pub(crate) mirrors: &'a [HeaderParam],
     pub(crate) edits: Edits,
     /// Whether the namespace has other servers: what this one asks then says who asks.
     pub(crate) is_one_of_several: bool,
@@ -58,7 +61,7 @@ pub(crate) struct Conversation<'a> {
 
 /// What came of it.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum UpstreamReply {
     /// The server's answer, and whether it is for the client as it stands.
     Answer { answer: Message, from: Era, is_verbatim: bool },
     /// A result that asks the client for something first.
@@ -66,18 +69,18 @@ pub(crate) enum Heard {
 }
 
 /// How far a flight came.
-enum Driven {
+enum ExchangeResult {
     Answer(Message),
     Asked(Json),
     /// The server has forgotten the session: nothing ran.
     SessionLost,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> UpstreamCall<'a> {
     /// A request that is about to be sent to a server.
     pub(crate) fn new(
         gateway: &'a Gateway,
-        incoming: &'a Incoming,
+        incoming: &'a IncomingRequest,
         chain: &'a Chain,
         server: &'a Arc<Server>,
         name: Option<&'a str>,
@@ -99,7 +102,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-impl Conversation<'_> {
+impl UpstreamCall<'_> {
     /// How the server is spoken to: an exclusive one as its client speaks.
     fn era_of(&self, connection: &Connection) -> Era {
         if self.server.is_exclusive() { self.caller.era() } else { connection.era() }
@@ -110,19 +113,21 @@ impl Conversation<'_> {
         &'b self,
         cx: &'b Context,
         arguments: Option<&'b Json>,
-    ) -> Boxed<'b, Result<Heard, Failure>> {
+    ) -> Boxed<'b, Result<UpstreamReply, Failure>> {
         Box::pin(async move {
             if let Some((state, responses)) = self.parked_round(cx) {
                 return Box::pin(self.take_up(cx, &state, responses.as_ref())).await;
             }
             let mut round = None;
             for turn in 0..MOST_ROUNDS {
-                let (connection, answer) =
-                    match self.exchange(cx, arguments, round.as_ref()).await? {
-                        (connection, Driven::Answer(answer)) => (connection, answer),
-                        (_, Driven::Asked(result)) => return Ok(Heard::Asked(result)),
-                        (_, Driven::SessionLost) => return Err(self.forgotten()),
-                    };
+                let (connection, answer) = match self
+                    .exchange(cx, arguments, round.as_ref())
+                    .await?
+                {
+                    (connection, ExchangeResult::Answer(answer)) => (connection, answer),
+                    (_, ExchangeResult::Asked(result)) => return Ok(UpstreamReply::Asked(result)),
+                    (_, ExchangeResult::SessionLost) => return Err(self.forgotten()),
+                };
                 self.server.answered();
                 let from = self.era_of(&connection);
                 if from == Era::Modern && !self.caller.is_modern() && is_asking(&answer) {
@@ -134,17 +139,21 @@ impl Conversation<'_> {
                     && let Some(asking) = eras::pages_first(&answer)
                 {
                     // It did not run: the client opens the pages and calls again.
-                    return if self.caller.abilities().has(Abilities::URLS) {
-                        Ok(Heard::Asked(asking))
+                    return if self.caller.abilities().has(ClientCapabilities::URLS) {
+                        Ok(UpstreamReply::Asked(asking))
                     } else {
-                        Err(incapable(&self.server.name, "wants a page opened", Abilities::URLS))
+                        Err(incapable(
+                            &self.server.name,
+                            "wants a page opened",
+                            ClientCapabilities::URLS,
+                        ))
                     };
                 }
                 if from == Era::Modern && !self.server.is_exclusive() && is_asking(&answer) {
                     self.check_questions(&answer)?;
                 }
                 let is_verbatim = turn == 0 && answer.id() == self.message.id();
-                return Ok(Heard::Answer { answer, from, is_verbatim });
+                return Ok(UpstreamReply::Answer { answer, from, is_verbatim });
             }
             Err(nonsense(
                 &self.server.name,
@@ -160,11 +169,11 @@ impl Conversation<'_> {
         cx: &Context,
         arguments: Option<&Json>,
         round: Option<&Round>,
-    ) -> Result<(Arc<Connection>, Driven), Failure> {
+    ) -> Result<(Arc<Connection>, ExchangeResult), Failure> {
         for _ in 0..2 {
             let (connection, flight) = self.start(cx, arguments, round).await?;
             match self.drive(cx, flight).await {
-                Ok(Driven::SessionLost) => self.server.forget(&connection),
+                Ok(ExchangeResult::SessionLost) => self.server.forget(&connection),
                 Ok(driven) => return Ok((connection, driven)),
                 Err(failure) => {
                     self.server.failed_to_answer(&failure);
@@ -184,7 +193,7 @@ impl Conversation<'_> {
         cx: &Context,
         arguments: Option<&Json>,
         round: Option<&Round>,
-    ) -> Result<(Arc<Connection>, Flight), Failure> {
+    ) -> Result<(Arc<Connection>, InFlightRequest), Failure> {
         let mut owner = self.server.is_private().then(|| self.caller.owner());
         let mut lease = None;
         if !self.caller.abilities().is_empty()
@@ -203,11 +212,11 @@ impl Conversation<'_> {
             let era = self.era_of(&connection);
             self.set_level(era).await;
             let mirrored = self.mirrored(arguments, era);
-            let ask = Ask {
+            let ask = UpstreamRequest {
                 method: self.message.method(),
                 name: self.name,
                 mirrored: &mirrored,
-                hears: Hears { lease: lease.clone(), ..self.hears(&connection) },
+                hears: Interest { lease: lease.clone(), ..self.hears(&connection) },
             };
             // A round is a request of its own.
             let was_sent = self.was_sent.swap(true, Ordering::Relaxed);
@@ -217,7 +226,8 @@ impl Conversation<'_> {
                 Some(hops) => Some(hops.onwards()),
                 None => connection.leads_on().then(hops::from_here),
             };
-            let compose = |hop: Hop| self.line(cx, &hop, era, (arguments, round), hops.as_ref());
+            let compose =
+                |hop: IdRewrite| self.line(cx, &hop, era, (arguments, round), hops.as_ref());
             let started = tokio::select! {
                 biased;
                 () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),
@@ -225,16 +235,16 @@ impl Conversation<'_> {
             };
             match started {
                 Ok(flight) => return Ok((connection, flight)),
-                Err(NotStarted::Failed(failure)) => {
+                Err(StartFailure::Failed(failure)) => {
                     self.server.failed_to_answer(&failure);
                     return Err(failure);
                 }
                 // Neither ran: both may be sent again.
-                Err(NotStarted::SessionLost) => {
+                Err(StartFailure::SessionLost) => {
                     self.server.forget(&connection);
                     "it forgets sessions as soon as they are opened".clone_into(&mut why);
                 }
-                Err(NotStarted::Closed(closed)) => why = closed,
+                Err(StartFailure::Closed(closed)) => why = closed,
             }
         }
         Err(self.server.never_reached(&why))
@@ -242,7 +252,7 @@ impl Conversation<'_> {
 
     /// A legacy server is told the level of log messages that the request asks for, before it gets the request.
     async fn set_level(&self, to: Era) {
-        let Speaks::Modern(said) = &self.caller.speaks else { return };
+        let CallerProtocol::Modern(said) = &self.caller.speaks else { return };
         let Some(level) = said.level.filter(|_| to == Era::Legacy) else { return };
         let told = self.server.speak_up(level, || self.caller.owner(), move || Some(level));
         if let Some(told) = told {
@@ -251,21 +261,21 @@ impl Conversation<'_> {
     }
 
     /// What is wanted of the server before its answer.
-    fn hears(&self, connection: &Connection) -> Hears {
+    fn hears(&self, connection: &Connection) -> Interest {
         if self.server.is_exclusive() {
             // Whatever it says besides its answer passes to its client as it is.
-            return Hears::default();
+            return Interest::default();
         }
         let token = self.edits.meta(self.message).and_then(|meta| meta.get("progressToken"));
         // Servers of 2026-07-28 ask by their results.
         let abilities = match connection.era() {
             Era::Legacy => self.caller.abilities(),
-            Era::Modern => Abilities::default(),
+            Era::Modern => ClientCapabilities::default(),
         };
         // Some servers do not say that they have log messages, and send them.
         let logs = self.caller.hears_logs();
         let (vendor, session) = (self.caller.takes_vendor_requests(), self.caller.session_id());
-        Hears { token, abilities, logs, vendor, session, is_ours: false, lease: None }
+        Interest { token, abilities, logs, vendor, session, is_ours: false, lease: None }
     }
 
     fn mirrored(
@@ -281,7 +291,11 @@ impl Conversation<'_> {
     }
 
     /// Follows a flight to its end, and hands on what comes before.
-    async fn drive(&self, cx: &Context, mut flight: Flight) -> Result<Driven, Failure> {
+    async fn drive(
+        &self,
+        cx: &Context,
+        mut flight: InFlightRequest,
+    ) -> Result<ExchangeResult, Failure> {
         let mut waiting = VecDeque::new();
         loop {
             let step = if let Some(step) = waiting.pop_front() {
@@ -294,28 +308,28 @@ impl Conversation<'_> {
                 }
             };
             match step {
-                Step::Answer(answer) => {
+                UpstreamEvent::Answer(answer) => {
                     // The only server is asked for everything.
                     if self.is_one_of_several
                         && let Some(result) = answer.result()
                     {
                         self.caller.member.links.note(&self.server.name, &result);
                     }
-                    return Ok(Driven::Answer(self.attributed(answer)));
+                    return Ok(ExchangeResult::Answer(self.attributed(answer)));
                 }
-                Step::SessionLost => return Ok(Driven::SessionLost),
-                Step::Notice(notice) => self.tell(&notice).await,
-                Step::Withdrawn(_) => {}
-                Step::Question(question) => match &self.caller.speaks {
-                    Speaks::Legacy(_) => {
+                UpstreamEvent::SessionLost => return Ok(ExchangeResult::SessionLost),
+                UpstreamEvent::Notice(notice) => self.tell(&notice).await,
+                UpstreamEvent::Withdrawn(_) => {}
+                UpstreamEvent::Question(question) => match &self.caller.speaks {
+                    CallerProtocol::Legacy(_) => {
                         let question = self.attributed(question);
                         Box::pin(self.put(cx, &mut flight, &question, &mut waiting)).await?;
                     }
-                    Speaks::Modern(_) => {
+                    CallerProtocol::Modern(_) => {
                         let question = self.attributed(self.shown(question)?);
                         let account = Arc::clone(&self.caller.member.account);
                         let parked = self.parking.park(flight, question, self.binding()?, account);
-                        return parked.map(Driven::Asked);
+                        return parked.map(ExchangeResult::Asked);
                     }
                 },
             }
@@ -328,9 +342,9 @@ impl Conversation<'_> {
     async fn put(
         &self,
         cx: &Context,
-        flight: &mut Flight,
+        flight: &mut InFlightRequest,
         question: &Message,
-        waiting: &mut VecDeque<Step>,
+        waiting: &mut VecDeque<UpstreamEvent>,
     ) -> Result<(), Failure> {
         let Some(id) = question.id().cloned() else { return Ok(()) };
         let params = question.params();
@@ -342,20 +356,20 @@ impl Conversation<'_> {
                 step = flight.next() => step?,
             };
             match step {
-                Step::Notice(notice) => self.tell(&notice).await,
-                Step::Withdrawn(taken) if taken == id => return Ok(()),
-                Step::Withdrawn(taken) => waiting.retain(
-                    |step| !matches!(step, Step::Question(other) if other.id() == Some(&taken)),
+                UpstreamEvent::Notice(notice) => self.tell(&notice).await,
+                UpstreamEvent::Withdrawn(taken) if taken == id => return Ok(()),
+                UpstreamEvent::Withdrawn(taken) => waiting.retain(
+                    |step| !matches!(step, UpstreamEvent::Question(other) if other.id() == Some(&taken)),
                 ),
-                Step::Question(_) if waiting.len() < MOST_ROUNDS => waiting.push_back(step),
-                Step::Question(_) => {
+                UpstreamEvent::Question(_) if waiting.len() < MOST_ROUNDS => waiting.push_back(step),
+                UpstreamEvent::Question(_) => {
                     let what = format!("asked more than {MOST_ROUNDS} questions at once");
                     return Err(nonsense(&self.server.name, &what));
                 }
-                Step::Answer(_) | Step::SessionLost => {
+                UpstreamEvent::Answer(_) | UpstreamEvent::SessionLost => {
                     waiting.push_back(step);
                     if self.caller.has_one_request() {
-                        waiting.retain(|step| !matches!(step, Step::Question(_)));
+                        waiting.retain(|step| !matches!(step, UpstreamEvent::Question(_)));
                         return Ok(());
                     }
                     // Nothing follows on this flight.
@@ -398,7 +412,7 @@ impl Conversation<'_> {
 
     fn wants(&self, notice: &Message) -> bool {
         match notice.method() {
-            "notifications/message" => self.caller.wants_log(Level::of(notice)),
+            "notifications/message" => self.caller.wants_log(LogLevel::of(notice)),
             _ => true,
         }
     }

@@ -7,27 +7,29 @@ use tokio_util::sync::CancellationToken;
 use toolgate::{Context, Ingress, Trace};
 use toolgate_wire::{Id, Json, Message};
 
-use super::{Gateway, call, hello, listen, lists, namespace::Namespace, pass, said::Said};
-use crate::sessions::{
-    caller::{Caller, Speaks},
-    side::Side,
+use super::{
+    Gateway, call, hello, listen, lists, namespace::Namespace, pass, said::JsonRpcResponse,
 };
-use crate::{active_chain::ActiveChain, log_level::Level};
+use crate::sessions::{
+    caller::{Caller, CallerProtocol},
+    side::SideChannel,
+};
+use crate::{active_chain::ActiveChain, log_level::LogLevel};
 
 /// One request of a client, with all that surrounds it.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct IncomingRequest {
     pub(crate) namespace: Arc<Namespace>,
     pub(crate) caller: Caller,
     pub(crate) message: Message,
     /// Where messages go that come before the answer.
-    pub(crate) side: Side,
+    pub(crate) side: SideChannel,
     pub(crate) cancel: CancellationToken,
     /// The headers that it came with, where they have to say what it says.
     pub(crate) headers: Option<HeaderMap>,
 }
 
-impl Incoming {
+impl IncomingRequest {
     /// The id under which it is answered.
     pub(crate) fn id(&self) -> &Id {
         static NONE: std::sync::LazyLock<Id> = std::sync::LazyLock::new(|| Id::number(0));
@@ -62,7 +64,7 @@ impl Incoming {
 /// Has one request answered.
 ///
 /// All but calls are on the heap: what is made for each request is as large as the largest of them.
-pub(crate) async fn dispatch(gateway: &Gateway, incoming: &Incoming) -> Said {
+pub(crate) async fn dispatch(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     if let Some(server) = incoming.namespace.exclusive() {
         return match incoming.message.method() {
             "tools/call" => call::call(gateway, incoming).await,
@@ -82,7 +84,7 @@ pub(crate) async fn dispatch(gateway: &Gateway, incoming: &Incoming) -> Said {
         ("completion/complete", _) => Box::pin(pass::complete(gateway, incoming)).await,
         ("server/discover", true) => Box::pin(hello::discover(incoming)).await,
         ("subscriptions/listen", true) => Box::pin(listen::listen(gateway, incoming)).await,
-        ("ping", false) => Said::result(incoming.id(), Json::empty_object()),
+        ("ping", false) => JsonRpcResponse::result(incoming.id(), Json::empty_object()),
         ("logging/setLevel", false) => Box::pin(set_level(incoming)).await,
         ("resources/subscribe", false) => Box::pin(listen::subscribe(incoming)).await,
         ("resources/unsubscribe", false) => listen::unsubscribe(incoming),
@@ -109,20 +111,20 @@ fn is_of_one_era(method: &str) -> bool {
 }
 
 /// Nobody here knows the method.
-pub(super) fn unknown(incoming: &Incoming) -> Said {
+pub(super) fn unknown(incoming: &IncomingRequest) -> JsonRpcResponse {
     let method = incoming.message.method();
-    Said::refused(Some(incoming.id()), -32601, format!("Method not found: `{method}`"))
+    JsonRpcResponse::refused(Some(incoming.id()), -32601, format!("Method not found: `{method}`"))
 }
 
 /// `logging/setLevel`: answered once the servers that run have taken the level, as a server itself does it.
-async fn set_level(incoming: &Incoming) -> Said {
+async fn set_level(incoming: &IncomingRequest) -> JsonRpcResponse {
     let snapshot = incoming.namespace.settled().await;
     if snapshot.servers_with("logging").next().is_none() {
         return unknown(incoming);
     }
-    let level = incoming.text("level").and_then(|name| Level::by_name(&name));
-    let (Some(level), Speaks::Legacy(session)) = (level, &incoming.caller.speaks) else {
-        return Said::refused(
+    let level = incoming.text("level").and_then(|name| LogLevel::by_name(&name));
+    let (Some(level), CallerProtocol::Legacy(session)) = (level, &incoming.caller.speaks) else {
+        return JsonRpcResponse::refused(
             Some(incoming.id()),
             -32602,
             "`level` names no level of log messages",
@@ -139,5 +141,5 @@ async fn set_level(incoming: &Incoming) -> Said {
     for told in telling {
         let _ = told.await;
     }
-    Said::result(incoming.id(), Json::empty_object())
+    JsonRpcResponse::result(incoming.id(), Json::empty_object())
 }

@@ -7,10 +7,10 @@ use toolgate_wire::{
 };
 
 use crate::{
-    capabilities::Abilities,
-    log_level::Level,
+    capabilities::ClientCapabilities,
+    log_level::LogLevel,
     sessions::{
-        caller::{Caller, Speaks},
+        caller::{Caller, CallerProtocol},
         legacy::LegacySession,
     },
 };
@@ -32,11 +32,11 @@ pub(super) fn translate_meta(params: &mut Object, caller: &Caller, to: Era) {
     let had_meta = meta.is_some();
     let mut meta = meta.and_then(|meta| meta.object()).unwrap_or_default();
     match (&caller.speaks, to) {
-        (Speaks::Legacy(session), Era::Modern) => {
+        (CallerProtocol::Legacy(session), Era::Modern) => {
             introduce(&mut meta, session);
             params.set("_meta", meta.finish());
         }
-        (Speaks::Modern(_), Era::Legacy) => {
+        (CallerProtocol::Modern(_), Era::Legacy) => {
             for key in MODERN_KEYS {
                 meta.remove(key);
             }
@@ -58,7 +58,7 @@ fn introduce(meta: &mut Object, session: &LegacySession) {
     meta.set(era::META_CLIENT_INFO, session.info_text.clone());
     meta.set(era::META_CLIENT_CAPABILITIES, capabilities(session));
     // A legacy client gets what servers choose to tell until it says what it wants; one of 2026-07-28 would get nothing.
-    let level = session.level().unwrap_or(Level::ALL);
+    let level = session.level().unwrap_or(LogLevel::ALL);
     meta.set(era::META_LOG_LEVEL, Json::string(level.name()));
 }
 
@@ -72,7 +72,8 @@ fn capabilities(session: &LegacySession) -> Json {
         }
     }
     let mut modes = Object::new();
-    for (ability, mode) in [(Abilities::FORMS, "form"), (Abilities::URLS, "url")] {
+    for (ability, mode) in [(ClientCapabilities::FORMS, "form"), (ClientCapabilities::URLS, "url")]
+    {
         if session.abilities.has(ability) {
             modes.set(mode, Json::empty_object());
         }

@@ -16,8 +16,8 @@ use toolgate_wire::{Limits, Message, Shape, era::Era};
 
 use super::{
     namespace::Namespace,
-    parked::Parking,
-    plan::{ExclusiveServer, Opened, Options},
+    parked::SuspendedCalls,
+    plan::{ExclusiveServer, GatewayOptions, OpenedRecords},
 };
 use crate::{
     catalog::{
@@ -27,10 +27,10 @@ use crate::{
     config::{Start, serve::TokenConfig},
     hops,
     outbound::{
-        manifest::{Shelf, error_text},
-        server::{Server, State, Surroundings, Watch},
+        manifest::{ManifestCache, error_text},
+        server::{Server, ServerDeps, ServerEvents, ServerState},
     },
-    sessions::{legacy::LegacySession, table::Table},
+    sessions::{legacy::LegacySession, table::SessionTable},
     tokens::Tokens,
     usage::{STARTS, Share, Usage},
 };
@@ -48,7 +48,7 @@ const LAST_RECORDS: Duration = Duration::from_secs(5);
 /// Why nothing can be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ServeError {
+pub enum GatewayError {
     /// The settings cannot be used.
     #[error("{0}")]
     Settings(String),
@@ -70,8 +70,8 @@ pub enum ServeError {
 pub(crate) struct Gateway {
     namespaces: HashMap<Box<str>, Arc<Namespace>>,
     servers: Vec<Arc<Server>>,
-    pub(crate) sessions: Table,
-    pub(crate) parking: Parking,
+    pub(crate) sessions: SessionTable,
+    pub(crate) parking: SuspendedCalls,
     pub(crate) cursors: Cursors,
     /// Seals names of tasks.
     pub(crate) key: [u8; 32],
@@ -129,26 +129,26 @@ impl Gateway {
 
 /// A gateway that is ready to let clients in.
 #[derive(Debug)]
-pub struct Serve {
+pub struct RunningGateway {
     pub(crate) gateway: Arc<Gateway>,
-    pub(crate) options: Options,
-    surroundings: Arc<Surroundings>,
+    pub(crate) options: GatewayOptions,
+    surroundings: Arc<ServerDeps>,
     /// The tokens that are in force.
     pub(super) tokens: Mutex<BTreeMap<String, TokenConfig>>,
-    opened: Option<Box<OpenedOnce>>,
+    opened: Option<Box<OpenedRecordsSlot>>,
 }
 
-struct OpenedOnce(Opened);
+struct OpenedRecordsSlot(OpenedRecords);
 
-impl std::fmt::Debug for OpenedOnce {
+impl std::fmt::Debug for OpenedRecordsSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Opened")
+        f.write_str("OpenedRecords")
     }
 }
 
 /// A server of the gateway, for people and scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Served {
+pub struct ServerStatus {
     /// Its name.
     pub name: String,
     /// `ready`, `starting`, `waiting` (starts when it is first needed), `stopped` (starts when it is needed again) or
@@ -164,7 +164,7 @@ pub struct Served {
 
 /// What a running gateway serves, for `toolgate status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
+pub struct GatewayStatus {
     /// The process.
     pub pid: u32,
     /// The version of toolgate.
@@ -176,20 +176,20 @@ pub struct Status {
     /// The namespaces.
     pub namespaces: Vec<String>,
     /// The servers, by name.
-    pub servers: Vec<Served>,
+    pub servers: Vec<ServerStatus>,
     /// Servers that belong to no namespace.
     pub unused: Vec<String>,
     /// What is left out or listed under another name because its name belongs to another server, one line each.
     pub names: Vec<String>,
 }
 
-fn described(state: &State, server: &str) -> (&'static str, Option<String>) {
+fn described(state: &ServerState, server: &str) -> (&'static str, Option<String>) {
     match state {
-        State::Ready => ("ready", None),
-        State::Starting => ("starting", None),
-        State::Waiting => ("waiting", Some("starts when it is first needed".to_owned())),
-        State::Stopped => ("stopped", Some("starts when it is needed again".to_owned())),
-        State::Failed(why) => {
+        ServerState::Ready => ("ready", None),
+        ServerState::Starting => ("starting", None),
+        ServerState::Waiting => ("waiting", Some("starts when it is first needed".to_owned())),
+        ServerState::Stopped => ("stopped", Some("starts when it is needed again".to_owned())),
+        ServerState::Failed(why) => {
             // The name stands beside it already.
             let known = format!("The server `{server}` ");
             ("failed", Some(why.strip_prefix(&*known).unwrap_or(why).to_owned()))
@@ -198,24 +198,24 @@ fn described(state: &State, server: &str) -> (&'static str, Option<String>) {
 }
 
 /// What one message of a server may be: servers are shared, so the largest of the namespaces' limits holds.
-fn largest_limits(options: &Options, names: &[String]) -> Result<Limits, ServeError> {
+fn largest_limits(options: &GatewayOptions, names: &[String]) -> Result<Limits, GatewayError> {
     let mut max_bytes = 0;
     for name in names {
-        let said = (options.settings)(name).map_err(ServeError::Settings)?;
+        let said = (options.settings)(name).map_err(GatewayError::Settings)?;
         max_bytes = max_bytes.max(said.settings.limits.message_bytes);
     }
     Ok(Limits { max_bytes, ..Limits::default() })
 }
 
-impl Serve {
+impl RunningGateway {
     /// Puts everything together. Servers that start at once begin to.
-    pub async fn new(options: Options) -> Result<Self, ServeError> {
+    pub async fn new(options: GatewayOptions) -> Result<Self, GatewayError> {
         let known = options.config.namespaces();
         if let Some(fault) = options.serve.fault().or_else(|| options.serve.unbound(&known)) {
-            return Err(ServeError::Settings(fault));
+            return Err(GatewayError::Settings(fault));
         }
         let random = |error: getrandom::Error| {
-            ServeError::Settings(format!("the system gives no randomness: {error}"))
+            GatewayError::Settings(format!("the system gives no randomness: {error}"))
         };
         let mut names: Vec<String> = known.iter().map(ToString::to_string).collect();
         if let Some(only) = &options.only {
@@ -228,10 +228,12 @@ impl Serve {
             (Some(_), Some(only)) => names = vec![only.clone()],
             _ => check_access(&options)?,
         }
-        let surroundings = Arc::new(Surroundings {
+        let surroundings = Arc::new(ServerDeps {
             control: tokio::runtime::Handle::current(),
             limits: largest_limits(&options, &names)?,
-            shelf: Shelf::new(options.manifests.clone().filter(|_| options.inspects.is_none())),
+            shelf: ManifestCache::new(
+                options.manifests.clone().filter(|_| options.inspects.is_none()),
+            ),
             starts: Semaphore::new(STARTS),
             tasks: TaskTracker::new(),
             partings: TaskTracker::new(),
@@ -239,14 +241,14 @@ impl Serve {
         });
         let servers = servers(&options, &names, &surroundings)?;
         let tokens = Tokens::new(&options.serve.tokens)
-            .map_err(|error| ServeError::Settings(error.to_string()))?;
+            .map_err(|error| GatewayError::Settings(error.to_string()))?;
         let has_principals = !options.serve.tokens.is_empty();
         // One client over stdio has nobody beside it.
         let principals = if options.only.is_some() { 1 } else { options.serve.tokens.len() };
         let share = Share::new(options.serve.per_principal, principals);
         let usage = Usage::new(share, options.serve.sessions, options.serve.subscriptions);
         let usage = Arc::new(usage);
-        let mut opened = Opened::default();
+        let mut opened = OpenedRecords::default();
         let mut namespaces = HashMap::new();
         for name in &names {
             let namespace =
@@ -258,17 +260,18 @@ impl Serve {
         let gateway = Arc::new(Gateway {
             namespaces,
             servers: servers.into_values().collect(),
-            sessions: Table::new(options.serve.session_idle.get()),
-            parking: Parking::default(),
+            sessions: SessionTable::new(options.serve.session_idle.get()),
+            parking: SuspendedCalls::default(),
             cursors: Cursors::new().map_err(random)?,
             key,
             tokens: ArcSwap::from_pointee(tokens),
             stopping: CancellationToken::new(),
         });
-        let watch: Weak<dyn Watch> = Arc::<Gateway>::downgrade(&gateway) as Weak<dyn Watch>;
+        let watch: Weak<dyn ServerEvents> =
+            Arc::<Gateway>::downgrade(&gateway) as Weak<dyn ServerEvents>;
         let _ = surroundings.watch.set(watch);
         let tokens = Mutex::new(options.serve.tokens.clone());
-        let opened = Some(Box::new(OpenedOnce(opened)));
+        let opened = Some(Box::new(OpenedRecordsSlot(opened)));
         let serve = Self { gateway, options, surroundings, tokens, opened };
         serve.tidy();
         serve.keep_fresh();
@@ -280,18 +283,18 @@ impl Serve {
     }
 
     /// What is known to collide refuses to start.
-    pub(super) fn refuse_collisions(&self) -> Result<(), ServeError> {
+    pub(super) fn refuse_collisions(&self) -> Result<(), GatewayError> {
         for namespace in self.gateway.namespaces() {
             if let Some(collision) = namespace.collision() {
                 let namespace = namespace.name.to_string();
-                return Err(ServeError::Collision { namespace, collision });
+                return Err(GatewayError::Collision { namespace, collision });
             }
         }
         Ok(())
     }
 
     /// Waits until servers that nobody knows are known, and refuses names that collide.
-    pub async fn settle(&self) -> Result<(), ServeError> {
+    pub async fn settle(&self) -> Result<(), GatewayError> {
         let mut waiting = tokio::task::JoinSet::new();
         for server in self.gateway.servers.iter().filter(|s| s.config.start == Start::AtOnce) {
             let server = Arc::clone(server);
@@ -331,8 +334,8 @@ impl Serve {
 
     /// How the servers are, in their order.
     #[must_use]
-    pub fn servers(&self) -> Vec<Served> {
-        let mut served: Vec<Served> = self
+    pub fn servers(&self) -> Vec<ServerStatus> {
+        let mut served: Vec<ServerStatus> = self
             .gateway
             .servers
             .iter()
@@ -344,7 +347,7 @@ impl Serve {
                     let (list, error) = failure?;
                     Some(format!("cannot list its {}: {}", list.name(), error_text(error)))
                 });
-                Served {
+                ServerStatus {
                     name: server.name.to_string(),
                     state: state.to_owned(),
                     why,
@@ -365,8 +368,8 @@ impl Serve {
 
     /// What it serves now.
     #[must_use]
-    pub fn status(&self, addresses: &[SocketAddr]) -> Status {
-        Status {
+    pub fn status(&self, addresses: &[SocketAddr]) -> GatewayStatus {
+        GatewayStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: self.options.watch.path().map(|path| {
@@ -435,7 +438,7 @@ impl Serve {
         }
     }
 
-    /// Ends everything in order: sessions, servers, records. First end the doors ([`Doorkeeper`](crate::Doorkeeper)).
+    /// Ends everything in order: sessions, servers, records. First end the doors ([`HttpServer`](crate::HttpServer)).
     pub async fn end(mut self) {
         self.close();
         self.gateway.parking.clear();
@@ -464,12 +467,12 @@ impl Serve {
 }
 
 /// Refuses what would let nobody or the gateway itself in, and tells what is likely not meant.
-fn check_access(options: &Options) -> Result<(), ServeError> {
+fn check_access(options: &GatewayOptions) -> Result<(), GatewayError> {
     let config = &options.config;
     // An inspection tells what is likely not meant in its own way.
     let is_running = options.inspects.is_none();
     if let Some(only) = &options.only {
-        config.servers_of(only).map_err(|error| ServeError::Settings(error.to_string()))?;
+        config.servers_of(only).map_err(|error| GatewayError::Settings(error.to_string()))?;
     } else {
         for server in config.without_namespace().iter().filter(|_| is_running) {
             tracing::warn!(
@@ -481,7 +484,7 @@ fn check_access(options: &Options) -> Result<(), ServeError> {
         let mut servers = config.servers().iter();
         if let Some(why) = servers.find_map(|(name, server)| hops::leads_here(name, server, listen))
         {
-            return Err(ServeError::Settings(why));
+            return Err(GatewayError::Settings(why));
         }
     }
     for warning in config.exposure(None).iter().filter(|_| is_running) {
@@ -491,10 +494,10 @@ fn check_access(options: &Options) -> Result<(), ServeError> {
 }
 
 fn servers(
-    options: &Options,
+    options: &GatewayOptions,
     namespaces: &[String],
-    surroundings: &Arc<Surroundings>,
-) -> Result<HashMap<Arc<str>, Arc<Server>>, ServeError> {
+    surroundings: &Arc<ServerDeps>,
+) -> Result<HashMap<Arc<str>, Arc<Server>>, GatewayError> {
     if let Some(ExclusiveServer { name, command, start_timeout, .. }) = &options.exclusive {
         let name: Arc<str> = name.as_str().into();
         let (command, shared) = (command.clone(), Arc::clone(surroundings));
@@ -504,7 +507,7 @@ fn servers(
     let mut needed: Vec<String> = Vec::new();
     for namespace in namespaces {
         let names = options.config.servers_of(namespace);
-        needed.extend(names.map_err(|error| ServeError::Settings(error.to_string()))?);
+        needed.extend(names.map_err(|error| GatewayError::Settings(error.to_string()))?);
     }
     let configured = options.config.servers().iter().filter(|(name, _)| needed.contains(*name));
     let mut servers = HashMap::new();
@@ -512,7 +515,7 @@ fn servers(
         let name: Arc<str> = name.as_str().into();
         let config = options.config.built(&name, config);
         let config = config.map_err(|error| {
-            ServeError::Settings(format!("`{name}` cannot be started: {error}"))
+            GatewayError::Settings(format!("`{name}` cannot be started: {error}"))
         })?;
         servers.insert(Arc::clone(&name), Server::new(name, config, Arc::clone(surroundings)));
     }

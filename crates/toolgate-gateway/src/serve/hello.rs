@@ -8,11 +8,11 @@ use toolgate_wire::{
     era::{self, Era, LEGACY, MODERN},
 };
 
-use super::{dispatch::Incoming, namespace::Namespace, said::Said};
+use super::{dispatch::IncomingRequest, namespace::Namespace, said::JsonRpcResponse};
 use crate::{
     catalog::{
         lists::server_meta,
-        snapshot::{Offered, Snapshot},
+        snapshot::{ServerListing, Snapshot},
     },
     hops::Hops,
     introduction::ourselves,
@@ -69,7 +69,7 @@ pub(crate) async fn initialize(
 }
 
 /// `server/discover`
-pub(super) async fn discover(incoming: &Incoming) -> Said {
+pub(super) async fn discover(incoming: &IncomingRequest) -> JsonRpcResponse {
     let snapshot = incoming.namespace.settled().await;
     let mut result = Object::new();
     result.set("resultType", Json::string("complete"));
@@ -81,18 +81,18 @@ pub(super) async fn discover(incoming: &Incoming) -> Said {
     result.set("ttlMs", Json::value(&0.into()));
     result.set("cacheScope", Json::string("private"));
     result.set("_meta", server_meta().finish());
-    Said::result(incoming.id(), result.finish())
+    JsonRpcResponse::result(incoming.id(), result.finish())
 }
 
 /// The refusal of a request that speaks a version for itself that we do not; `None` for one that we do.
-pub(crate) fn unsupported(id: Option<&Id>, version: &str) -> Option<Said> {
+pub(crate) fn unsupported(id: Option<&Id>, version: &str) -> Option<JsonRpcResponse> {
     if version == MODERN {
         return None;
     }
     let mut data = Object::new();
     data.set("supported", supported());
     data.set("requested", Json::string(version));
-    Some(Said::error(
+    Some(JsonRpcResponse::error(
         id,
         &RpcError {
             code: -32022,
@@ -154,7 +154,7 @@ fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
 /// Whether some server has tools, or may turn out to.
 fn has_tools(snapshot: &Snapshot) -> bool {
     let offered = &snapshot.offered;
-    let has = |offered: &Offered| {
+    let has = |offered: &ServerListing| {
         let manifest = offered.manifest.as_ref();
         manifest.is_none_or(|m| m.offer.has("tools") || !m.tools.entries.is_empty())
     };

@@ -12,14 +12,14 @@ use toolgate::{
 use toolgate_wire::Json;
 
 use super::{
-    gateway::{Serve, ServeError, Served},
+    gateway::{GatewayError, RunningGateway, ServerStatus},
     namespace::Namespace,
-    plan::{Namespaced, Options},
+    plan::{GatewayOptions, NamespaceSettings},
 };
 use crate::{
     active_chain::ActiveChain,
     outbound::server::Server,
-    records::{Outlets, RecordsError, memory::known_tools},
+    records::{RecordSinks, RecordsError, memory::known_tools},
 };
 
 /// After its hello, a server may take this long to list what it offers.
@@ -31,7 +31,7 @@ pub struct Inspection {
     /// The namespaces, in the order of the config.
     pub namespaces: Vec<InspectedNamespace>,
     /// The servers that were asked, by name.
-    pub servers: Vec<Served>,
+    pub servers: Vec<ServerStatus>,
 }
 
 /// A namespace with its chain and the tools that its servers list.
@@ -63,11 +63,11 @@ pub struct InspectedTool {
 impl Inspection {
     /// Builds the gateway. With `asks`, its servers are started, asked what they offer, and ended. Gives the error that
     /// `serve` would refuse to start with.
-    pub async fn new(options: Options, asks: bool) -> Result<Self, ServeError> {
+    pub async fn new(options: GatewayOptions, asks: bool) -> Result<Self, GatewayError> {
         let order = options.inspects.clone().unwrap_or_default();
         let store = options.store.clone();
-        let options = Options { inspects: Some(order.clone()), ..options };
-        let serve = Serve::new(options).await?;
+        let options = GatewayOptions { inspects: Some(order.clone()), ..options };
+        let serve = RunningGateway::new(options).await?;
         if asks {
             serve.ask_servers().await;
         }
@@ -90,14 +90,14 @@ impl Inspection {
     /// belongs to the server's own chain, such as preconditions.
     pub fn of_tools(
         (namespace, server): (&str, &str),
-        set: &Namespaced,
+        set: &NamespaceSettings,
         store: Option<&str>,
         definitions: &[serde_json::Value],
         parts: Parts,
-    ) -> Result<Self, ServeError> {
-        let failed = |error: RecordsError| ServeError::Settings(error.to_string());
+    ) -> Result<Self, GatewayError> {
+        let failed = |error: RecordsError| GatewayError::Settings(error.to_string());
         let (trail, telemetry) = (set.trail.as_ref(), set.telemetry.as_ref());
-        let silent = Outlets::silent(store, trail, telemetry, &set.settings).map_err(failed)?;
+        let silent = RecordSinks::silent(store, trail, telemetry, &set.settings).map_err(failed)?;
         let parts = Parts {
             log: silent.log,
             trail: silent.trail,
@@ -155,7 +155,7 @@ fn override_collisions(chain: &ActiveChain, tools: &[InspectedTool]) -> Vec<Stri
     collisions.iter().map(ToString::to_string).collect()
 }
 
-impl Serve {
+impl RunningGateway {
     /// Starts every server, also those that start on demand, and waits until each has listed what it offers or failed.
     async fn ask_servers(&self) {
         let mut asked = tokio::task::JoinSet::new();
@@ -218,10 +218,10 @@ impl InspectedNamespace {
 
     /// Where new tools are quarantined, lets the chain know those that the store has, and the first list of each server
     /// of which it has none.
-    async fn approve(&self, store: Option<&str>) -> Result<(), ServeError> {
+    async fn approve(&self, store: Option<&str>) -> Result<(), GatewayError> {
         let Some(url) = store.filter(|_| self.chain.quarantines()) else { return Ok(()) };
         let known = known_tools(url, &self.session.namespace).await;
-        let mut known = known.map_err(|error| ServeError::Settings(error.to_string()))?;
+        let mut known = known.map_err(|error| GatewayError::Settings(error.to_string()))?;
         let is_new = |server: &str| known.iter().all(|tool| tool.server() != server);
         let new: Vec<&Arc<str>> = self.servers.iter().filter(|server| is_new(server)).collect();
         let listed = self.tools.iter().map(|tool| tool.tool.id());

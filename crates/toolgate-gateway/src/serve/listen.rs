@@ -4,36 +4,36 @@ use std::sync::Arc;
 
 use toolgate_wire::{Json, Object, era, notification};
 
-use super::{Gateway, dispatch::Incoming, pass::resource_owner, said::Said};
+use super::{Gateway, dispatch::IncomingRequest, pass::resource_owner, said::JsonRpcResponse};
 use crate::{
     catalog::snapshot::Snapshot,
-    outbound::subscriptions::{LONGEST, NotSubscribed, Subscribed},
+    outbound::subscriptions::{LONGEST, SubscribeError, SubscriptionGuard},
     sessions::{
-        caller::Speaks,
-        outlet::{MOST_SUBSCRIBED, Outlet, Wanted},
+        caller::CallerProtocol,
+        outlet::{MOST_SUBSCRIBED, NotificationFilter, NotificationQueue},
     },
-    usage::{Full, Kind},
+    usage::{LimitReached, UsageKind},
 };
 
 /// `subscriptions/listen`: goes on until the client or the gateway has enough.
-pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
+pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let namespace = &incoming.namespace;
     let snapshot = namespace.settled().await;
     let filter = incoming.message.member("notifications").and_then(|json| json.object());
     let Some(filter) = filter else {
-        return Said::refused(
+        return JsonRpcResponse::refused(
             Some(incoming.id()),
             -32602,
             "`notifications` must say what to listen to",
         );
     };
-    let _place = match incoming.caller.member.account.take(Kind::Sessions, 1) {
+    let _place = match incoming.caller.member.account.take(UsageKind::Sessions, 1) {
         Ok(place) => place,
-        Err(full) => return Said::full(incoming.id(), &full),
+        Err(full) => return JsonRpcResponse::full(incoming.id(), &full),
     };
     let has = |capability: &str| snapshot.servers_with(capability).next().is_some();
     let wants = |key: &str| filter.get(key).and_then(|json| json.bool()) == Some(true);
-    let wanted = Wanted {
+    let wanted = NotificationFilter {
         tools: wants("toolsListChanged"),
         prompts: wants("promptsListChanged") && has("prompts"),
         resources: wants("resourcesListChanged") && has("resources"),
@@ -49,7 +49,7 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
             honoured.set(key, Json::value(&true.into()));
         }
     }
-    let outlet = Outlet::new(wanted);
+    let outlet = NotificationQueue::new(wanted);
     let heard = match subscribe_all(incoming, &snapshot, &filter, &outlet).await {
         Ok(heard) => heard,
         Err(refusal) => return *refusal,
@@ -78,16 +78,16 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &Incoming) -> Said {
     let mut result = Object::new();
     result.set("resultType", Json::string("complete"));
     result.set("_meta", meta);
-    Said::result(incoming.id(), result.finish())
+    JsonRpcResponse::result(incoming.id(), result.finish())
 }
 
 /// Subscribes to the addresses in `resourceSubscriptions`; returns those that servers accepted.
 async fn subscribe_all(
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     snapshot: &Snapshot,
     filter: &Object,
-    outlet: &Outlet,
-) -> Result<Vec<Json>, Box<Said>> {
+    outlet: &NotificationQueue,
+) -> Result<Vec<Json>, Box<JsonRpcResponse>> {
     let uris = filter.get("resourceSubscriptions");
     // Before it is taken apart: that costs more than the text.
     let fits = |json: &Json| json.len() <= MOST_SUBSCRIBED * (LONGEST + 8);
@@ -99,7 +99,7 @@ async fn subscribe_all(
             let why = format!(
                 "`resourceSubscriptions` has more than {MOST_SUBSCRIBED} addresses of {LONGEST} bytes"
             );
-            return Err(Box::new(Said::refused(Some(incoming.id()), -32602, why)));
+            return Err(Box::new(JsonRpcResponse::refused(Some(incoming.id()), -32602, why)));
         }
     };
     let mut heard = Vec::new();
@@ -110,7 +110,8 @@ async fn subscribe_all(
         let (address, caller) = (Arc::<str>::from(text.as_ref()), incoming.caller.clone());
         beginning.spawn(async move {
             let subscribed =
-                Subscribed::to(&server, address, &caller.member.account, || caller.owner()).await;
+                SubscriptionGuard::to(&server, address, &caller.member.account, || caller.owner())
+                    .await;
             (subscribed, server, uri)
         });
     }
@@ -121,8 +122,8 @@ async fn subscribe_all(
                 heard.push(uri);
             }
             // A client that asks for more than it may have is told so; what a server refuses is not honoured.
-            Ok((Err(NotSubscribed::Full(full)), ..)) => {
-                return Err(Box::new(Said::full(incoming.id(), &full)));
+            Ok((Err(SubscribeError::LimitReached(full)), ..)) => {
+                return Err(Box::new(JsonRpcResponse::full(incoming.id(), &full)));
             }
             Ok((Err(why), ..)) => tracing::debug!("a resource cannot be listened to: {why}"),
             Err(_) => {}
@@ -131,17 +132,17 @@ async fn subscribe_all(
     Ok(heard)
 }
 
-fn subscription(incoming: &Incoming) -> Json {
+fn subscription(incoming: &IncomingRequest) -> Json {
     let mut meta = Object::new();
     meta.set(era::META_SUBSCRIPTION_ID, incoming.id().as_json().clone());
     meta.finish()
 }
 
 /// `resources/subscribe`
-pub(super) async fn subscribe(incoming: &Incoming) -> Said {
+pub(super) async fn subscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
     let uri = incoming.text("uri").filter(|uri| !uri.is_empty());
-    let (Some(uri), Speaks::Legacy(session)) = (uri, &incoming.caller.speaks) else {
-        return Said::refused(
+    let (Some(uri), CallerProtocol::Legacy(session)) = (uri, &incoming.caller.speaks) else {
+        return JsonRpcResponse::refused(
             Some(incoming.id()),
             -32602,
             "`uri` of resources/subscribe must be a string",
@@ -152,21 +153,21 @@ pub(super) async fn subscribe(incoming: &Incoming) -> Said {
         Ok(server) => server,
         Err(no_owner) => return no_owner.refuse(incoming, &snapshot, &uri),
     };
-    let done = || Said::result(incoming.id(), Json::empty_object());
+    let done = || JsonRpcResponse::result(incoming.id(), Json::empty_object());
     if session.outlet.is_subscribed(&server, &uri) {
         return done();
     }
     if !session.outlet.has_room() {
-        let full = Full::in_session("subscriptions", MOST_SUBSCRIBED);
-        return Said::full(incoming.id(), &full);
+        let full = LimitReached::in_session("subscriptions", MOST_SUBSCRIBED);
+        return JsonRpcResponse::full(incoming.id(), &full);
     }
     let _entered = match incoming.caller.member.enter(incoming.namespace.most_in_flight()) {
         Ok(entered) => entered,
-        Err(full) => return Said::full(incoming.id(), &full),
+        Err(full) => return JsonRpcResponse::full(incoming.id(), &full),
     };
     let caller = &incoming.caller;
     let account = &caller.member.account;
-    match Subscribed::to(&server, uri.as_str().into(), account, || caller.owner()).await {
+    match SubscriptionGuard::to(&server, uri.as_str().into(), account, || caller.owner()).await {
         Ok(subscribed) => {
             session.outlet.subscribe(&server, subscribed);
             // It may have ended meanwhile: nobody would unsubscribe then.
@@ -175,24 +176,27 @@ pub(super) async fn subscribe(incoming: &Incoming) -> Said {
             }
             done()
         }
-        Err(NotSubscribed::Full(full)) => Said::full(incoming.id(), &full),
-        Err(NotSubscribed::Failed(failure)) => Said::failed(Some(incoming.id()), &failure),
-        Err(why @ NotSubscribed::TooLong) => {
-            Said::refused(Some(incoming.id()), -32602, why.to_string())
+        Err(SubscribeError::LimitReached(full)) => JsonRpcResponse::full(incoming.id(), &full),
+        Err(SubscribeError::Failed(failure)) => {
+            JsonRpcResponse::failed(Some(incoming.id()), &failure)
+        }
+        Err(why @ SubscribeError::TooLong) => {
+            JsonRpcResponse::refused(Some(incoming.id()), -32602, why.to_string())
         }
     }
 }
 
 /// `resources/unsubscribe`
-pub(super) fn unsubscribe(incoming: &Incoming) -> Said {
-    let (Some(uri), Speaks::Legacy(session)) = (incoming.text("uri"), &incoming.caller.speaks)
+pub(super) fn unsubscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
+    let (Some(uri), CallerProtocol::Legacy(session)) =
+        (incoming.text("uri"), &incoming.caller.speaks)
     else {
-        return Said::refused(
+        return JsonRpcResponse::refused(
             Some(incoming.id()),
             -32602,
             "`uri` of resources/unsubscribe must be a string",
         );
     };
     session.outlet.unsubscribe(&uri);
-    Said::result(incoming.id(), Json::empty_object())
+    JsonRpcResponse::result(incoming.id(), Json::empty_object())
 }

@@ -9,40 +9,40 @@ use toolgate_wire::{Json, Object, Shape, era::Era};
 
 use super::{
     Gateway,
-    call::{Names, narrow, read_error},
-    conversation::{Conversation, Heard},
-    dispatch::{Incoming, unknown},
+    call::{NameResolver, narrow, read_error},
+    conversation::{UpstreamCall, UpstreamReply},
+    dispatch::{IncomingRequest, unknown},
     live_tools::LiveTools,
     namespace::NamespaceChain,
     pass,
-    said::Said,
+    said::JsonRpcResponse,
 };
 use crate::{
     catalog::{
-        lists::{Hints, definition_for},
+        lists::{CacheHints, definition_for},
         snapshot::{Missing, Snapshot},
     },
-    outbound::{manifest::List, server::State},
+    outbound::{manifest::ListName, server::ServerState},
     response::rpc_error,
 };
 
 /// Lists the tools that this client may see.
-pub(super) async fn tools(gateway: &Gateway, incoming: &Incoming) -> Said {
+pub(super) async fn tools(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let namespace = &incoming.namespace;
     let charter = namespace.charter();
     let snapshot = namespace.settled().await;
     gateway.refresh_private(&namespace.servers);
-    let missing = snapshot.missing(List::Tools);
-    if let Some(refused) = nothing_listed(incoming, &snapshot, List::Tools, &missing) {
+    let missing = snapshot.missing(ListName::Tools);
+    if let Some(refused) = nothing_listed(incoming, &snapshot, ListName::Tools, &missing) {
         return refused;
     }
-    let (mut cx, _) = narrow(incoming, &charter, Names::Listed(&snapshot));
+    let (mut cx, _) = narrow(incoming, &charter, NameResolver::Listed(&snapshot));
     let era = incoming.caller.era();
     let end = Catalog { snapshot: &snapshot, era };
     let listed = charter.stack.chain.list(&mut cx, Listing::default(), &end).await;
     let list = match listed {
         Ok(list) => list,
-        Err(failure) => return Said::failed(Some(incoming.id()), &failure),
+        Err(failure) => return JsonRpcResponse::failed(Some(incoming.id()), &failure),
     };
     let is_narrowed = cx.control().narrows();
     let is_whole = list.tools().len() <= namespace.style.page_size;
@@ -52,48 +52,49 @@ pub(super) async fn tools(gateway: &Gateway, incoming: &Incoming) -> Said {
         && list.origin().is_some()
         && incoming.message.member("cursor").is_none()
     {
-        return Said::result(incoming.id(), snapshot.finished(era).0.clone());
+        return JsonRpcResponse::result(incoming.id(), snapshot.finished(era).0.clone());
     }
     let definitions = list.tools().iter().filter_map(|tool| tool.definition());
     let definitions: Vec<Json> = definitions.map(|tool| definition_for(tool, era)).collect();
-    page(gateway, incoming, &snapshot, (List::Tools, is_narrowed), &definitions, &missing)
+    page(gateway, incoming, &snapshot, (ListName::Tools, is_narrowed), &definitions, &missing)
 }
 
 /// Lists the tools of an exclusive server: its own page, as far as this client may see it.
-pub(super) async fn live(gateway: &Gateway, incoming: &Incoming) -> Said {
+pub(super) async fn live(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let namespace = &incoming.namespace;
     let charter = namespace.charter();
     let Some(live) = &charter.live else { return unknown(incoming) };
-    let (mut cx, edits) = narrow(incoming, &charter, Names::Live(&charter, live));
+    let (mut cx, edits) = narrow(incoming, &charter, NameResolver::Live(&charter, live));
     if charter.needs_all_tools() && live.must_ask(None) {
         namespace.refresh_live(&charter, live, None, cx.cancel()).await;
     }
     let chain = &charter.stack.chain;
-    let conversation = Conversation::new(gateway, incoming, chain, live.server(), None, edits);
+    let conversation = UpstreamCall::new(gateway, incoming, chain, live.server(), None, edits);
     let end = LivePage { conversation, chain: &charter, live };
     let cursor = incoming.text("cursor");
     match chain.list(&mut cx, Listing { cursor }, &end).await {
         Ok(list) => match list.origin().cloned() {
-            Some(origin) => Said::verbatim(origin, None),
-            None => Said::result(incoming.id(), list.into_result()),
+            Some(origin) => JsonRpcResponse::verbatim(origin, None),
+            None => JsonRpcResponse::result(incoming.id(), list.into_result()),
         },
         Err(failure) => {
             let outcome = Outcome::failed(failure);
-            Said::outcome(incoming.id(), outcome, incoming.caller.is_modern())
+            JsonRpcResponse::outcome(incoming.id(), outcome, incoming.caller.is_modern())
         }
     }
 }
 
 /// The end of the chain for a listing of an exclusive server: the server's page.
 struct LivePage<'a> {
-    conversation: Conversation<'a>,
+    conversation: UpstreamCall<'a>,
     chain: &'a NamespaceChain,
     live: &'a LiveTools,
 }
 
 impl LivePage<'_> {
     async fn page(&self, cx: &Context) -> Result<ToolList, Failure> {
-        let Heard::Answer { answer, is_verbatim, .. } = self.conversation.speak(cx, None).await?
+        let UpstreamReply::Answer { answer, is_verbatim, .. } =
+            self.conversation.speak(cx, None).await?
         else {
             return Err(Failure::internal("a listing asks for nothing"));
         };
@@ -136,13 +137,13 @@ impl Endpoint for LivePage<'_> {
 }
 
 /// Lists prompts, resources or templates.
-pub(super) async fn others(gateway: &Gateway, incoming: &Incoming) -> Said {
+pub(super) async fn others(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let snapshot = incoming.namespace.settled().await;
     let lists = &snapshot.lists;
     let (list, entries) = match incoming.message.method() {
-        "prompts/list" => (List::Prompts, &lists.prompts),
-        "resources/list" => (List::Resources, &lists.resources),
-        _ => (List::Templates, &lists.templates),
+        "prompts/list" => (ListName::Prompts, &lists.prompts),
+        "resources/list" => (ListName::Resources, &lists.resources),
+        _ => (ListName::Templates, &lists.templates),
     };
     if snapshot.servers_with(list.capability()).next().is_none() {
         // The only server may have it all the same, and says so itself if it has not.
@@ -160,21 +161,25 @@ pub(super) async fn others(gateway: &Gateway, incoming: &Incoming) -> Said {
 /// The error for a list that no server gave: an empty one would say that there is nothing. The only server's error is
 /// passed on as it is.
 fn nothing_listed(
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     snapshot: &Snapshot,
-    list: List,
+    list: ListName,
     missing: &[Missing],
-) -> Option<Said> {
+) -> Option<JsonRpcResponse> {
     if let Some(only) = snapshot.only_server() {
         let manifest = snapshot.offered.first().and_then(|offered| offered.manifest.as_ref());
         let listed = manifest.map(|manifest| manifest.list(list));
         let error = listed.filter(|list| list.entries.is_empty()).and_then(|l| l.error.as_ref());
         if let Some(error) = error {
-            return Some(Said::error_object(incoming.id(), error, read_error(error).code));
+            return Some(JsonRpcResponse::error_object(
+                incoming.id(),
+                error,
+                read_error(error).code,
+            ));
         }
-        if let (None, State::Failed(why)) = (manifest, only.state()) {
+        if let (None, ServerState::Failed(why)) = (manifest, only.state()) {
             let failure = Failure::new(Code::ServerUnavailable, &*why);
-            return Some(Said::failed(Some(incoming.id()), &failure));
+            return Some(JsonRpcResponse::failed(Some(incoming.id()), &failure));
         }
         return None;
     }
@@ -184,17 +189,17 @@ fn nothing_listed(
     let reason = |missing: &Missing| Some(format!("`{}`: {}", missing.server.name, missing.why()?));
     let reasons: Vec<String> = missing.iter().map(reason).collect::<Option<_>>()?;
     let text = format!("No server could list its {}. {}", list.name(), reasons.join("; "));
-    Some(Said::failed(Some(incoming.id()), &Failure::new(Code::ServerUnavailable, text)))
+    Some(JsonRpcResponse::failed(Some(incoming.id()), &Failure::new(Code::ServerUnavailable, text)))
 }
 
 fn page(
     gateway: &Gateway,
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     snapshot: &Snapshot,
-    (of, is_narrowed): (List, bool),
+    (of, is_narrowed): (ListName, bool),
     entries: &[Json],
     missing: &[Missing],
-) -> Said {
+) -> JsonRpcResponse {
     let size = incoming.namespace.style.page_size;
     // The same page of another namespace is the page of another list.
     let principal = format!("{}\0{}", incoming.namespace.name, incoming.caller.session.principal);
@@ -205,7 +210,13 @@ fn page(
             let text = cursor.text().unwrap_or_default();
             match gateway.cursors.open(&text, of, generation, &principal) {
                 Ok(offset) => offset as usize,
-                Err(error) => return Said::refused(Some(incoming.id()), -32602, error.to_string()),
+                Err(error) => {
+                    return JsonRpcResponse::refused(
+                        Some(incoming.id()),
+                        -32602,
+                        error.to_string(),
+                    );
+                }
             }
         }
     };
@@ -218,10 +229,10 @@ fn page(
     let era = incoming.caller.era();
     // What a request narrowed for itself is for nobody else.
     let hints = snapshot.lists.hints;
-    let hints = Hints { is_public: hints.is_public && !is_narrowed, ..hints };
+    let hints = CacheHints { is_public: hints.is_public && !is_narrowed, ..hints };
     let (_, member) = of.method();
     let page = hints.page(member, list, era, next.as_deref(), missing);
-    Said::result(incoming.id(), page.0)
+    JsonRpcResponse::result(incoming.id(), page.0)
 }
 
 /// The end of the chain for a listing: what is known.
@@ -250,13 +261,17 @@ impl Endpoint for Catalog<'_> {
 }
 
 /// What a chain answered to a request that is neither a call nor a listing.
-pub(super) fn said(incoming: &Incoming, answer: Answer) -> Said {
+pub(super) fn said(incoming: &IncomingRequest, answer: Answer) -> JsonRpcResponse {
     if incoming.cancel.is_cancelled() {
-        return Said::nothing();
+        return JsonRpcResponse::nothing();
     }
     match (answer.origin, answer.body) {
-        (Some(line), body) => Said::verbatim(line, body.err().map(|error| read_error(&error).code)),
-        (None, Ok(result)) => Said::result(incoming.id(), result),
-        (None, Err(error)) => Said::error_object(incoming.id(), &error, read_error(&error).code),
+        (Some(line), body) => {
+            JsonRpcResponse::verbatim(line, body.err().map(|error| read_error(&error).code))
+        }
+        (None, Ok(result)) => JsonRpcResponse::result(incoming.id(), result),
+        (None, Err(error)) => {
+            JsonRpcResponse::error_object(incoming.id(), &error, read_error(&error).code)
+        }
     }
 }

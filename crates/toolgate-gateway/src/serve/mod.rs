@@ -26,6 +26,6 @@ mod tasks;
 mod watching;
 
 pub(crate) use gateway::Gateway;
-pub use gateway::{Serve, ServeError, Served, Status};
+pub use gateway::{GatewayError, GatewayStatus, RunningGateway, ServerStatus};
 pub use inspect::{InspectedNamespace, InspectedTool, Inspection};
-pub use plan::{ExclusiveServer, NamespaceSource, Namespaced, Options};
+pub use plan::{ExclusiveServer, GatewayOptions, NamespaceSettings, NamespaceSource};

@@ -21,13 +21,13 @@ use crate::{
     active_chain::ActiveChain,
     catalog::{
         names::{AddressGroup, Collision},
-        owners::Owners,
-        snapshot::{Making, Offered, Snapshot},
+        owners::NameOwners,
+        snapshot::{ServerListing, Snapshot, SnapshotInputs},
     },
-    config::{Prefix, Style},
-    outbound::{events::Kind, server::Server},
-    records::memory::Acquaintances,
-    sessions::outlet::Outlet,
+    config::{ListingStyle, Prefix},
+    outbound::{events::ListKind, server::Server},
+    records::memory::SeenTools,
+    sessions::outlet::NotificationQueue,
     usage::{Member, Usage},
 };
 
@@ -121,7 +121,7 @@ impl NamespaceChain {
 #[derive(Debug)]
 pub(crate) struct Namespace {
     pub(crate) name: Arc<str>,
-    pub(crate) style: Style,
+    pub(crate) style: ListingStyle,
     pub(crate) servers: Vec<Arc<Server>>,
     /// Whether callers are told apart, so that one's list is not another's.
     has_principals: bool,
@@ -130,7 +130,7 @@ pub(crate) struct Namespace {
     /// Held while a snapshot is made.
     names: Mutex<NameState>,
     generation: AtomicU64,
-    outlets: Mutex<Vec<Weak<Outlet>>>,
+    outlets: Mutex<Vec<Weak<NotificationQueue>>>,
     usage: Arc<Usage>,
     members: RwLock<HashMap<Principal, Arc<Member>>>,
     pub(crate) narrowing: Narrowing,
@@ -141,7 +141,7 @@ pub(crate) struct Namespace {
 /// What decides about names, from one snapshot to the next.
 #[derive(Debug, Default)]
 struct NameState {
-    owners: Owners,
+    owners: NameOwners,
     /// Collisions that the log has.
     logged: HashSet<Collision>,
 }
@@ -152,14 +152,14 @@ const MOST_LOGGED: usize = 200;
 impl Namespace {
     pub(crate) fn new(
         name: Arc<str>,
-        style: Style,
+        style: ListingStyle,
         servers: Vec<Arc<Server>>,
         charter: ActiveChain,
         has_principals: bool,
         usage: Arc<Usage>,
-        (owners, acquaintances): (Owners, Option<Acquaintances>),
+        (owners, acquaintances): (NameOwners, Option<SeenTools>),
     ) -> Self {
-        let empty = Making {
+        let empty = SnapshotInputs {
             generation: 0,
             prefix: style.prefix,
             rules: &charter.rules,
@@ -307,7 +307,7 @@ impl Namespace {
         let next = self.charter().with(chain);
         if next.live.is_some() {
             self.charter.store(Arc::new(next));
-            return self.tell(|outlet| outlet.changed(Kind::Tools));
+            return self.tell(|outlet| outlet.changed(ListKind::Tools));
         }
         {
             let _names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -316,7 +316,7 @@ impl Namespace {
             self.generation.fetch_add(1, Ordering::Relaxed);
         }
         self.rebuild();
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             self.tell(|outlet| outlet.changed(kind));
         }
     }
@@ -329,17 +329,17 @@ impl Namespace {
         }
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let charter = self.charter();
-        let offered: Vec<Offered> = self
+        let offered: Vec<ServerListing> = self
             .servers
             .iter()
-            .map(|server| Offered { server: Arc::clone(server), manifest: server.manifest() })
+            .map(|server| ServerListing { server: Arc::clone(server), manifest: server.manifest() })
             .collect();
         let given = charter.stack.overrides.learn(&listed(&offered));
         for collision in given.iter().filter(|_| !names.owners.is_only_read()) {
             tracing::error!("{collision}");
         }
         let (old, generation) = (self.snapshot(), self.generation.load(Ordering::Relaxed));
-        let making = Making {
+        let making = SnapshotInputs {
             generation: generation + 1,
             prefix: self.style.prefix,
             rules: &charter.rules,
@@ -403,13 +403,13 @@ impl Namespace {
         let Some(server) = self.servers.first().filter(|_| !quarantine.is_recorded()) else {
             return;
         };
-        let outlets: Vec<Weak<Outlet>> =
+        let outlets: Vec<Weak<NotificationQueue>> =
             self.outlets.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let quarantine = Arc::clone(quarantine);
         server.surroundings.control.spawn(async move {
             if quarantine.record().await {
                 let listening = outlets.iter().filter_map(Weak::upgrade);
-                listening.for_each(|outlet| outlet.changed(Kind::Tools));
+                listening.for_each(|outlet| outlet.changed(ListKind::Tools));
             }
         });
     }
@@ -422,14 +422,14 @@ impl Namespace {
     }
 
     /// Somebody wants to hear what happens here.
-    pub(crate) fn listen(&self, outlet: &Arc<Outlet>) {
+    pub(crate) fn listen(&self, outlet: &Arc<NotificationQueue>) {
         let mut outlets = self.outlets.lock().unwrap_or_else(PoisonError::into_inner);
         outlets.retain(|outlet| outlet.strong_count() > 0);
         outlets.push(Arc::downgrade(outlet));
     }
 
     /// Tells everybody who listens.
-    pub(crate) fn tell(&self, tell: impl Fn(&Outlet)) {
+    pub(crate) fn tell(&self, tell: impl Fn(&NotificationQueue)) {
         let outlets = self.outlets.lock().unwrap_or_else(PoisonError::into_inner);
         outlets.iter().filter_map(Weak::upgrade).for_each(|outlet| tell(&outlet));
     }
@@ -494,9 +494,9 @@ fn lists_the_same(one: &Snapshot, two: &Snapshot) -> bool {
         && ours.templates == theirs.templates
 }
 
-fn listed(offered: &[Offered]) -> Vec<ToolId> {
+fn listed(offered: &[ServerListing]) -> Vec<ToolId> {
     let mut listed = Vec::new();
-    for Offered { server, manifest } in offered {
+    for ServerListing { server, manifest } in offered {
         let tools = manifest.iter().flat_map(|manifest| manifest.tools.entries.iter());
         listed.extend(tools.filter_map(|tool| {
             let name = tool.get("name")?;

@@ -11,8 +11,8 @@ use toolgate_wire::{self as wire, Id, Json, Message, Object};
 
 use crate::{
     ids::random_id,
-    outbound::flight::Flight,
-    usage::{Account, Held, Kind},
+    outbound::flight::InFlightRequest,
+    usage::{Account, Reservation, UsageKind},
 };
 
 /// What our states begin with. No server sees them.
@@ -24,22 +24,22 @@ const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Calls that wait.
 #[derive(Debug, Default)]
-pub(crate) struct Parking(Mutex<HashMap<Arc<str>, Parked>>);
+pub(crate) struct SuspendedCalls(Mutex<HashMap<Arc<str>, SuspendedCall>>);
 
 /// A call that waits, with the question that it waits for.
 #[derive(Debug)]
-pub(crate) struct Parked {
-    pub(crate) flight: Flight,
+pub(crate) struct SuspendedCall {
+    pub(crate) flight: InFlightRequest,
     question: Message,
     binding: [u8; 32],
     account: Arc<Account>,
     until: Instant,
-    places: [Held; 2],
+    places: [Reservation; 2],
 }
 
 /// Why a call cannot be taken up again.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NotParked(pub(crate) &'static str);
+pub(crate) struct SuspendError(pub(crate) &'static str);
 
 /// Whether a state is one of ours.
 pub(crate) fn is_ours(state: &Json) -> bool {
@@ -65,15 +65,15 @@ pub(crate) fn binding(
     Ok(fingerprint.finish())
 }
 
-impl Parking {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Parked>> {
+impl SuspendedCalls {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, SuspendedCall>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets a call wait; gives the result that asks the client.
     pub(crate) fn park(
         &self,
-        flight: Flight,
+        flight: InFlightRequest,
         question: Message,
         binding: [u8; 32],
         account: Arc<Account>,
@@ -86,29 +86,36 @@ impl Parking {
         let take = |kind, amount| {
             account.take(kind, amount).map_err(|full| full.failure().ran(Ran::Maybe))
         };
-        let places = [take(Kind::Parked, 1)?, take(Kind::ParkedBytes, question.line().len())?];
-        let parked = Parked { flight, question, binding, account, until, places };
+        let places = [
+            take(UsageKind::SuspendedCall, 1)?,
+            take(UsageKind::ParkedBytes, question.line().len())?,
+        ];
+        let parked = SuspendedCall { flight, question, binding, account, until, places };
         waiting.insert(id, parked);
         Ok(result)
     }
 
     /// Takes a call up again, once, for whoever it was parked for.
-    pub(crate) fn take(&self, state: &Json, binding: &[u8; 32]) -> Result<Parked, NotParked> {
+    pub(crate) fn take(
+        &self,
+        state: &Json,
+        binding: &[u8; 32],
+    ) -> Result<SuspendedCall, SuspendError> {
         let text = state.text().unwrap_or_default();
         let id = text.strip_prefix(MARK).unwrap_or_default();
         let mut waiting = self.lock();
         match waiting.get(id) {
-            None => Err(NotParked(
+            None => Err(SuspendError(
                 "the state is none that was given out, was used before, or came too late",
             )),
             Some(parked) if parked.until <= Instant::now() => {
                 waiting.remove(id);
-                Err(NotParked("the state came too late"))
+                Err(SuspendError("the state came too late"))
             }
             Some(parked) if parked.binding != *binding => {
-                Err(NotParked("the state is for another call"))
+                Err(SuspendError("the state is for another call"))
             }
-            Some(_) => waiting.remove(id).ok_or(NotParked("the state was used before")),
+            Some(_) => waiting.remove(id).ok_or(SuspendError("the state was used before")),
         }
     }
 
@@ -123,7 +130,7 @@ impl Parking {
     }
 }
 
-impl Parked {
+impl SuspendedCall {
     /// The answer to the question, for the server; `None` if the client has not brought one.
     pub(crate) fn answer(&self, responses: Option<&Json>) -> Option<(Id, Json)> {
         let answer = responses?.get(QUESTION).filter(|json| json.kind() == wire::Kind::Object)?;
@@ -131,7 +138,7 @@ impl Parked {
     }
 
     /// Parks it again: the client came back without an answer.
-    pub(crate) fn ask_again(self, parking: &Parking) -> Result<Json, Failure> {
+    pub(crate) fn ask_again(self, parking: &SuspendedCalls) -> Result<Json, Failure> {
         let Self { flight, question, binding, account, places, .. } = self;
         drop(places);
         parking.park(flight, question, binding, account)
@@ -176,13 +183,13 @@ mod tests {
 
     #[test]
     fn a_call_is_taken_up_once_and_by_nobody_else() {
-        let parking = Parking::default();
+        let parking = SuspendedCalls::default();
         let account = Usage::new(Share::new(1.0, 1), 1, 1);
         let bind = |who, params| binding(who, "tools/call", "t", Some(&json(params))).unwrap();
         let mine = bind("me", r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
         let result = parking
             .park(
-                Flight::Landed(None),
+                InFlightRequest::Landed(None),
                 question(),
                 mine,
                 account.account(&toolgate::Principal::local()),
@@ -194,7 +201,7 @@ mod tests {
         let other = bind("you", r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
         assert_eq!(
             parking.take(&state, &other).err(),
-            Some(NotParked("the state is for another call"))
+            Some(SuspendError("the state is for another call"))
         );
         let same = bind(
             "me",

@@ -7,23 +7,23 @@ use toolgate_wire::Json;
 
 use super::{
     Gateway,
-    call::{Names, narrow},
-    conversation::Conversation,
-    dispatch::{Incoming, unknown},
+    call::{NameResolver, narrow},
+    conversation::UpstreamCall,
+    dispatch::{IncomingRequest, unknown},
     lists::said,
-    said::Said,
+    said::JsonRpcResponse,
     tasks,
 };
 use crate::{
-    catalog::snapshot::{Owned, Snapshot},
+    catalog::snapshot::{Route, Snapshot},
     config::Prefix,
     outbound::server::Server,
 };
 
 /// `prompts/get`
-pub(super) async fn prompt(gateway: &Gateway, incoming: &Incoming) -> Said {
+pub(super) async fn prompt(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let Some(name) = incoming.text("name") else {
-        return Said::refused(
+        return JsonRpcResponse::refused(
             Some(incoming.id()),
             -32602,
             "`name` of prompts/get must be a string",
@@ -38,28 +38,28 @@ pub(super) async fn prompt(gateway: &Gateway, incoming: &Incoming) -> Said {
 }
 
 /// The server of a prompt. One that is not listed is the only server's, or that of the server whose prefix it has.
-fn prompt_owner(incoming: &Incoming, snapshot: &Snapshot, name: &str) -> Option<Owned> {
+fn prompt_owner(incoming: &IncomingRequest, snapshot: &Snapshot, name: &str) -> Option<Route> {
     if let Some(owned) = snapshot.prompt(name) {
         return Some(owned.clone());
     }
     let has_prefix = incoming.namespace.style.prefix == Prefix::Always;
     match snapshot.only_server() {
-        Some(server) if !has_prefix => Some(Owned { server: Arc::clone(server), own: name.into() }),
+        Some(server) if !has_prefix => Some(Route { server: Arc::clone(server), own: name.into() }),
         _ => snapshot.by_prefix(name),
     }
 }
 
-fn no_prompt(incoming: &Incoming, snapshot: &Snapshot, name: &str) -> Said {
+fn no_prompt(incoming: &IncomingRequest, snapshot: &Snapshot, name: &str) -> JsonRpcResponse {
     if snapshot.servers_with("prompts").next().is_none() {
         return unknown(incoming);
     }
-    Said::refused(Some(incoming.id()), -32602, format!("Unknown prompt: `{name}`"))
+    JsonRpcResponse::refused(Some(incoming.id()), -32602, format!("Unknown prompt: `{name}`"))
 }
 
 /// `resources/read`
-pub(super) async fn read(gateway: &Gateway, incoming: &Incoming) -> Said {
+pub(super) async fn read(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let Some(uri) = incoming.text("uri") else {
-        return Said::refused(
+        return JsonRpcResponse::refused(
             Some(incoming.id()),
             -32602,
             "`uri` of resources/read must be a string",
@@ -80,7 +80,12 @@ pub(super) enum NoOwner {
 }
 
 impl NoOwner {
-    pub(super) fn refuse(&self, incoming: &Incoming, snapshot: &Snapshot, uri: &str) -> Said {
+    pub(super) fn refuse(
+        &self,
+        incoming: &IncomingRequest,
+        snapshot: &Snapshot,
+        uri: &str,
+    ) -> JsonRpcResponse {
         let message = match self {
             Self::Unknown if snapshot.servers_with("resources").next().is_none() => {
                 return unknown(incoming);
@@ -97,14 +102,14 @@ impl NoOwner {
         };
         let code = if incoming.caller.is_modern() { -32602 } else { -32002 };
         let data = Some(Json::value(&serde_json::json!({"uri": uri})));
-        Said::error(Some(incoming.id()), &RpcError { code, message, data })
+        JsonRpcResponse::error(Some(incoming.id()), &RpcError { code, message, data })
     }
 }
 
 /// The server of a resource. Tools return resources that no list has: these belong to the server that returned them, or
 /// to the only one that has such addresses. Nobody may answer in another's place.
 pub(super) fn resource_owner(
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     snapshot: &Snapshot,
     uri: &str,
 ) -> Result<Arc<Server>, NoOwner> {
@@ -121,7 +126,7 @@ pub(super) fn resource_owner(
 }
 
 /// `completion/complete`
-pub(super) async fn complete(gateway: &Gateway, incoming: &Incoming) -> Said {
+pub(super) async fn complete(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let snapshot = incoming.namespace.settled().await;
     let reference = incoming.message.member("ref");
     let text = |member: &str| Some(reference.as_ref()?.get(member)?.text()?.into_owned());
@@ -140,7 +145,7 @@ pub(super) async fn complete(gateway: &Gateway, incoming: &Incoming) -> Said {
     match server.as_ref().or_else(|| snapshot.only_server()) {
         Some(server) => through(gateway, incoming, server, None, None).await,
         None if snapshot.servers_with("completions").next().is_none() => unknown(incoming),
-        None => Said::refused(
+        None => JsonRpcResponse::refused(
             Some(incoming.id()),
             -32602,
             "`ref` names no prompt and no resource template of this namespace",
@@ -149,21 +154,25 @@ pub(super) async fn complete(gateway: &Gateway, incoming: &Incoming) -> Said {
 }
 
 /// `tasks/…`: whichever server has the task.
-pub(super) async fn task(gateway: &Gateway, incoming: &Incoming) -> Said {
+pub(super) async fn task(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let Some(id) = incoming.text("taskId") else {
         // A list would have everybody's.
         let is_shared = incoming.namespace.has_principals();
         return if is_shared { unknown(incoming) } else { anything(gateway, incoming).await };
     };
     let Some((server, own)) = tasks::inward(gateway, incoming, &id) else {
-        return Said::refused(Some(incoming.id()), -32602, format!("Unknown task: `{id}`"));
+        return JsonRpcResponse::refused(
+            Some(incoming.id()),
+            -32602,
+            format!("Unknown task: `{id}`"),
+        );
     };
     let member = (own != id).then(|| ("taskId", Json::string(&own)));
     through(gateway, incoming, &server, Some(&own), member).await
 }
 
 /// What we know nothing of: the only server may.
-pub(super) async fn anything(gateway: &Gateway, incoming: &Incoming) -> Said {
+pub(super) async fn anything(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let snapshot = incoming.namespace.knowing(|snapshot| snapshot.only_server().is_some()).await;
     match snapshot.only_server() {
         Some(server) => through(gateway, incoming, server, None, None).await,
@@ -174,39 +183,39 @@ pub(super) async fn anything(gateway: &Gateway, incoming: &Incoming) -> Said {
 /// Any request to an exclusive server.
 pub(super) async fn exclusive(
     gateway: &Gateway,
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     server: &Arc<Server>,
-) -> Said {
+) -> JsonRpcResponse {
     through(gateway, incoming, server, incoming.text("taskId").as_deref(), None).await
 }
 
 /// Passes a request on to a server, through the chain.
 async fn through(
     gateway: &Gateway,
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     server: &Arc<Server>,
     name: Option<&str>,
     member: Option<(&'static str, Json)>,
-) -> Said {
+) -> JsonRpcResponse {
     let namespace = &incoming.namespace;
     let charter = namespace.charter();
     let _entered = match incoming.caller.member.enter(charter.settings.limits.in_flight) {
         Ok(entered) => entered,
-        Err(full) => return Said::full(incoming.id(), &full),
+        Err(full) => return JsonRpcResponse::full(incoming.id(), &full),
     };
     // No layer narrows these, but control data is for us: no server sees it.
     let snapshot;
     let names = if let Some(live) = &charter.live {
-        Names::Live(&charter, live)
+        NameResolver::Live(&charter, live)
     } else {
         snapshot = namespace.snapshot();
-        Names::Listed(&snapshot)
+        NameResolver::Listed(&snapshot)
     };
     let (mut cx, mut edits) = narrow(incoming, &charter, names);
     if let Some((member, value)) = member {
         edits.set(member, value);
     }
-    let end = Conversation::new(gateway, incoming, &charter.stack.chain, server, name, edits);
+    let end = UpstreamCall::new(gateway, incoming, &charter.stack.chain, server, name, edits);
     let method = incoming.message.method();
     if let Some(own) = name.filter(|_| method.starts_with("tasks/")) {
         let task = charter.stack.chain.tasks().of(&cx, &server.name, own);
@@ -224,7 +233,7 @@ async fn through(
     };
     let Some(mut answer) = answered else {
         let text = format!("The server `{}` took too long to answer", server.name);
-        return Said::failed(Some(incoming.id()), &Failure::new(Code::TimedOut, text));
+        return JsonRpcResponse::failed(Some(incoming.id()), &Failure::new(Code::TimedOut, text));
     };
     if namespace.tells_tasks_apart()
         && let Ok(result) = &answer.body

@@ -8,24 +8,24 @@ use toolgate::{
     stack::{self, Parts, Stack},
 };
 
-use super::{gateway::ServeError, namespace::Namespace};
+use super::{gateway::GatewayError, namespace::Namespace};
 use crate::{
     active_chain::ActiveChain,
     approvals,
-    catalog::owners::Owners,
+    catalog::owners::NameOwners,
     config::{Config, ConfigWatch, ServeConfig, TelemetryConfig, TrailConfig},
-    outbound::{manifest::Shelf, server::Server},
+    outbound::{manifest::ManifestCache, server::Server},
     process::child::ServerCommand,
-    records::Outlets,
+    records::RecordSinks,
     usage::Usage,
 };
 
 /// Reads the settings of a namespace, at the start and whenever the file changes.
-pub type NamespaceSource = Arc<dyn Fn(&str) -> Result<Namespaced, String> + Send + Sync>;
+pub type NamespaceSource = Arc<dyn Fn(&str) -> Result<NamespaceSettings, String> + Send + Sync>;
 
 /// What a namespace is set to.
 #[derive(Clone, Debug)]
-pub struct Namespaced {
+pub struct NamespaceSettings {
     /// The chain.
     pub settings: Settings,
     /// Where records of calls are sent.
@@ -36,7 +36,7 @@ pub struct Namespaced {
 
 /// What to serve, and how.
 #[derive(Clone)]
-pub struct Options {
+pub struct GatewayOptions {
     /// The servers and namespaces.
     pub config: Config,
     /// The door.
@@ -70,12 +70,12 @@ pub struct ExclusiveServer {
     pub start_timeout: Duration,
 }
 
-impl Options {
+impl GatewayOptions {
     /// Whether names may turn out to collide: then it is known before anybody is let in.
-    pub fn settles_first(&self) -> Result<bool, ServeError> {
+    pub fn settles_first(&self) -> Result<bool, GatewayError> {
         for name in self.config.namespaces() {
             let failed =
-                |error: crate::config::ConfigError| ServeError::Settings(error.to_string());
+                |error: crate::config::ConfigError| GatewayError::Settings(error.to_string());
             let style = self.config.style(name).map_err(failed)?;
             let servers = self.config.servers_of(name).map_err(failed)?;
             if style.prefix == crate::config::Prefix::Never && servers.len() > 1 {
@@ -87,7 +87,7 @@ impl Options {
 }
 
 /// Where calls wait for a person's approval.
-fn approvals(options: &Options) -> Option<Arc<dyn Approvals>> {
+fn approvals(options: &GatewayOptions) -> Option<Arc<dyn Approvals>> {
     if options.inspects.is_some() {
         return None;
     }
@@ -97,32 +97,32 @@ fn approvals(options: &Options) -> Option<Arc<dyn Approvals>> {
     })
 }
 
-impl std::fmt::Debug for Options {
+impl std::fmt::Debug for GatewayOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options").finish_non_exhaustive()
+        f.debug_struct("GatewayOptions").finish_non_exhaustive()
     }
 }
 
 /// Where what chains tell goes: one set for all namespaces that say the same of it.
 #[derive(Default)]
-pub(super) struct Opened {
-    sets: Vec<(Namespaced, Outlets, Parts)>,
+pub(super) struct OpenedRecords {
+    sets: Vec<(NamespaceSettings, RecordSinks, Parts)>,
     /// Each with the set that it tells to.
     stacks: Vec<(usize, Settings, Stack)>,
 }
 
-impl Opened {
+impl OpenedRecords {
     /// Makes a namespace.
     pub(super) async fn namespace(
         &mut self,
         name: &str,
-        options: &Options,
+        options: &GatewayOptions,
         servers: &HashMap<Arc<str>, Arc<Server>>,
         has_principals: bool,
         usage: &Arc<Usage>,
-    ) -> Result<Namespace, ServeError> {
-        let config = |error: crate::config::ConfigError| ServeError::Settings(error.to_string());
-        let said = (options.settings)(name).map_err(ServeError::Settings)?;
+    ) -> Result<Namespace, GatewayError> {
+        let config = |error: crate::config::ConfigError| GatewayError::Settings(error.to_string());
+        let said = (options.settings)(name).map_err(GatewayError::Settings)?;
         let at = self.outlets(&said, options).await?;
         let (acquaintances, parts) = match self.sets.get(at) {
             Some((_, outlets, parts)) => (outlets.acquaintances(), parts.clone()),
@@ -144,11 +144,11 @@ impl Opened {
         };
         let style = options.config.style(name).map_err(config)?;
         let charter = ActiveChain::new(stack, said.settings);
-        let remembered = Shelf::new(options.manifests.clone());
+        let remembered = ManifestCache::new(options.manifests.clone());
         let owners = remembered.owners(name, options.watch.path());
         let owners = match options.inspects {
-            Some(_) => Owners::only_read(owners),
-            None => Owners::read(owners),
+            Some(_) => NameOwners::only_read(owners),
+            None => NameOwners::read(owners),
         };
         Ok(Namespace::new(
             name.into(),
@@ -161,8 +161,12 @@ impl Opened {
         ))
     }
 
-    async fn outlets(&mut self, said: &Namespaced, options: &Options) -> Result<usize, ServeError> {
-        let is_same = |other: &Namespaced| {
+    async fn outlets(
+        &mut self,
+        said: &NamespaceSettings,
+        options: &GatewayOptions,
+    ) -> Result<usize, GatewayError> {
+        let is_same = |other: &NamespaceSettings| {
             other.trail == said.trail
                 && other.telemetry == said.telemetry
                 && other.settings.log == said.settings.log
@@ -173,24 +177,24 @@ impl Opened {
             return Ok(at);
         }
         if options.inspects.is_some() {
-            let silent = Outlets::silent(
+            let silent = RecordSinks::silent(
                 options.store.as_deref(),
                 said.trail.as_ref(),
                 said.telemetry.as_ref(),
                 &said.settings,
             );
-            let parts = silent.map_err(|error| ServeError::Settings(error.to_string()))?;
-            self.sets.push((said.clone(), Outlets::default(), parts));
+            let parts = silent.map_err(|error| GatewayError::Settings(error.to_string()))?;
+            self.sets.push((said.clone(), RecordSinks::default(), parts));
             return Ok(self.sets.len() - 1);
         }
-        let opened = Outlets::open(
+        let opened = RecordSinks::open(
             options.store.as_deref(),
             said.trail.as_ref(),
             said.telemetry.as_ref(),
             &said.settings,
         );
         let (outlets, parts) =
-            opened.await.map_err(|error| ServeError::Settings(error.to_string()))?;
+            opened.await.map_err(|error| GatewayError::Settings(error.to_string()))?;
         self.sets.push((said.clone(), outlets, parts));
         Ok(self.sets.len() - 1)
     }
@@ -200,7 +204,7 @@ impl Opened {
         set: usize,
         settings: &Settings,
         parts: Parts,
-    ) -> Result<Stack, ServeError> {
+    ) -> Result<Stack, GatewayError> {
         let same = |known: &&(usize, Settings, Stack)| {
             (&known.1.audit, &known.1.redact) == (&settings.audit, &settings.redact)
         };

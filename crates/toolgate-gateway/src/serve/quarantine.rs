@@ -12,7 +12,7 @@ use std::{
 
 use toolgate::{ToolId, middleware::filter::KnownTools};
 
-use crate::{outbound::server::Server, records::memory::Acquaintances};
+use crate::{outbound::server::Server, records::memory::SeenTools};
 
 /// How long a list or a call waits until the first lists are recorded.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Quarantine {
     namespace: Arc<str>,
     servers: Vec<Arc<str>>,
-    store: Acquaintances,
+    store: SeenTools,
     known: KnownTools,
     lists: Mutex<FirstLists>,
     /// Whether no list waits to be recorded: read for every call.
@@ -43,7 +43,7 @@ impl Quarantine {
     pub(super) fn new(
         namespace: Arc<str>,
         servers: Vec<Arc<str>>,
-        store: Acquaintances,
+        store: SeenTools,
         known: KnownTools,
     ) -> Self {
         Self {

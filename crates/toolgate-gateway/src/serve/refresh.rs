@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Gateway, gateway::Serve};
+use super::{Gateway, gateway::RunningGateway};
 use crate::outbound::server::Server;
 
 /// A server that each session starts for itself is asked again at the earliest after this long, if its list failed.
@@ -56,7 +56,7 @@ impl Gateway {
     }
 }
 
-impl Serve {
+impl RunningGateway {
     /// Keeps lists as young as `cache_ttl` says.
     pub(super) fn keep_fresh(&self) {
         let gateway = Arc::downgrade(&self.gateway);

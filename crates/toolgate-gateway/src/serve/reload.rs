@@ -7,7 +7,7 @@ use std::{
 
 use toolgate::Principal;
 
-use super::gateway::Serve;
+use super::gateway::RunningGateway;
 use crate::{
     active_chain::{Change, log_applied, log_refused, log_waiting},
     config::{
@@ -17,7 +17,7 @@ use crate::{
     tokens::Tokens,
 };
 
-impl Serve {
+impl RunningGateway {
     /// Tells when the file that the settings come from has changed.
     #[must_use]
     pub fn config_watch(&self) -> ConfigWatch {

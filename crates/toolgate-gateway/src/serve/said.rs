@@ -4,12 +4,12 @@ use bytes::Bytes;
 use toolgate::{Failure, Outcome, Reply, RpcError, admission::complete};
 use toolgate_wire::{Id, Json, error_response};
 
-use crate::usage::Full;
+use crate::usage::LimitReached;
 
 /// The answer to one message.
 #[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) text: Text,
+pub(crate) struct JsonRpcResponse {
+    pub(crate) text: ResponseText,
     /// The code, where it is an error.
     pub(crate) code: Option<i64>,
     /// There was no room for the request: for its principal (`true`), or for anybody.
@@ -18,7 +18,7 @@ pub(crate) struct Said {
 
 /// The bytes of an answer.
 #[derive(Debug)]
-pub(crate) enum Text {
+pub(crate) enum ResponseText {
     /// As they stand here.
     Whole(Bytes),
     /// In parts, so that a large one is not copied.
@@ -27,15 +27,15 @@ pub(crate) enum Text {
     Nothing,
 }
 
-impl Said {
+impl JsonRpcResponse {
     /// Nothing.
     pub(crate) fn nothing() -> Self {
-        Self { text: Text::Nothing, code: None, is_full: None }
+        Self { text: ResponseText::Nothing, code: None, is_full: None }
     }
 
     /// The very line of a server.
     pub(crate) fn verbatim(line: Bytes, code: Option<i64>) -> Self {
-        Self { text: Text::Whole(line), code, is_full: None }
+        Self { text: ResponseText::Whole(line), code, is_full: None }
     }
 
     /// A result.
@@ -48,16 +48,16 @@ impl Said {
             // Small ones are cheaper in one piece.
             head.extend_from_slice(result.as_bytes());
             head.push(b'}');
-            return Self { text: Text::Whole(head.into()), code: None, is_full: None };
+            return Self { text: ResponseText::Whole(head.into()), code: None, is_full: None };
         }
         let parts = [head.into(), result.into_bytes(), Bytes::from_static(b"}")];
-        Self { text: Text::Parts(parts), code: None, is_full: None }
+        Self { text: ResponseText::Parts(parts), code: None, is_full: None }
     }
 
     /// An error.
     pub(crate) fn error(id: Option<&Id>, rpc: &RpcError) -> Self {
         let line = error_response(id, rpc.code, &rpc.message, rpc.data.as_ref());
-        Self { text: Text::Whole(line), code: Some(rpc.code), is_full: None }
+        Self { text: ResponseText::Whole(line), code: Some(rpc.code), is_full: None }
     }
 
     /// An error object as it is.
@@ -66,7 +66,11 @@ impl Said {
         message.set("jsonrpc", Json::string("2.0"));
         message.set("id", id.as_json().clone());
         message.set("error", error.clone());
-        Self { text: Text::Whole(message.finish().into_bytes()), code: Some(code), is_full: None }
+        Self {
+            text: ResponseText::Whole(message.finish().into_bytes()),
+            code: Some(code),
+            is_full: None,
+        }
     }
 
     /// A failure as an error.
@@ -75,7 +79,7 @@ impl Said {
     }
 
     /// There is no room for the request.
-    pub(crate) fn full(id: &Id, full: &Full) -> Self {
+    pub(crate) fn full(id: &Id, full: &LimitReached) -> Self {
         Self { is_full: Some(full.is_share), ..Self::failed(Some(id), &full.failure()) }
     }
 
@@ -107,9 +111,9 @@ impl Said {
     /// The bytes in one piece.
     pub(crate) fn into_line(self) -> Option<Bytes> {
         match self.text {
-            Text::Whole(line) => Some(line),
-            Text::Parts(parts) => Some(parts.concat().into()),
-            Text::Nothing => None,
+            ResponseText::Whole(line) => Some(line),
+            ResponseText::Parts(parts) => Some(parts.concat().into()),
+            ResponseText::Nothing => None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use toolgate::{Outcome, ToolResult};
 use toolgate_wire::{Json, Object};
 
-use super::{Gateway, dispatch::Incoming};
+use super::{Gateway, dispatch::IncomingRequest};
 use crate::{ids::hex, outbound::server::Server};
 
 /// What our names of tasks begin with.
@@ -15,7 +15,7 @@ const MARK: &str = "tgt1.";
 /// The result of a call with the name of its task as clients know it.
 pub(super) fn outward(
     gateway: &Gateway,
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     server: &Arc<Server>,
     mut outcome: Outcome,
 ) -> Outcome {
@@ -33,7 +33,7 @@ pub(super) fn outward(
 /// A result with the name of its task as clients know it; `None` if it has none.
 pub(super) fn renamed(
     gateway: &Gateway,
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     server: &Server,
     result: &Json,
 ) -> Option<Json> {
@@ -51,7 +51,7 @@ pub(super) fn renamed(
 
 fn with_name(
     gateway: &Gateway,
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     server: &Server,
     task: &Object,
 ) -> Option<Json> {
@@ -62,13 +62,13 @@ fn with_name(
     Some(task.finish())
 }
 
-fn name(gateway: &Gateway, incoming: &Incoming, server: &str, own: &str) -> String {
+fn name(gateway: &Gateway, incoming: &IncomingRequest, server: &str, own: &str) -> String {
     let seal = seal(gateway, incoming, server, own);
     format!("{MARK}{}.{seal}.{server}.{own}", server.len())
 }
 
 /// A task is that of whoever it was made for.
-fn seal(gateway: &Gateway, incoming: &Incoming, server: &str, own: &str) -> String {
+fn seal(gateway: &Gateway, incoming: &IncomingRequest, server: &str, own: &str) -> String {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&gateway.key) else { return String::new() };
     let principal = incoming.caller.session.principal.to_string();
     for part in [principal.as_str(), &incoming.namespace.name, server, own] {
@@ -82,7 +82,7 @@ fn seal(gateway: &Gateway, incoming: &Incoming, server: &str, own: &str) -> Stri
 /// The server that has a task, and its own name for it.
 pub(super) fn inward(
     gateway: &Gateway,
-    incoming: &Incoming,
+    incoming: &IncomingRequest,
     name: &str,
 ) -> Option<(Arc<Server>, String)> {
     let servers = &incoming.namespace.servers;

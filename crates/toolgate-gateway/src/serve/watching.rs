@@ -13,12 +13,12 @@ use super::{
 use crate::{
     attributed::attributed,
     capabilities::is_vendor,
-    log_level::Level,
+    log_level::LogLevel,
     outbound::{
-        events::{Kind, ReplyTo},
-        server::{Server, Watch},
+        events::{ListKind, ReplyTo},
+        server::{Server, ServerEvents},
     },
-    sessions::{legacy::LegacySession, side::Side},
+    sessions::{legacy::LegacySession, side::SideChannel},
 };
 
 impl Gateway {
@@ -27,8 +27,8 @@ impl Gateway {
     }
 }
 
-impl Watch for Gateway {
-    fn changed(&self, server: &Arc<Server>, kinds: &[Kind]) {
+impl ServerEvents for Gateway {
+    fn changed(&self, server: &Arc<Server>, kinds: &[ListKind]) {
         for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
             namespace.rebuild();
             namespace.tell(|outlet| kinds.iter().for_each(|kind| outlet.changed(*kind)));
@@ -46,7 +46,8 @@ impl Watch for Gateway {
 
     fn told(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
         if let Some(session) = self.owner(owner) {
-            if message.method() != "notifications/message" || session.wants_log(Level::of(message))
+            if message.method() != "notifications/message"
+                || session.wants_log(LogLevel::of(message))
             {
                 let namespace = self.namespaces().find(|n| n.name == session.session.namespace);
                 let line =
@@ -108,7 +109,7 @@ impl Watch for Gateway {
             }
         }
         server.surroundings.control.spawn(async move {
-            let side = Side::Outlet(Arc::clone(&session.outlet));
+            let side = SideChannel::NotificationQueue(Arc::clone(&session.outlet));
             let asked = tokio::select! {
                 asked = session.questions.ask(&side, message.method(), params.as_ref()) => asked,
                 () = session.over.cancelled() => None,

@@ -10,13 +10,13 @@ use toolgate_wire::{
     era::{self, Era, MODERN},
 };
 
-use super::{legacy::LegacySession, questions::Asker, side::Side};
+use super::{legacy::LegacySession, questions::Elicitor, side::SideChannel};
 use crate::{
-    capabilities::Abilities,
-    log_level::Level,
+    capabilities::ClientCapabilities,
+    log_level::LogLevel,
     outbound::{
         handshake::own_version,
-        server::{Owner, SESSIONLESS},
+        server::{SESSIONLESS, SessionKey},
     },
     usage::Member,
 };
@@ -29,30 +29,30 @@ pub(crate) struct Caller {
     /// The principal in this namespace.
     pub(crate) member: Arc<Member>,
     pub(crate) transport: Transport,
-    pub(crate) speaks: Speaks,
+    pub(crate) speaks: CallerProtocol,
     /// The gateways that the request has passed.
     pub(crate) hops: Option<Hops>,
 }
 
 /// How a caller speaks.
 #[derive(Clone, Debug)]
-pub(crate) enum Speaks {
+pub(crate) enum CallerProtocol {
     /// In a session.
     Legacy(Arc<LegacySession>),
     /// With each request for itself.
-    Modern(Said),
+    Modern(RequestMeta),
 }
 
 /// What a request of 2026-07-28 says of its sender.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct RequestMeta {
     pub(crate) version: Arc<str>,
     pub(crate) capabilities: Json,
     pub(crate) info: Option<Json>,
-    pub(crate) level: Option<Level>,
+    pub(crate) level: Option<LogLevel>,
 }
 
-impl Said {
+impl RequestMeta {
     /// The same where the server judges whether something is missing.
     pub(crate) fn lenient(version: &str, meta: Option<&Json>) -> Self {
         let unsaid = || Self {
@@ -77,12 +77,12 @@ impl Said {
             version,
             capabilities: capabilities.ok_or(era::META_CLIENT_CAPABILITIES)?,
             info: meta.and_then(|meta| meta.get(era::META_CLIENT_INFO)),
-            level: level.as_ref().and_then(Json::text).and_then(|name| Level::by_name(&name)),
+            level: level.as_ref().and_then(Json::text).and_then(|name| LogLevel::by_name(&name)),
         })
     }
 }
 
-impl Said {
+impl RequestMeta {
     /// Tells clients apart by the name and version that they say, as briefly as a key needs it.
     fn client_digest(&self) -> u64 {
         let text = |key| Some(self.info.as_ref()?.get(key)?.text()?.into_owned());
@@ -95,8 +95,8 @@ impl Said {
 impl Caller {
     pub(crate) fn era(&self) -> Era {
         match self.speaks {
-            Speaks::Legacy(_) => Era::Legacy,
-            Speaks::Modern(_) => Era::Modern,
+            CallerProtocol::Legacy(_) => Era::Legacy,
+            CallerProtocol::Modern(_) => Era::Modern,
         }
     }
 
@@ -107,24 +107,24 @@ impl Caller {
     /// The version that it speaks.
     pub(crate) fn version(&self) -> &Arc<str> {
         match &self.speaks {
-            Speaks::Legacy(session) => &session.version,
-            Speaks::Modern(said) => &said.version,
+            CallerProtocol::Legacy(session) => &session.version,
+            CallerProtocol::Modern(said) => &said.version,
         }
     }
 
     /// Whether this request is the only one of its session in flight: what its server asks is about it.
     pub(crate) fn has_one_request(&self) -> bool {
         match &self.speaks {
-            Speaks::Legacy(session) => session.requests.count() <= 1,
-            Speaks::Modern(_) => true,
+            CallerProtocol::Legacy(session) => session.requests.count() <= 1,
+            CallerProtocol::Modern(_) => true,
         }
     }
 
     /// What it says that it is.
     pub(crate) fn info(&self) -> Option<Arc<ClientInfo>> {
         match &self.speaks {
-            Speaks::Legacy(session) => session.info.clone(),
-            Speaks::Modern(said) => {
+            CallerProtocol::Legacy(session) => session.info.clone(),
+            CallerProtocol::Modern(said) => {
                 let info = said.info.as_ref()?;
                 let text = |key| info.get(key).and_then(|json| json.text().map(Cow::into_owned));
                 Some(Arc::new(ClientInfo { name: text("name")?, version: text("version") }))
@@ -133,39 +133,40 @@ impl Caller {
     }
 
     /// What it can be asked.
-    pub(crate) fn abilities(&self) -> Abilities {
+    pub(crate) fn abilities(&self) -> ClientCapabilities {
         match &self.speaks {
-            Speaks::Legacy(session) => session.abilities,
-            Speaks::Modern(said) => Abilities::of(&said.capabilities),
+            CallerProtocol::Legacy(session) => session.abilities,
+            CallerProtocol::Modern(said) => ClientCapabilities::of(&said.capabilities),
         }
     }
 
     /// How layers can ask it something.
-    pub(crate) fn asking(&self, side: &Side) -> Asking {
-        if !self.abilities().has(Abilities::FORMS) {
+    pub(crate) fn asking(&self, side: &SideChannel) -> Asking {
+        if !self.abilities().has(ClientCapabilities::FORMS) {
             return Asking::Nobody;
         }
         match &self.speaks {
-            Speaks::Legacy(session) => {
-                Asking::Elicit(Arc::new(Asker { session: Arc::clone(session), side: side.clone() }))
-            }
-            Speaks::Modern(_) => Asking::Rounds,
+            CallerProtocol::Legacy(session) => Asking::Elicit(Arc::new(Elicitor {
+                session: Arc::clone(session),
+                side: side.clone(),
+            })),
+            CallerProtocol::Modern(_) => Asking::Rounds,
         }
     }
 
     /// Whether a log message of a call is of interest.
-    pub(crate) fn wants_log(&self, level: Level) -> bool {
+    pub(crate) fn wants_log(&self, level: LogLevel) -> bool {
         match &self.speaks {
-            Speaks::Legacy(session) => session.wants_log(level),
-            Speaks::Modern(said) => said.level.is_some_and(|least| level >= least),
+            CallerProtocol::Legacy(session) => session.wants_log(level),
+            CallerProtocol::Modern(said) => said.level.is_some_and(|least| level >= least),
         }
     }
 
     /// Whether log messages are of interest at all.
     pub(crate) fn hears_logs(&self) -> bool {
         match &self.speaks {
-            Speaks::Legacy(_) => true,
-            Speaks::Modern(said) => said.level.is_some(),
+            CallerProtocol::Legacy(_) => true,
+            CallerProtocol::Modern(said) => said.level.is_some(),
         }
     }
 
@@ -173,27 +174,29 @@ impl Caller {
     /// From 2026-07-28 on a client takes none, and is asked by results; one without capabilities is not.
     pub(crate) fn takes_vendor_requests(&self) -> bool {
         match &self.speaks {
-            Speaks::Legacy(_) => true,
-            Speaks::Modern(said) => said.capabilities.object().is_some_and(|all| !all.is_empty()),
+            CallerProtocol::Legacy(_) => true,
+            CallerProtocol::Modern(said) => {
+                said.capabilities.object().is_some_and(|all| !all.is_empty())
+            }
         }
     }
 
     /// The session that all requests of this client belong to, where it has one.
     pub(crate) fn session_id(&self) -> Option<Arc<str>> {
         match &self.speaks {
-            Speaks::Legacy(session) => Some(Arc::clone(&session.session.id)),
-            Speaks::Modern(_) => None,
+            CallerProtocol::Legacy(session) => Some(Arc::clone(&session.session.id)),
+            CallerProtocol::Modern(_) => None,
         }
     }
 
     /// Who opens a connection of its own to a server: a session, or all requests of one principal and client that can be asked
     /// the same.
-    pub(crate) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> SessionKey {
         match &self.speaks {
-            Speaks::Legacy(session) => session.owner(),
+            CallerProtocol::Legacy(session) => session.owner(),
             // As many as there are clients by name and ways to be asked, however capabilities are spelt. A connection
             // is no session: clients open several for what they ask at once, and close those that are idle.
-            Speaks::Modern(said) => {
+            CallerProtocol::Modern(said) => {
                 let (session, abilities) = (&self.session, self.abilities());
                 let (number, client) = (abilities.number(), said.client_digest());
                 let key = format!(
@@ -201,7 +204,7 @@ impl Caller {
                     session.namespace, session.principal
                 );
                 let info = said.info.as_ref().filter(|info| info.object().is_some());
-                Owner {
+                SessionKey {
                     key: key.into(),
                     capabilities: abilities.capabilities(),
                     info: info.map_or_else(ourselves, Json::owned),

@@ -14,13 +14,14 @@ use toolgate::{ClientInfo, Session};
 use toolgate_wire::{Id, Json};
 
 use super::{
-    outlet::{Outlet, Wanted},
-    questions::Questions,
-    replay::Replay,
-    requests::{InFlight, Requests, SameId},
+    outlet::{NotificationFilter, NotificationQueue},
+    questions::ClientRequests,
+    replay::ReplayBuffer,
+    requests::{ActiveRequest, ActiveRequests, DuplicateId},
 };
 use crate::{
-    capabilities::Abilities, hops::Hops, log_level::Level, outbound::server::Owner, usage::Member,
+    capabilities::ClientCapabilities, hops::Hops, log_level::LogLevel,
+    outbound::server::SessionKey, usage::Member,
 };
 
 /// No level was asked for.
@@ -35,10 +36,10 @@ pub(crate) struct LegacySession {
     pub(crate) capabilities: Json,
     pub(crate) info_text: Json,
     pub(crate) info: Option<Arc<ClientInfo>>,
-    pub(crate) abilities: Abilities,
-    pub(crate) questions: Questions,
-    pub(crate) outlet: Arc<Outlet>,
-    pub(crate) replay: Replay,
+    pub(crate) abilities: ClientCapabilities,
+    pub(crate) questions: ClientRequests,
+    pub(crate) outlet: Arc<NotificationQueue>,
+    pub(crate) replay: ReplayBuffer,
     /// The gateways that the session was opened through.
     pub(crate) hops: Option<Hops>,
     /// Cancelled when the session is over.
@@ -46,7 +47,7 @@ pub(crate) struct LegacySession {
     /// Cancels whoever reads the outlet now: the last one to open the stream has it.
     reader: Mutex<CancellationToken>,
     level: AtomicU8,
-    pub(crate) requests: Arc<Requests>,
+    pub(crate) requests: Arc<ActiveRequests>,
     busy: AtomicUsize,
     used_ms: AtomicU64,
     born: Instant,
@@ -70,9 +71,9 @@ impl LegacySession {
             capabilities,
             info_text,
             info,
-            questions: Questions::default(),
-            outlet: Outlet::new(Wanted::everything()),
-            replay: Replay::new(Arc::clone(&member.account)),
+            questions: ClientRequests::default(),
+            outlet: NotificationQueue::new(NotificationFilter::everything()),
+            replay: ReplayBuffer::new(Arc::clone(&member.account)),
             member,
             hops,
             over: CancellationToken::new(),
@@ -86,8 +87,8 @@ impl LegacySession {
     }
 
     /// Who opens a connection of its own to a server.
-    pub(crate) fn owner(&self) -> Owner {
-        Owner {
+    pub(crate) fn owner(&self) -> SessionKey {
+        SessionKey {
             key: Arc::clone(&self.session.id),
             capabilities: self.capabilities.clone(),
             info: self.info_text.clone(),
@@ -102,23 +103,23 @@ impl LegacySession {
         self: &Arc<Self>,
         id: &Id,
         token: &CancellationToken,
-    ) -> Result<(InFlight, Busy), SameId> {
+    ) -> Result<(ActiveRequest, SessionUse), DuplicateId> {
         self.use_now();
         let in_flight = self.requests.begin(id, token)?;
         Ok((in_flight, self.busy()))
     }
 
     /// The level from which on the client wants to hear of what servers do, if it said.
-    pub(crate) fn level(&self) -> Option<Level> {
-        Level::by_number(self.level.load(Ordering::Relaxed))
+    pub(crate) fn level(&self) -> Option<LogLevel> {
+        LogLevel::by_number(self.level.load(Ordering::Relaxed))
     }
 
     /// Whether a log message is of interest: where nothing was said, servers decide.
-    pub(crate) fn wants_log(&self, level: Level) -> bool {
+    pub(crate) fn wants_log(&self, level: LogLevel) -> bool {
         self.level().is_none_or(|least| level >= least)
     }
 
-    pub(crate) fn set_level(&self, level: Level) {
+    pub(crate) fn set_level(&self, level: LogLevel) {
         self.level.store(level.number(), Ordering::Relaxed);
     }
 
@@ -145,9 +146,9 @@ impl LegacySession {
     }
 
     /// Something is going on that is no request: a stream is open.
-    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+    pub(crate) fn busy(self: &Arc<Self>) -> SessionUse {
         self.busy.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(self))
+        SessionUse(Arc::clone(self))
     }
 
     /// The session is over: everything of it is given up.
@@ -159,28 +160,28 @@ impl LegacySession {
 }
 
 /// Elicitation came with 2025-06-18, and addresses to open with 2025-11-25.
-fn abilities(version: &str, capabilities: &Json) -> Abilities {
-    let said = Abilities::of(capabilities);
-    let mut abilities = Abilities::default();
-    for ability in [Abilities::SAMPLING, Abilities::ROOTS] {
+fn abilities(version: &str, capabilities: &Json) -> ClientCapabilities {
+    let said = ClientCapabilities::of(capabilities);
+    let mut abilities = ClientCapabilities::default();
+    for ability in [ClientCapabilities::SAMPLING, ClientCapabilities::ROOTS] {
         if said.has(ability) {
             abilities = abilities.and(ability);
         }
     }
-    if version >= "2025-06-18" && said.has(Abilities::FORMS) {
-        abilities = abilities.and(Abilities::FORMS);
+    if version >= "2025-06-18" && said.has(ClientCapabilities::FORMS) {
+        abilities = abilities.and(ClientCapabilities::FORMS);
     }
-    if version >= "2025-11-25" && said.has(Abilities::URLS) {
-        abilities = abilities.and(Abilities::URLS);
+    if version >= "2025-11-25" && said.has(ClientCapabilities::URLS) {
+        abilities = abilities.and(ClientCapabilities::URLS);
     }
     abilities
 }
 
 /// The session is in use as long as this is there.
 #[derive(Debug)]
-pub(crate) struct Busy(Arc<LegacySession>);
+pub(crate) struct SessionUse(Arc<LegacySession>);
 
-impl Drop for Busy {
+impl Drop for SessionUse {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::Relaxed);
         self.0.use_now();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use toolgate_wire::{Id, Json, Object, era, notification};
 
-use crate::outbound::{events::Kind, server::Server, subscriptions::Subscribed};
+use crate::outbound::{events::ListKind, server::Server, subscriptions::SubscriptionGuard};
 
 /// So many messages that cannot be put together wait; further ones are dropped, the oldest first.
 const MOST: usize = 256;
@@ -23,19 +23,19 @@ pub(crate) const MOST_SUBSCRIBED: usize = 1000;
 
 /// One client's ear for what happens. Whatever comes while it does not listen is put together.
 #[derive(Debug)]
-pub(crate) struct Outlet {
-    wanted: Wanted,
-    state: Mutex<State>,
+pub(crate) struct NotificationQueue {
+    wanted: NotificationFilter,
+    state: Mutex<QueueState>,
     subscribed: Mutex<BySubject>,
     wake: Notify,
 }
 
 /// Subscriptions by their address. Servers may have the same one.
-type BySubject = BTreeMap<Arc<str>, Vec<Subscribed>>;
+type BySubject = BTreeMap<Arc<str>, Vec<SubscriptionGuard>>;
 
 /// What a client wants to hear of.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct NotificationFilter {
     pub(crate) tools: bool,
     pub(crate) prompts: bool,
     pub(crate) resources: bool,
@@ -43,23 +43,23 @@ pub(crate) struct Wanted {
     pub(crate) subscription: Option<Id>,
 }
 
-impl Wanted {
+impl NotificationFilter {
     /// All lists.
     pub(crate) fn everything() -> Self {
         Self { tools: true, prompts: true, resources: true, subscription: None }
     }
 
-    fn wants(&self, kind: Kind) -> bool {
+    fn wants(&self, kind: ListKind) -> bool {
         match kind {
-            Kind::Tools => self.tools,
-            Kind::Prompts => self.prompts,
-            Kind::Resources => self.resources,
+            ListKind::Tools => self.tools,
+            ListKind::Prompts => self.prompts,
+            ListKind::Resources => self.resources,
         }
     }
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     changed: [bool; 3],
     updated: BTreeSet<Arc<str>>,
     lines: VecDeque<Bytes>,
@@ -68,8 +68,8 @@ struct State {
     is_closed: bool,
 }
 
-impl Outlet {
-    pub(crate) fn new(wanted: Wanted) -> Arc<Self> {
+impl NotificationQueue {
+    pub(crate) fn new(wanted: NotificationFilter) -> Arc<Self> {
         let (state, subscribed) = (Mutex::default(), Mutex::default());
         Arc::new(Self { wanted, state, subscribed, wake: Notify::new() })
     }
@@ -94,7 +94,7 @@ impl Outlet {
     }
 
     /// Hears of a resource from here on.
-    pub(crate) fn subscribe(&self, server: &Server, subscribed: Subscribed) {
+    pub(crate) fn subscribe(&self, server: &Server, subscribed: SubscriptionGuard) {
         let mut all = self.subscribed();
         let known = all.entry(Arc::clone(subscribed.uri())).or_default();
         if !known.iter().any(|one| one.is_at(server)) {
@@ -118,12 +118,12 @@ impl Outlet {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A list changed.
-    pub(crate) fn changed(&self, kind: Kind) {
+    pub(crate) fn changed(&self, kind: ListKind) {
         if self.wanted.wants(kind) {
             if let Some(flag) = self.lock().changed.get_mut(kind as usize) {
                 *flag = true;
@@ -180,7 +180,7 @@ impl Outlet {
     fn take(&self) -> Option<Vec<Bytes>> {
         let mut state = self.lock();
         let mut lines = Vec::new();
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             if let Some(flag) = state.changed.get_mut(kind as usize)
                 && std::mem::take(flag)
             {
@@ -242,9 +242,9 @@ mod tests {
 
     #[tokio::test]
     async fn whatever_comes_at_once_is_told_once() {
-        let outlet = Outlet::new(Wanted::everything());
+        let outlet = NotificationQueue::new(NotificationFilter::everything());
         for _ in 0..1000 {
-            outlet.changed(Kind::Tools);
+            outlet.changed(ListKind::Tools);
             outlet.updated(&"a:b".into());
             outlet.push(Bytes::from_static(b"x"));
         }
@@ -258,11 +258,14 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_is_wanted_is_told_and_each_message_names_its_subscription() {
-        let wanted =
-            Wanted { prompts: true, subscription: Some(Id::number(7)), ..Wanted::default() };
-        let outlet = Outlet::new(wanted);
-        outlet.changed(Kind::Tools);
-        outlet.changed(Kind::Prompts);
+        let wanted = NotificationFilter {
+            prompts: true,
+            subscription: Some(Id::number(7)),
+            ..NotificationFilter::default()
+        };
+        let outlet = NotificationQueue::new(wanted);
+        outlet.changed(ListKind::Tools);
+        outlet.changed(ListKind::Prompts);
         let lines = outlet.next().await.unwrap();
         assert_eq!(lines.len(), 1);
         let text = std::str::from_utf8(&lines[0]).unwrap();
@@ -287,7 +290,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_are_bounded_in_bytes_and_the_newest_stays() {
-        let outlet = Outlet::new(Wanted::everything());
+        let outlet = NotificationQueue::new(NotificationFilter::everything());
         let large = Bytes::from(vec![b'x'; MOST_BYTES / 2]);
         (0..10).for_each(|_| outlet.push(large.clone()));
         outlet.push(Bytes::from(vec![b'y'; 2 * MOST_BYTES]));

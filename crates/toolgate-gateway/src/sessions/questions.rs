@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use toolgate::{Boxed, Elicit, NoAnswer};
 use toolgate_wire::{Id, Json, Message, Object, notification, request};
 
-use super::side::Side;
+use super::side::SideChannel;
 use crate::ids::random_id;
 
 /// So many questions wait for one client's answer.
@@ -17,18 +17,18 @@ const MOST: usize = 100;
 
 /// Questions that wait for one client's answer.
 #[derive(Debug, Default)]
-pub(crate) struct Questions(Mutex<Waiting>);
+pub(crate) struct ClientRequests(Mutex<PendingReply>);
 
 /// The ids of our questions on one connection. Only the client that is asked sees them: a server that makes a request
 /// cannot use one, and so has none of its questions answered in place of ours.
 #[derive(Debug, Default)]
-pub(crate) struct QuestionIds {
+pub(crate) struct ClientRequestIds {
     /// What each begins with, drawn when the first is needed.
     prefix: Option<String>,
     asked: u64,
 }
 
-impl QuestionIds {
+impl ClientRequestIds {
     /// The next id; `None` if the system gives no randomness, and so nothing can be asked safely.
     pub(crate) fn next(&mut self) -> Option<Id> {
         if self.prefix.is_none() {
@@ -46,13 +46,13 @@ impl QuestionIds {
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    ids: QuestionIds,
+struct PendingReply {
+    ids: ClientRequestIds,
     by_id: HashMap<Id, oneshot::Sender<Result<Json, Json>>>,
 }
 
-impl Questions {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+impl ClientRequests {
+    fn lock(&self) -> MutexGuard<'_, PendingReply> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,7 +80,7 @@ impl Questions {
     /// is taken back.
     pub(crate) async fn ask(
         &self,
-        side: &Side,
+        side: &SideChannel,
         method: &str,
         params: Option<&Json>,
     ) -> Option<Result<Json, Json>> {
@@ -98,7 +98,7 @@ impl Questions {
             waiting.by_id.insert(id.clone(), sender);
             id
         };
-        let mut open = Open { questions: self, side, id: Some(id.clone()) };
+        let mut open = OpenRequest { questions: self, side, id: Some(id.clone()) };
         if !side.send(request(&id, method, params)).await {
             return None;
         }
@@ -109,13 +109,13 @@ impl Questions {
 }
 
 /// A question without an answer yet. Dropped, it is taken back.
-struct Open<'a> {
-    questions: &'a Questions,
-    side: &'a Side,
+struct OpenRequest<'a> {
+    questions: &'a ClientRequests,
+    side: &'a SideChannel,
     id: Option<Id>,
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         self.questions.lock().by_id.remove(&id);
@@ -128,12 +128,12 @@ impl Drop for Open<'_> {
 
 /// Asks the client of one call, for layers that want something confirmed.
 #[derive(Debug)]
-pub(crate) struct Asker {
+pub(crate) struct Elicitor {
     pub(crate) session: Arc<super::legacy::LegacySession>,
-    pub(crate) side: Side,
+    pub(crate) side: SideChannel,
 }
 
-impl Elicit for Asker {
+impl Elicit for Elicitor {
     fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, NoAnswer>> {
         Box::pin(async move {
             let asked = self.session.questions.ask(&self.side, "elicitation/create", Some(&params));

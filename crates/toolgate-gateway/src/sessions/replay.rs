@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use crate::usage::{Account, Held, Kind};
+use crate::usage::{Account, Reservation, UsageKind};
 
 /// So long a stream is remembered after its end.
 const REMEMBERED: Duration = Duration::from_mins(1);
@@ -20,25 +20,25 @@ const MOST_BYTES: usize = 2 * 1024 * 1024;
 
 /// The streams of one session.
 #[derive(Debug)]
-pub(crate) struct Replay {
-    streams: Mutex<(u64, VecDeque<Arc<Stream>>)>,
+pub(crate) struct ReplayBuffer {
+    streams: Mutex<(u64, VecDeque<Arc<ReplayStream>>)>,
     account: Arc<Account>,
 }
 
-impl Replay {
+impl ReplayBuffer {
     pub(crate) fn new(account: Arc<Account>) -> Self {
         Self { streams: Mutex::default(), account }
     }
 
-    fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<Arc<Stream>>)> {
+    fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<Arc<ReplayStream>>)> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new stream.
-    pub(crate) fn stream(&self) -> Arc<Stream> {
+    pub(crate) fn stream(&self) -> Arc<ReplayStream> {
         let mut streams = self.lock();
         streams.0 += 1;
-        let stream = Arc::new(Stream {
+        let stream = Arc::new(ReplayStream {
             number: streams.0,
             account: Arc::clone(&self.account),
             log: Mutex::default(),
@@ -60,7 +60,7 @@ impl Replay {
     }
 
     /// The stream of an event, and the number of that event.
-    pub(crate) fn find(&self, event: &str) -> Option<(Arc<Stream>, u64)> {
+    pub(crate) fn find(&self, event: &str) -> Option<(Arc<ReplayStream>, u64)> {
         let (stream, number) = event.split_once('-')?;
         let (stream, number): (u64, u64) = (stream.parse().ok()?, number.parse().ok()?);
         let streams = self.lock();
@@ -69,7 +69,7 @@ impl Replay {
     }
 }
 
-fn forget_old(streams: &mut VecDeque<Arc<Stream>>) {
+fn forget_old(streams: &mut VecDeque<Arc<ReplayStream>>) {
     streams.retain(|stream| stream.lock().done_at.is_none_or(|at| at.elapsed() < REMEMBERED));
 }
 
@@ -80,25 +80,25 @@ fn cost(line: &Bytes) -> usize {
 
 /// One stream: the events that were sent on it.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct ReplayStream {
     number: u64,
     account: Arc<Account>,
-    log: Mutex<Log>,
+    log: Mutex<EventLog>,
     wake: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Log {
+struct EventLog {
     events: VecDeque<(u64, Bytes)>,
     next: u64,
     bytes: usize,
     /// What it takes of the memory for its principal.
-    place: Option<Held>,
+    place: Option<Reservation>,
     done_at: Option<Instant>,
 }
 
-impl Stream {
-    fn lock(&self) -> MutexGuard<'_, Log> {
+impl ReplayStream {
+    fn lock(&self) -> MutexGuard<'_, EventLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,9 +117,10 @@ impl Stream {
         }
         let taken = match &mut log.place {
             Some(place) => place.grow(cost(line)),
-            none => {
-                self.account.take(Kind::ReplayBytes, cost(line)).map(|place| *none = Some(place))
-            }
+            none => self
+                .account
+                .take(UsageKind::ReplayBytes, cost(line))
+                .map(|place| *none = Some(place)),
         };
         match taken {
             Ok(()) => {
@@ -182,9 +183,9 @@ mod tests {
     use super::*;
     use crate::usage::{Share, Usage};
 
-    fn replay() -> Replay {
+    fn replay() -> ReplayBuffer {
         let usage = Usage::new(Share::new(1.0, 1), 1, 1);
-        Replay::new(usage.account(&toolgate::Principal::local()))
+        ReplayBuffer::new(usage.account(&toolgate::Principal::local()))
     }
 
     #[tokio::test]

@@ -10,13 +10,13 @@ use toolgate_wire::Id;
 
 /// The requests in flight of one client.
 #[derive(Debug, Default)]
-pub(crate) struct Requests(Mutex<HashMap<Id, CancellationToken>>);
+pub(crate) struct ActiveRequests(Mutex<HashMap<Id, CancellationToken>>);
 
 /// A request of the same id is in flight: it could not be said which of the two a response belongs to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SameId;
+pub(crate) struct DuplicateId;
 
-impl Requests {
+impl ActiveRequests {
     fn table(&self) -> MutexGuard<'_, HashMap<Id, CancellationToken>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -26,12 +26,12 @@ impl Requests {
         self: &Arc<Self>,
         id: &Id,
         token: &CancellationToken,
-    ) -> Result<InFlight, SameId> {
+    ) -> Result<ActiveRequest, DuplicateId> {
         match self.table().entry(id.clone()) {
-            Entry::Occupied(_) => return Err(SameId),
+            Entry::Occupied(_) => return Err(DuplicateId),
             Entry::Vacant(slot) => drop(slot.insert(token.clone())),
         }
-        Ok(InFlight { requests: Arc::clone(self), id: id.clone() })
+        Ok(ActiveRequest { requests: Arc::clone(self), id: id.clone() })
     }
 
     /// The client cancels a request.
@@ -54,12 +54,12 @@ impl Requests {
 
 /// A request in flight, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct InFlight {
-    requests: Arc<Requests>,
+pub(crate) struct ActiveRequest {
+    requests: Arc<ActiveRequests>,
     pub(crate) id: Id,
 }
 
-impl Drop for InFlight {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.requests.table().remove(&self.id);
     }

@@ -5,33 +5,33 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::outlet::Outlet;
-use crate::outbox::Outbox;
+use super::outlet::NotificationQueue;
+use crate::outbox::WriteQueue;
 
 /// So many such messages wait for a client to read them.
 pub(crate) const ROOM: usize = 16;
 
 /// The way to a client while a request of it is under way.
 #[derive(Clone, Debug)]
-pub(crate) enum Side {
+pub(crate) enum SideChannel {
     /// Nobody hears.
     Nobody,
     /// The stream of the answer.
     Stream(mpsc::Sender<Bytes>),
     /// The one pipe to the client.
-    Pipe(Arc<Outbox>),
+    Pipe(Arc<WriteQueue>),
     /// Whatever the client listens to.
-    Outlet(Arc<Outlet>),
+    NotificationQueue(Arc<NotificationQueue>),
 }
 
-impl Side {
+impl SideChannel {
     /// Sends a message, and waits while the client is slow to read; `false` if it is gone.
     pub(crate) async fn send(&self, line: Bytes) -> bool {
         match self {
             Self::Nobody => false,
             Self::Stream(sender) => sender.send(line).await.is_ok(),
             Self::Pipe(outbox) => outbox.push(line).await != u64::MAX,
-            Self::Outlet(outlet) => {
+            Self::NotificationQueue(outlet) => {
                 outlet.push(line);
                 true
             }
@@ -44,7 +44,7 @@ impl Side {
             Self::Nobody => false,
             Self::Stream(sender) => sender.try_send(line).is_ok(),
             Self::Pipe(outbox) => outbox.push_now(line) != u64::MAX,
-            Self::Outlet(outlet) => {
+            Self::NotificationQueue(outlet) => {
                 outlet.push(line);
                 true
             }

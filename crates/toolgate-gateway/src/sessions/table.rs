@@ -9,26 +9,26 @@ use std::{
 use toolgate::Principal;
 
 use super::legacy::LegacySession;
-use crate::usage::Held;
+use crate::usage::Reservation;
 
 /// A session with its place.
-type Place = (Arc<LegacySession>, Held);
+type Place = (Arc<LegacySession>, Reservation);
 
 /// The sessions of the gateway.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct SessionTable {
     /// The place is free again once the session is taken out.
     sessions: RwLock<HashMap<Arc<str>, Place>>,
     idle: Option<Duration>,
 }
 
-impl Table {
+impl SessionTable {
     pub(crate) fn new(idle: Option<Duration>) -> Self {
         Self { sessions: RwLock::default(), idle }
     }
 
     /// Enters a session, which has a place.
-    pub(crate) fn enter(&self, session: &Arc<LegacySession>, place: Held) {
+    pub(crate) fn enter(&self, session: &Arc<LegacySession>, place: Reservation) {
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         sessions.insert(Arc::clone(&session.session.id), (Arc::clone(session), place));
     }

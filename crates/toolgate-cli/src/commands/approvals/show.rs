@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use toolgate_gateway::approvals::{ApprovalRecord, State};
+use toolgate_gateway::approvals::{ApprovalRecord, ApprovalState};
 
 use super::super::log::look::{Look, Paint, clean, fit};
 
@@ -71,16 +71,20 @@ fn times(record: &ApprovalRecord, now: Timestamp) -> String {
     let now = now.as_millisecond();
     let asked = format!("asked {} ago", length(now - record.created_ms));
     match record.state {
-        State::Pending if now < record.expires_ms => {
+        ApprovalState::Pending if now < record.expires_ms => {
             format!("{asked}, expires in {}", length(record.expires_ms - now))
         }
-        State::Pending => format!("{asked}, expired {} ago", length(now - record.expires_ms)),
-        State::Used => format!("{asked}, approved and run"),
-        State::Approved if now < record.expires_ms => {
+        ApprovalState::Pending => {
+            format!("{asked}, expired {} ago", length(now - record.expires_ms))
+        }
+        ApprovalState::Used => format!("{asked}, approved and run"),
+        ApprovalState::Approved if now < record.expires_ms => {
             format!("{asked}, approved, expires in {}", length(record.expires_ms - now))
         }
-        State::Approved => format!("{asked}, approved, expired before the agent repeated the call"),
-        State::Denied => {
+        ApprovalState::Approved => {
+            format!("{asked}, approved, expired before the agent repeated the call")
+        }
+        ApprovalState::Denied => {
             let reason = record.reason.as_deref().map(|reason| format!(": {}", clean(reason)));
             format!("{asked}, denied{}", reason.unwrap_or_default())
         }
@@ -154,13 +158,13 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 /// What became of a request, on one line.
 pub(super) fn line(record: &ApprovalRecord, look: &Look) -> String {
     let (paint, word) = match record.state {
-        State::Pending => (Paint::Warn, "waits"),
-        State::Approved => (Paint::Good, "approved"),
-        State::Denied => (Paint::Bad, "denied"),
-        State::Used => (Paint::Quiet, "ran"),
+        ApprovalState::Pending => (Paint::Warn, "waits"),
+        ApprovalState::Approved => (Paint::Good, "approved"),
+        ApprovalState::Denied => (Paint::Bad, "denied"),
+        ApprovalState::Used => (Paint::Quiet, "ran"),
     };
     let by = match (record.state, &record.by) {
-        (State::Approved | State::Denied, Some(by)) => format!(" by {}", clean(by)),
+        (ApprovalState::Approved | ApprovalState::Denied, Some(by)) => format!(" by {}", clean(by)),
         _ => String::new(),
     };
     let tool = clean(&format!("{}/{}", record.server, record.tool)).into_owned();
@@ -172,7 +176,7 @@ pub(super) fn decided(record: &ApprovalRecord, look: &Look) -> String {
     let tool = clean(&format!("{}/{}", record.server, record.tool)).into_owned();
     let ttl = length(record.ttl_ms);
     let id = &record.id;
-    if record.state == State::Approved {
+    if record.state == ApprovalState::Approved {
         let word = look.paint(Paint::Good, "approved");
         return format!("{word} {id}: {tool} runs once if the agent repeats the call within {ttl}");
     }
@@ -189,11 +193,15 @@ pub(super) fn json(record: &ApprovalRecord, now: Timestamp) -> Value {
         format!("{at:.3}")
     };
     let state = match record.state {
-        State::Pending | State::Approved if !record.is_live(now.as_millisecond()) => "expired",
-        State::Pending => "pending",
-        State::Approved => "approved",
-        State::Denied => "denied",
-        State::Used => "used",
+        ApprovalState::Pending | ApprovalState::Approved
+            if !record.is_live(now.as_millisecond()) =>
+        {
+            "expired"
+        }
+        ApprovalState::Pending => "pending",
+        ApprovalState::Approved => "approved",
+        ApprovalState::Denied => "denied",
+        ApprovalState::Used => "used",
     };
     json!({
         "id": record.id,

@@ -7,7 +7,7 @@ use toolgate::{
     middleware::validate::{Validate, ValidateConfig},
     settings::Settings,
 };
-use toolgate_gateway::serve::{InspectedNamespace, Served};
+use toolgate_gateway::serve::{InspectedNamespace, ServerStatus};
 
 /// What was found, one sentence each.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    pub(super) fn new(namespace: &InspectedNamespace, servers: &[Served]) -> Self {
+    pub(super) fn new(namespace: &InspectedNamespace, servers: &[ServerStatus]) -> Self {
         let mut found = Self::default();
         if !namespace.was_asked() {
             return found;
@@ -77,7 +77,7 @@ fn without_tier(namespace: &InspectedNamespace) -> Vec<String> {
 
 /// Selectors that cover no tool of the namespace. Tables that several namespaces share may mean tools of others, and
 /// globs tools that come later: of those only a name counts that a server of this namespace does not list.
-fn covering_nothing(namespace: &InspectedNamespace, servers: &[Served]) -> Vec<String> {
+fn covering_nothing(namespace: &InspectedNamespace, servers: &[ServerStatus]) -> Vec<String> {
     // What a server would list that failed is not known.
     let has_failed = |name: &str| servers.iter().any(|s| s.name == name && s.state != "ready");
     let covers = |selector: &Selector| {

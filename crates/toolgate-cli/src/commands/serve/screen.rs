@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
-use toolgate_gateway::serve::{Serve, Served};
+use toolgate_gateway::serve::{RunningGateway, ServerStatus};
 
 use super::super::log::look::{Look, Paint, clean, fit};
 
@@ -26,7 +26,7 @@ fn url(address: SocketAddr, namespace: &str) -> String {
 }
 
 /// Tells where it listens: the addresses that there are, and no other.
-pub(super) fn listening(addresses: &[SocketAddr], serve: &Serve) {
+pub(super) fn listening(addresses: &[SocketAddr], serve: &RunningGateway) {
     let namespaces = serve.namespaces();
     let Some(first) = first(&namespaces) else { return };
     for address in addresses {
@@ -47,7 +47,7 @@ fn first(namespaces: &[String]) -> Option<&str> {
 }
 
 /// Shows servers as they come up, then the table and what to do next; and then those that come up later, until all have.
-pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
+pub(super) async fn welcome(addresses: &[SocketAddr], serve: &RunningGateway) {
     let mut progress = Progress { look: Look::of_stderr(), told: BTreeMap::new() };
     let _ = tokio::time::timeout(PATIENCE, progress.until(serve, FRAME, is_settled)).await;
     let servers = serve.servers();
@@ -74,17 +74,17 @@ pub(super) async fn welcome(addresses: &[SocketAddr], serve: &Serve) {
 }
 
 /// Whether it is known how a server is.
-fn is_settled(served: &Served) -> bool {
+fn is_settled(served: &ServerStatus) -> bool {
     served.state != "starting"
 }
 
 /// Whether there is nothing more to tell of a server.
-fn is_well(served: &Served) -> bool {
+fn is_well(served: &ServerStatus) -> bool {
     is_settled(served) && served.state != "failed" && !is_troubled(served)
 }
 
 /// A server that can be called and has something to say all the same.
-fn is_troubled(served: &Served) -> bool {
+fn is_troubled(served: &ServerStatus) -> bool {
     served.state == "ready" && served.why.is_some()
 }
 
@@ -97,7 +97,12 @@ struct Progress {
 
 impl Progress {
     /// Tells of each server as it comes up or fails, until this holds for all of them.
-    async fn until(&mut self, serve: &Serve, pause: Duration, holds: fn(&Served) -> bool) {
+    async fn until(
+        &mut self,
+        serve: &RunningGateway,
+        pause: Duration,
+        holds: fn(&ServerStatus) -> bool,
+    ) {
         loop {
             let servers = serve.servers();
             for served in servers.iter().filter(|served| is_settled(served)) {
@@ -111,7 +116,7 @@ impl Progress {
     }
 
     /// Tells how a server is, unless that was told. Lines of their own: servers write to this terminal, too.
-    fn tell(&mut self, served: &Served, total: usize) {
+    fn tell(&mut self, served: &ServerStatus, total: usize) {
         if matches!(served.state.as_str(), "waiting" | "stopped") {
             return;
         }
@@ -136,8 +141,8 @@ impl Progress {
     }
 
     /// The last line: how many servers are ready, and which are not.
-    fn summary(&self, servers: &[Served]) {
-        let names = |wanted: &dyn Fn(&Served) -> bool| -> Vec<String> {
+    fn summary(&self, servers: &[ServerStatus]) {
+        let names = |wanted: &dyn Fn(&ServerStatus) -> bool| -> Vec<String> {
             let found = servers.iter().filter(|served| wanted(served));
             found.map(|served| clean(&served.name).into_owned()).collect()
         };
@@ -170,7 +175,7 @@ impl Progress {
 /// The table of servers, line by line.
 pub(in crate::commands) fn table(
     look: &Look,
-    servers: &[Served],
+    servers: &[ServerStatus],
     unused: &[String],
 ) -> Vec<String> {
     let names = servers.iter().map(|served| &served.name).chain(unused);

@@ -5,24 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalog::owners::Owner;
+use crate::catalog::owners::NameOwner;
 
-fn server(name: &str, names: &[&str]) -> Names {
+fn server(name: &str, names: &[&str]) -> ServerNames {
     let names = names.iter().map(|own| match own.split_once('=') {
         Some((own, fixed)) => (own.to_owned(), Some(fixed.to_owned())),
         None => ((*own).to_owned(), None),
     });
-    Names { server: name.to_owned(), prefix: name.to_owned(), names: names.collect() }
+    ServerNames { server: name.to_owned(), prefix: name.to_owned(), names: names.collect() }
 }
 
 /// What each is called, as `SERVER/OWN NAME`; without what is left out.
-fn named(mode: Prefix, servers: &[Names]) -> Vec<String> {
+fn named(mode: Prefix, servers: &[ServerNames]) -> Vec<String> {
     named_with(mode, servers, &Held::new())
 }
 
-fn named_with(mode: Prefix, servers: &[Names], held: &Held) -> Vec<String> {
+fn named_with(mode: Prefix, servers: &[ServerNames], held: &Held) -> Vec<String> {
     let (assigned, _) = assign(mode, servers, held);
-    let of_server = |(server, assigned): (&Names, Vec<Option<String>>)| {
+    let of_server = |(server, assigned): (&ServerNames, Vec<Option<String>>)| {
         let named = server.names.iter().zip(assigned);
         let shown = named.filter_map(|((own, _), name)| {
             name.map(|name| format!("{}/{own} {name}", server.server))
@@ -37,12 +37,12 @@ fn held(owners: &[&str]) -> Held {
     let owner = |text: &&str| {
         let (owner, name) = text.split_once(' ').unwrap();
         let (server, own) = owner.split_once('/').unwrap();
-        (name.into(), Owner { server: server.into(), own: own.into(), since: 0 })
+        (name.into(), NameOwner { server: server.into(), own: own.into(), since: 0 })
     };
     owners.iter().map(owner).collect()
 }
 
-fn told(mode: Prefix, servers: &[Names], held: &Held) -> Vec<String> {
+fn told(mode: Prefix, servers: &[ServerNames], held: &Held) -> Vec<String> {
     assign(mode, servers, held).1.iter().map(ToString::to_string).collect()
 }
 
@@ -212,7 +212,7 @@ fn prefixes_have_plain_characters_only() {
     assert_eq!(prefixed("my server/ü.1-x_", "ä b"), "my_server__.1-x___ä b");
 }
 
-fn any_servers() -> impl Strategy<Value = Vec<Names>> {
+fn any_servers() -> impl Strategy<Value = Vec<ServerNames>> {
     let own = prop_oneof!["[a-c]{1,2}", "[ab]__[a-c]", "[a-c]{60,70}", "\\PC{0,3}",];
     let listed = (own, prop::option::weighted(0.15, "[a-c]{1,2}"));
     let names = prop::collection::vec(listed, 0..8);
@@ -223,10 +223,10 @@ fn any_servers() -> impl Strategy<Value = Vec<Names>> {
 }
 
 /// What a server lists twice has one given name, if any.
-fn named_alike(n: usize, prefix: String, names: Vec<(String, Option<String>)>) -> Names {
+fn named_alike(n: usize, prefix: String, names: Vec<(String, Option<String>)>) -> ServerNames {
     let given: BTreeMap<_, _> = names.iter().cloned().collect();
     let names = names.into_iter().map(|(own, _)| (own.clone(), given[&own].clone())).collect();
-    Names { server: format!("s{n}"), prefix, names }
+    ServerNames { server: format!("s{n}"), prefix, names }
 }
 
 fn any_mode() -> impl Strategy<Value = Prefix> {
@@ -234,13 +234,13 @@ fn any_mode() -> impl Strategy<Value = Prefix> {
 }
 
 /// Owners as they are after these names were given out.
-fn recorded(servers: &[Names], assigned: &[Vec<Option<String>>]) -> Held {
+fn recorded(servers: &[ServerNames], assigned: &[Vec<Option<String>>]) -> Held {
     let mut held = Held::new();
     for (server, assigned) in servers.iter().zip(assigned) {
         for ((own, fixed), name) in server.names.iter().zip(assigned) {
             if let (None, Some(name)) = (fixed, name) {
                 let (server, own) = (server.server.as_str().into(), own.as_str().into());
-                held.insert(name.as_str().into(), Owner { server, own, since: 0 });
+                held.insert(name.as_str().into(), NameOwner { server, own, since: 0 });
             }
         }
     }
@@ -280,7 +280,7 @@ proptest! {
         after in any_servers(),
         mode in any_mode(),
     ) {
-        let unfixed = |mut servers: Vec<Names>| {
+        let unfixed = |mut servers: Vec<ServerNames>| {
             servers.iter_mut().flat_map(|server| &mut server.names).for_each(|name| name.1 = None);
             servers
         };
@@ -289,7 +289,7 @@ proptest! {
             new.prefix.clone_from(&old.prefix);
         }
         for old in before.iter().skip(after.len()) {
-            after.push(Names { names: Vec::new(), ..old.clone() });
+            after.push(ServerNames { names: Vec::new(), ..old.clone() });
         }
         let (assigned, _) = assign(mode, &before, &Held::new());
         let owners = recorded(&before, &assigned);

@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 /// What happened at the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    Opened,
+    OpenedRecords,
     /// The head of a request and its body.
     Request(String, String),
     /// The server has closed a connection.
@@ -46,7 +46,7 @@ impl Server {
                 let (stream, _) = listener.accept().await.unwrap();
                 let (tell, step, tls) = (tell.clone(), Arc::clone(&step), tls.clone());
                 tokio::spawn(async move {
-                    tell.send(Seen::Opened).await.unwrap();
+                    tell.send(Seen::OpenedRecords).await.unwrap();
                     match tls {
                         None => serve(stream, tell, step).await,
                         Some(tls) => {

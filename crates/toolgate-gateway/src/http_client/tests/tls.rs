@@ -68,11 +68,11 @@ async fn start(address: [u8; 4]) -> (Server, CertificateDer<'static>) {
     (Server::with_tls(Some(TlsAcceptor::from(Arc::new(config)))).await, certificate)
 }
 
-fn trusting(url: &str, certificate: CertificateDer<'static>) -> Client {
+fn trusting(url: &str, certificate: CertificateDer<'static>) -> HttpClient {
     let provider = Arc::new(default_provider());
     let verifier = Verifier::new_with_extra_roots([certificate], Arc::clone(&provider)).unwrap();
     let tls = super::super::tls::tls(verifier, provider).unwrap();
-    Client::new(Arc::new(target(url).trusting(tls)))
+    HttpClient::new(Arc::new(target(url).trusting(tls)))
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn tls_is_spoken_with_who_is_trusted_by_name_or_address() {
         assert_eq!(posted(&client, "two").await, "two");
     }
     let seen = server.so_far().await;
-    assert_eq!(seen.iter().filter(|seen| **seen == Seen::Opened).count(), 2, "{seen:?}");
+    assert_eq!(seen.iter().filter(|seen| **seen == Seen::OpenedRecords).count(), 2, "{seen:?}");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use super::events::EventBody;
 
 /// The body of an answer. No case of it is boxed or copied.
 #[derive(Debug, Default)]
-pub(crate) enum AnswerBody {
+pub(crate) enum ResponseBody {
     #[default]
     Empty,
     Whole(Bytes),
@@ -22,7 +22,7 @@ pub(crate) enum AnswerBody {
     Stream(EventBody),
 }
 
-impl Body for AnswerBody {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -77,7 +77,7 @@ mod tests {
             ([part(b""), part(b""), part(b"")], 0),
         ] {
             let whole = parts.concat();
-            let body = AnswerBody::Parts(parts);
+            let body = ResponseBody::Parts(parts);
             assert_eq!(body.size_hint().exact(), Some(length));
             assert_eq!(body.is_end_stream(), length == 0);
             assert_eq!(body.collect().await.unwrap().to_bytes(), whole);
@@ -87,7 +87,7 @@ mod tests {
     #[tokio::test]
     async fn bytes_are_sent_from_where_they_are() {
         let bytes = Bytes::from(vec![b'x'; 100]);
-        let mut body = AnswerBody::Whole(bytes.clone());
+        let mut body = ResponseBody::Whole(bytes.clone());
         let sent = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!(sent.as_ptr(), bytes.as_ptr());
         assert!(body.is_end_stream());

@@ -6,14 +6,14 @@ use bytes::BytesMut;
 use hyper::body::{Body as _, Bytes, Frame, Incoming};
 use tokio::time::{Instant, timeout_at};
 
-use super::Settings;
+use super::HttpLimits;
 
 /// The most that is set aside because a client says that so much will come.
 const PROMISED: usize = 64 * 1024;
 
 /// Why a body was not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NotRead {
+pub(super) enum BodyReadError {
     TooLarge,
     TooSlow,
     Broken,
@@ -23,19 +23,19 @@ pub(super) enum NotRead {
 pub(super) async fn collect(
     body: &mut Incoming,
     limit: usize,
-    settings: &Settings,
-) -> Result<Bytes, NotRead> {
+    settings: &HttpLimits,
+) -> Result<Bytes, BodyReadError> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
     let promised = body.size_hint();
     let fits = |length: u64| usize::try_from(length).is_ok_and(|length| length <= limit);
     if !fits(promised.lower()) {
-        return Err(NotRead::TooLarge);
+        return Err(BodyReadError::TooLarge);
     }
     let first = match now(body).await {
         Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
-        Poll::Ready(Some(Err(_))) => return Err(NotRead::Broken),
+        Poll::Ready(Some(Err(_))) => return Err(BodyReadError::Broken),
         Poll::Ready(None) => return Ok(Bytes::new()),
         Poll::Pending => Bytes::new(),
     };
@@ -51,22 +51,22 @@ async fn rest(
     limit: usize,
     pause: Duration,
     whole: Duration,
-) -> Result<Bytes, NotRead> {
+) -> Result<Bytes, BodyReadError> {
     let last = Instant::now() + whole;
     let promised = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut read = BytesMut::with_capacity(first.len() + promised.min(PROMISED));
     let mut next = first;
     loop {
         if next.len() > limit.saturating_sub(read.len()) {
-            return Err(NotRead::TooLarge);
+            return Err(BodyReadError::TooLarge);
         }
         read.extend_from_slice(&next);
         let until = last.min(Instant::now() + pause);
         let frame = timeout_at(until, poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)));
         next = match frame.await {
-            Err(_late) => return Err(NotRead::TooSlow),
+            Err(_late) => return Err(BodyReadError::TooSlow),
             Ok(None) => return Ok(read.freeze()),
-            Ok(Some(Err(_))) => return Err(NotRead::Broken),
+            Ok(Some(Err(_))) => return Err(BodyReadError::Broken),
             // What comes after the body says nothing to us.
             Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
         };

@@ -20,10 +20,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::{
-    Handler, Settings,
-    body::AnswerBody,
-    collect::{NotRead, collect, is_here},
-    progress::{Progress, Socket},
+    Handler, HttpLimits,
+    body::ResponseBody,
+    collect::{BodyReadError, collect, is_here},
+    progress::{Progress, ProgressSocket},
     text,
 };
 
@@ -35,19 +35,19 @@ const BUFFER: usize = 128 * 1024;
 
 /// What the requests of one connection share. Each takes its own count of this, and so none touches the count of the
 /// handler, which all cores share.
-pub(super) struct Site<H> {
+pub(super) struct ConnectionState<H> {
     pub(super) handler: Arc<H>,
-    pub(super) settings: Arc<Settings>,
+    pub(super) settings: Arc<HttpLimits>,
     pub(super) progress: Arc<Progress>,
     /// Where the client is.
     pub(super) peer: Option<SocketAddr>,
 }
 
 /// Serves a connection until it ends.
-pub(super) async fn serve<H: Handler>(stream: TcpStream, site: Site<H>) {
+pub(super) async fn serve<H: Handler>(stream: TcpStream, site: ConnectionState<H>) {
     let site = Arc::new(site);
     let progress = Arc::clone(&site.progress);
-    let socket = TokioIo::new(Socket::new(stream, Arc::clone(&progress)));
+    let socket = TokioIo::new(ProgressSocket::new(stream, Arc::clone(&progress)));
     let service = service_fn(move |request| {
         site.progress.begun();
         answer(Arc::clone(&site), request)
@@ -70,26 +70,26 @@ pub(super) async fn serve<H: Handler>(stream: TcpStream, site: Site<H>) {
 }
 
 async fn answer<H: Handler>(
-    site: Arc<Site<H>>,
+    site: Arc<ConnectionState<H>>,
     request: Request<Incoming>,
-) -> Result<Response<Tracked>, Infallible> {
+) -> Result<Response<TrackedBody>, Infallible> {
     let (head, mut body) = request.into_parts();
     if !has_one_length(&head.headers) {
         let refusal = "a request says once how long its body is: one `Content-Length`, or \
              `Transfer-Encoding: chunked`\n";
         let answer = last(&site.progress, text(StatusCode::BAD_REQUEST, refusal));
-        return Ok(answer.map(|body| Tracked { body, progress: Arc::clone(&site.progress) }));
+        return Ok(answer.map(|body| TrackedBody { body, progress: Arc::clone(&site.progress) }));
     }
     let answer = match site.handler.check(&head) {
         Ok(()) => match collect(&mut body, site.handler.body_limit(&head), &site.settings).await {
             Ok(body) => site.handler.answer(site.peer, head, body).await,
             Err(not_read) => {
                 let answer = match not_read {
-                    NotRead::TooLarge => site.handler.too_large(&head),
-                    NotRead::TooSlow => {
+                    BodyReadError::TooLarge => site.handler.too_large(&head),
+                    BodyReadError::TooSlow => {
                         text(StatusCode::REQUEST_TIMEOUT, "the message did not come in time\n")
                     }
-                    NotRead::Broken => {
+                    BodyReadError::Broken => {
                         text(StatusCode::BAD_REQUEST, "the message did not come in whole\n")
                     }
                 };
@@ -102,7 +102,7 @@ async fn answer<H: Handler>(
             if is_here(&mut body).await { refusal } else { last(&site.progress, refusal) }
         }
     };
-    Ok(answer.map(|body| Tracked { body, progress: Arc::clone(&site.progress) }))
+    Ok(answer.map(|body| TrackedBody { body, progress: Arc::clone(&site.progress) }))
 }
 
 /// Whether nobody can disagree about where the body ends: a proxy in front may count otherwise than we do, and what it
@@ -119,19 +119,19 @@ fn has_one_length(headers: &HeaderMap) -> bool {
 }
 
 /// An answer after which the connection ends, because what follows on it is of a request that nobody reads.
-fn last(progress: &Progress, mut answer: Response<AnswerBody>) -> Response<AnswerBody> {
+fn last(progress: &Progress, mut answer: Response<ResponseBody>) -> Response<ResponseBody> {
     progress.leave_unread();
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     answer
 }
 
 /// A body whose end is noted.
-struct Tracked {
-    body: AnswerBody,
+struct TrackedBody {
+    body: ResponseBody,
     progress: Arc<Progress>,
 }
 
-impl Body for Tracked {
+impl Body for TrackedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -151,7 +151,7 @@ impl Body for Tracked {
     }
 }
 
-impl Drop for Tracked {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         self.progress.answered();
     }

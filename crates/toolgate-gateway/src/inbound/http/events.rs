@@ -26,7 +26,7 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// The client of a stream is gone: it reads no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the client is gone")]
-pub(crate) struct Gone;
+pub(crate) struct ClientGone;
 
 /// Why a message was not taken at once; it is given back.
 #[cfg(test)]
@@ -35,17 +35,17 @@ pub(crate) enum NotSent {
     /// There is no room now.
     Full(Bytes),
     /// The client is gone.
-    Gone(Bytes),
+    ClientGone(Bytes),
 }
 
 /// The end that is written to; dropped, the stream ends after what was sent.
 pub(crate) struct EventSender {
-    stream: Arc<Stream>,
+    stream: Arc<EventStreamState>,
 }
 
 /// The end that the connection reads.
 pub(crate) struct EventBody {
-    stream: Arc<Stream>,
+    stream: Arc<EventStreamState>,
     silence: Duration,
     /// When something was last said.
     spoke: Instant,
@@ -53,7 +53,7 @@ pub(crate) struct EventBody {
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-struct Stream {
+struct EventStreamState {
     queue: Mutex<Queue>,
     /// In bytes.
     room: Semaphore,
@@ -77,7 +77,7 @@ pub(crate) fn stream() -> (EventSender, EventBody) {
 
 /// A stream that may be silent for so long.
 pub(super) fn stream_with(silence: Duration) -> (EventSender, EventBody) {
-    let stream = Arc::new(Stream {
+    let stream = Arc::new(EventStreamState {
         queue: Mutex::default(),
         room: Semaphore::new(ROOM),
         left: Notify::new(),
@@ -88,10 +88,10 @@ pub(super) fn stream_with(silence: Duration) -> (EventSender, EventBody) {
 
 impl EventSender {
     /// Sends bytes, and waits while there is no room. Senders that wait are served in order.
-    pub(crate) async fn send(&self, bytes: Bytes) -> Result<(), Gone> {
+    pub(crate) async fn send(&self, bytes: Bytes) -> Result<(), ClientGone> {
         match self.stream.room.acquire_many(cost(&bytes)).await {
-            Ok(room) => self.stream.put(bytes, room).map_err(|_| Gone),
-            Err(_closed) => Err(Gone),
+            Ok(room) => self.stream.put(bytes, room).map_err(|_| ClientGone),
+            Err(_closed) => Err(ClientGone),
         }
     }
 
@@ -99,8 +99,8 @@ impl EventSender {
     #[cfg(test)]
     pub(crate) fn try_send(&self, bytes: Bytes) -> Result<(), NotSent> {
         match self.stream.room.try_acquire_many(cost(&bytes)) {
-            Ok(room) => self.stream.put(bytes, room).map_err(NotSent::Gone),
-            Err(_) if self.is_closed() => Err(NotSent::Gone(bytes)),
+            Ok(room) => self.stream.put(bytes, room).map_err(NotSent::ClientGone),
+            Err(_) if self.is_closed() => Err(NotSent::ClientGone(bytes)),
             Err(_) => Err(NotSent::Full(bytes)),
         }
     }
@@ -134,7 +134,7 @@ impl Drop for EventSender {
     }
 }
 
-impl Stream {
+impl EventStreamState {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -292,11 +292,11 @@ mod tests {
         let mut closed = Box::pin(sender.closed());
         assert!(waits(&mut closed).await);
         drop(body);
-        assert_eq!(waiting.await, Err(Gone));
+        assert_eq!(waiting.await, Err(ClientGone));
         closed.await;
         sender.closed().await;
         let late = Bytes::from_static(b"late");
-        assert_eq!(sender.try_send(late.clone()), Err(NotSent::Gone(late)));
+        assert_eq!(sender.try_send(late.clone()), Err(NotSent::ClientGone(late)));
         assert!(sender.stream.queue().messages.is_empty());
     }
 

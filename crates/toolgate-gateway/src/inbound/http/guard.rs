@@ -11,7 +11,7 @@ use hyper::{
     http::request::Parts,
 };
 
-use super::{body::AnswerBody, rejection, text};
+use super::{body::ResponseBody, rejection, text};
 
 /// What is known, read once.
 #[derive(Debug)]
@@ -31,15 +31,15 @@ pub(crate) enum GuardError {
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stranger {
+pub(crate) enum GuardRejection {
     /// There is no `Host`, or more than one.
     HostUnclear,
     HostUnknown,
     OriginUnknown,
 }
 
-impl Stranger {
-    pub(crate) fn answer(self) -> Response<AnswerBody> {
+impl GuardRejection {
+    pub(crate) fn answer(self) -> Response<ResponseBody> {
         match self {
             Self::HostUnclear => {
                 text(StatusCode::BAD_REQUEST, "a request has exactly one `Host` header\n")
@@ -80,20 +80,20 @@ impl Guard {
     }
 
     /// Whether a request comes under a known name, and from no unknown page.
-    pub(crate) fn check(&self, head: &Parts) -> Result<(), Stranger> {
-        let host = only(&head.headers, &HOST).map_err(|()| Stranger::HostUnclear)?;
-        let host = host.ok_or(Stranger::HostUnclear)?;
+    pub(crate) fn check(&self, head: &Parts) -> Result<(), GuardRejection> {
+        let host = only(&head.headers, &HOST).map_err(|()| GuardRejection::HostUnclear)?;
+        let host = host.ok_or(GuardRejection::HostUnclear)?;
         if !self.knows_host(host) {
-            return Err(Stranger::HostUnknown);
+            return Err(GuardRejection::HostUnknown);
         }
         // A request to a proxy names its host in the first line too, and that one counts.
         if head.uri.authority().is_some_and(|authority| !self.knows_host(authority.as_str())) {
-            return Err(Stranger::HostUnknown);
+            return Err(GuardRejection::HostUnknown);
         }
         match only(&head.headers, &ORIGIN) {
             Ok(None) => Ok(()),
             Ok(Some(origin)) if self.knows_origin(origin) => Ok(()),
-            _ => Err(Stranger::OriginUnknown),
+            _ => Err(GuardRejection::OriginUnknown),
         }
     }
 

@@ -24,9 +24,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Handler, Settings,
-    turned_away::{self, TurnedAway},
-    worker::{Shared, Worker},
+    Handler, HttpLimits,
+    turned_away::{self, OverCapacity},
+    worker::{Worker, WorkerShared},
 };
 
 /// So many connections wait in the system to be accepted.
@@ -66,17 +66,17 @@ impl BindError {
 
 /// Addresses that are ours, where nobody is let in yet.
 #[derive(Debug)]
-pub(crate) struct Bound {
-    runtime: Spare,
+pub(crate) struct BoundAddresses {
+    runtime: SpareRuntime,
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
 }
 
 /// A runtime that may turn out not to be needed, inside of another one.
 #[derive(Debug)]
-struct Spare(Option<Runtime>);
+struct SpareRuntime(Option<Runtime>);
 
-impl Drop for Spare {
+impl Drop for SpareRuntime {
     fn drop(&mut self) {
         // A plain drop waits for what blocks, and panics where nobody may wait.
         if let Some(runtime) = self.0.take() {
@@ -85,7 +85,7 @@ impl Drop for Spare {
     }
 }
 
-impl Bound {
+impl BoundAddresses {
     /// Takes all of the addresses, or none.
     pub(crate) fn bind(addresses: &[SocketAddr]) -> Result<Self, BindError> {
         let runtime =
@@ -97,7 +97,7 @@ impl Bound {
                 .map(|address| take(*address).map_err(|error| BindError::new(*address, error)));
             bound.collect::<Result<Vec<_>, _>>().map(|bound| bound.into_iter().unzip())
         };
-        let runtime = Spare(Some(runtime));
+        let runtime = SpareRuntime(Some(runtime));
         let (listeners, addresses) = bound?;
         Ok(Self { runtime, listeners, addresses })
     }
@@ -111,10 +111,10 @@ impl Bound {
     pub(crate) fn serve<H: Handler>(
         mut self,
         handler: &Arc<H>,
-        settings: Settings,
-    ) -> io::Result<Listening> {
+        settings: HttpLimits,
+    ) -> io::Result<RunningListener> {
         let (connections, settings) = (settings.connections, Arc::new(settings));
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WorkerShared::default());
         let mut threads = Vec::new();
         let mut workers = Vec::new();
         for number in 0..settings.threads.max(1) {
@@ -127,7 +127,7 @@ impl Bound {
             workers.push(sender);
         }
         let stop = CancellationToken::new();
-        let gate = Gate {
+        let gate = Acceptor {
             listeners: self.listeners,
             workers,
             next: 0,
@@ -139,7 +139,7 @@ impl Bound {
         let runtime = self.runtime.0.take();
         let runtime = runtime.ok_or_else(|| io::Error::other("the addresses were given up"))?;
         threads.push(Thread::start("http-accept".to_owned(), runtime, accept)?);
-        Ok(Listening { stop, shared, threads })
+        Ok(RunningListener { stop, shared, threads })
     }
 }
 
@@ -165,13 +165,13 @@ pub(crate) fn raise_open_files() -> Option<u64> {
 
 /// The door while it is open; dropped, it is shut at once.
 #[derive(Debug)]
-pub(crate) struct Listening {
+pub(crate) struct RunningListener {
     stop: CancellationToken,
-    shared: Arc<Shared>,
+    shared: Arc<WorkerShared>,
     threads: Vec<Thread>,
 }
 
-impl Listening {
+impl RunningListener {
     /// How many connections there are.
     #[cfg(test)]
     pub(crate) fn open(&self) -> usize {
@@ -191,7 +191,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for RunningListener {
     fn drop(&mut self) {
         self.stop.cancel();
     }
@@ -231,18 +231,18 @@ impl Thread {
 }
 
 /// Accepts connections.
-struct Gate<H> {
+struct Acceptor<H> {
     listeners: Vec<TcpListener>,
     workers: Vec<mpsc::Sender<StdTcpStream>>,
     next: usize,
     connections: usize,
-    shared: Arc<Shared>,
+    shared: Arc<WorkerShared>,
     handler: Arc<H>,
 }
 
-impl<H: Handler> Gate<H> {
+impl<H: Handler> Acceptor<H> {
     async fn run(mut self, stop: CancellationToken) {
-        let mut turned_away = TurnedAway::default();
+        let mut turned_away = OverCapacity::default();
         // Kept so that a client can be told that there are no more.
         let mut spare = spare();
         let mut is_short = false;

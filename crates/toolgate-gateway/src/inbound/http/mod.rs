@@ -26,7 +26,7 @@ use hyper::{
     http::request::Parts,
 };
 
-use body::AnswerBody;
+use body::ResponseBody;
 
 /// What answers requests.
 pub(crate) trait Handler: Send + Sync + 'static {
@@ -35,21 +35,21 @@ pub(crate) trait Handler: Send + Sync + 'static {
         clippy::result_large_err,
         reason = "one box for each refusal costs more than the room"
     )]
-    fn check(&self, head: &Parts) -> Result<(), Response<AnswerBody>>;
+    fn check(&self, head: &Parts) -> Result<(), Response<ResponseBody>>;
 
     /// The most bytes of a body.
     fn body_limit(&self, head: &Parts) -> usize;
 
     /// The answer to a request whose body is longer.
-    fn too_large(&self, head: &Parts) -> Response<AnswerBody>;
+    fn too_large(&self, head: &Parts) -> Response<ResponseBody>;
 
     /// Takes note of a request that is rejected, and completes the response to it.
     fn rejected(
         &self,
         _peer: Option<SocketAddr>,
         _head: &Parts,
-        answer: Response<AnswerBody>,
-    ) -> Response<AnswerBody> {
+        answer: Response<ResponseBody>,
+    ) -> Response<ResponseBody> {
         answer
     }
 
@@ -62,12 +62,12 @@ pub(crate) trait Handler: Send + Sync + 'static {
         peer: Option<SocketAddr>,
         head: Parts,
         body: Bytes,
-    ) -> impl Future<Output = Response<AnswerBody>> + Send;
+    ) -> impl Future<Output = Response<ResponseBody>> + Send;
 }
 
 /// How much the door takes, and how long it waits.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct HttpLimits {
     /// Worker threads.
     pub(crate) threads: usize,
     /// Connections at once.
@@ -88,7 +88,7 @@ pub(crate) struct Settings {
     pub(crate) sweep: Duration,
 }
 
-impl Default for Settings {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             threads: std::thread::available_parallelism().map_or(1, Into::into),
@@ -106,22 +106,22 @@ impl Default for Settings {
 
 /// Why a request was rejected, in one word: carried by the response to whoever takes note of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reason(pub(crate) &'static str);
+pub(crate) struct RejectReason(pub(crate) &'static str);
 
 /// A short answer for people, with the reason for the record.
 pub(crate) fn rejection(
     status: StatusCode,
     reason: &'static str,
     words: &'static str,
-) -> Response<AnswerBody> {
+) -> Response<ResponseBody> {
     let mut answer = text(status, words);
-    answer.extensions_mut().insert(Reason(reason));
+    answer.extensions_mut().insert(RejectReason(reason));
     answer
 }
 
 /// A short answer for people.
-pub(crate) fn text(status: StatusCode, text: &'static str) -> Response<AnswerBody> {
-    let mut answer = Response::new(AnswerBody::Whole(Bytes::from_static(text.as_bytes())));
+pub(crate) fn text(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
+    let mut answer = Response::new(ResponseBody::Whole(Bytes::from_static(text.as_bytes())));
     *answer.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     answer.headers_mut().insert(CONTENT_TYPE, kind);

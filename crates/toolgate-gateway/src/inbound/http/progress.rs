@@ -19,7 +19,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::Settings;
+use super::HttpLimits;
 
 /// How many bytes of a refused body are read and thrown away, so that the client gets to read why.
 const LINGER_BYTES: usize = 16 * 1024 * 1024;
@@ -32,7 +32,7 @@ enum Phase {
     /// A head is coming in.
     Head,
     /// A request is being read, handled or answered.
-    Busy,
+    SessionUse,
     /// All is said; the client may still be sending.
     Closing,
 }
@@ -40,17 +40,17 @@ enum Phase {
 /// The number of sweeps that a worker has made: a clock that costs nothing to read.
 pub(super) type Sweeps = Arc<AtomicU32>;
 
-/// The limits of [`Settings`], in sweeps.
+/// The limits of [`HttpLimits`], in sweeps.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct SweepLimits {
     head: u32,
     idle: u32,
     stalled: u32,
     linger: u32,
 }
 
-impl Patience {
-    pub(super) fn new(settings: &Settings) -> Self {
+impl SweepLimits {
+    pub(super) fn new(settings: &HttpLimits) -> Self {
         let sweep = settings.sweep.as_millis().max(1);
         let count =
             |limit: Duration| u32::try_from(limit.as_millis().div_ceil(sweep)).unwrap_or(u32::MAX);
@@ -106,7 +106,7 @@ impl Progress {
 
     /// A head is there.
     pub(super) fn begun(&self) {
-        self.enter(Phase::Busy);
+        self.enter(Phase::SessionUse);
     }
 
     /// All of an answer was handed over to be written.
@@ -120,7 +120,7 @@ impl Progress {
     }
 
     /// Whether it has done the same for too long.
-    pub(super) fn is_overdue(&self, patience: &Patience) -> bool {
+    pub(super) fn is_overdue(&self, patience: &SweepLimits) -> bool {
         let now = self.sweeps.load(Relaxed);
         let longer = |since: &AtomicU32, limit| now.wrapping_sub(since.load(Relaxed)) > limit;
         if self.blocked.load(Relaxed) {
@@ -177,7 +177,7 @@ impl Progress {
 
 /// A socket that notes what happens on it.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct ProgressSocket {
     stream: TcpStream,
     progress: Arc<Progress>,
     is_shut: bool,
@@ -185,7 +185,7 @@ pub(super) struct Socket {
     linger: usize,
 }
 
-impl Socket {
+impl ProgressSocket {
     pub(super) fn new(stream: TcpStream, progress: Arc<Progress>) -> Self {
         Self { stream, progress, is_shut: false, linger: LINGER_BYTES }
     }
@@ -196,7 +196,7 @@ impl Socket {
     }
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for ProgressSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -211,7 +211,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for ProgressSocket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

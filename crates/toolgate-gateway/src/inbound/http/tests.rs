@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     events::{EventSender, stream},
-    listen::{Bound, Listening},
+    listen::{BoundAddresses, RunningListener},
     *,
 };
 
@@ -47,7 +47,7 @@ struct Simple {
 }
 
 impl Handler for Simple {
-    fn check(&self, head: &Parts) -> Result<(), Response<AnswerBody>> {
+    fn check(&self, head: &Parts) -> Result<(), Response<ResponseBody>> {
         match head.uri.path() {
             "/refused" => Err(text(StatusCode::FORBIDDEN, "no")),
             _ => Ok(()),
@@ -58,7 +58,7 @@ impl Handler for Simple {
         LIMIT
     }
 
-    fn too_large(&self, _head: &Parts) -> Response<AnswerBody> {
+    fn too_large(&self, _head: &Parts) -> Response<ResponseBody> {
         text(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large\n")
     }
 
@@ -67,15 +67,15 @@ impl Handler for Simple {
         _: Option<SocketAddr>,
         head: Parts,
         body: Bytes,
-    ) -> Response<AnswerBody> {
+    ) -> Response<ResponseBody> {
         match head.uri.path() {
             "/thread" => {
                 let name = std::thread::current().name().unwrap_or_default().to_owned();
-                Response::new(AnswerBody::Whole(name.into()))
+                Response::new(ResponseBody::Whole(name.into()))
             }
-            "/nothing" => Response::new(AnswerBody::Empty),
+            "/nothing" => Response::new(ResponseBody::Empty),
             "/panic" => panic!("as the test wants"),
-            "/large" => Response::new(AnswerBody::Whole(vec![b'x'; 32 * 1024 * 1024].into())),
+            "/large" => Response::new(ResponseBody::Whole(vec![b'x'; 32 * 1024 * 1024].into())),
             "/wait" => {
                 let mut dropped = OnDrop(Some(self.tell.clone()));
                 self.tell.send(Told::Waiting).await.unwrap();
@@ -86,11 +86,11 @@ impl Handler for Simple {
             "/events" => {
                 let (sender, events) = stream();
                 self.tell.send(Told::Stream(sender)).await.unwrap();
-                Response::new(AnswerBody::Stream(events))
+                Response::new(ResponseBody::Stream(events))
             }
             path => {
                 let path = Bytes::copy_from_slice(path.as_bytes());
-                Response::new(AnswerBody::Parts([path, Bytes::from_static(b" "), body]))
+                Response::new(ResponseBody::Parts([path, Bytes::from_static(b" "), body]))
             }
         }
     }
@@ -111,15 +111,15 @@ struct Door {
     address: SocketAddr,
     handler: Arc<Simple>,
     told: mpsc::Receiver<Told>,
-    listening: Listening,
+    listening: RunningListener,
 }
 
 impl Door {
-    fn open(change: impl FnOnce(&mut Settings)) -> Self {
+    fn open(change: impl FnOnce(&mut HttpLimits)) -> Self {
         let mut settings =
-            Settings { threads: 2, sweep: Duration::from_millis(10), ..Settings::default() };
+            HttpLimits { threads: 2, sweep: Duration::from_millis(10), ..HttpLimits::default() };
         change(&mut settings);
-        let bound = Bound::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+        let bound = BoundAddresses::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
         let address = bound.addresses()[0];
         let (tell, told) = mpsc::channel(64);
         let handler = Arc::new(Simple { tell, go_on: Notify::new() });

@@ -24,9 +24,9 @@ const MOST: usize = 256;
 
 /// Those who are being told.
 #[derive(Debug, Default)]
-pub(super) struct TurnedAway(JoinSet<()>);
+pub(super) struct OverCapacity(JoinSet<()>);
 
-impl TurnedAway {
+impl OverCapacity {
     /// Answers a client that there is no room for, and never waits.
     pub(super) fn tell(&mut self, stream: TcpStream) {
         while self.0.try_join_next().is_some() {}

@@ -17,14 +17,14 @@ use tokio::{
 };
 
 use super::{
-    Handler, Settings,
-    connection::{self, Site},
-    progress::{Patience, Progress, Sweeps},
+    Handler, HttpLimits,
+    connection::{self, ConnectionState},
+    progress::{Progress, SweepLimits, Sweeps},
 };
 
 /// What the thread that accepts and the workers have in common.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct WorkerShared {
     /// Connections that were let in and have not ended.
     pub(super) open: AtomicUsize,
     /// Until when requests may go on; set when the door is shut.
@@ -34,17 +34,21 @@ pub(super) struct Shared {
 /// A worker's connections.
 pub(super) struct Worker<H> {
     handler: Arc<H>,
-    settings: Arc<Settings>,
-    shared: Arc<Shared>,
-    patience: Patience,
+    settings: Arc<HttpLimits>,
+    shared: Arc<WorkerShared>,
+    patience: SweepLimits,
     sweeps: Sweeps,
     tasks: JoinSet<()>,
     known: HashMap<Id, (Arc<Progress>, AbortHandle)>,
 }
 
 impl<H: Handler> Worker<H> {
-    pub(super) fn new(handler: Arc<H>, settings: Arc<Settings>, shared: Arc<Shared>) -> Self {
-        let patience = Patience::new(&settings);
+    pub(super) fn new(
+        handler: Arc<H>,
+        settings: Arc<HttpLimits>,
+        shared: Arc<WorkerShared>,
+    ) -> Self {
+        let patience = SweepLimits::new(&settings);
         Self {
             handler,
             settings,
@@ -116,7 +120,7 @@ impl<H: Handler> Worker<H> {
         };
         let peer = stream.peer_addr().ok();
         let progress = Arc::new(Progress::new(Arc::clone(&self.sweeps)));
-        let site = Site {
+        let site = ConnectionState {
             handler: Arc::clone(&self.handler),
             settings: Arc::clone(&self.settings),
             progress: Arc::clone(&progress),

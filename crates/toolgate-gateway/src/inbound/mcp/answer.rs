@@ -18,22 +18,22 @@ use toolgate_wire::{Id, sse};
 
 use crate::{
     inbound::http::{
-        Reason,
+        RejectReason,
         accept::Accepts,
-        body::AnswerBody,
+        body::ResponseBody,
         events::{EventSender, stream},
     },
     serve::{
         Gateway,
-        dispatch::{Incoming, dispatch},
-        said::{Said, Text},
+        dispatch::{IncomingRequest, dispatch},
+        said::{JsonRpcResponse, ResponseText},
     },
     sessions::{
         legacy::LegacySession,
         replay,
-        side::{ROOM, Side},
+        side::{ROOM, SideChannel},
     },
-    usage::Full,
+    usage::LimitReached,
 };
 
 /// A call that takes longer than this gets a stream that can be taken up again, if the client knows how.
@@ -46,24 +46,27 @@ const KNOWS_PRIMING: &str = "2025-11-25";
 /// Has a request answered.
 pub(super) async fn answer(
     gateway: Arc<Gateway>,
-    mut incoming: Incoming,
+    mut incoming: IncomingRequest,
     accepts: Accepts,
     session: Option<Arc<LegacySession>>,
-) -> Response<AnswerBody> {
+) -> Response<ResponseBody> {
     let follow = |session: &Arc<LegacySession>| session.begin(incoming.id(), &incoming.cancel);
     let Ok(followed) = session.as_ref().map(follow).transpose() else {
         let why = "the id is in use by a request that is not answered yet";
         let failure = Failure::new(Code::InvalidRequest, why);
-        return json(StatusCode::BAD_REQUEST, Said::failed(Some(incoming.id()), &failure));
+        return json(
+            StatusCode::BAD_REQUEST,
+            JsonRpcResponse::failed(Some(incoming.id()), &failure),
+        );
     };
     let mut heard = None;
     if accepts.events {
         let (sender, receiver) = mpsc::channel(ROOM);
-        incoming.side = Side::Stream(sender);
+        incoming.side = SideChannel::Stream(sender);
         heard = Some(receiver);
     }
     let is_modern = incoming.caller.is_modern();
-    let work: Boxed<'static, Said> = Box::pin(async move {
+    let work: Boxed<'static, JsonRpcResponse> = Box::pin(async move {
         let said = dispatch(&gateway, &incoming).await;
         drop(followed);
         said
@@ -103,22 +106,22 @@ pub(super) async fn answer(
 }
 
 enum First {
-    Answer(Said),
+    Answer(JsonRpcResponse),
     Line(Bytes),
     Nothing,
 }
 
 /// The work on a request. Dropped before it is done, it goes on by itself, or is given up.
 struct Work {
-    future: Option<Boxed<'static, Said>>,
+    future: Option<Boxed<'static, JsonRpcResponse>>,
     goes_on: bool,
 }
 
 impl Future for Work {
-    type Output = Said;
+    type Output = JsonRpcResponse;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Said> {
-        let Some(future) = &mut self.future else { return Poll::Ready(Said::nothing()) };
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<JsonRpcResponse> {
+        let Some(future) = &mut self.future else { return Poll::Ready(JsonRpcResponse::nothing()) };
         let polled = future.as_mut().poll(cx);
         if polled.is_ready() {
             self.future = None;
@@ -142,7 +145,7 @@ struct Pump {
     events: EventSender,
     heard: mpsc::Receiver<Bytes>,
     /// Where it is remembered, for clients that can take it up again.
-    replay: Option<Arc<replay::Stream>>,
+    replay: Option<Arc<replay::ReplayStream>>,
     primes: bool,
     is_gone: bool,
 }
@@ -190,7 +193,7 @@ impl Pump {
 }
 
 /// An answer as JSON, with the status that it has from 2026-07-28 on.
-pub(super) fn finished(said: Said, is_modern: bool) -> Response<AnswerBody> {
+pub(super) fn finished(said: JsonRpcResponse, is_modern: bool) -> Response<ResponseBody> {
     if let Some(is_share) = said.is_full {
         // Who asks too much, or when the gateway is full.
         let status =
@@ -208,33 +211,35 @@ pub(super) fn finished(said: Said, is_modern: bool) -> Response<AnswerBody> {
 }
 
 /// There is no room for a stream.
-pub(super) fn full(full: &Full) -> Response<AnswerBody> {
-    let said = Said::failed(None, &full.failure());
-    finished(Said { is_full: Some(full.is_share), ..said }, false)
+pub(super) fn full(full: &LimitReached) -> Response<ResponseBody> {
+    let said = JsonRpcResponse::failed(None, &full.failure());
+    finished(JsonRpcResponse { is_full: Some(full.is_share), ..said }, false)
 }
 
 /// An answer as JSON.
-pub(super) fn json(status: StatusCode, said: Said) -> Response<AnswerBody> {
+pub(super) fn json(status: StatusCode, said: JsonRpcResponse) -> Response<ResponseBody> {
     match said.text {
-        Text::Whole(line) => super::bytes(status, AnswerBody::Whole(line)),
-        Text::Parts(parts) => super::bytes(status, AnswerBody::Parts(parts)),
-        Text::Nothing => super::empty(StatusCode::ACCEPTED),
+        ResponseText::Whole(line) => super::bytes(status, ResponseBody::Whole(line)),
+        ResponseText::Parts(parts) => super::bytes(status, ResponseBody::Parts(parts)),
+        ResponseText::Nothing => super::empty(StatusCode::ACCEPTED),
     }
 }
 
 /// A request that came back through a loop of gateways.
 #[cold]
-pub(super) fn looped(id: Option<&Id>, why: String) -> Response<AnswerBody> {
-    let mut answer = json(StatusCode::BAD_REQUEST, Said::refused(id, -32600, why));
-    answer.extensions_mut().insert(Reason("loop"));
+pub(super) fn looped(id: Option<&Id>, why: String) -> Response<ResponseBody> {
+    let mut answer = json(StatusCode::BAD_REQUEST, JsonRpcResponse::refused(id, -32600, why));
+    answer.extensions_mut().insert(RejectReason("loop"));
     answer
 }
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A stream of events.
-pub(super) fn event_stream(body: crate::inbound::http::events::EventBody) -> Response<AnswerBody> {
-    let mut answer = Response::new(AnswerBody::Stream(body));
+pub(super) fn event_stream(
+    body: crate::inbound::http::events::EventBody,
+) -> Response<ResponseBody> {
+    let mut answer = Response::new(ResponseBody::Stream(body));
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));

@@ -8,29 +8,29 @@ use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure, Session, Transport};
 use toolgate_wire::{Message, Sender, Shape, era, split_batch};
 
-use super::{SESSION, VERSION, Visit, answer, bytes, empty, only};
+use super::{HttpExchange, SESSION, VERSION, answer, bytes, empty, only};
 use crate::{
     batch::{self, Responses},
     hops::{self, Hops},
     ids::random_id,
-    inbound::http::{accept::Accepts, body::AnswerBody},
+    inbound::http::{accept::Accepts, body::ResponseBody},
     refusal,
     serve::{
         Gateway,
-        dispatch::{Incoming, dispatch},
+        dispatch::{IncomingRequest, dispatch},
         hello,
-        said::Said,
+        said::JsonRpcResponse,
     },
     sessions::{
-        caller::{Caller, Speaks},
+        caller::{Caller, CallerProtocol},
         legacy::LegacySession,
-        side::Side,
+        side::SideChannel,
     },
     usage,
 };
 
-impl Visit<'_> {
-    pub(super) async fn legacy(self, message: Message, accepts: Accepts) -> Response<AnswerBody> {
+impl HttpExchange<'_> {
+    pub(super) async fn legacy(self, message: Message, accepts: Accepts) -> Response<ResponseBody> {
         if message.shape() == Shape::Request && message.method() == "initialize" {
             return self.initialize(&message).await;
         }
@@ -38,7 +38,7 @@ impl Visit<'_> {
             Ok(session) => session,
             Err((status, why)) => {
                 let failure = Failure::new(Code::InvalidRequest, why);
-                return answer::json(status, Said::failed(message.id(), &failure));
+                return answer::json(status, JsonRpcResponse::failed(message.id(), &failure));
             }
         };
         if message.shape() != Shape::Request {
@@ -66,38 +66,41 @@ impl Visit<'_> {
         &self,
         session: &Arc<LegacySession>,
         message: Message,
-    ) -> Result<Incoming, Box<Response<AnswerBody>>> {
+    ) -> Result<IncomingRequest, Box<Response<ResponseBody>>> {
         let hops = self.hops(Some(session), &message);
         let hops = hops.map_err(|why| Box::new(answer::looped(message.id(), why)))?;
-        Ok(Incoming {
+        Ok(IncomingRequest {
             namespace: Arc::clone(&self.namespace),
             caller: Caller {
                 session: Arc::clone(&session.session),
                 member: Arc::clone(&session.member),
                 transport: Transport::Http,
-                speaks: Speaks::Legacy(Arc::clone(session)),
+                speaks: CallerProtocol::Legacy(Arc::clone(session)),
                 hops,
             },
             message,
-            side: Side::Outlet(Arc::clone(&session.outlet)),
+            side: SideChannel::NotificationQueue(Arc::clone(&session.outlet)),
             cancel: CancellationToken::new(),
             headers: None,
         })
     }
 
-    async fn initialize(self, message: &Message) -> Response<AnswerBody> {
+    async fn initialize(self, message: &Message) -> Response<ResponseBody> {
         let Some(id) = message.id() else { return empty(StatusCode::BAD_REQUEST) };
         let failed = |why: String| {
-            answer::json(StatusCode::SERVICE_UNAVAILABLE, Said::refused(Some(id), -32603, why))
+            answer::json(
+                StatusCode::SERVICE_UNAVAILABLE,
+                JsonRpcResponse::refused(Some(id), -32603, why),
+            )
         };
         let hops = match self.hops(None, message) {
             Ok(hops) => hops,
             Err(why) => return answer::looped(Some(id), why),
         };
         let member = self.namespace.member(&self.principal);
-        let place = match member.account.take(usage::Kind::Sessions, 1) {
+        let place = match member.account.take(usage::UsageKind::Sessions, 1) {
             Ok(place) => place,
-            Err(full) => return answer::finished(Said::full(id, &full), false),
+            Err(full) => return answer::finished(JsonRpcResponse::full(id, &full), false),
         };
         let session = match random_id() {
             Ok(session) => session,
@@ -112,12 +115,15 @@ impl Visit<'_> {
         let (result, session) = match opened {
             Ok((result, session)) => (result, Arc::new(session)),
             Err(why) => {
-                return answer::json(StatusCode::BAD_REQUEST, Said::refused(Some(id), -32602, why));
+                return answer::json(
+                    StatusCode::BAD_REQUEST,
+                    JsonRpcResponse::refused(Some(id), -32602, why),
+                );
             }
         };
         self.door.gateway.sessions.enter(&session, place);
         self.namespace.listen(&session.outlet);
-        let mut response = answer::json(StatusCode::OK, Said::result(id, result));
+        let mut response = answer::json(StatusCode::OK, JsonRpcResponse::result(id, result));
         if let Ok(value) = HeaderValue::from_str(&session.session.id) {
             response.headers_mut().insert(SESSION, value);
         }
@@ -150,24 +156,24 @@ impl Visit<'_> {
     }
 
     /// Several messages at once, as 2025-03-26 has it: answered with an array.
-    pub(super) async fn batch(self, body: &Bytes) -> Response<AnswerBody> {
+    pub(super) async fn batch(self, body: &Bytes) -> Response<ResponseBody> {
         let refused = |said| answer::json(StatusCode::BAD_REQUEST, said);
         let session = match self.session() {
             Ok(session) => session,
             Err((status, why)) => {
                 let failure = Failure::new(Code::InvalidRequest, why);
-                return answer::json(status, Said::failed(None, &failure));
+                return answer::json(status, JsonRpcResponse::failed(None, &failure));
             }
         };
         if !batch::are_allowed(Some(&session.version)) {
-            return refused(Said::failed(None, &batch::refused()));
+            return refused(JsonRpcResponse::failed(None, &batch::refused()));
         }
         let gateway = &self.door.gateway;
         let limits = self.namespace.message_limits();
         let messages = match split_batch(body, &limits) {
             Some(Ok(messages)) => messages,
             Some(Err(error)) => {
-                return refused(Said::failed(None, &refusal::unreadable_batch(&error)));
+                return refused(JsonRpcResponse::failed(None, &refusal::unreadable_batch(&error)));
             }
             None => return empty(StatusCode::BAD_REQUEST),
         };
@@ -198,7 +204,7 @@ impl Visit<'_> {
             }
         }
         match responses.finish() {
-            Some(array) => bytes(StatusCode::OK, AnswerBody::Whole(array)),
+            Some(array) => bytes(StatusCode::OK, ResponseBody::Whole(array)),
             None => empty(StatusCode::ACCEPTED),
         }
     }

@@ -19,17 +19,17 @@ use hyper::{
 use toolgate::Principal;
 use toolgate_wire::{Json, Message, Sender, era, headers, is_batch};
 
-use self::{older::OlderClients, rejections::Rejections};
+use self::{older::Sse2024Clients, rejections::Rejections};
 use super::http::{
     Handler,
     accept::{Accepts, is_json},
-    body::AnswerBody,
+    body::ResponseBody,
     guard::Guard,
     rejection, text,
 };
 use crate::{
     refusal,
-    serve::{Gateway, namespace::Namespace, said::Said},
+    serve::{Gateway, namespace::Namespace, said::JsonRpcResponse},
     tokens::bearer,
 };
 
@@ -41,27 +41,27 @@ const DEFAULT: &str = crate::config::NAMESPACE;
 
 /// The door.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct McpHandler {
     gateway: Arc<Gateway>,
     guard: Guard,
-    older: OlderClients,
+    older: Sse2024Clients,
     rejections: Rejections,
 }
 
 /// What an address means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place<'a> {
+enum PathTarget<'a> {
     /// Streamable HTTP, for a namespace.
     Mcp(&'a str),
     /// The transport of 2024-11-05: its stream.
     Sse(&'a str),
     /// … and where its messages go.
     Messages(&'a str),
-    Health,
+    CollectorHealth,
     Nowhere,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PathTarget<'a> {
     fn of(path: &'a str) -> Self {
         let namespace = |rest: &'a str| match rest.strip_prefix('/') {
             None if rest.is_empty() => Some(DEFAULT),
@@ -79,21 +79,21 @@ impl<'a> Place<'a> {
         if let Some(name) = found("/messages") {
             return Self::Messages(name);
         }
-        if path == "/health" { Self::Health } else { Self::Nowhere }
+        if path == "/health" { Self::CollectorHealth } else { Self::Nowhere }
     }
 
     /// The namespace that it is of.
     fn namespace(self) -> Option<&'a str> {
         match self {
             Self::Mcp(name) | Self::Sse(name) | Self::Messages(name) => Some(name),
-            Self::Health | Self::Nowhere => None,
+            Self::CollectorHealth | Self::Nowhere => None,
         }
     }
 
     fn methods(self) -> &'static [Method] {
         match self {
             Self::Mcp(_) => &[Method::POST, Method::GET, Method::DELETE],
-            Self::Sse(_) | Self::Health => &[Method::GET],
+            Self::Sse(_) | Self::CollectorHealth => &[Method::GET],
             Self::Messages(_) => &[Method::POST],
             Self::Nowhere => &[],
         }
@@ -102,14 +102,14 @@ impl<'a> Place<'a> {
 
 /// Why a request is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rejected {
+enum Rejection {
     NoToken,
     BadToken,
     NoNamespace,
 }
 
-impl Rejected {
-    fn answer(self) -> Response<AnswerBody> {
+impl Rejection {
+    fn answer(self) -> Response<ResponseBody> {
         match self {
             Self::NoToken | Self::BadToken => {
                 let mut answer = rejection(
@@ -127,9 +127,9 @@ impl Rejected {
     }
 }
 
-impl Door {
+impl McpHandler {
     pub(crate) fn new(gateway: Arc<Gateway>, guard: Guard) -> Self {
-        let (older, rejections) = (OlderClients::default(), Rejections::new());
+        let (older, rejections) = (Sse2024Clients::default(), Rejections::new());
         Self { gateway, guard, older, rejections }
     }
 
@@ -138,7 +138,7 @@ impl Door {
         &self,
         headers: &HeaderMap,
         name: &str,
-    ) -> Result<(Principal, Arc<Namespace>), Rejected> {
+    ) -> Result<(Principal, Arc<Namespace>), Rejection> {
         let found = self.gateway.namespace(name);
         let tokens = self.gateway.tokens.load();
         let (principal, found) = if tokens.is_empty() {
@@ -146,21 +146,21 @@ impl Door {
         } else {
             let entry = bearer(headers).and_then(|token| tokens.owner(token));
             let is_given = headers.contains_key(AUTHORIZATION);
-            let rejected = if is_given { Rejected::BadToken } else { Rejected::NoToken };
+            let rejected = if is_given { Rejection::BadToken } else { Rejection::NoToken };
             let entry = entry.ok_or(rejected)?;
             (Principal::Key((&*entry.name).into()), found.filter(|_| entry.opens(name)))
         };
-        found.map(|namespace| (principal, namespace)).ok_or(Rejected::NoNamespace)
+        found.map(|namespace| (principal, namespace)).ok_or(Rejection::NoNamespace)
     }
 }
 
-impl Handler for Door {
-    fn check(&self, head: &Parts) -> Result<(), Response<AnswerBody>> {
-        self.guard.check(head).map_err(super::http::guard::Stranger::answer)?;
+impl Handler for McpHandler {
+    fn check(&self, head: &Parts) -> Result<(), Response<ResponseBody>> {
+        self.guard.check(head).map_err(super::http::guard::GuardRejection::answer)?;
         if pages::is_preflight(head) {
             return Err(pages::preflight(&self.guard, &head.headers));
         }
-        let place = Place::of(head.uri.path());
+        let place = PathTarget::of(head.uri.path());
         let methods = place.methods();
         if methods.is_empty() {
             return Err(rejection(
@@ -173,7 +173,7 @@ impl Handler for Door {
             return Err(not_allowed(methods));
         }
         if let Some(name) = place.namespace() {
-            self.admit(&head.headers, name).map_err(Rejected::answer)?;
+            self.admit(&head.headers, name).map_err(Rejection::answer)?;
         }
         if head.method == Method::POST && !is_json(&head.headers) {
             return Err(text(
@@ -185,22 +185,22 @@ impl Handler for Door {
     }
 
     fn body_limit(&self, head: &Parts) -> usize {
-        let name = Place::of(head.uri.path()).namespace();
+        let name = PathTarget::of(head.uri.path()).namespace();
         let namespace = name.and_then(|name| self.gateway.namespace(name));
         namespace.map_or(0, |namespace| namespace.message_limits().max_bytes)
     }
 
-    fn too_large(&self, head: &Parts) -> Response<AnswerBody> {
+    fn too_large(&self, head: &Parts) -> Response<ResponseBody> {
         let failure = refusal::too_large(self.body_limit(head));
-        answer::json(StatusCode::PAYLOAD_TOO_LARGE, Said::failed(None, &failure))
+        answer::json(StatusCode::PAYLOAD_TOO_LARGE, JsonRpcResponse::failed(None, &failure))
     }
 
     fn rejected(
         &self,
         peer: Option<SocketAddr>,
         head: &Parts,
-        answer: Response<AnswerBody>,
-    ) -> Response<AnswerBody> {
+        answer: Response<ResponseBody>,
+    ) -> Response<ResponseBody> {
         self.rejections.note(&self.gateway, peer, head, &answer);
         pages::dress(&self.guard, head, answer)
     }
@@ -214,24 +214,24 @@ impl Handler for Door {
         peer: Option<SocketAddr>,
         head: Parts,
         body: Bytes,
-    ) -> Response<AnswerBody> {
+    ) -> Response<ResponseBody> {
         let answer = self.visited(&head, body).await;
         self.rejected(peer, &head, answer)
     }
 }
 
-impl Door {
-    async fn visited(self: &Arc<Self>, head: &Parts, body: Bytes) -> Response<AnswerBody> {
-        let place = Place::of(head.uri.path());
+impl McpHandler {
+    async fn visited(self: &Arc<Self>, head: &Parts, body: Bytes) -> Response<ResponseBody> {
+        let place = PathTarget::of(head.uri.path());
         let Some(name) = place.namespace() else { return text(StatusCode::OK, "ok\n") };
         let (principal, namespace) = match self.admit(&head.headers, name) {
             Ok(admitted) => admitted,
             Err(rejected) => return rejected.answer(),
         };
-        let visit = Visit { door: self, principal, namespace, head };
+        let visit = HttpExchange { door: self, principal, namespace, head };
         match (place, &head.method) {
-            (Place::Sse(_), _) => visit.older_stream(),
-            (Place::Messages(_), _) => visit.older_message(body).await,
+            (PathTarget::Sse(_), _) => visit.older_stream(),
+            (PathTarget::Messages(_), _) => visit.older_message(body).await,
             (_, &Method::GET) => visit.stream(),
             (_, &Method::DELETE) => visit.leave(),
             _ => visit.post(body).await,
@@ -239,7 +239,7 @@ impl Door {
     }
 }
 
-fn not_allowed(methods: &[Method]) -> Response<AnswerBody> {
+fn not_allowed(methods: &[Method]) -> Response<ResponseBody> {
     let mut answer =
         text(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method\n");
     let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
@@ -250,15 +250,15 @@ fn not_allowed(methods: &[Method]) -> Response<AnswerBody> {
 }
 
 /// One HTTP request.
-struct Visit<'a> {
-    door: &'a Arc<Door>,
+struct HttpExchange<'a> {
+    door: &'a Arc<McpHandler>,
     principal: Principal,
     namespace: Arc<Namespace>,
     head: &'a Parts,
 }
 
-impl Visit<'_> {
-    async fn post(self, body: Bytes) -> Response<AnswerBody> {
+impl HttpExchange<'_> {
+    async fn post(self, body: Bytes) -> Response<ResponseBody> {
         let accepts = Accepts::of(&self.head.headers);
         if !accepts.json && !accepts.events {
             return text(
@@ -275,7 +275,10 @@ impl Visit<'_> {
             Ok(message) => self.legacy(message, accepts).await,
             Err(refused) => {
                 let failure = refusal::unreadable(&refused);
-                answer::json(StatusCode::BAD_REQUEST, Said::failed(refused.id.as_ref(), &failure))
+                answer::json(
+                    StatusCode::BAD_REQUEST,
+                    JsonRpcResponse::failed(refused.id.as_ref(), &failure),
+                )
             }
         }
     }
@@ -305,8 +308,8 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]
 }
 
 /// An empty answer.
-fn empty(status: StatusCode) -> Response<AnswerBody> {
-    let mut answer = Response::new(AnswerBody::Empty);
+fn empty(status: StatusCode) -> Response<ResponseBody> {
+    let mut answer = Response::new(ResponseBody::Empty);
     *answer.status_mut() = status;
     answer
 }
@@ -314,7 +317,7 @@ fn empty(status: StatusCode) -> Response<AnswerBody> {
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Bytes of JSON.
-fn bytes(status: StatusCode, body: AnswerBody) -> Response<AnswerBody> {
+fn bytes(status: StatusCode, body: ResponseBody) -> Response<ResponseBody> {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, JSON);
@@ -336,14 +339,14 @@ mod tests {
 
     #[test]
     fn addresses_mean_namespaces() {
-        assert_eq!(Place::of("/mcp"), Place::Mcp("default"));
-        assert_eq!(Place::of("/mcp/"), Place::Mcp("default"));
-        assert_eq!(Place::of("/mcp/dev"), Place::Mcp("dev"));
-        assert_eq!(Place::of("/sse"), Place::Sse("default"));
-        assert_eq!(Place::of("/messages/dev"), Place::Messages("dev"));
-        assert_eq!(Place::of("/health"), Place::Health);
+        assert_eq!(PathTarget::of("/mcp"), PathTarget::Mcp("default"));
+        assert_eq!(PathTarget::of("/mcp/"), PathTarget::Mcp("default"));
+        assert_eq!(PathTarget::of("/mcp/dev"), PathTarget::Mcp("dev"));
+        assert_eq!(PathTarget::of("/sse"), PathTarget::Sse("default"));
+        assert_eq!(PathTarget::of("/messages/dev"), PathTarget::Messages("dev"));
+        assert_eq!(PathTarget::of("/health"), PathTarget::CollectorHealth);
         for odd in ["/", "/mcpx", "/mcp/a/b", "/other", "/health/", "//mcp"] {
-            assert_eq!(Place::of(odd), Place::Nowhere, "{odd}");
+            assert_eq!(PathTarget::of(odd), PathTarget::Nowhere, "{odd}");
         }
     }
 }

@@ -7,13 +7,13 @@ use tokio_util::sync::CancellationToken;
 use toolgate::Transport;
 use toolgate_wire::{Message, Shape, headers};
 
-use super::{VERSION, Visit, answer, empty, only, said_version};
+use super::{HttpExchange, VERSION, answer, empty, only, said_version};
 use crate::{
-    inbound::http::{accept::Accepts, body::AnswerBody},
-    serve::{dispatch::Incoming, hello, said::Said},
+    inbound::http::{accept::Accepts, body::ResponseBody},
+    serve::{dispatch::IncomingRequest, hello, said::JsonRpcResponse},
     sessions::{
-        caller::{self, Caller, Speaks},
-        side::Side,
+        caller::{self, Caller, CallerProtocol},
+        side::SideChannel,
     },
 };
 
@@ -23,14 +23,14 @@ const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 /// Headers and body say different things.
 const MISMATCH: i64 = -32020;
 
-impl Visit<'_> {
-    pub(super) async fn modern(self, message: Message, accepts: Accepts) -> Response<AnswerBody> {
+impl HttpExchange<'_> {
+    pub(super) async fn modern(self, message: Message, accepts: Accepts) -> Response<ResponseBody> {
         match message.shape() {
             Shape::Request => {}
             // Whoever gives a request up closes its stream.
             Shape::Notification => return empty(StatusCode::ACCEPTED),
             Shape::Response | Shape::Error => {
-                let said = Said::refused(
+                let said = JsonRpcResponse::refused(
                     None,
                     -32600,
                     "nobody asked: from 2026-07-28 on answers come with the next call",
@@ -52,13 +52,13 @@ impl Visit<'_> {
             member,
             transport: Transport::Http,
             hops,
-            speaks: Speaks::Modern(said),
+            speaks: CallerProtocol::Modern(said),
         };
-        let incoming = Incoming {
+        let incoming = IncomingRequest {
             namespace: self.namespace,
             caller,
             message,
-            side: Side::Nobody,
+            side: SideChannel::Nobody,
             cancel: CancellationToken::new(),
             headers: Some(self.head.headers.clone()),
         };
@@ -66,10 +66,10 @@ impl Visit<'_> {
     }
 
     /// What the request says of its sender, if it and its headers agree.
-    fn checked(&self, message: &Message) -> Result<caller::Said, Said> {
+    fn checked(&self, message: &Message) -> Result<caller::RequestMeta, JsonRpcResponse> {
         let id = message.id();
-        let mismatch = |why: String| Said::refused(id, MISMATCH, why);
-        let said = caller::Said::of(message.member("_meta").as_ref());
+        let mismatch = |why: String| JsonRpcResponse::refused(id, MISMATCH, why);
+        let said = caller::RequestMeta::of(message.member("_meta").as_ref());
         let headers = &self.head.headers;
         let version = only(headers, &VERSION)
             .map_err(|()| mismatch("`MCP-Protocol-Version` stands there twice".to_owned()))?;
@@ -81,7 +81,7 @@ impl Visit<'_> {
             ));
         }
         let said = said.map_err(|missing| {
-            Said::refused(id, -32602, format!("`_meta` must have `{missing}`"))
+            JsonRpcResponse::refused(id, -32602, format!("`_meta` must have `{missing}`"))
         })?;
         if version.is_none() {
             return Err(mismatch("the header `MCP-Protocol-Version` is missing".to_owned()));

@@ -11,12 +11,12 @@ use tokio::sync::mpsc;
 use toolgate::{Principal, Transport};
 use toolgate_wire::{lines::Line, sse};
 
-use super::{Visit, answer, empty};
+use super::{HttpExchange, answer, empty};
 use crate::{
     hops,
     ids::random_id,
     inbound::{
-        http::{accept::Accepts, body::AnswerBody, events::stream, text},
+        http::{accept::Accepts, body::ResponseBody, events::stream, text},
         lines::LineClient,
     },
     usage,
@@ -27,17 +27,17 @@ const QUEUE: usize = 64;
 
 /// Clients that are connected in this way, by the id in their address.
 #[derive(Debug, Default)]
-pub(super) struct OlderClients(Mutex<HashMap<Arc<str>, OlderClient>>);
+pub(super) struct Sse2024Clients(Mutex<HashMap<Arc<str>, Sse2024Client>>);
 
 /// The way to the front end of one client.
 #[derive(Debug)]
-struct OlderClient {
+struct Sse2024Client {
     namespace: Arc<str>,
     principal: Principal,
     messages: mpsc::Sender<Bytes>,
 }
 
-impl OlderClients {
+impl Sse2024Clients {
     fn find(&self, id: &str, namespace: &str, who: &Principal) -> Option<mpsc::Sender<Bytes>> {
         let clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = clients.get(id)?;
@@ -46,9 +46,9 @@ impl OlderClients {
     }
 }
 
-impl Visit<'_> {
+impl HttpExchange<'_> {
     /// Opens the stream.
-    pub(super) fn older_stream(self) -> Response<AnswerBody> {
+    pub(super) fn older_stream(self) -> Response<ResponseBody> {
         if !Accepts::of(&self.head.headers).events {
             return text(StatusCode::NOT_ACCEPTABLE, "a stream is text/event-stream\n");
         }
@@ -60,7 +60,7 @@ impl Visit<'_> {
             Err(why) => return answer::looped(None, why),
         };
         let account = &self.namespace.member(&self.principal).account;
-        let place = match account.take(usage::Kind::SseStreams, 1) {
+        let place = match account.take(usage::UsageKind::SseStreams, 1) {
             Ok(place) => place,
             Err(full) => return answer::full(&full),
         };
@@ -71,7 +71,7 @@ impl Visit<'_> {
         let (messages, mut queued) = mpsc::channel(QUEUE);
         let namespace = Arc::clone(&self.namespace.name);
         let endpoint = format!("event: endpoint\ndata: /messages/{namespace}?session={id}\n\n");
-        let client = OlderClient { namespace, principal: self.principal, messages };
+        let client = Sse2024Client { namespace, principal: self.principal, messages };
         let clients = &self.door.older.0;
         clients.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&id), client);
         let (events, body) = stream();
@@ -105,7 +105,7 @@ impl Visit<'_> {
     }
 
     /// Takes one message.
-    pub(super) async fn older_message(self, body: Bytes) -> Response<AnswerBody> {
+    pub(super) async fn older_message(self, body: Bytes) -> Response<ResponseBody> {
         let query = self.head.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix("session="));
         let found =

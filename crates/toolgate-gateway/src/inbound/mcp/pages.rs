@@ -11,7 +11,7 @@ use hyper::{
 };
 
 use super::empty;
-use crate::inbound::http::{body::AnswerBody, guard::Guard, rejection};
+use crate::inbound::http::{body::ResponseBody, guard::Guard, rejection};
 
 /// What a page may read of a response, besides its body.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
@@ -36,7 +36,7 @@ pub(super) fn is_preflight(head: &Parts) -> bool {
 }
 
 /// The response to such a question: the same for every address, so that it tells of no namespace.
-pub(super) fn preflight(guard: &Guard, headers: &HeaderMap) -> Response<AnswerBody> {
+pub(super) fn preflight(guard: &Guard, headers: &HeaderMap) -> Response<ResponseBody> {
     if page(guard, headers).is_none() {
         return rejection(
             StatusCode::FORBIDDEN,
@@ -73,8 +73,8 @@ fn is_mirror(name: &str) -> bool {
 pub(super) fn dress(
     guard: &Guard,
     head: &Parts,
-    mut answer: Response<AnswerBody>,
-) -> Response<AnswerBody> {
+    mut answer: Response<ResponseBody>,
+) -> Response<ResponseBody> {
     if let Some(origin) = page(guard, &head.headers) {
         let headers = answer.headers_mut();
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

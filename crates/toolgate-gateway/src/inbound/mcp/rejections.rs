@@ -11,9 +11,9 @@ use std::{
 use hyper::{Response, StatusCode, http::request::Parts};
 use toolgate::middleware::audit::Rejection;
 
-use super::Place;
+use super::PathTarget;
 use crate::{
-    inbound::http::{Reason, body::AnswerBody},
+    inbound::http::{RejectReason, body::ResponseBody},
     serve::{Gateway, namespace::Namespace},
 };
 
@@ -45,11 +45,11 @@ impl Rejections {
         gateway: &Gateway,
         peer: Option<SocketAddr>,
         head: &Parts,
-        answer: &Response<AnswerBody>,
+        answer: &Response<ResponseBody>,
     ) {
-        let said = answer.extensions().get::<Reason>().map(|reason| reason.0);
+        let said = answer.extensions().get::<RejectReason>().map(|reason| reason.0);
         let Some(reason) = said.or_else(|| reason(answer.status())) else { return };
-        let place = Place::of(head.uri.path());
+        let place = PathTarget::of(head.uri.path());
         let namespace = place.namespace().and_then(|name| gateway.namespace(name));
         self.tell(
             gateway,

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use hyper::{Method, Response, StatusCode, header::HeaderName};
 use toolgate_wire::sse;
 
-use super::{SESSION, Visit, answer, empty, not_allowed, only};
+use super::{HttpExchange, SESSION, answer, empty, not_allowed, only};
 use crate::{
     inbound::http::{
         accept::Accepts,
-        body::AnswerBody,
+        body::ResponseBody,
         events::{EventSender, stream},
         text,
     },
-    serve::said::Said,
-    sessions::{legacy::LegacySession, replay::Stream},
+    serve::said::JsonRpcResponse,
+    sessions::{legacy::LegacySession, replay::ReplayStream},
 };
 
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-impl Visit<'_> {
+impl HttpExchange<'_> {
     /// GET: what the session is told that belongs to no request, or the rest of a stream that broke off.
-    pub(super) fn stream(self) -> Response<AnswerBody> {
+    pub(super) fn stream(self) -> Response<ResponseBody> {
         if !self.head.headers.contains_key(&SESSION) {
             return not_allowed(&[Method::POST]);
         }
@@ -30,7 +30,9 @@ impl Visit<'_> {
         }
         let session = match self.session() {
             Ok(session) => session,
-            Err((status, why)) => return answer::json(status, Said::refused(None, -32600, why)),
+            Err((status, why)) => {
+                return answer::json(status, JsonRpcResponse::refused(None, -32600, why));
+            }
         };
         let last = only(&self.head.headers, &LAST_EVENT).ok().flatten();
         let last = last.and_then(|last| std::str::from_utf8(last).ok());
@@ -44,7 +46,7 @@ impl Visit<'_> {
     }
 
     /// DELETE: the session is over.
-    pub(super) fn leave(self) -> Response<AnswerBody> {
+    pub(super) fn leave(self) -> Response<ResponseBody> {
         if !self.head.headers.contains_key(&SESSION) {
             return not_allowed(&[Method::POST]);
         }
@@ -53,7 +55,7 @@ impl Visit<'_> {
                 self.door.gateway.end_session(&session);
                 empty(StatusCode::NO_CONTENT)
             }
-            Err((status, why)) => answer::json(status, Said::refused(None, -32600, why)),
+            Err((status, why)) => answer::json(status, JsonRpcResponse::refused(None, -32600, why)),
         }
     }
 }
@@ -83,7 +85,7 @@ async fn follow(session: Arc<LegacySession>, events: EventSender) {
 
 async fn resume(
     session: Arc<LegacySession>,
-    broken: Arc<Stream>,
+    broken: Arc<ReplayStream>,
     mut number: u64,
     events: EventSender,
 ) {

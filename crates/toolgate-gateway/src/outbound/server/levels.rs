@@ -8,8 +8,8 @@ use std::{
 use tokio::{task::JoinHandle, time::timeout};
 use toolgate_wire::{Json, Object, era::Era};
 
-use super::{Owner, Server};
-use crate::{log_level::Level, outbound::connection::Connection};
+use super::{Server, SessionKey};
+use crate::{log_level::LogLevel, outbound::connection::Connection};
 
 /// A server that does not take a level for so long is not waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -20,9 +20,9 @@ impl Server {
     /// server that runs knows it, or has had time enough.
     pub(crate) fn speak_up(
         self: &Arc<Self>,
-        level: Level,
-        owner: impl FnOnce() -> Owner,
-        own_level: impl Fn() -> Option<Level> + Send + Sync + 'static,
+        level: LogLevel,
+        owner: impl FnOnce() -> SessionKey,
+        own_level: impl Fn() -> Option<LogLevel> + Send + Sync + 'static,
     ) -> Option<JoinHandle<()>> {
         let has_logs = self.manifest().is_some_and(|manifest| {
             let is_old = manifest.offer.era == Era::Legacy || self.speaks_both();
@@ -50,10 +50,10 @@ impl Server {
     pub(in crate::outbound) async fn set_level(
         &self,
         connection: &Connection,
-        wanted: impl Fn() -> Option<Level>,
+        wanted: impl Fn() -> Option<LogLevel>,
     ) {
         let mut set = connection.level.lock().await;
-        let Some(level) = wanted().map(Level::name).filter(|level| *set != Some(*level)) else {
+        let Some(level) = wanted().map(LogLevel::name).filter(|level| *set != Some(*level)) else {
             return;
         };
         let mut params = Object::new();
@@ -65,7 +65,7 @@ impl Server {
     }
 
     /// The level of log messages that somebody asked for, for a connection that is new.
-    pub(in crate::outbound) fn loudness(&self) -> Option<Level> {
-        Level::by_number(self.loudness.load(Ordering::Relaxed))
+    pub(in crate::outbound) fn loudness(&self) -> Option<LogLevel> {
+        LogLevel::by_number(self.loudness.load(Ordering::Relaxed))
     }
 }

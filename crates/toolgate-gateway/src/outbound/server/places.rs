@@ -11,7 +11,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use toolgate::{Failure, Principal};
 
-use super::{Owner, SESSIONLESS, Server};
+use super::{SESSIONLESS, Server, SessionKey};
 use crate::{
     backoff::Backoff,
     config::{HttpTransport, ServerConfig, Text},
@@ -19,7 +19,7 @@ use crate::{
         connection::Connection,
         flight::{Lease, unavailable},
     },
-    usage::Full,
+    usage::LimitReached,
 };
 use toolgate_wire::era::Era;
 
@@ -28,23 +28,23 @@ const MOST_ALONE: usize = 16;
 
 /// The place of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct ConnectionSlot {
     /// Whose it is, where each session has its own.
     principal: Option<Principal>,
     pub(super) used_ms: AtomicU64,
     pub(super) current: ArcSwapOption<Connection>,
     /// Held by the request that has the connection to itself.
     lease: Lease,
-    pub(super) opening: tokio::sync::Mutex<Opening>,
+    pub(super) opening: tokio::sync::Mutex<SlotOpening>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Opening {
+pub(super) struct SlotOpening {
     pub(super) backoff: Backoff,
     pub(super) failed: Option<(Instant, Failure)>,
 }
 
-impl Slot {
+impl ConnectionSlot {
     pub(super) fn ready(&self) -> Option<Arc<Connection>> {
         self.current.load_full().filter(|connection| !connection.is_closed())
     }
@@ -52,7 +52,7 @@ impl Slot {
 
 impl Server {
     /// The connection to it, if there is one.
-    pub(crate) fn connected(&self, owner: Option<&Owner>) -> Option<Arc<Connection>> {
+    pub(crate) fn connected(&self, owner: Option<&SessionKey>) -> Option<Arc<Connection>> {
         match owner.filter(|_| self.is_private()) {
             None => self.shared.ready(),
             Some(owner) => {
@@ -62,7 +62,7 @@ impl Server {
         }
     }
 
-    pub(super) fn slot(&self, owner: Option<&Owner>) -> Result<Arc<Slot>, Failure> {
+    pub(super) fn slot(&self, owner: Option<&SessionKey>) -> Result<Arc<ConnectionSlot>, Failure> {
         let Some(owner) = owner.filter(|_| self.is_private()) else {
             return Ok(Arc::clone(&self.shared));
         };
@@ -84,9 +84,10 @@ impl Server {
             let bound = if is_share { share } else { most };
             let what = "processes of the server for sessions of their own";
             let setting = format!("servers.{}.processes", self.name);
-            return Err(Full::new(what, setting, bound, is_share).failure());
+            return Err(LimitReached::new(what, setting, bound, is_share).failure());
         }
-        let slot = Arc::new(Slot { principal: principal.cloned(), ..Slot::default() });
+        let slot =
+            Arc::new(ConnectionSlot { principal: principal.cloned(), ..ConnectionSlot::default() });
         slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
         own.insert(Arc::clone(&owner.key), Arc::clone(&slot));
         Ok(slot)
@@ -98,7 +99,7 @@ impl Server {
     ///
     /// At most `MOST_ALONE` requests of one owner have their own; the others share the first one, where questions are
     /// refused while several are in flight.
-    pub(crate) fn lease(&self, owner: &Owner) -> Option<(Owner, Lease)> {
+    pub(crate) fn lease(&self, owner: &SessionKey) -> Option<(SessionKey, Lease)> {
         let is_lines = self.config.url.is_none() || self.config.transport == HttpTransport::Sse;
         let is_old = self.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy);
         if owner.is_one_client() || !is_lines || !is_old {
@@ -109,7 +110,7 @@ impl Server {
                 0 => Arc::clone(&owner.key),
                 number => format!("{} #{number}", owner.key).into(),
             };
-            let alone = Owner { key, ..owner.clone() };
+            let alone = SessionKey { key, ..owner.clone() };
             let slot = self.slot(Some(&alone)).ok()?;
             // Under the lock: of two requests one gets it.
             let _own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +122,7 @@ impl Server {
     }
 
     /// Whether the place of a connection is still somebody's.
-    pub(super) fn is_wanted(&self, slot: &Arc<Slot>, owner: Option<&Owner>) -> bool {
+    pub(super) fn is_wanted(&self, slot: &Arc<ConnectionSlot>, owner: Option<&SessionKey>) -> bool {
         let Some(owner) = owner.filter(|_| self.is_private()) else { return true };
         let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         own.get(&owner.key).is_some_and(|own| Arc::ptr_eq(own, slot))

@@ -9,18 +9,18 @@ use toolgate_wire::{Json, Limits, Message};
 use super::Server;
 use crate::{
     outbound::{
-        events::{Kind, ReplyTo},
-        manifest::Shelf,
+        events::{ListKind, ReplyTo},
+        manifest::ManifestCache,
     },
     usage::Account,
 };
 
 /// What servers share.
-pub(crate) struct Surroundings {
+pub(crate) struct ServerDeps {
     /// Where servers live: what they read and write does not hold up those who serve clients.
     pub(crate) control: Handle,
     pub(crate) limits: Limits,
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: ManifestCache,
     /// So many servers start at once.
     pub(crate) starts: Semaphore,
     /// Processes that have not ended yet.
@@ -28,19 +28,19 @@ pub(crate) struct Surroundings {
     /// Those who take leave of servers.
     pub(crate) partings: TaskTracker,
     /// Who is told of what happens.
-    pub(crate) watch: OnceLock<Weak<dyn Watch>>,
+    pub(crate) watch: OnceLock<Weak<dyn ServerEvents>>,
 }
 
-impl std::fmt::Debug for Surroundings {
+impl std::fmt::Debug for ServerDeps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Surroundings")
+        f.write_str("ServerDeps")
     }
 }
 
 /// Who is told of what happens at servers. Nothing of it may wait.
-pub(crate) trait Watch: Send + Sync {
+pub(crate) trait ServerEvents: Send + Sync {
     /// A list of a server is another one now.
-    fn changed(&self, server: &Arc<Server>, kinds: &[Kind]);
+    fn changed(&self, server: &Arc<Server>, kinds: &[ListKind]);
     /// A resource changed.
     fn updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
     /// A server says something that belongs to no call.
@@ -59,7 +59,7 @@ pub(crate) trait Watch: Send + Sync {
 
 /// Whose connection it is, where each session has its own.
 #[derive(Clone, Debug)]
-pub(crate) struct Owner {
+pub(crate) struct SessionKey {
     pub(crate) key: Arc<str>,
     pub(crate) capabilities: Json,
     pub(crate) info: Json,
@@ -70,7 +70,7 @@ pub(crate) struct Owner {
     pub(crate) account: Arc<Account>,
 }
 
-impl Owner {
+impl SessionKey {
     /// Whether it is one client: a session. All clients of 2026-07-28 of a principal that have the same name and version
     /// and can be asked the same are one owner.
     pub(in crate::outbound) fn is_one_client(&self) -> bool {
@@ -86,13 +86,13 @@ pub(in crate::outbound) enum Whose {
     /// Shared by all legacy clients.
     Olds,
     /// One session's.
-    Owned(Owner),
+    Route(SessionKey),
 }
 
 impl Whose {
-    pub(in crate::outbound) fn owner(&self) -> Option<&Owner> {
+    pub(in crate::outbound) fn owner(&self) -> Option<&SessionKey> {
         match self {
-            Self::Owned(owner) => Some(owner),
+            Self::Route(owner) => Some(owner),
             Self::Everybodys | Self::Olds => None,
         }
     }
@@ -100,7 +100,7 @@ impl Whose {
 
 /// How a server is, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ServerState {
     /// Nobody needed it yet.
     Waiting,
     /// It is being started or reached.

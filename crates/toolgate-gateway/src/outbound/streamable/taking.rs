@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use toolgate_wire::{Json, Message, Shape, error_response, response};
 
-use super::Streamable;
-use crate::outbound::{events::ReplyTo, flight::Step, flights::Arrival};
+use super::StreamableHttp;
+use crate::outbound::{events::ReplyTo, flight::UpstreamEvent, flights::PendingOutcome};
 
-impl Streamable {
+impl StreamableHttp {
     /// A message of the stream that belongs to no request: what it asks may still be about one in flight.
     pub(crate) async fn take(self: &Arc<Self>, message: Message) {
         match (message.shape(), message.method()) {
@@ -17,8 +17,9 @@ impl Streamable {
             (Shape::Notification, "notifications/cancelled") => self.flights.withdraw(&message),
             (Shape::Notification, "notifications/message") => {
                 // Whose call it is about is not said: with several in flight it might be told to the wrong one.
-                let handed = self.flights.only_client(Step::Notice(message), |hears| hears.logs);
-                if let Err((Step::Notice(message), _)) = handed.map_err(|back| *back) {
+                let handed =
+                    self.flights.only_client(UpstreamEvent::Notice(message), |hears| hears.logs);
+                if let Err((UpstreamEvent::Notice(message), _)) = handed.map_err(|back| *back) {
                     self.events.happened_of(message);
                 }
             }
@@ -27,7 +28,7 @@ impl Streamable {
             (Shape::Response | Shape::Error, _) => {
                 // Some servers answer on whichever stream is open.
                 if let Some(id) = message.id().cloned() {
-                    self.flights.arrive(&id, Arrival::Answer(message));
+                    self.flights.arrive(&id, PendingOutcome::Answer(message));
                 }
             }
         }
@@ -39,12 +40,12 @@ impl Streamable {
         let line = if method == "ping" {
             response(&id, &Json::empty_object())
         } else {
-            let asked = self.flights.only_client(Step::Question(message), |hears| {
+            let asked = self.flights.only_client(UpstreamEvent::Question(message), |hears| {
                 hears.can_answer(&method, params.as_ref())
             });
             match asked.map_err(|back| *back) {
                 Ok(()) => return,
-                Err((Step::Question(message), 0))
+                Err((UpstreamEvent::Question(message), 0))
                     if self.events.asks(message.clone(), ReplyTo::Http(Arc::downgrade(self))) =>
                 {
                     return;

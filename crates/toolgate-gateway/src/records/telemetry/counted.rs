@@ -31,9 +31,9 @@ impl SpanCounts {
 
 /// An exporter or a processor whose spans are counted.
 #[derive(Debug)]
-pub(super) struct Counted<T>(pub(super) T, pub(super) Arc<SpanCounts>);
+pub(super) struct CountedExporter<T>(pub(super) T, pub(super) Arc<SpanCounts>);
 
-impl<E: SpanExporter> SpanExporter for Counted<E> {
+impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
         let taken = self.0.export(batch).await;
@@ -56,7 +56,7 @@ impl<E: SpanExporter> SpanExporter for Counted<E> {
     }
 }
 
-impl<P: SpanProcessor> SpanProcessor for Counted<P> {
+impl<P: SpanProcessor> SpanProcessor for CountedExporter<P> {
     fn on_start(&self, span: &mut Span, cx: &Context) {
         self.0.on_start(span, cx);
     }

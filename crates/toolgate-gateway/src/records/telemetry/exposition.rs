@@ -27,9 +27,9 @@ pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 
 /// Collects whenever somebody asks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scraped(Arc<ManualReader>);
+pub(super) struct OnDemandReader(Arc<ManualReader>);
 
-impl Scraped {
+impl OnDemandReader {
     /// All metrics as they are now.
     pub(super) fn text(&self) -> String {
         let mut collected = ResourceMetrics::default();
@@ -46,7 +46,7 @@ impl Scraped {
     }
 }
 
-impl MetricReader for Scraped {
+impl MetricReader for OnDemandReader {
     fn register_pipeline(&self, pipeline: Weak<Pipeline>) {
         self.0.register_pipeline(pipeline);
     }
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn sums_and_histograms_are_written_as_prometheus_reads_them() {
-        let scraped = Scraped::default();
+        let scraped = OnDemandReader::default();
         let resource = Resource::builder_empty().with_service_name("me").build();
         let meters = SdkMeterProvider::builder()
             .with_reader(scraped.clone())

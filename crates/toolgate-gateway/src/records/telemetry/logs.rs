@@ -19,7 +19,7 @@ use toolgate_wire::{Json, Limits};
 use super::{
     BATCH, DELAY, QUEUE,
     plan::{Otlp, Plan},
-    post::{Health, Post},
+    post::{CollectorHealth, Post},
     refused,
 };
 
@@ -35,7 +35,7 @@ impl fmt::Debug for AuditLogs {
 pub(super) fn start(
     plan: &Plan,
     otlp: &Otlp,
-    health: &Arc<Health>,
+    health: &Arc<CollectorHealth>,
 ) -> Result<(SdkLoggerProvider, AuditLogs), String> {
     let exporter = LogExporter::builder()
         .with_http()

@@ -14,8 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use counted::{Counted, SpanCounts};
-use exposition::Scraped;
+use counted::{CountedExporter, SpanCounts};
+use exposition::OnDemandReader;
 use opentelemetry::{global::BoxedTracer, metrics::MeterProvider as _, trace::TracerProvider as _};
 use opentelemetry_otlp::{
     MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
@@ -26,8 +26,8 @@ use opentelemetry_sdk::{
     trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider},
 };
 use plan::{Otlp, Plan};
-use post::{Health, Post};
-use scrape::Door;
+use post::{CollectorHealth, Post};
+use scrape::MetricsServer;
 use toolgate::middleware::{
     audit::{AuditConfig, AuditOutput},
     telemetry::{Instruments, SCOPE},
@@ -55,8 +55,8 @@ pub(crate) struct Exporters {
     loggers: Option<SdkLoggerProvider>,
     meters: SdkMeterProvider,
     spans: Arc<SpanCounts>,
-    health: Arc<Health>,
-    _door: Option<Door>,
+    health: Arc<CollectorHealth>,
+    _door: Option<MetricsServer>,
 }
 
 impl fmt::Debug for Exporters {
@@ -76,26 +76,26 @@ pub(crate) fn silent(config: &TelemetryConfig) -> Result<Instruments, String> {
 }
 
 /// What the chain gets: what spans and metrics are made with, and an output of the audit if it is wanted.
-pub(crate) type Started = (Instruments, Option<Arc<dyn AuditOutput>>);
+pub(crate) type StartedExporters = (Instruments, Option<Arc<dyn AuditOutput>>);
 
 /// Starts the exporters. Gives what the chain needs of them.
 pub(crate) fn start(
     config: &TelemetryConfig,
     audit: &AuditConfig,
-) -> Result<(Started, Option<Exporters>), String> {
+) -> Result<(StartedExporters, Option<Exporters>), String> {
     let Some(plan) = Plan::new(config, &variable)? else {
         tracing::info!("telemetry is switched off by OTEL_SDK_DISABLED");
         return Ok(((Instruments::silent(), None), None));
     };
-    let (spans, health) = (Arc::<SpanCounts>::default(), Arc::<Health>::default());
+    let (spans, health) = (Arc::<SpanCounts>::default(), Arc::<CollectorHealth>::default());
     let mut meters = SdkMeterProvider::builder().with_resource(plan.resource.clone());
     let mut tracers = None;
     let (mut loggers, mut output) = (None, None::<Arc<dyn AuditOutput>>);
     let mut door = None;
     if let Some(address) = plan.prometheus {
-        let scraped = Scraped::default();
+        let scraped = OnDemandReader::default();
         meters = meters.with_reader(scraped.clone());
-        door = Some(Door::open(address, scraped)?);
+        door = Some(MetricsServer::open(address, scraped)?);
     }
     if let Some(otlp) = &plan.otlp {
         meters = meters.with_reader(metric_reader(&plan, otlp, &health)?);
@@ -123,7 +123,7 @@ pub(crate) fn start(
 fn metric_reader(
     plan: &Plan,
     otlp: &Otlp,
-    health: &Arc<Health>,
+    health: &Arc<CollectorHealth>,
 ) -> Result<PeriodicReader<MetricExporter>, String> {
     let exporter = MetricExporter::builder()
         .with_http()
@@ -136,7 +136,7 @@ fn metric_reader(
 fn tracer_provider(
     plan: &Plan,
     otlp: &Otlp,
-    health: &Arc<Health>,
+    health: &Arc<CollectorHealth>,
     spans: &Arc<SpanCounts>,
 ) -> Result<SdkTracerProvider, String> {
     let exporter = SpanExporter::builder()
@@ -148,11 +148,11 @@ fn tracer_provider(
         .with_max_queue_size(QUEUE)
         .with_max_export_batch_size(BATCH)
         .with_scheduled_delay(DELAY);
-    let processor = BatchSpanProcessor::builder(Counted(exporter, Arc::clone(spans)))
+    let processor = BatchSpanProcessor::builder(CountedExporter(exporter, Arc::clone(spans)))
         .with_batch_config(batches.build())
         .build();
     Ok(SdkTracerProvider::builder()
-        .with_span_processor(Counted(processor, Arc::clone(spans)))
+        .with_span_processor(CountedExporter(processor, Arc::clone(spans)))
         .with_sampler(plan.sampler.clone())
         .with_resource(plan.resource.clone())
         .build())

@@ -13,11 +13,13 @@ use hyper::{
     Method,
     header::{CONTENT_TYPE, HeaderValue},
 };
-use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response, ResponseBodyTooLarge};
+use opentelemetry_http::{
+    Bytes, HttpClient as OtlpClient, HttpError, Request, Response, ResponseBodyTooLarge,
+};
 use tokio::{runtime::Runtime, time::timeout};
 
 use super::plan::Otlp;
-use crate::http_client::{BodyError, Bounds, Client, Target};
+use crate::http_client::{BodyError, Bounds, HttpClient, Target};
 
 /// How long one post may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,12 +29,12 @@ const LONGEST_ANSWER: usize = 64 * 1024;
 
 /// How the collector does: told once when it stops taking what it is sent.
 #[derive(Debug, Default)]
-pub(super) struct Health {
+pub(super) struct CollectorHealth {
     is_failing: AtomicBool,
     failures: AtomicU64,
 }
 
-impl Health {
+impl CollectorHealth {
     fn took(&self) {
         if self.is_failing.swap(false, Ordering::Relaxed) {
             tracing::info!("the collector takes telemetry again");
@@ -55,18 +57,18 @@ impl Health {
 /// Posts from a thread that is no thread of a runtime: exporters have their own.
 #[derive(Debug)]
 pub(super) struct Post {
-    client: Client,
+    client: HttpClient,
     runtime: Mutex<Option<Runtime>>,
-    health: Arc<Health>,
+    health: Arc<CollectorHealth>,
 }
 
 impl Post {
-    pub(super) fn new(otlp: &Otlp, health: Arc<Health>) -> Result<Self, String> {
+    pub(super) fn new(otlp: &Otlp, health: Arc<CollectorHealth>) -> Result<Self, String> {
         // Nothing runs between two posts that would notice that an idle connection has ended.
         let bounds = Bounds { idle: 0, ..Bounds::default() };
         let target = Target::endpoint(&otlp.base, otlp.headers.clone(), bounds);
         let target = target.map_err(|error| format!("telemetry cannot be exported: {error}"))?;
-        let client = Client::new(Arc::new(target));
+        let client = HttpClient::new(Arc::new(target));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = Mutex::new(Some(runtime.map_err(|error| error.to_string())?));
         Ok(Self { client, runtime, health })
@@ -113,7 +115,7 @@ fn refused(error: BodyError) -> HttpError {
     }
 }
 
-impl HttpClient for Post {
+impl OtlpClient for Post {
     // As `async_trait` writes it: the trait is made with that.
     fn send_bytes<'a, 'b>(
         &'a self,

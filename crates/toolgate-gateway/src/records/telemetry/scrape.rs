@@ -19,7 +19,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::exposition::{self, Scraped};
+use super::exposition::{self, OnDemandReader};
 
 /// How long a caller may take to say what it wants.
 const HEADERS: Duration = Duration::from_secs(5);
@@ -32,13 +32,13 @@ const LONGEST_HEAD: usize = 16 * 1024;
 
 /// The door; dropped, it is shut.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct MetricsServer {
     _shut: oneshot::Sender<()>,
 }
 
-impl Door {
+impl MetricsServer {
     /// Opens the door, or says why that cannot be.
-    pub(super) fn open(address: SocketAddr, metrics: Scraped) -> Result<Self, String> {
+    pub(super) fn open(address: SocketAddr, metrics: OnDemandReader) -> Result<Self, String> {
         let failed = |error: std::io::Error| {
             format!(
                 "cannot serve metrics at `{address}`: {error}; give each toolgate an address of its own \
@@ -65,7 +65,7 @@ impl Door {
     }
 }
 
-async fn serve(listener: TcpListener, metrics: Scraped) {
+async fn serve(listener: TcpListener, metrics: OnDemandReader) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "metrics cannot be served"),
@@ -101,7 +101,11 @@ async fn serve(listener: TcpListener, metrics: Scraped) {
     }
 }
 
-fn answer<B>(request: &Request<B>, is_local: bool, metrics: &Scraped) -> Response<Full<Bytes>> {
+fn answer<B>(
+    request: &Request<B>,
+    is_local: bool,
+    metrics: &OnDemandReader,
+) -> Response<Full<Bytes>> {
     if is_local && !names_this_machine(request.headers().get(HOST)) {
         // A page in a browser may reach us under a name of its own making.
         return refused(StatusCode::FORBIDDEN, "metrics are for this machine only\n");
@@ -141,7 +145,7 @@ mod tests {
 
     fn status(method: Method, path: &str, host: &str) -> u16 {
         let request = Request::builder().method(method).uri(path).header(HOST, host).body(());
-        answer(&request.unwrap(), true, &Scraped::default()).status().as_u16()
+        answer(&request.unwrap(), true, &OnDemandReader::default()).status().as_u16()
     }
 
     #[test]

@@ -4,15 +4,15 @@
 use toolgate::{Code, Context, Failure, Notice, Ran, Round};
 use toolgate_wire::{Json, Message, Object, era::Era, response};
 
-use super::{Conversation, Driven, Heard, cancelled, too_long};
+use super::{ExchangeResult, UpstreamCall, UpstreamReply, cancelled, too_long};
 use crate::{
-    capabilities::{Abilities, is_question, is_vendor},
+    capabilities::{ClientCapabilities, is_question, is_vendor},
     outbound::flight::incapable,
     serve::parked,
-    sessions::caller::Speaks,
+    sessions::caller::CallerProtocol,
 };
 
-impl Conversation<'_> {
+impl UpstreamCall<'_> {
     /// Asks a legacy client something, and waits for what it answers.
     pub(super) async fn ask(
         &self,
@@ -20,7 +20,7 @@ impl Conversation<'_> {
         method: &str,
         params: Option<&Json>,
     ) -> Result<Result<Json, Json>, Failure> {
-        let Speaks::Legacy(session) = &self.caller.speaks else {
+        let CallerProtocol::Legacy(session) = &self.caller.speaks else {
             return Err(Failure::internal("a client of 2026-07-28 is asked by results"));
         };
         let shown;
@@ -51,7 +51,7 @@ impl Conversation<'_> {
             let can_answer = || self.caller.abilities().can_answer(&method, params.as_ref());
             // What we know nothing of is between the two.
             if !is_vendor(&method) && !can_answer() {
-                let needed = Abilities::needed_for(&method, params.as_ref());
+                let needed = ClientCapabilities::needed_for(&method, params.as_ref());
                 return Err(incapable(&self.server.name, &format!("asks for `{method}`"), needed));
             }
             match self.ask(cx, &method, params.as_ref()).await? {
@@ -79,7 +79,8 @@ impl Conversation<'_> {
             if is_question(&method)
                 && !abilities.can_answer(&method, request.get("params").as_ref())
             {
-                let needed = Abilities::needed_for(&method, request.get("params").as_ref());
+                let needed =
+                    ClientCapabilities::needed_for(&method, request.get("params").as_ref());
                 return Err(incapable(&self.server.name, &format!("asks for `{method}`"), needed));
             }
         }
@@ -102,7 +103,7 @@ impl Conversation<'_> {
         cx: &Context,
         state: &Json,
         responses: Option<&Json>,
-    ) -> Result<Heard, Failure> {
+    ) -> Result<UpstreamReply, Failure> {
         let taken = self.parking.take(state, &self.binding()?);
         let mut parked = taken.map_err(|why| {
             let message = format!("`requestState` cannot be used: {}", why.0);
@@ -113,15 +114,15 @@ impl Conversation<'_> {
             })
         })?;
         let Some((id, answer)) = parked.answer(responses) else {
-            return parked.ask_again(self.parking).map(Heard::Asked);
+            return parked.ask_again(self.parking).map(UpstreamReply::Asked);
         };
         parked.flight.reply(response(&id, &answer)).await?;
         match self.drive(cx, parked.flight).await? {
-            Driven::Answer(answer) => {
-                Ok(Heard::Answer { answer, from: Era::Legacy, is_verbatim: false })
+            ExchangeResult::Answer(answer) => {
+                Ok(UpstreamReply::Answer { answer, from: Era::Legacy, is_verbatim: false })
             }
-            Driven::Asked(result) => Ok(Heard::Asked(result)),
-            Driven::SessionLost => Err(self.forgotten()),
+            ExchangeResult::Asked(result) => Ok(UpstreamReply::Asked(result)),
+            ExchangeResult::SessionLost => Err(self.forgotten()),
         }
     }
 

@@ -4,15 +4,15 @@ use bytes::Bytes;
 use toolgate::{Context, Round, Trace, admission::put_round};
 use toolgate_wire::{Json, Object, era::Era};
 
-use super::Conversation;
-use crate::{hops, outbound::flight::Hop, serve::eras};
+use super::UpstreamCall;
+use crate::{hops, outbound::flight::IdRewrite, serve::eras};
 
-impl Conversation<'_> {
+impl UpstreamCall<'_> {
     /// The line to send: the client's own bytes unless something has to change.
     pub(super) fn line(
         &self,
         cx: &Context,
-        hop: &Hop,
+        hop: &IdRewrite,
         era: Era,
         (arguments, round): (Option<&Json>, Option<&Round>),
         hops: Option<&Json>,

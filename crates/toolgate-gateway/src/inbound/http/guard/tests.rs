@@ -23,7 +23,7 @@ fn usual() -> Guard {
     guard(&hosts, &origins).unwrap()
 }
 
-fn check(uri: &str, headers: &[(HeaderName, &str)]) -> Result<(), Stranger> {
+fn check(uri: &str, headers: &[(HeaderName, &str)]) -> Result<(), GuardRejection> {
     let (mut head, ()) = Request::builder().uri(uri).body(()).unwrap().into_parts();
     for (name, value) in headers {
         head.headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
@@ -111,20 +111,20 @@ fn other_hosts_and_tricks_do_not() {
         "[2001:db8::9]",
         "l\u{f6}calhost",
     ] {
-        assert_eq!(check("/mcp", &[(HOST, host)]), Err(Stranger::HostUnknown), "{host}");
+        assert_eq!(check("/mcp", &[(HOST, host)]), Err(GuardRejection::HostUnknown), "{host}");
     }
 }
 
 #[test]
 fn a_host_is_named_once_and_the_first_line_counts_too() {
-    assert_eq!(check("/", &[]), Err(Stranger::HostUnclear));
+    assert_eq!(check("/", &[]), Err(GuardRejection::HostUnclear));
     let twice = [(HOST, "localhost"), (HOST, "localhost")];
-    assert_eq!(check("/", &twice), Err(Stranger::HostUnclear));
+    assert_eq!(check("/", &twice), Err(GuardRejection::HostUnclear));
     let local = [(HOST, "localhost")];
     assert_eq!(check("http://localhost:8642/mcp", &local), Ok(()));
-    assert_eq!(check("http://evil.example/mcp", &local), Err(Stranger::HostUnknown));
-    assert_eq!(check("http://localhost@evil.example/", &local), Err(Stranger::HostUnknown));
-    assert_eq!(check("http://a@localhost/", &local), Err(Stranger::HostUnknown));
+    assert_eq!(check("http://evil.example/mcp", &local), Err(GuardRejection::HostUnknown));
+    assert_eq!(check("http://localhost@evil.example/", &local), Err(GuardRejection::HostUnknown));
+    assert_eq!(check("http://a@localhost/", &local), Err(GuardRejection::HostUnknown));
 }
 
 #[test]
@@ -178,10 +178,10 @@ fn other_pages_may_not() {
         "http://l\u{f6}calhost",
     ] {
         let headers = [(HOST, "localhost"), (ORIGIN, origin)];
-        assert_eq!(check("/", &headers), Err(Stranger::OriginUnknown), "{origin}");
+        assert_eq!(check("/", &headers), Err(GuardRejection::OriginUnknown), "{origin}");
     }
     let twice = [(HOST, "localhost"), (ORIGIN, "http://localhost"), (ORIGIN, "http://localhost")];
-    assert_eq!(check("/", &twice), Err(Stranger::OriginUnknown));
+    assert_eq!(check("/", &twice), Err(GuardRejection::OriginUnknown));
 }
 
 #[test]
@@ -210,9 +210,9 @@ fn settings_that_name_nothing_are_refused() {
 #[test]
 fn a_refusal_says_what_to_do() {
     for (stranger, status) in [
-        (Stranger::HostUnclear, StatusCode::BAD_REQUEST),
-        (Stranger::HostUnknown, StatusCode::FORBIDDEN),
-        (Stranger::OriginUnknown, StatusCode::FORBIDDEN),
+        (GuardRejection::HostUnclear, StatusCode::BAD_REQUEST),
+        (GuardRejection::HostUnknown, StatusCode::FORBIDDEN),
+        (GuardRejection::OriginUnknown, StatusCode::FORBIDDEN),
     ] {
         assert_eq!(stranger.answer().status(), status);
     }

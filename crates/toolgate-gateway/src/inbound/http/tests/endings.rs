@@ -56,18 +56,19 @@ async fn a_door_that_is_dropped_is_shut() {
 
 #[test]
 fn an_address_that_is_taken_is_said_with_what_to_do() {
-    let first = Bound::bind(&["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()]).unwrap();
+    let first = BoundAddresses::bind(&["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()])
+        .unwrap();
     let [four, six] = first.addresses() else { panic!("two were asked for") };
     assert!(four.port() != 0 && six.port() != 0);
-    let error = Bound::bind(&[*four]).unwrap_err().to_string();
+    let error = BoundAddresses::bind(&[*four]).unwrap_err().to_string();
     let expected =
         format!("`{four}` is in use: stop the other program, or choose another with `--listen`");
     assert_eq!(error, expected);
-    let error = Bound::bind(&["192.0.2.1:80".parse().unwrap()]).unwrap_err().to_string();
+    let error = BoundAddresses::bind(&["192.0.2.1:80".parse().unwrap()]).unwrap_err().to_string();
     assert!(error.contains("is no address of this machine"), "{error}");
     let four = *four;
     drop(first);
-    Bound::bind(&[four]).unwrap();
+    BoundAddresses::bind(&[four]).unwrap();
 }
 
 #[test]
