@@ -19,23 +19,32 @@ use std::{
 /// is gone or has other members fails the test too.
 const KNOWN: &[(&str, &str, &[&str])] = &[
     ("toolgate-gateway", "catalog", &["lists", "snapshot"]),
+    ("toolgate-gateway", "clients", &["client_requests", "legacy_session"]),
     (
         "toolgate-gateway",
-        "outbound",
-        &["event_flight", "events", "flight", "flights", "pipe", "streamable"],
+        "gateway",
+        &[
+            "dispatch",
+            "handshake",
+            "listen",
+            "listing",
+            "proxied",
+            "tasks",
+            "tool_call",
+            "upstream_call",
+        ],
+    ),
+    ("toolgate-gateway", "gateway", &["build", "running_gateway"]),
+    (
+        "toolgate-gateway",
+        "upstream",
+        &["connect", "discovery", "exclusive", "server", "sse_2024", "subscriptions"],
     ),
     (
         "toolgate-gateway",
-        "outbound",
-        &["exclusive", "learning", "legacy_sse", "opening", "server", "subscriptions"],
+        "upstream",
+        &["event_request", "events", "in_flight", "pending", "pipe", "streamable_http"],
     ),
-    (
-        "toolgate-gateway",
-        "serve",
-        &["call", "conversation", "dispatch", "hello", "listen", "lists", "pass", "tasks"],
-    ),
-    ("toolgate-gateway", "serve", &["gateway", "plan"]),
-    ("toolgate-gateway", "sessions", &["legacy", "questions"]),
     ("toolgate-tmux", "commands", &["expand", "paths", "walk"]),
     ("toolgate-tmux", "engine", &["server", "waiter"]),
     ("toolgate-tmux", "engine", &["wake", "watch"]),

@@ -19,7 +19,7 @@ use toolgate::{
 use toolgate_gateway::{
     Environment, ServerCommand,
     config::{Config, ConfigWatch, NAMESPACE, SERVER, ServerConfig, TelemetryConfig, environment},
-    running::{self, Instance},
+    instances::{self, Instance},
 };
 
 use crate::config_file;
@@ -260,7 +260,7 @@ impl Overlay {
     /// Says that this process runs with the config, for `toolgate reload`, until what is given is dropped.
     pub(crate) fn announce(&self) -> Option<Instance> {
         let config = self.config.as_deref()?;
-        let announced = run_folder().and_then(|folder| Ok(running::announce(&folder, config)?));
+        let announced = run_folder().and_then(|folder| Ok(instances::announce(&folder, config)?));
         announced
             .inspect_err(|error| {
                 tracing::warn!("`toolgate reload` will not find this process: {error:#}");

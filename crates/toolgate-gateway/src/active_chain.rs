@@ -12,7 +12,7 @@ use toolgate::{
     stack::{Stack, StackError},
 };
 
-use crate::{config::Trigger, records::memory::needs_no_store};
+use crate::{config::Trigger, records::store_records::needs_no_store};
 
 /// Files that decide besides settings, with their content.
 pub(crate) type RuleFiles = Vec<(PathBuf, Option<Vec<u8>>)>;

@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::Semaphore;
 use toolgate::{Code, Failure, Principal, Ran, Session};
 
-use crate::links::ResourceLinks;
+use crate::resource_links::ResourceLinks;
 
 /// So many calls wait for their clients at once.
 const MOST_PARKED: usize = 1000;

@@ -4,7 +4,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use clap::Args;
 use serde_json::json;
-use toolgate_gateway::serve::Inspection;
+use toolgate_gateway::gateway::Inspection;
 
 use crate::overlay::Overlay;
 

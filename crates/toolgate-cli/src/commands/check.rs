@@ -8,7 +8,7 @@ use clap::Args;
 use findings::Findings;
 use serde_json::json;
 use toolgate::printable;
-use toolgate_gateway::serve::{InspectedNamespace, Inspection};
+use toolgate_gateway::gateway::{InspectedNamespace, Inspection};
 
 use crate::overlay::Overlay;
 

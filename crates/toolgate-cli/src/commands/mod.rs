@@ -22,7 +22,7 @@ use std::ffi::OsString;
 
 use toolgate_gateway::{
     config::{Config, ConfigWatch},
-    serve::Inspection,
+    gateway::Inspection,
 };
 
 use crate::overlay::{Overlay, state_folder};

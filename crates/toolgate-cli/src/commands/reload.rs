@@ -4,7 +4,7 @@ use std::{io::Write as _, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use toolgate_gateway::running;
+use toolgate_gateway::instances;
 
 use crate::overlay::run_folder;
 
@@ -22,7 +22,7 @@ pub(crate) struct Reload {
 
 impl Reload {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let asked = running::ask_to_reload(&run_folder()?, self.config.as_deref())
+        let asked = instances::ask_to_reload(&run_folder()?, self.config.as_deref())
             .context("cannot ask the running gateways")?;
         if asked.is_empty() {
             match &self.config {

@@ -9,8 +9,8 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use toolgate_gateway::{
     config::{Config, ConfigWatch, Trigger, serve::address},
-    running::{self, StatusSocket},
-    serve::{GatewayOptions, NamespaceSettings, RunningGateway},
+    gateway::{GatewayOptions, NamespaceSettings, RunningGateway},
+    instances::{self, StatusSocket},
 };
 
 use crate::{
@@ -182,7 +182,7 @@ async fn serve(options: GatewayOptions, overlay: &Overlay) -> anyhow::Result<Exi
                 serve.reload(Trigger::Asked);
             }
             _ = asked.recv() => serve.reload(Trigger::Asked),
-            stream = next_status_request(socket.as_ref()) => running::answer(stream, &serve.status(&addresses)),
+            stream = next_status_request(socket.as_ref()) => instances::answer(stream, &serve.status(&addresses)),
             () = watch.changed() => serve.reload(Trigger::Changed),
         }
     }

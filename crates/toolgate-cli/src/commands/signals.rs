@@ -1,7 +1,7 @@
 //! The signals that a gateway takes while it runs.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use toolgate_gateway::{config::Trigger, serve::RunningGateway};
+use toolgate_gateway::{config::Trigger, gateway::RunningGateway};
 
 /// Signals, taken from the moment of construction on.
 #[derive(Debug)]

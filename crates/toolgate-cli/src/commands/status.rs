@@ -4,7 +4,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use anyhow::Context as _;
 use clap::Args;
-use toolgate_gateway::{running, serve::GatewayStatus};
+use toolgate_gateway::{gateway::GatewayStatus, instances};
 
 use super::{
     log::look::{Look, clean},
@@ -25,7 +25,7 @@ pub(crate) struct StatusCommand {
 impl StatusCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let statuses =
-            running::statuses(&run_folder()?).context("cannot ask the running gateways")?;
+            instances::statuses(&run_folder()?).context("cannot ask the running gateways")?;
         let mut out = std::io::stdout().lock();
         if self.json {
             let text = serde_json::to_string_pretty(&statuses)?;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use toolgate_gateway::{
     bridge::{self, Bridge},
-    serve::RunningGateway,
+    gateway::RunningGateway,
 };
 
 use super::signals::Signals;

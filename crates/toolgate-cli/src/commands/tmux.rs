@@ -10,8 +10,8 @@ use toolgate_gateway::{
     active_chain::ActiveChain,
     approvals,
     config::{Config, ConfigWatch, Trigger},
+    gateway::{Inspection, NamespaceSettings},
     records::RecordSinks,
-    serve::{Inspection, NamespaceSettings},
 };
 use toolgate_tmux::{
     NAME, Options, Tmux, TmuxConfig, Toolset, Variables,

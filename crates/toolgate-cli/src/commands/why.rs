@@ -8,7 +8,7 @@ use serde_json::json;
 use toolgate::{Call, Context, Control, Explained, Principal, Session, Tool, ToolId, printable};
 use toolgate_gateway::{
     config::{Config, SERVER},
-    serve::{InspectedNamespace, InspectedTool, Inspection},
+    gateway::{InspectedNamespace, InspectedTool, Inspection},
 };
 use toolgate_wire::{Json, Limits};
 

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use toolgate_gateway::{
     Environment,
-    serve::{ExclusiveServer, GatewayOptions, RunningGateway},
+    gateway::{ExclusiveServer, GatewayOptions, RunningGateway},
 };
 
 use super::signals::Signals;

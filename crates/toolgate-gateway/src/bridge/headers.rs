@@ -8,7 +8,7 @@ use std::{
 use hyper::header::{HeaderName, HeaderValue};
 use toolgate_wire::{Json, Message, era, headers};
 
-use crate::catalog::mirrors::{self, HeaderParam};
+use crate::catalog::header_params::{self, HeaderParam};
 
 /// Headers besides those that are always sent.
 pub(super) type BridgeHeaders = Vec<(HeaderName, HeaderValue)>;
@@ -60,7 +60,7 @@ impl ModernHeaders {
             else {
                 continue;
             };
-            match mirrors::of(&tool) {
+            match header_params::of(&tool) {
                 Ok(mirrored) if !mirrored.is_empty() => drop(tools.insert(name, mirrored)),
                 _ => drop(tools.remove(&name)),
             }

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     http_client::{BodyError, EventStream, HttpClient, HttpResponse},
-    outbound::resume::Resume,
-    outbox::WriteQueue,
+    upstream::resume::Resume,
+    write_queue::WriteQueue,
 };
 
 /// The most bytes of a refusal.

@@ -17,8 +17,8 @@ use toolgate_wire::Limits;
 use self::{link::Link, service::BridgeService, session::BridgeSession};
 use crate::{
     http_client::{Bounds, HttpClient, Target},
-    inbound::{front::LineFront, stdio},
-    outbox::WriteQueue,
+    transports::{line_front::LineFront, stdio},
+    write_queue::WriteQueue,
 };
 
 /// Where the gateway is.

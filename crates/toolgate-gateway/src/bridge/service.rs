@@ -16,8 +16,8 @@ use super::{
     session_stream,
 };
 use crate::{
-    inbound::front::{Batch, ClientMessage, LineRequest, LineService, Started},
     refusal,
+    transports::line_front::{Batch, ClientMessage, LineRequest, LineService, Started},
 };
 
 /// The gateway may take this long to take a notification, which other messages wait behind.

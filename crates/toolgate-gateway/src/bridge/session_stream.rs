@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use hyper::StatusCode;
 
 use super::{headers, session::BridgeSession};
-use crate::{http_client::EventStream, outbound::resume::Resume};
+use crate::{http_client::EventStream, upstream::resume::Resume};
 
 /// Passes what the stream brings to the client, as long as there is a session.
 pub(super) async fn follow(session: Arc<BridgeSession>) {

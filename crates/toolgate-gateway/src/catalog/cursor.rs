@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use crate::outbound::manifest::ListName;
+use crate::upstream::manifest::ListName;
 
 /// List, generation, offset.
 const SAID: usize = 1 + 8 + 4;

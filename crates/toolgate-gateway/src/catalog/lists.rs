@@ -6,7 +6,7 @@ use toolgate_wire::{
 };
 
 use super::snapshot::Missing;
-use crate::introduction::ourselves;
+use crate::implementation_info::ourselves;
 
 /// The lists of a namespace besides its tools, which each client may see differently.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use super::owners::Held;
+use super::name_owners::Held;
 use crate::config::Prefix;
 
 /// The most bytes of a name: some clients take no more.

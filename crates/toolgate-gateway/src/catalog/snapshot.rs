@@ -12,15 +12,15 @@ use toolgate::{
 use toolgate_wire::{Json, Object, era::Era};
 
 use super::{
+    header_params::{self, HeaderParam},
     lists::{CacheHints, ListPage, ListPages, definition_for},
-    mirrors::{self, HeaderParam},
+    name_owners::{Claim, Claims, Held, NameOwners},
     names::{self, Collision, ServerNames},
-    owners::{Claim, Claims, Held, NameOwners},
     templates::Template,
 };
 use crate::{
     config::{HttpTransport, Prefix, Start},
-    outbound::{
+    upstream::{
         manifest::{ListName, ServerManifest, error_text},
         server::{Server, ServerState},
     },
@@ -525,7 +525,7 @@ fn callable(offered: &ServerListing) -> Vec<ListedTool> {
     let mut seen = HashSet::new();
     let listed = manifest.tools.entries.iter().filter_map(|definition| {
         let own = text(definition, "name").filter(|name| !name.is_empty())?;
-        let mirrors = match mirrors::of(definition) {
+        let mirrors = match header_params::of(definition) {
             Ok(mirrors) => mirrors,
             // Over HTTP a call of it could not be made as the protocol wants it.
             Err(bad) if checks_headers => {

@@ -3,12 +3,12 @@
 //! hyper speaks the protocol. The task that waits for a response drives the connection itself, on the runtime that
 //! opened it, so that a call wakes no other task; and whether a byte of a request was written is known.
 
-mod answer;
 mod connect;
 mod connection;
 mod events;
 mod head;
 mod pool;
+mod response;
 mod stream;
 mod target;
 #[cfg(test)]
@@ -23,12 +23,12 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 
+use self::{connect::connect, connection::NoResponse, pool::Pool};
 pub(crate) use self::{
-    answer::{BodyError, HttpResponse},
     events::EventStream,
+    response::{BodyError, HttpResponse},
     target::{Bounds, Target},
 };
-use self::{connect::connect, connection::NoResponse, pool::Pool};
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

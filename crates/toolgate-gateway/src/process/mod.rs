@@ -2,4 +2,4 @@
 
 pub(crate) mod child;
 pub mod keeper;
-pub(crate) mod noise;
+pub(crate) mod stray_output;

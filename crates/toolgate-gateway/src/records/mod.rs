@@ -1,12 +1,12 @@
 //! Records of calls: the call log, the audit in the store, the trail, spans and metrics. How they are opened, written and closed.
 
 mod audit_store;
-pub(crate) mod memory;
-mod outlets;
+mod sinks;
+pub(crate) mod store_records;
 pub(crate) mod telemetry;
 mod trail;
 
-pub use outlets::RecordSinks;
+pub use sinks::RecordSinks;
 
 /// Why records cannot be opened.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use toolgate::{
     middleware::validate::{Validate, ValidateConfig},
     settings::Settings,
 };
-use toolgate_gateway::serve::{InspectedNamespace, ServerStatus};
+use toolgate_gateway::gateway::{InspectedNamespace, ServerStatus};
 
 /// What was found, one sentence each.
 #[derive(Debug, Default)]

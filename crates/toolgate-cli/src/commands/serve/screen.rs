@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
-use toolgate_gateway::serve::{RunningGateway, ServerStatus};
+use toolgate_gateway::gateway::{RunningGateway, ServerStatus};
 
 use super::super::log::look::{Look, Paint, clean, fit};
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalog::owners::NameOwner;
+use crate::catalog::name_owners::NameOwner;
 
 fn server(name: &str, names: &[&str]) -> ServerNames {
     let names = names.iter().map(|own| match own.split_once('=') {

@@ -1,0 +1,232 @@
+//! Who owns each wire name of a namespace. A name keeps its owner while the gateway runs, and across restarts: what a
+//! server lists later never takes a name from another server.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use serde_json::{Value, json};
+
+use crate::{private_file, upstream::manifest::ListName};
+
+/// The form in which owners are written. Others are not read.
+const FORM: u64 = 1;
+/// So many names that a server no longer lists stay reserved for it. With more, all of them are released.
+const MOST_UNLISTED: usize = 10_000;
+/// The lists of a namespace, as they are called in the file.
+const LISTS: [&str; 4] = ["tools", "prompts", "resources", "templates"];
+
+/// The owner of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NameOwner {
+    pub(crate) server: Arc<str>,
+    /// The server's own name for it.
+    pub(crate) own: Arc<str>,
+    /// The number of the change that gave it the name: a smaller one is older.
+    pub(crate) since: u64,
+}
+
+impl NameOwner {
+    pub(crate) fn is(&self, server: &str, own: &str) -> bool {
+        *self.server == *server && *self.own == *own
+    }
+}
+
+/// The names of one list with their owners.
+pub(crate) type Held = HashMap<Box<str>, NameOwner>;
+
+/// A name that a snapshot gives out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) name: Box<str>,
+    pub(crate) server: Arc<str>,
+    pub(crate) own: Arc<str>,
+}
+
+/// The names that a snapshot gives out, list by list.
+pub(crate) type Claims = [Vec<Claim>; 4];
+
+/// The owners of all names of a namespace.
+#[derive(Debug, Default)]
+pub(crate) struct NameOwners {
+    /// Where they are kept; in memory only without one.
+    path: Option<PathBuf>,
+    /// Whether the gateway is only inspected: then nothing is written, and nothing is logged of names.
+    is_only_read: bool,
+    /// The number of the next change.
+    next: u64,
+    lists: [Held; 4],
+}
+
+impl NameOwners {
+    /// Reads what was kept. A file that cannot be read is reported, and the names are given out anew.
+    pub(crate) fn read(path: Option<PathBuf>) -> Self {
+        let text = path.as_ref().and_then(|path| std::fs::read(path).ok());
+        let read = text.as_ref().map(|text| parse(text));
+        if let (Some(path), Some(None)) = (&path, &read) {
+            tracing::warn!("`{}` cannot be read: names are given out anew", path.display());
+        }
+        let (next, lists) = read.flatten().unwrap_or_default();
+        Self { path, next, lists, is_only_read: false }
+    }
+
+    /// The same for a gateway that is only inspected.
+    pub(crate) fn only_read(path: Option<PathBuf>) -> Self {
+        Self { path: None, is_only_read: true, ..Self::read(path) }
+    }
+
+    /// Whether the gateway is only inspected.
+    pub(crate) fn is_only_read(&self) -> bool {
+        self.is_only_read
+    }
+
+    /// The owners of one list.
+    pub(crate) fn of(&self, list: ListName) -> &Held {
+        let [tools, prompts, resources, templates] = &self.lists;
+        match list {
+            ListName::Tools => tools,
+            ListName::Prompts => prompts,
+            ListName::Resources => resources,
+            ListName::Templates => templates,
+        }
+    }
+
+    /// Whether all of these names have these owners already.
+    pub(crate) fn has_all(&self, claims: &Claims) -> bool {
+        let has = |held: &Held, claim: &Claim| {
+            held.get(&claim.name).is_some_and(|owner| owner.is(&claim.server, &claim.own))
+        };
+        self.lists.iter().zip(claims).all(|(held, claims)| claims.iter().all(|c| has(held, c)))
+    }
+
+    /// Makes these the owners of their names, and writes that down. What a server of the namespace does not list at
+    /// present keeps its names.
+    pub(crate) fn record(&mut self, claims: Claims, servers: &HashSet<&str>) {
+        let mut is_changed = false;
+        for (held, claims) in self.lists.iter_mut().zip(claims) {
+            let new = joined(held, claims, servers, self.next);
+            if new != *held {
+                *held = new;
+                is_changed = true;
+            }
+        }
+        if !is_changed {
+            return;
+        }
+        self.next += 1;
+        let Some(path) = &self.path else { return };
+        if let Err(error) = private_file::write(path, &self.text()) {
+            tracing::warn!(%error, "cannot write the owners of names to `{}`", path.display());
+        }
+    }
+
+    fn text(&self) -> Vec<u8> {
+        let mut text = json!({"toolgate": FORM, "next": self.next});
+        for (name, held) in LISTS.into_iter().zip(&self.lists) {
+            let entries = held.iter().map(|(name, owner)| {
+                let owner = json!([&*owner.server, &*owner.own, owner.since]);
+                (name.to_string(), owner)
+            });
+            if let Some(object) = text.as_object_mut() {
+                object.insert(name.to_owned(), Value::Object(entries.collect()));
+            }
+        }
+        text.to_string().into_bytes()
+    }
+}
+
+/// The new owners, and of the old ones those whose server is still there and does not list what they name.
+fn joined(old: &Held, claims: Vec<Claim>, servers: &HashSet<&str>, now: u64) -> Held {
+    let listed: HashSet<(Arc<str>, Arc<str>)> =
+        claims.iter().map(|claim| (Arc::clone(&claim.server), Arc::clone(&claim.own))).collect();
+    let mut new: Held = HashMap::with_capacity(claims.len());
+    for Claim { name, server, own } in claims {
+        let before = old.get(&name).filter(|owner| owner.is(&server, &own));
+        let since = before.map_or(now, |owner| owner.since);
+        new.insert(name, NameOwner { server, own, since });
+    }
+    let mut unlisted: HashMap<&str, Vec<(&Box<str>, &NameOwner)>> = HashMap::new();
+    for (name, owner) in old {
+        let is_listed = listed.contains(&(Arc::clone(&owner.server), Arc::clone(&owner.own)));
+        if !is_listed && servers.contains(&*owner.server) && !new.contains_key(name) {
+            unlisted.entry(&owner.server).or_default().push((name, owner));
+        }
+    }
+    let kept = unlisted.into_values().filter(|names| names.len() <= MOST_UNLISTED).flatten();
+    new.extend(kept.map(|(name, owner)| (name.clone(), owner.clone())));
+    new
+}
+
+fn parse(text: &[u8]) -> Option<(u64, [Held; 4])> {
+    let json: Value = serde_json::from_slice(text).ok()?;
+    if json.get("toolgate")?.as_u64()? != FORM {
+        return None;
+    }
+    let mut lists: [Held; 4] = Default::default();
+    for (name, held) in LISTS.into_iter().zip(&mut lists) {
+        for (name, owner) in json.get(name)?.as_object()? {
+            let owner = NameOwner {
+                server: owner.get(0)?.as_str()?.into(),
+                own: owner.get(1)?.as_str()?.into(),
+                since: owner.get(2)?.as_u64()?,
+            };
+            held.insert(name.as_str().into(), owner);
+        }
+    }
+    Some((json.get("next")?.as_u64()?, lists))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims(tools: &[(&str, &str, &str)]) -> Claims {
+        let claim = |(name, server, own): &(&str, &str, &str)| Claim {
+            name: (*name).into(),
+            server: (*server).into(),
+            own: (*own).into(),
+        };
+        [tools.iter().map(claim).collect(), Vec::new(), Vec::new(), Vec::new()]
+    }
+
+    fn shown(owners: &NameOwners) -> Vec<String> {
+        let tools = owners.of(ListName::Tools).iter();
+        let mut shown: Vec<String> =
+            tools.map(|(n, o)| format!("{n} {}/{} {}", o.server, o.own, o.since)).collect();
+        shown.sort();
+        shown
+    }
+
+    #[test]
+    fn a_name_stays_with_its_owner_also_across_restarts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Some(folder.path().join("names.json"));
+        let both = HashSet::from(["a", "b"]);
+        let mut owners = NameOwners::read(path.clone());
+        owners.record(claims(&[("x", "a", "x"), ("b__x", "b", "x")]), &both);
+        assert!(owners.has_all(&claims(&[("x", "a", "x")])));
+        // `a` does not list it for a while, and `b` has something new.
+        owners.record(claims(&[("b__x", "b", "x"), ("y", "b", "y")]), &both);
+        let expected = ["b__x b/x 0", "x a/x 0", "y b/y 1"];
+        assert_eq!(shown(&owners), expected);
+        assert_eq!(shown(&NameOwners::read(path.clone())), expected);
+        // A server that left the namespace owns nothing.
+        owners.record(claims(&[("b__x", "b", "x")]), &HashSet::from(["b"]));
+        assert_eq!(shown(&owners), ["b__x b/x 0", "y b/y 1"]);
+        std::fs::write(path.clone().unwrap(), "{").unwrap();
+        assert!(shown(&NameOwners::read(path)).is_empty());
+    }
+
+    #[test]
+    fn a_server_that_lists_other_names_all_the_time_does_not_fill_the_memory() {
+        let mut owners = NameOwners::default();
+        for turn in 0..3 {
+            let names: Vec<String> = (0..6000).map(|n| format!("{turn}-{n}")).collect();
+            let tools: Vec<_> = names.iter().map(|name| (name.as_str(), "a", &**name)).collect();
+            owners.record(claims(&tools), &HashSet::from(["a"]));
+        }
+        assert_eq!(owners.of(ListName::Tools).len(), 6000);
+    }
+}

@@ -1,0 +1,189 @@
+//! A session of a client of the time before 2026-07-28.
+
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio_util::sync::CancellationToken;
+use toolgate::{ClientInfo, Session};
+use toolgate_wire::{Id, Json};
+
+use super::{
+    active_requests::{ActiveRequest, ActiveRequests, DuplicateId},
+    client_requests::ClientRequests,
+    notifications::{NotificationFilter, NotificationQueue},
+    replay::ReplayBuffer,
+};
+use crate::{
+    capabilities::ClientCapabilities, hops::Hops, log_level::LogLevel,
+    upstream::server::SessionKey, usage::Member,
+};
+
+/// No level was asked for.
+const NO_LEVEL: u8 = u8::MAX;
+
+/// One session.
+#[derive(Debug)]
+pub(crate) struct LegacySession {
+    pub(crate) session: Arc<Session>,
+    pub(crate) member: Arc<Member>,
+    pub(crate) version: Arc<str>,
+    pub(crate) capabilities: Json,
+    pub(crate) info_text: Json,
+    pub(crate) info: Option<Arc<ClientInfo>>,
+    pub(crate) abilities: ClientCapabilities,
+    pub(crate) questions: ClientRequests,
+    pub(crate) outlet: Arc<NotificationQueue>,
+    pub(crate) replay: ReplayBuffer,
+    /// The gateways that the session was opened through.
+    pub(crate) hops: Option<Hops>,
+    /// Cancelled when the session is over.
+    pub(crate) over: CancellationToken,
+    /// Cancels whoever reads the outlet now: the last one to open the stream has it.
+    reader: Mutex<CancellationToken>,
+    level: AtomicU8,
+    pub(crate) requests: Arc<ActiveRequests>,
+    busy: AtomicUsize,
+    used_ms: AtomicU64,
+    born: Instant,
+}
+
+impl LegacySession {
+    pub(crate) fn new(
+        session: Arc<Session>,
+        member: Arc<Member>,
+        version: Arc<str>,
+        capabilities: Json,
+        info_text: Json,
+        hops: Option<Hops>,
+    ) -> Self {
+        let text = |key| info_text.get(key).and_then(|json| json.text().map(Cow::into_owned));
+        let info = text("name").map(|name| Arc::new(ClientInfo { name, version: text("version") }));
+        Self {
+            abilities: abilities(&version, &capabilities),
+            session,
+            version,
+            capabilities,
+            info_text,
+            info,
+            questions: ClientRequests::default(),
+            outlet: NotificationQueue::new(NotificationFilter::everything()),
+            replay: ReplayBuffer::new(Arc::clone(&member.account)),
+            member,
+            hops,
+            over: CancellationToken::new(),
+            reader: Mutex::default(),
+            level: AtomicU8::new(NO_LEVEL),
+            requests: Arc::default(),
+            busy: AtomicUsize::new(0),
+            used_ms: AtomicU64::new(0),
+            born: Instant::now(),
+        }
+    }
+
+    /// Who opens a connection of its own to a server.
+    pub(crate) fn owner(&self) -> SessionKey {
+        SessionKey {
+            key: Arc::clone(&self.session.id),
+            capabilities: self.capabilities.clone(),
+            info: self.info_text.clone(),
+            version: Arc::clone(&self.version),
+            over: self.over.clone(),
+            account: Arc::clone(&self.member.account),
+        }
+    }
+
+    /// Registers a request, and keeps the session in use until it is answered.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        id: &Id,
+        token: &CancellationToken,
+    ) -> Result<(ActiveRequest, SessionUse), DuplicateId> {
+        self.use_now();
+        let in_flight = self.requests.begin(id, token)?;
+        Ok((in_flight, self.busy()))
+    }
+
+    /// The level from which on the client wants to hear of what servers do, if it said.
+    pub(crate) fn level(&self) -> Option<LogLevel> {
+        LogLevel::by_number(self.level.load(Ordering::Relaxed))
+    }
+
+    /// Whether a log message is of interest: where nothing was said, servers decide.
+    pub(crate) fn wants_log(&self, level: LogLevel) -> bool {
+        self.level().is_none_or(|least| level >= least)
+    }
+
+    pub(crate) fn set_level(&self, level: LogLevel) {
+        self.level.store(level.number(), Ordering::Relaxed);
+    }
+
+    /// Takes over the stream of the session: whoever had it before is told to let go.
+    pub(crate) fn take_stream(&self) -> CancellationToken {
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        reader.cancel();
+        *reader = self.over.child_token();
+        reader.clone()
+    }
+
+    pub(crate) fn use_now(&self) {
+        let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.used_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// For how long nothing has happened.
+    pub(crate) fn idle_for(&self) -> Duration {
+        if self.busy.load(Ordering::Relaxed) > 0 {
+            return Duration::ZERO;
+        }
+        let used = Duration::from_millis(self.used_ms.load(Ordering::Relaxed));
+        self.born.elapsed().saturating_sub(used)
+    }
+
+    /// Something is going on that is no request: a stream is open.
+    pub(crate) fn busy(self: &Arc<Self>) -> SessionUse {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        SessionUse(Arc::clone(self))
+    }
+
+    /// The session is over: everything of it is given up.
+    pub(crate) fn end(&self) {
+        self.over.cancel();
+        self.outlet.close();
+        self.requests.cancel_all();
+    }
+}
+
+/// Elicitation came with 2025-06-18, and addresses to open with 2025-11-25.
+fn abilities(version: &str, capabilities: &Json) -> ClientCapabilities {
+    let said = ClientCapabilities::of(capabilities);
+    let mut abilities = ClientCapabilities::default();
+    for ability in [ClientCapabilities::SAMPLING, ClientCapabilities::ROOTS] {
+        if said.has(ability) {
+            abilities = abilities.and(ability);
+        }
+    }
+    if version >= "2025-06-18" && said.has(ClientCapabilities::FORMS) {
+        abilities = abilities.and(ClientCapabilities::FORMS);
+    }
+    if version >= "2025-11-25" && said.has(ClientCapabilities::URLS) {
+        abilities = abilities.and(ClientCapabilities::URLS);
+    }
+    abilities
+}
+
+/// The session is in use as long as this is there.
+#[derive(Debug)]
+pub(crate) struct SessionUse(Arc<LegacySession>);
+
+impl Drop for SessionUse {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+        self.0.use_now();
+    }
+}

@@ -1,0 +1,10 @@
+//! Clients: what each of them is, can be asked, and is told.
+
+pub(crate) mod active_requests;
+pub(crate) mod caller;
+pub(crate) mod client_requests;
+pub(crate) mod legacy_session;
+pub(crate) mod notifications;
+pub(crate) mod replay;
+pub(crate) mod session_table;
+pub(crate) mod side_channel;

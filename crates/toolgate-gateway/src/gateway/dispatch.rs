@@ -1,0 +1,146 @@
+//! The one place where it is decided what becomes of a client's request.
+
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use tokio_util::sync::CancellationToken;
+use toolgate::{Context, Ingress, Trace};
+use toolgate_wire::{Id, Json, Message};
+
+use super::{
+    Gateway, handshake, listen, listing, namespace::Namespace, proxied, response::JsonRpcResponse,
+    tool_call,
+};
+use crate::clients::{
+    caller::{Caller, CallerProtocol},
+    side_channel::SideChannel,
+};
+use crate::{active_chain::ActiveChain, log_level::LogLevel};
+
+/// One request of a client, with all that surrounds it.
+#[derive(Debug)]
+pub(crate) struct IncomingRequest {
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) caller: Caller,
+    pub(crate) message: Message,
+    /// Where messages go that come before the answer.
+    pub(crate) side: SideChannel,
+    pub(crate) cancel: CancellationToken,
+    /// The headers that it came with, where they have to say what it says.
+    pub(crate) headers: Option<HeaderMap>,
+}
+
+impl IncomingRequest {
+    /// The id under which it is answered.
+    pub(crate) fn id(&self) -> &Id {
+        static NONE: std::sync::LazyLock<Id> = std::sync::LazyLock::new(|| Id::number(0));
+        self.message.id().unwrap_or(&NONE)
+    }
+
+    /// The surroundings of the request, as layers see them.
+    pub(crate) fn context(&self, charter: &ActiveChain) -> Context {
+        let chain = &charter.stack.chain;
+        let transport = Some(self.caller.transport);
+        let ingress = if chain.follows_traces() {
+            let meta = self.message.member("_meta");
+            let protocol = Some(Arc::clone(self.caller.version()));
+            Ingress { transport, protocol, trace: meta.as_ref().and_then(Trace::of) }
+        } else {
+            Ingress { transport, ..Ingress::default() }
+        };
+        let cx = Context::new(Arc::clone(&self.caller.session))
+            .with_client(self.caller.info())
+            .with_request_id(self.message.id().cloned())
+            .with_cancel(self.cancel.clone())
+            .with_ingress(ingress);
+        if chain.asks() { cx.with_asking(self.caller.asking(&self.side)) } else { cx }
+    }
+
+    /// A member of the params, as text.
+    pub(crate) fn text(&self, member: &str) -> Option<String> {
+        Some(self.message.member(member)?.text()?.into_owned())
+    }
+}
+
+/// Has one request answered.
+///
+/// All but calls are on the heap: what is made for each request is as large as the largest of them.
+pub(crate) async fn dispatch(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
+    if let Some(server) = incoming.namespace.exclusive() {
+        return match incoming.message.method() {
+            "tools/call" => tool_call::call(gateway, incoming).await,
+            "tools/list" => Box::pin(listing::live(gateway, incoming)).await,
+            _ => Box::pin(proxied::exclusive(gateway, incoming, server)).await,
+        };
+    }
+    let is_modern = incoming.caller.is_modern();
+    match (incoming.message.method(), is_modern) {
+        ("tools/call", _) => tool_call::call(gateway, incoming).await,
+        ("tools/list", _) => Box::pin(listing::tools(gateway, incoming)).await,
+        ("prompts/list" | "resources/list" | "resources/templates/list", _) => {
+            Box::pin(listing::others(gateway, incoming)).await
+        }
+        ("prompts/get", _) => Box::pin(proxied::prompt(gateway, incoming)).await,
+        ("resources/read", _) => Box::pin(proxied::read(gateway, incoming)).await,
+        ("completion/complete", _) => Box::pin(proxied::complete(gateway, incoming)).await,
+        ("server/discover", true) => Box::pin(handshake::discover(incoming)).await,
+        ("subscriptions/listen", true) => Box::pin(listen::listen(gateway, incoming)).await,
+        ("ping", false) => JsonRpcResponse::result(incoming.id(), Json::empty_object()),
+        ("logging/setLevel", false) => Box::pin(set_level(incoming)).await,
+        ("resources/subscribe", false) => Box::pin(listen::subscribe(incoming)).await,
+        ("resources/unsubscribe", false) => listen::unsubscribe(incoming),
+        // Each era has what the other one does without.
+        (method, _) if is_of_one_era(method) => unknown(incoming),
+        (method, _) if method.starts_with("tasks/") => {
+            Box::pin(proxied::task(gateway, incoming)).await
+        }
+        _ => Box::pin(proxied::anything(gateway, incoming)).await,
+    }
+}
+
+fn is_of_one_era(method: &str) -> bool {
+    matches!(
+        method,
+        "initialize"
+            | "ping"
+            | "logging/setLevel"
+            | "resources/subscribe"
+            | "resources/unsubscribe"
+            | "server/discover"
+            | "subscriptions/listen"
+    )
+}
+
+/// Nobody here knows the method.
+pub(super) fn unknown(incoming: &IncomingRequest) -> JsonRpcResponse {
+    let method = incoming.message.method();
+    JsonRpcResponse::refused(Some(incoming.id()), -32601, format!("Method not found: `{method}`"))
+}
+
+/// `logging/setLevel`: answered once the servers that run have taken the level, as a server itself does it.
+async fn set_level(incoming: &IncomingRequest) -> JsonRpcResponse {
+    let snapshot = incoming.namespace.settled().await;
+    if snapshot.servers_with("logging").next().is_none() {
+        return unknown(incoming);
+    }
+    let level = incoming.text("level").and_then(|name| LogLevel::by_name(&name));
+    let (Some(level), CallerProtocol::Legacy(session)) = (level, &incoming.caller.speaks) else {
+        return JsonRpcResponse::refused(
+            Some(incoming.id()),
+            -32602,
+            "`level` names no level of log messages",
+        );
+    };
+    session.set_level(level);
+    let servers = incoming.namespace.servers.iter();
+    let telling: Vec<_> = servers
+        .filter_map(|server| {
+            let asking = Arc::clone(session);
+            server.speak_up(level, || incoming.caller.owner(), move || asking.level())
+        })
+        .collect();
+    for told in telling {
+        let _ = told.await;
+    }
+    JsonRpcResponse::result(incoming.id(), Json::empty_object())
+}

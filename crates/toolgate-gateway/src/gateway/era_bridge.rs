@@ -1,0 +1,196 @@
+//! Crossing the border between the eras: what a request and a result have to say on the other side.
+
+use toolgate::RpcError;
+use toolgate_wire::{
+    Json, Kind, Message, Object, Shape,
+    era::{self, Era, MODERN},
+};
+
+use crate::{
+    capabilities::ClientCapabilities,
+    clients::{
+        caller::{Caller, CallerProtocol},
+        legacy_session::LegacySession,
+    },
+    log_level::LogLevel,
+};
+
+/// What only requests of 2026-07-28 and later say in `_meta`.
+const MODERN_KEYS: [&str; 4] = [
+    era::META_PROTOCOL_VERSION,
+    era::META_CLIENT_INFO,
+    era::META_CLIENT_CAPABILITIES,
+    era::META_LOG_LEVEL,
+];
+
+/// What only results of 2026-07-28 and later say.
+const MODERN_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+
+/// Changes `_meta` of a request for a server of another era than the client's.
+pub(super) fn translate_meta(params: &mut Object, caller: &Caller, to: Era) {
+    let meta = params.get("_meta");
+    let had_meta = meta.is_some();
+    let mut meta = meta.and_then(|meta| meta.object()).unwrap_or_default();
+    match (&caller.speaks, to) {
+        (CallerProtocol::Legacy(session), Era::Modern) => {
+            introduce(&mut meta, session);
+            params.set("_meta", meta.finish());
+        }
+        (CallerProtocol::Modern(_), Era::Legacy) => {
+            for key in MODERN_KEYS {
+                meta.remove(key);
+            }
+            params.remove("requestState");
+            params.remove("inputResponses");
+            if meta.is_empty() && had_meta {
+                params.remove("_meta");
+            } else if meta.is_changed() {
+                params.set("_meta", meta.finish());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A session introduces itself with each request.
+fn introduce(meta: &mut Object, session: &LegacySession) {
+    meta.set(era::META_PROTOCOL_VERSION, Json::string(MODERN));
+    meta.set(era::META_CLIENT_INFO, session.info_text.clone());
+    meta.set(era::META_CLIENT_CAPABILITIES, capabilities(session));
+    // A legacy client gets what servers choose to tell until it says what it wants; one of 2026-07-28 would get nothing.
+    let level = session.level().unwrap_or(LogLevel::ALL);
+    meta.set(era::META_LOG_LEVEL, Json::string(level.name()));
+}
+
+/// What a session can be asked, as requests of 2026-07-28 say it.
+fn capabilities(session: &LegacySession) -> Json {
+    let Some(said) = session.capabilities.object() else { return Json::empty_object() };
+    let mut capabilities = Object::new();
+    for name in ["sampling", "roots", "experimental"] {
+        if let Some(capability) = said.get(name).filter(|json| json.kind() == Kind::Object) {
+            capabilities.set(name, capability);
+        }
+    }
+    let mut modes = Object::new();
+    for (ability, mode) in [(ClientCapabilities::FORMS, "form"), (ClientCapabilities::URLS, "url")]
+    {
+        if session.abilities.has(ability) {
+            modes.set(mode, Json::empty_object());
+        }
+    }
+    if !modes.is_empty() {
+        capabilities.set("elicitation", modes.finish());
+    }
+    capabilities.finish()
+}
+
+/// Whether the results of a method say how long they may be kept.
+pub(super) fn is_cacheable(method: &str) -> bool {
+    matches!(
+        method,
+        "tools/list"
+            | "prompts/list"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+            | "server/discover"
+    )
+}
+
+/// The result of a server of one era for a client of another; `None` if nothing has to be changed.
+pub(super) fn translate_result(result: &Json, method: &str, from: Era, to: Era) -> Option<Json> {
+    let mut object = result.object()?;
+    match (from, to) {
+        (Era::Legacy, Era::Legacy) => {}
+        (_, Era::Modern) => {
+            if !object.contains("resultType") {
+                object.set("resultType", Json::string("complete"));
+            }
+            if is_cacheable(method) && is_complete(&object) {
+                if !object.contains("ttlMs") {
+                    object.set("ttlMs", Json::value(&0.into()));
+                }
+                if !object.contains("cacheScope") {
+                    object.set("cacheScope", Json::string("private"));
+                }
+            }
+        }
+        (Era::Modern, Era::Legacy) => {
+            for member in MODERN_MEMBERS {
+                object.remove(member);
+            }
+            remove_stamps(&mut object);
+            // Until 2025-11-25 structured content is an object; the text beside it says the same.
+            let is_odd = |json: Json| json.kind() != Kind::Object;
+            if method == "tools/call" && object.get("structuredContent").is_some_and(is_odd) {
+                object.remove("structuredContent");
+            }
+        }
+    }
+    object.is_changed().then(|| object.finish())
+}
+
+/// Removes from `_meta` what each result of 2026-07-28 says of its server, and what belongs to its streams.
+fn remove_stamps(result: &mut Object) {
+    let Some(mut meta) = result.get("_meta").and_then(|meta| meta.object()) else { return };
+    for stamp in MODERN_KEYS.into_iter().chain([era::META_SERVER_INFO, era::META_SUBSCRIPTION_ID]) {
+        meta.remove(stamp);
+    }
+    if meta.is_changed() {
+        if meta.is_empty() {
+            result.remove("_meta");
+        } else {
+            result.set("_meta", meta.finish());
+        }
+    }
+}
+
+fn is_complete(result: &Object) -> bool {
+    result.get("resultType").is_some_and(|json| json.as_str() == "\"complete\"")
+}
+
+/// A legacy server wants pages opened before it does anything (`-32042`): as a result that asks for that.
+pub(super) fn pages_first(answer: &Message) -> Option<Json> {
+    if answer.shape() != Shape::Error || answer.member("code")?.i64()? != -32042 {
+        return None;
+    }
+    let pages = answer.member("data")?.get("elicitations")?.array()?;
+    let mut requests = Object::new();
+    for (number, page) in pages.iter().enumerate() {
+        let mut params = page.object()?;
+        params.remove("elicitationId");
+        params.set("mode", Json::string("url"));
+        let mut request = Object::new();
+        request.set("method", Json::string("elicitation/create"));
+        request.set("params", params.finish());
+        requests.set(&format!("toolgate_page_{number}"), request.finish());
+    }
+    let mut result = Object::new();
+    result.set("resultType", Json::string("input_required"));
+    result.set("inputRequests", requests.finish());
+    Some(result.finish())
+}
+
+/// The error of a server of one era for a client of another.
+pub(super) fn translate_error(
+    mut rpc: RpcError,
+    method: &str,
+    to: Era,
+    uri: Option<&str>,
+) -> RpcError {
+    if method != "resources/read" {
+        return rpc;
+    }
+    let has_uri = rpc.data.as_ref().is_some_and(|data| data.get("uri").is_some());
+    match (to, rpc.code) {
+        (Era::Modern, -32002) => {
+            rpc.code = -32602;
+            if let Some(uri) = uri.filter(|_| !has_uri) {
+                rpc.data = Some(Json::value(&serde_json::json!({"uri": uri})));
+            }
+        }
+        (Era::Legacy, -32602) if has_uri => rpc.code = -32002,
+        _ => {}
+    }
+    rpc
+}

@@ -1,0 +1,204 @@
+//! Saying hello to clients: what the namespace can do, in the words of both eras.
+
+use std::sync::Arc;
+
+use toolgate::{RpcError, Session};
+use toolgate_wire::{
+    Id, Json, Kind, Message, Object,
+    era::{self, Era, LEGACY, MODERN},
+};
+
+use super::{dispatch::IncomingRequest, namespace::Namespace, response::JsonRpcResponse};
+use crate::{
+    catalog::{
+        lists::server_meta,
+        snapshot::{ServerListing, Snapshot},
+    },
+    clients::legacy_session::LegacySession,
+    hops::Hops,
+    implementation_info::ourselves,
+    usage::Member,
+};
+
+/// So much of what servers say to models is passed on.
+const MOST_INSTRUCTIONS: usize = 32 * 1024;
+
+/// So many bytes a client may say about itself.
+const MOST_ABOUT_CLIENT: usize = 64 * 1024;
+
+/// `initialize`: the result, and the session that it opens.
+pub(crate) async fn initialize(
+    namespace: &Namespace,
+    message: &Message,
+    session: Session,
+    member: Arc<Member>,
+    hops: Option<Hops>,
+) -> Result<(Json, LegacySession), String> {
+    let said = ["capabilities", "clientInfo"].into_iter().filter_map(|name| message.member(name));
+    // Both are kept as long as the session is.
+    if said.map(|json| json.len()).sum::<usize>() > MOST_ABOUT_CLIENT {
+        return Err(format!(
+            "`capabilities` and `clientInfo` are longer than {MOST_ABOUT_CLIENT} bytes together"
+        ));
+    }
+    let snapshot = namespace.settled().await;
+    let asked = message.member("protocolVersion");
+    let asked = asked.as_ref().and_then(Json::text).unwrap_or_default();
+    let is_known = era::VERSIONS.contains(&asked.as_ref()) && !era::is_modern(&asked);
+    let version: Arc<str> = if is_known { asked.as_ref().into() } else { LEGACY.into() };
+    let object = |name: &str| {
+        let said = message.member(name).filter(|json| json.kind() == Kind::Object);
+        said.map_or_else(Json::empty_object, |json| json.owned())
+    };
+    let mut result = Object::new();
+    result.set("protocolVersion", Json::string(&version));
+    result.set("capabilities", capabilities(&snapshot, Era::Legacy, namespace));
+    result.set("serverInfo", ourselves());
+    if let Some(instructions) = instructions(&snapshot) {
+        result.set("instructions", Json::string(&instructions));
+    }
+    let session = LegacySession::new(
+        Arc::new(session),
+        member,
+        version,
+        object("capabilities"),
+        object("clientInfo"),
+        hops,
+    );
+    Ok((result.finish(), session))
+}
+
+/// `server/discover`
+pub(super) async fn discover(incoming: &IncomingRequest) -> JsonRpcResponse {
+    let snapshot = incoming.namespace.settled().await;
+    let mut result = Object::new();
+    result.set("resultType", Json::string("complete"));
+    result.set("supportedVersions", supported());
+    result.set("capabilities", capabilities(&snapshot, Era::Modern, &incoming.namespace));
+    if let Some(instructions) = instructions(&snapshot) {
+        result.set("instructions", Json::string(&instructions));
+    }
+    result.set("ttlMs", Json::value(&0.into()));
+    result.set("cacheScope", Json::string("private"));
+    result.set("_meta", server_meta().finish());
+    JsonRpcResponse::result(incoming.id(), result.finish())
+}
+
+/// The refusal of a request that speaks a version for itself that we do not; `None` for one that we do.
+pub(crate) fn unsupported(id: Option<&Id>, version: &str) -> Option<JsonRpcResponse> {
+    if version == MODERN {
+        return None;
+    }
+    let mut data = Object::new();
+    data.set("supported", supported());
+    data.set("requested", Json::string(version));
+    Some(JsonRpcResponse::error(
+        id,
+        &RpcError {
+            code: -32022,
+            message: "Unsupported protocol version".to_owned(),
+            data: Some(data.finish()),
+        },
+    ))
+}
+
+/// The versions that requests may speak for themselves.
+fn supported() -> Json {
+    Json::list(&[Json::string(MODERN)])
+}
+
+/// What the servers can do together.
+fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
+    let changes = || Json::value(&serde_json::json!({"listChanged": true}));
+    let has = |capability: &str| snapshot.servers_with(capability).next().is_some();
+    let mut all = Object::new();
+    if has_tools(snapshot) {
+        all.set("tools", changes());
+    }
+    if has("prompts") {
+        all.set("prompts", changes());
+    }
+    if has("resources") {
+        let can = |feature: &str| {
+            snapshot
+                .offered
+                .iter()
+                .filter_map(|offered| offered.manifest.as_ref())
+                .any(|manifest| manifest.offer.can("resources", feature))
+        };
+        let resources = serde_json::json!({"listChanged": true, "subscribe": can("subscribe")});
+        all.set("resources", Json::value(&resources));
+    }
+    for plain in ["logging", "completions"] {
+        if has(plain) {
+            all.set(plain, Json::empty_object());
+        }
+    }
+    for shared in ["experimental", "extensions"] {
+        let joined = joined(snapshot, shared, to);
+        if !joined.is_empty() {
+            all.set(shared, joined.finish());
+        }
+    }
+    // Tasks of 2025-11-25 are told apart by nothing but their server.
+    let only = snapshot.offered.first().filter(|_| !namespace.tells_tasks_apart());
+    let offer = only.and_then(|offered| offered.manifest.as_ref()).map(|manifest| &manifest.offer);
+    if let Some(offer) = offer.filter(|offer| offer.era == to && to == Era::Legacy)
+        && let Some(tasks) = offer.capabilities.get("tasks")
+    {
+        all.set("tasks", tasks);
+    }
+    all.finish()
+}
+
+/// Whether some server has tools, or may turn out to.
+fn has_tools(snapshot: &Snapshot) -> bool {
+    let offered = &snapshot.offered;
+    let has = |offered: &ServerListing| {
+        let manifest = offered.manifest.as_ref();
+        manifest.is_none_or(|m| m.offer.has("tools") || !m.tools.entries.is_empty())
+    };
+    offered.is_empty() || offered.iter().any(has)
+}
+
+/// What servers of the same era say under one name, the first one for each key.
+fn joined(snapshot: &Snapshot, name: &str, to: Era) -> Object {
+    let mut joined = Object::new();
+    for manifest in snapshot.offered.iter().filter_map(|offered| offered.manifest.as_ref()) {
+        let said = manifest.offer.capabilities.get(name).and_then(|json| json.object());
+        let said = said.filter(|_| manifest.offer.era == to);
+        for (key, value) in said.iter().flat_map(Object::iter) {
+            if !joined.contains(&key) {
+                joined.set(&key, value);
+            }
+        }
+    }
+    joined
+}
+
+/// What servers say to models, each under its name where there are several.
+fn instructions(snapshot: &Snapshot) -> Option<String> {
+    let said: Vec<(&str, Arc<str>)> = snapshot
+        .offered
+        .iter()
+        .filter_map(|offered| {
+            let manifest = offered.manifest.as_ref()?;
+            Some((&*offered.server.name, manifest.offer.instructions.clone()?))
+        })
+        .collect();
+    let mut text = match &*said {
+        [] => return None,
+        [(_, only)] if snapshot.offered.len() == 1 => only.to_string(),
+        several => {
+            let parts: Vec<String> =
+                several.iter().map(|(name, said)| format!("# {name}\n{said}")).collect();
+            parts.join("\n\n")
+        }
+    };
+    if text.len() > MOST_INSTRUCTIONS {
+        let end = (0..=MOST_INSTRUCTIONS).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
+    }
+    Some(text)
+}

@@ -1,0 +1,204 @@
+//! Hearing of what changes: `subscriptions/listen`, and legacy `resources/subscribe`.
+
+use std::sync::Arc;
+
+use toolgate_wire::{Json, Object, era, notification};
+
+use super::{
+    Gateway, dispatch::IncomingRequest, proxied::resource_owner, response::JsonRpcResponse,
+};
+use crate::{
+    catalog::snapshot::Snapshot,
+    clients::{
+        caller::CallerProtocol,
+        notifications::{MOST_SUBSCRIBED, NotificationFilter, NotificationQueue},
+    },
+    upstream::subscriptions::{LONGEST, SubscribeError, SubscriptionGuard},
+    usage::{LimitReached, UsageKind},
+};
+
+/// `subscriptions/listen`: goes on until the client or the gateway has enough.
+pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
+    let namespace = &incoming.namespace;
+    let snapshot = namespace.settled().await;
+    let filter = incoming.message.member("notifications").and_then(|json| json.object());
+    let Some(filter) = filter else {
+        return JsonRpcResponse::refused(
+            Some(incoming.id()),
+            -32602,
+            "`notifications` must say what to listen to",
+        );
+    };
+    let _place = match incoming.caller.member.account.take(UsageKind::Sessions, 1) {
+        Ok(place) => place,
+        Err(full) => return JsonRpcResponse::full(incoming.id(), &full),
+    };
+    let has = |capability: &str| snapshot.servers_with(capability).next().is_some();
+    let wants = |key: &str| filter.get(key).and_then(|json| json.bool()) == Some(true);
+    let wanted = NotificationFilter {
+        tools: wants("toolsListChanged"),
+        prompts: wants("promptsListChanged") && has("prompts"),
+        resources: wants("resourcesListChanged") && has("resources"),
+        subscription: Some(incoming.id().clone()),
+    };
+    let mut honoured = Object::new();
+    for (key, is_wanted) in [
+        ("toolsListChanged", wanted.tools),
+        ("promptsListChanged", wanted.prompts),
+        ("resourcesListChanged", wanted.resources),
+    ] {
+        if is_wanted {
+            honoured.set(key, Json::value(&true.into()));
+        }
+    }
+    let outlet = NotificationQueue::new(wanted);
+    let heard = match subscribe_all(incoming, &snapshot, &filter, &outlet).await {
+        Ok(heard) => heard,
+        Err(refusal) => return *refusal,
+    };
+    if !heard.is_empty() {
+        honoured.set("resourceSubscriptions", Json::list(&heard));
+    }
+    // First: nothing that happens from here on is missed.
+    namespace.listen(&outlet);
+    let meta = subscription(incoming);
+    let mut params = Object::new();
+    params.set("_meta", meta.clone());
+    params.set("notifications", honoured.finish());
+    let ack = notification("notifications/subscriptions/acknowledged", Some(&params.finish()));
+    let mut is_there = incoming.side.send(ack).await;
+    while is_there {
+        let lines = tokio::select! {
+            lines = outlet.next() => lines,
+            () = incoming.cancel.cancelled() => break,
+            () = gateway.stopping.cancelled() => break,
+        };
+        for line in lines.unwrap_or_default() {
+            is_there = incoming.side.send(line).await;
+        }
+    }
+    let mut result = Object::new();
+    result.set("resultType", Json::string("complete"));
+    result.set("_meta", meta);
+    JsonRpcResponse::result(incoming.id(), result.finish())
+}
+
+/// Subscribes to the addresses in `resourceSubscriptions`; returns those that servers accepted.
+async fn subscribe_all(
+    incoming: &IncomingRequest,
+    snapshot: &Snapshot,
+    filter: &Object,
+    outlet: &NotificationQueue,
+) -> Result<Vec<Json>, Box<JsonRpcResponse>> {
+    let uris = filter.get("resourceSubscriptions");
+    // Before it is taken apart: that costs more than the text.
+    let fits = |json: &Json| json.len() <= MOST_SUBSCRIBED * (LONGEST + 8);
+    let uris = match uris.as_ref().map(|json| fits(json).then(|| json.array().unwrap_or_default()))
+    {
+        None => Vec::new(),
+        Some(Some(uris)) if uris.len() <= MOST_SUBSCRIBED => uris,
+        Some(_) => {
+            let why = format!(
+                "`resourceSubscriptions` has more than {MOST_SUBSCRIBED} addresses of {LONGEST} bytes"
+            );
+            return Err(Box::new(JsonRpcResponse::refused(Some(incoming.id()), -32602, why)));
+        }
+    };
+    let mut heard = Vec::new();
+    let mut beginning = tokio::task::JoinSet::new();
+    for uri in uris {
+        let Some(text) = uri.text().filter(|text| !text.is_empty()) else { continue };
+        let Ok(server) = resource_owner(incoming, snapshot, &text) else { continue };
+        let (address, caller) = (Arc::<str>::from(text.as_ref()), incoming.caller.clone());
+        beginning.spawn(async move {
+            let subscribed =
+                SubscriptionGuard::to(&server, address, &caller.member.account, || caller.owner())
+                    .await;
+            (subscribed, server, uri)
+        });
+    }
+    while let Some(begun) = beginning.join_next().await {
+        match begun {
+            Ok((Ok(subscribed), server, uri)) => {
+                outlet.subscribe(&server, subscribed);
+                heard.push(uri);
+            }
+            // A client that asks for more than it may have is told so; what a server refuses is not honoured.
+            Ok((Err(SubscribeError::LimitReached(full)), ..)) => {
+                return Err(Box::new(JsonRpcResponse::full(incoming.id(), &full)));
+            }
+            Ok((Err(why), ..)) => tracing::debug!("a resource cannot be listened to: {why}"),
+            Err(_) => {}
+        }
+    }
+    Ok(heard)
+}
+
+fn subscription(incoming: &IncomingRequest) -> Json {
+    let mut meta = Object::new();
+    meta.set(era::META_SUBSCRIPTION_ID, incoming.id().as_json().clone());
+    meta.finish()
+}
+
+/// `resources/subscribe`
+pub(super) async fn subscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
+    let uri = incoming.text("uri").filter(|uri| !uri.is_empty());
+    let (Some(uri), CallerProtocol::Legacy(session)) = (uri, &incoming.caller.speaks) else {
+        return JsonRpcResponse::refused(
+            Some(incoming.id()),
+            -32602,
+            "`uri` of resources/subscribe must be a string",
+        );
+    };
+    let snapshot = incoming.namespace.settled().await;
+    let server = match resource_owner(incoming, &snapshot, &uri) {
+        Ok(server) => server,
+        Err(no_owner) => return no_owner.refuse(incoming, &snapshot, &uri),
+    };
+    let done = || JsonRpcResponse::result(incoming.id(), Json::empty_object());
+    if session.outlet.is_subscribed(&server, &uri) {
+        return done();
+    }
+    if !session.outlet.has_room() {
+        let full = LimitReached::in_session("subscriptions", MOST_SUBSCRIBED);
+        return JsonRpcResponse::full(incoming.id(), &full);
+    }
+    let _entered = match incoming.caller.member.enter(incoming.namespace.most_in_flight()) {
+        Ok(entered) => entered,
+        Err(full) => return JsonRpcResponse::full(incoming.id(), &full),
+    };
+    let caller = &incoming.caller;
+    let account = &caller.member.account;
+    match SubscriptionGuard::to(&server, uri.as_str().into(), account, || caller.owner()).await {
+        Ok(subscribed) => {
+            session.outlet.subscribe(&server, subscribed);
+            // It may have ended meanwhile: nobody would unsubscribe then.
+            if session.over.is_cancelled() {
+                session.outlet.close();
+            }
+            done()
+        }
+        Err(SubscribeError::LimitReached(full)) => JsonRpcResponse::full(incoming.id(), &full),
+        Err(SubscribeError::Failed(failure)) => {
+            JsonRpcResponse::failed(Some(incoming.id()), &failure)
+        }
+        Err(why @ SubscribeError::TooLong) => {
+            JsonRpcResponse::refused(Some(incoming.id()), -32602, why.to_string())
+        }
+    }
+}
+
+/// `resources/unsubscribe`
+pub(super) fn unsubscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
+    let (Some(uri), CallerProtocol::Legacy(session)) =
+        (incoming.text("uri"), &incoming.caller.speaks)
+    else {
+        return JsonRpcResponse::refused(
+            Some(incoming.id()),
+            -32602,
+            "`uri` of resources/unsubscribe must be a string",
+        );
+    };
+    session.outlet.unsubscribe(&uri);
+    JsonRpcResponse::result(incoming.id(), Json::empty_object())
+}

@@ -1,0 +1,277 @@
+//! Lists: answered from what is known, page by page. No server is asked.
+
+use std::sync::Arc;
+
+use toolgate::{
+    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Request, ToolList,
+};
+use toolgate_wire::{Json, Object, Shape, era::Era};
+
+use super::{
+    Gateway,
+    dispatch::{IncomingRequest, unknown},
+    live_tools::LiveTools,
+    namespace::NamespaceChain,
+    proxied,
+    response::JsonRpcResponse,
+    tool_call::{NameResolver, narrow, read_error},
+    upstream_call::{UpstreamCall, UpstreamReply},
+};
+use crate::{
+    catalog::{
+        lists::{CacheHints, definition_for},
+        snapshot::{Missing, Snapshot},
+    },
+    response::rpc_error,
+    upstream::{manifest::ListName, server::ServerState},
+};
+
+/// Lists the tools that this client may see.
+pub(super) async fn tools(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
+    let namespace = &incoming.namespace;
+    let charter = namespace.charter();
+    let snapshot = namespace.settled().await;
+    gateway.refresh_private(&namespace.servers);
+    let missing = snapshot.missing(ListName::Tools);
+    if let Some(refused) = nothing_listed(incoming, &snapshot, ListName::Tools, &missing) {
+        return refused;
+    }
+    let (mut cx, _) = narrow(incoming, &charter, NameResolver::Listed(&snapshot));
+    let era = incoming.caller.era();
+    let end = Catalog { snapshot: &snapshot, era };
+    let listed = charter.stack.chain.list(&mut cx, Listing::default(), &end).await;
+    let list = match listed {
+        Ok(list) => list,
+        Err(failure) => return JsonRpcResponse::failed(Some(incoming.id()), &failure),
+    };
+    let is_narrowed = cx.control().narrows();
+    let is_whole = list.tools().len() <= namespace.style.page_size;
+    if is_whole
+        && !is_narrowed
+        && missing.is_empty()
+        && list.origin().is_some()
+        && incoming.message.member("cursor").is_none()
+    {
+        return JsonRpcResponse::result(incoming.id(), snapshot.finished(era).0.clone());
+    }
+    let definitions = list.tools().iter().filter_map(|tool| tool.definition());
+    let definitions: Vec<Json> = definitions.map(|tool| definition_for(tool, era)).collect();
+    page(gateway, incoming, &snapshot, (ListName::Tools, is_narrowed), &definitions, &missing)
+}
+
+/// Lists the tools of an exclusive server: its own page, as far as this client may see it.
+pub(super) async fn live(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
+    let namespace = &incoming.namespace;
+    let charter = namespace.charter();
+    let Some(live) = &charter.live else { return unknown(incoming) };
+    let (mut cx, edits) = narrow(incoming, &charter, NameResolver::Live(&charter, live));
+    if charter.needs_all_tools() && live.must_ask(None) {
+        namespace.refresh_live(&charter, live, None, cx.cancel()).await;
+    }
+    let chain = &charter.stack.chain;
+    let conversation = UpstreamCall::new(gateway, incoming, chain, live.server(), None, edits);
+    let end = LivePage { conversation, chain: &charter, live };
+    let cursor = incoming.text("cursor");
+    match chain.list(&mut cx, Listing { cursor }, &end).await {
+        Ok(list) => match list.origin().cloned() {
+            Some(origin) => JsonRpcResponse::verbatim(origin, None),
+            None => JsonRpcResponse::result(incoming.id(), list.into_result()),
+        },
+        Err(failure) => {
+            let outcome = Outcome::failed(failure);
+            JsonRpcResponse::outcome(incoming.id(), outcome, incoming.caller.is_modern())
+        }
+    }
+}
+
+/// The end of the chain for a listing of an exclusive server: the server's page.
+struct LivePage<'a> {
+    conversation: UpstreamCall<'a>,
+    chain: &'a NamespaceChain,
+    live: &'a LiveTools,
+}
+
+impl LivePage<'_> {
+    async fn page(&self, cx: &Context) -> Result<ToolList, Failure> {
+        let UpstreamReply::Answer { answer, is_verbatim, .. } =
+            self.conversation.speak(cx, None).await?
+        else {
+            return Err(Failure::internal("a listing asks for nothing"));
+        };
+        if answer.shape() == Shape::Error {
+            let failure = Failure::rejected(rpc_error(&answer));
+            return Err(failure);
+        }
+        let (Some(page), Some(result)) = (self.live.learn(&answer), answer.body()) else {
+            let server = &self.live.server().name;
+            let message = format!("The server `{server}` answered tools/list without tools");
+            return Err(Failure::new(Code::ServerProtocol, message));
+        };
+        if page.has_new && self.chain.needs_all_tools() {
+            // A tool that nobody announced may have the name that another one was given.
+            self.chain.settle_names(self.live);
+        }
+        let origin = is_verbatim.then(|| answer.line().clone());
+        let mut list = ToolList::from_wire(page.tools, result, origin);
+        if !page.is_whole {
+            list.set_tools(list.tools().to_vec());
+        }
+        Ok(list)
+    }
+}
+
+impl Endpoint for LivePage<'_> {
+    fn call<'b>(&'b self, _: &'b mut Context, _: Call) -> Boxed<'b, Outcome> {
+        let failure = Failure::internal("a listing is no call");
+        Box::pin(std::future::ready(Outcome::failed(failure)))
+    }
+
+    fn list<'b>(&'b self, cx: &'b mut Context, _: Listing) -> Boxed<'b, Result<ToolList, Failure>> {
+        Box::pin(self.page(cx))
+    }
+
+    fn request<'b>(&'b self, _: &'b mut Context, _: Request) -> Boxed<'b, Answer> {
+        let body = Err(Failure::internal("a listing is no request").to_rpc().to_json());
+        Box::pin(std::future::ready(Answer { body, origin: None }))
+    }
+}
+
+/// Lists prompts, resources or templates.
+pub(super) async fn others(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
+    let snapshot = incoming.namespace.settled().await;
+    let lists = &snapshot.lists;
+    let (list, entries) = match incoming.message.method() {
+        "prompts/list" => (ListName::Prompts, &lists.prompts),
+        "resources/list" => (ListName::Resources, &lists.resources),
+        _ => (ListName::Templates, &lists.templates),
+    };
+    if snapshot.servers_with(list.capability()).next().is_none() {
+        // The only server may have it all the same, and says so itself if it has not.
+        return Box::pin(proxied::anything(gateway, incoming)).await;
+    }
+    let mut missing = snapshot.missing(list);
+    if let Some(refused) = nothing_listed(incoming, &snapshot, list, &missing) {
+        return refused;
+    }
+    // What nobody knows of may have no such list.
+    missing.retain(|missing| missing.error.is_some());
+    page(gateway, incoming, &snapshot, (list, false), entries, &missing)
+}
+
+/// The error for a list that no server gave: an empty one would say that there is nothing. The only server's error is
+/// passed on as it is.
+fn nothing_listed(
+    incoming: &IncomingRequest,
+    snapshot: &Snapshot,
+    list: ListName,
+    missing: &[Missing],
+) -> Option<JsonRpcResponse> {
+    if let Some(only) = snapshot.only_server() {
+        let manifest = snapshot.offered.first().and_then(|offered| offered.manifest.as_ref());
+        let listed = manifest.map(|manifest| manifest.list(list));
+        let error = listed.filter(|list| list.entries.is_empty()).and_then(|l| l.error.as_ref());
+        if let Some(error) = error {
+            return Some(JsonRpcResponse::error_object(
+                incoming.id(),
+                error,
+                read_error(error).code,
+            ));
+        }
+        if let (None, ServerState::Failed(why)) = (manifest, only.state()) {
+            let failure = Failure::new(Code::ServerUnavailable, &*why);
+            return Some(JsonRpcResponse::failed(Some(incoming.id()), &failure));
+        }
+        return None;
+    }
+    if missing.is_empty() || missing.len() < snapshot.offered.len() {
+        return None;
+    }
+    let reason = |missing: &Missing| Some(format!("`{}`: {}", missing.server.name, missing.why()?));
+    let reasons: Vec<String> = missing.iter().map(reason).collect::<Option<_>>()?;
+    let text = format!("No server could list its {}. {}", list.name(), reasons.join("; "));
+    Some(JsonRpcResponse::failed(Some(incoming.id()), &Failure::new(Code::ServerUnavailable, text)))
+}
+
+fn page(
+    gateway: &Gateway,
+    incoming: &IncomingRequest,
+    snapshot: &Snapshot,
+    (of, is_narrowed): (ListName, bool),
+    entries: &[Json],
+    missing: &[Missing],
+) -> JsonRpcResponse {
+    let size = incoming.namespace.style.page_size;
+    // The same page of another namespace is the page of another list.
+    let principal = format!("{}\0{}", incoming.namespace.name, incoming.caller.session.principal);
+    let generation = snapshot.generation;
+    let offset = match incoming.message.member("cursor") {
+        None => 0,
+        Some(cursor) => {
+            let text = cursor.text().unwrap_or_default();
+            match gateway.cursors.open(&text, of, generation, &principal) {
+                Ok(offset) => offset as usize,
+                Err(error) => {
+                    return JsonRpcResponse::refused(
+                        Some(incoming.id()),
+                        -32602,
+                        error.to_string(),
+                    );
+                }
+            }
+        }
+    };
+    let end = offset.saturating_add(size).min(entries.len());
+    let list = Json::list(entries.get(offset..end).unwrap_or_default());
+    let next = (end < entries.len()).then(|| {
+        let offset = u32::try_from(end).unwrap_or(u32::MAX);
+        gateway.cursors.seal(of, generation, offset, &principal)
+    });
+    let era = incoming.caller.era();
+    // What a request narrowed for itself is for nobody else.
+    let hints = snapshot.lists.hints;
+    let hints = CacheHints { is_public: hints.is_public && !is_narrowed, ..hints };
+    let (_, member) = of.method();
+    let page = hints.page(member, list, era, next.as_deref(), missing);
+    JsonRpcResponse::result(incoming.id(), page.0)
+}
+
+/// The end of the chain for a listing: what is known.
+struct Catalog<'a> {
+    snapshot: &'a Arc<Snapshot>,
+    era: Era,
+}
+
+impl Endpoint for Catalog<'_> {
+    fn call<'b>(&'b self, _: &'b mut Context, _: Call) -> Boxed<'b, Outcome> {
+        let failure = Failure::internal("a listing is no call");
+        Box::pin(std::future::ready(Outcome::failed(failure)))
+    }
+
+    fn list<'b>(&'b self, _: &'b mut Context, _: Listing) -> Boxed<'b, Result<ToolList, Failure>> {
+        // The finished page stands for the list as long as no layer changes it.
+        let origin = self.snapshot.finished(self.era).0.clone().into_bytes();
+        let list = ToolList::from_wire(self.snapshot.tools.clone(), Object::new(), Some(origin));
+        Box::pin(std::future::ready(Ok(list)))
+    }
+
+    fn request<'b>(&'b self, _: &'b mut Context, _: Request) -> Boxed<'b, Answer> {
+        let body = Err(Failure::internal("a listing is no request").to_rpc().to_json());
+        Box::pin(std::future::ready(Answer { body, origin: None }))
+    }
+}
+
+/// What a chain answered to a request that is neither a call nor a listing.
+pub(super) fn said(incoming: &IncomingRequest, answer: Answer) -> JsonRpcResponse {
+    if incoming.cancel.is_cancelled() {
+        return JsonRpcResponse::nothing();
+    }
+    match (answer.origin, answer.body) {
+        (Some(line), body) => {
+            JsonRpcResponse::verbatim(line, body.err().map(|error| read_error(&error).code))
+        }
+        (None, Ok(result)) => JsonRpcResponse::result(incoming.id(), result),
+        (None, Err(error)) => {
+            JsonRpcResponse::error_object(incoming.id(), &error, read_error(&error).code)
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Requests that one server answers: found by what they name, and passed on.
+
+use std::sync::Arc;
+
+use toolgate::{Code, Failure, Request, RpcError};
+use toolgate_wire::Json;
+
+use super::{
+    Gateway,
+    dispatch::{IncomingRequest, unknown},
+    listing::said,
+    response::JsonRpcResponse,
+    tasks,
+    tool_call::{NameResolver, narrow},
+    upstream_call::UpstreamCall,
+};
+use crate::{
+    catalog::snapshot::{Route, Snapshot},
+    config::Prefix,
+    upstream::server::Server,
+};
+
+/// `prompts/get`
+pub(super) async fn prompt(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
+    let Some(name) = incoming.text("name") else {
+        return JsonRpcResponse::refused(
+            Some(incoming.id()),
+            -32602,
+            "`name` of prompts/get must be a string",
+        );
+    };
+    let snapshot = incoming.namespace.knowing(|snapshot| snapshot.prompt(&name).is_some()).await;
+    let Some(owned) = prompt_owner(incoming, &snapshot, &name) else {
+        return no_prompt(incoming, &snapshot, &name);
+    };
+    let member = (*owned.own != *name).then(|| ("name", Json::string(&owned.own)));
+    through(gateway, incoming, &owned.server, Some(&owned.own), member).await
+}
+
+/// The server of a prompt. One that is not listed is the only server's, or that of the server whose prefix it has.
+fn prompt_owner(incoming: &IncomingRequest, snapshot: &Snapshot, name: &str) -> Option<Route> {
+    if let Some(owned) = snapshot.prompt(name) {
+        return Some(owned.clone());
+    }
+    let has_prefix = incoming.namespace.style.prefix == Prefix::Always;
+    match snapshot.only_server() {
+        Some(server) if !has_prefix => Some(Route { server: Arc::clone(server), own: name.into() }),
+        _ => snapshot.by_prefix(name),
+    }
+}
+
+fn no_prompt(incoming: &IncomingRequest, snapshot: &Snapshot, name: &str) -> JsonRpcResponse {
+    if snapshot.servers_with("prompts").next().is_none() {
+        return unknown(incoming);
+    }
+    JsonRpcResponse::refused(Some(incoming.id()), -32602, format!("Unknown prompt: `{name}`"))
+}
+
+/// `resources/read`
+pub(super) async fn read(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
+    let Some(uri) = incoming.text("uri") else {
+        return JsonRpcResponse::refused(
+            Some(incoming.id()),
+            -32602,
+            "`uri` of resources/read must be a string",
+        );
+    };
+    let snapshot = incoming.namespace.knowing(|snapshot| snapshot.resource(&uri).is_some()).await;
+    match resource_owner(incoming, &snapshot, &uri) {
+        Ok(server) => through(gateway, incoming, &server, Some(&uri), None).await,
+        Err(no_owner) => no_owner.refuse(incoming, &snapshot, &uri),
+    }
+}
+
+/// Why no server is asked for a resource.
+pub(super) enum NoOwner {
+    Unknown,
+    /// These returned links to it.
+    Several(Vec<Arc<str>>),
+}
+
+impl NoOwner {
+    pub(super) fn refuse(
+        &self,
+        incoming: &IncomingRequest,
+        snapshot: &Snapshot,
+        uri: &str,
+    ) -> JsonRpcResponse {
+        let message = match self {
+            Self::Unknown if snapshot.servers_with("resources").next().is_none() => {
+                return unknown(incoming);
+            }
+            Self::Unknown => format!("Unknown resource: `{uri}`"),
+            Self::Several(servers) => {
+                let names: Vec<String> = servers.iter().map(|name| format!("`{name}`")).collect();
+                format!(
+                    "The resource `{uri}` is in no list, and several servers returned it: {}. Read it in a namespace \
+                     with only one of them.",
+                    names.join(", ")
+                )
+            }
+        };
+        let code = if incoming.caller.is_modern() { -32602 } else { -32002 };
+        let data = Some(Json::value(&serde_json::json!({"uri": uri})));
+        JsonRpcResponse::error(Some(incoming.id()), &RpcError { code, message, data })
+    }
+}
+
+/// The server of a resource. Tools return resources that no list has: these belong to the server that returned them, or
+/// to the only one that has such addresses. Nobody may answer in another's place.
+pub(super) fn resource_owner(
+    incoming: &IncomingRequest,
+    snapshot: &Snapshot,
+    uri: &str,
+) -> Result<Arc<Server>, NoOwner> {
+    if let Some(server) = snapshot.resource(uri).or_else(|| snapshot.only_server()) {
+        return Ok(Arc::clone(server));
+    }
+    let mut returned = incoming.caller.member.links.servers(uri);
+    returned.retain(|name| snapshot.server(name).is_some());
+    match &*returned {
+        [] => snapshot.likely_owner(uri).ok_or(NoOwner::Unknown),
+        [only] => snapshot.server(only).cloned().ok_or(NoOwner::Unknown),
+        _ => Err(NoOwner::Several(returned)),
+    }
+}
+
+/// `completion/complete`
+pub(super) async fn complete(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
+    let snapshot = incoming.namespace.settled().await;
+    let reference = incoming.message.member("ref");
+    let text = |member: &str| Some(reference.as_ref()?.get(member)?.text()?.into_owned());
+    if let Some(name) = text("name") {
+        let Some(owned) = prompt_owner(incoming, &snapshot, &name) else {
+            return no_prompt(incoming, &snapshot, &name);
+        };
+        let own = reference.as_ref().and_then(Json::object).filter(|_| *owned.own != *name);
+        let member = own.map(|mut own| {
+            own.set("name", Json::string(&owned.own));
+            ("ref", own.finish())
+        });
+        return through(gateway, incoming, &owned.server, None, member).await;
+    }
+    let server = text("uri").and_then(|uri| snapshot.template(&uri).cloned());
+    match server.as_ref().or_else(|| snapshot.only_server()) {
+        Some(server) => through(gateway, incoming, server, None, None).await,
+        None if snapshot.servers_with("completions").next().is_none() => unknown(incoming),
+        None => JsonRpcResponse::refused(
+            Some(incoming.id()),
+            -32602,
+            "`ref` names no prompt and no resource template of this namespace",
+        ),
+    }
+}
+
+/// `tasks/…`: whichever server has the task.
+pub(super) async fn task(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
+    let Some(id) = incoming.text("taskId") else {
+        // A list would have everybody's.
+        let is_shared = incoming.namespace.has_principals();
+        return if is_shared { unknown(incoming) } else { anything(gateway, incoming).await };
+    };
+    let Some((server, own)) = tasks::inward(gateway, incoming, &id) else {
+        return JsonRpcResponse::refused(
+            Some(incoming.id()),
+            -32602,
+            format!("Unknown task: `{id}`"),
+        );
+    };
+    let member = (own != id).then(|| ("taskId", Json::string(&own)));
+    through(gateway, incoming, &server, Some(&own), member).await
+}
+
+/// What we know nothing of: the only server may.
+pub(super) async fn anything(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
+    let snapshot = incoming.namespace.knowing(|snapshot| snapshot.only_server().is_some()).await;
+    match snapshot.only_server() {
+        Some(server) => through(gateway, incoming, server, None, None).await,
+        None => unknown(incoming),
+    }
+}
+
+/// Any request to an exclusive server.
+pub(super) async fn exclusive(
+    gateway: &Gateway,
+    incoming: &IncomingRequest,
+    server: &Arc<Server>,
+) -> JsonRpcResponse {
+    through(gateway, incoming, server, incoming.text("taskId").as_deref(), None).await
+}
+
+/// Passes a request on to a server, through the chain.
+async fn through(
+    gateway: &Gateway,
+    incoming: &IncomingRequest,
+    server: &Arc<Server>,
+    name: Option<&str>,
+    member: Option<(&'static str, Json)>,
+) -> JsonRpcResponse {
+    let namespace = &incoming.namespace;
+    let charter = namespace.charter();
+    let _entered = match incoming.caller.member.enter(charter.settings.limits.in_flight) {
+        Ok(entered) => entered,
+        Err(full) => return JsonRpcResponse::full(incoming.id(), &full),
+    };
+    // No layer narrows these, but control data is for us: no server sees it.
+    let snapshot;
+    let names = if let Some(live) = &charter.live {
+        NameResolver::Live(&charter, live)
+    } else {
+        snapshot = namespace.snapshot();
+        NameResolver::Listed(&snapshot)
+    };
+    let (mut cx, mut edits) = narrow(incoming, &charter, names);
+    if let Some((member, value)) = member {
+        edits.set(member, value);
+    }
+    let end = UpstreamCall::new(gateway, incoming, &charter.stack.chain, server, name, edits);
+    let method = incoming.message.method();
+    if let Some(own) = name.filter(|_| method.starts_with("tasks/")) {
+        let task = charter.stack.chain.tasks().of(&cx, &server.name, own);
+        cx.bag_mut().put(task);
+    }
+    let request =
+        Request { method: incoming.message.method().into(), params: incoming.message.params() };
+    let answering = charter.stack.chain.request(&mut cx, request, &end);
+    // A subscription has no end of its own.
+    let is_endless = method == "subscriptions/listen";
+    let limit = charter.settings.limits.timeout.get().filter(|_| !is_endless);
+    let answered = match limit {
+        Some(limit) => tokio::time::timeout(limit, answering).await.ok(),
+        None => Some(answering.await),
+    };
+    let Some(mut answer) = answered else {
+        let text = format!("The server `{}` took too long to answer", server.name);
+        return JsonRpcResponse::failed(Some(incoming.id()), &Failure::new(Code::TimedOut, text));
+    };
+    if namespace.tells_tasks_apart()
+        && let Ok(result) = &answer.body
+        && let Some(renamed) = tasks::renamed(gateway, incoming, server, result)
+    {
+        answer.set_result(renamed);
+    }
+    said(incoming, answer)
+}

@@ -1,0 +1,156 @@
+//! Settings that change while the gateway runs: checked, and swapped in whole or refused.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+};
+
+use toolgate::Principal;
+
+use super::running_gateway::RunningGateway;
+use crate::{
+    active_chain::{Change, log_applied, log_refused, log_waiting},
+    config::{
+        Config, ConfigWatch, Trigger,
+        serve::{TokenConfig, opens},
+    },
+    tokens::Tokens,
+};
+
+impl RunningGateway {
+    /// Tells when the file that the settings come from has changed.
+    #[must_use]
+    pub fn config_watch(&self) -> ConfigWatch {
+        self.options.watch.clone()
+    }
+
+    /// Reads the settings again. What is wrong is refused, and everything stays as it was. Where the operator asks for it,
+    /// servers are asked for their lists again, too.
+    pub fn reload(&self, trigger: Trigger) {
+        match self.changed_config(trigger) {
+            Ok(waits) if !waits.is_empty() => log_waiting(&waits),
+            Ok(_) => {}
+            Err(why) => log_refused(&why),
+        }
+        if trigger == Trigger::Asked {
+            self.gateway.refresh();
+        }
+    }
+
+    /// Applies what has changed, unless something of it waits for the operator: gives what waits.
+    fn changed_config(&self, trigger: Trigger) -> Result<Vec<String>, String> {
+        let new = self.options.watch.path();
+        let new = new.map(|path| self.options.config.read_again(path)).transpose();
+        let new = new.map_err(|error| error.to_string())?;
+        let (mut chains, mut waits) = (Vec::new(), Vec::new());
+        for namespace in self.gateway.namespaces() {
+            // One that was removed is served as it was until the next start; the others need not wait for that.
+            if new.as_ref().is_some_and(|new| !new.namespaces().contains(&&*namespace.name)) {
+                continue;
+            }
+            let settings = (self.options.settings)(&namespace.name)?.settings;
+            let has_store = self.options.store.is_some();
+            match namespace.charter().change(settings, has_store, trigger)? {
+                Change::None => {}
+                Change::Waits(keys) => {
+                    waits.extend(keys.iter().map(|key| format!("{key} of `{}`", namespace.name)));
+                }
+                Change::Next(next) => chains.push((Arc::clone(namespace), next)),
+            }
+        }
+        let mut tokens = None;
+        if let Some(new) = &new {
+            if let Some(why) = self.needs_a_start(new) {
+                tracing::warn!("{why} takes effect after a restart");
+            }
+            new.exposure(None).iter().for_each(|warning| tracing::warn!("{warning}"));
+            tokens = self.changed_tokens(&new.serve().tokens);
+        }
+        if matches!(tokens, Some((_, false))) && trigger == Trigger::Changed {
+            waits.push("`serve.tokens`".to_owned());
+        }
+        if !waits.is_empty() || (chains.is_empty() && tokens.is_none()) {
+            return Ok(waits);
+        }
+        if let Some((tokens, _)) = tokens {
+            self.admit_by(tokens)?;
+        }
+        for (namespace, chain) in chains {
+            namespace.govern_by(*chain);
+        }
+        log_applied();
+        Ok(waits)
+    }
+
+    /// The tokens of a changed config, and whether they only narrow who gets in; `None` where nothing has changed that
+    /// can change while running: whether tokens are needed at all is decided at the start.
+    fn changed_tokens(
+        &self,
+        new: &BTreeMap<String, TokenConfig>,
+    ) -> Option<(BTreeMap<String, TokenConfig>, bool)> {
+        let old = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if *old == *new || old.is_empty() || new.is_empty() {
+            return None;
+        }
+        let narrows = new.iter().all(|(name, token)| {
+            old.get(name).is_some_and(|before| before == token || token.narrows(before))
+        });
+        Some((new.clone(), narrows))
+    }
+
+    /// From here on these tokens count. The sessions of those that are gone end.
+    fn admit_by(&self, tokens: BTreeMap<String, TokenConfig>) -> Result<(), String> {
+        let checked = Tokens::new(&tokens).map_err(|error| error.to_string())?;
+        self.gateway.tokens.store(Arc::new(checked));
+        for session in self.gateway.sessions.all() {
+            let is_gone = match &session.session.principal {
+                Principal::Key(name) => tokens
+                    .get(&**name)
+                    .is_none_or(|token| !opens(token.namespaces(), &session.session.namespace)),
+                _ => false,
+            };
+            if is_gone {
+                self.gateway.end_session(&session);
+            }
+        }
+        *self.tokens.lock().unwrap_or_else(PoisonError::into_inner) = tokens;
+        Ok(())
+    }
+
+    /// The audit file was moved away: a new one is begun.
+    pub fn reopen(&self) {
+        for namespace in self.gateway.namespaces() {
+            if let Some(audit) = &namespace.charter().stack.audit {
+                audit.reopen();
+            }
+        }
+    }
+
+    /// What has changed and cannot change while it runs.
+    fn needs_a_start(&self, new: &Config) -> Option<&'static str> {
+        let old = &self.options.config;
+        if new.servers() != old.servers() {
+            return Some("what has changed in `[servers]`");
+        }
+        let (mut serve, before) = (new.serve(), old.serve());
+        if !serve.tokens.is_empty() && !before.tokens.is_empty() {
+            // They change while it runs.
+            serve.tokens.clone_from(&before.tokens);
+        }
+        if serve != before {
+            return Some("what has changed in `[serve]`");
+        }
+        let names = |config: &Config| {
+            config.namespaces().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        if names(new) != names(old) {
+            return Some("a namespace that was added or removed");
+        }
+        let said =
+            |config: &Config, name: &str| (config.servers_of(name).ok(), config.style(name).ok());
+        names(old)
+            .iter()
+            .any(|name| said(new, name) != said(old, name))
+            .then_some("another list of servers, `prefix` or `page_size` of a namespace")
+    }
+}

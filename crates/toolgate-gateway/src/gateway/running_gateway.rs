@@ -1,0 +1,563 @@
+//! The gateway: everything put together, started, and ended in order.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::SocketAddr,
+    sync::{Arc, Mutex, OnceLock, Weak},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use toolgate::stack::StackError;
+use toolgate_wire::{Limits, Message, Shape, era::Era};
+
+use super::{
+    build::{ExclusiveServer, GatewayOptions, OpenedRecords},
+    namespace::Namespace,
+    suspended::SuspendedCalls,
+};
+use crate::{
+    catalog::{
+        cursor::Cursors,
+        names::{AddressGroup, Collision},
+    },
+    clients::{legacy_session::LegacySession, session_table::SessionTable},
+    config::{Start, serve::TokenConfig},
+    hops,
+    tokens::Tokens,
+    upstream::{
+        manifest::{ManifestCache, error_text},
+        server::{Server, ServerDeps, ServerEvents, ServerState},
+    },
+    usage::{STARTS, Share, Usage},
+};
+
+/// How long it may take to take leave of servers behind addresses.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the client's next message waits until servers have taken a notification.
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long servers may take to end.
+const LAST_SERVERS: Duration = Duration::from_secs(10);
+
+/// How long records may take to be written.
+const LAST_RECORDS: Duration = Duration::from_secs(5);
+
+/// Why nothing can be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// The settings cannot be used.
+    #[error("{0}")]
+    Settings(String),
+    /// A chain cannot be built.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// Names collide.
+    #[error("the namespace `{namespace}` is refused: {collision}")]
+    Collision {
+        /// The namespace.
+        namespace: String,
+        /// Both owners, and what to do.
+        collision: String,
+    },
+}
+
+/// Everything that requests need.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    namespaces: HashMap<Box<str>, Arc<Namespace>>,
+    servers: Vec<Arc<Server>>,
+    pub(crate) sessions: SessionTable,
+    pub(crate) parking: SuspendedCalls,
+    pub(crate) cursors: Cursors,
+    /// Seals names of tasks.
+    pub(crate) key: [u8; 32],
+    /// Who may use it over HTTP.
+    pub(crate) tokens: ArcSwap<Tokens>,
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Gateway {
+    pub(crate) fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
+        self.namespaces.get(name).cloned()
+    }
+
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &Arc<Namespace>> {
+        self.namespaces.values()
+    }
+
+    /// The servers of all namespaces.
+    pub(super) fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
+    }
+
+    /// A session is over.
+    pub(crate) fn end_session(&self, session: &Arc<LegacySession>) {
+        self.sessions.remove(&session.session.id);
+        session.end();
+        for server in &self.servers {
+            server.leave(&session.session.id);
+        }
+    }
+
+    /// Takes a notification or an answer of a session.
+    pub(crate) async fn hear(
+        session: &Arc<LegacySession>,
+        namespace: &Namespace,
+        message: &Message,
+    ) {
+        match (message.shape(), message.method()) {
+            (Shape::Response | Shape::Error, _) => {
+                if !session.questions.take(message) {
+                    tracing::debug!("a client answers what nobody asked");
+                }
+            }
+            (_, "notifications/cancelled") => {
+                if let Some(id) = message.member("requestId").and_then(toolgate_wire::Id::from_json)
+                {
+                    session.requests.cancel(&id);
+                }
+            }
+            (_, "notifications/initialized") => {}
+            _ => pass_on(session, namespace, message).await,
+        }
+    }
+}
+
+/// A gateway that is ready to let clients in.
+#[derive(Debug)]
+pub struct RunningGateway {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) options: GatewayOptions,
+    surroundings: Arc<ServerDeps>,
+    /// The tokens that are in force.
+    pub(super) tokens: Mutex<BTreeMap<String, TokenConfig>>,
+    opened: Option<Box<OpenedRecordsSlot>>,
+}
+
+struct OpenedRecordsSlot(OpenedRecords);
+
+impl std::fmt::Debug for OpenedRecordsSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OpenedRecords")
+    }
+}
+
+/// A server of the gateway, for people and scripts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// Its name.
+    pub name: String,
+    /// `ready`, `starting`, `waiting` (starts when it is first needed), `stopped` (starts when it is needed again) or
+    /// `failed`.
+    pub state: String,
+    /// Why it is in this state, where there is something to say.
+    pub why: Option<String>,
+    /// How many tools it lists, as far as the gateway knows.
+    pub tools: Option<usize>,
+    /// The version of the protocol that it speaks.
+    pub protocol: Option<String>,
+}
+
+/// What a running gateway serves, for `toolgate status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayStatus {
+    /// The process.
+    pub pid: u32,
+    /// The version of toolgate.
+    pub version: String,
+    /// The config file, if there is one.
+    pub config: Option<String>,
+    /// The addresses it listens on.
+    pub addresses: Vec<String>,
+    /// The namespaces.
+    pub namespaces: Vec<String>,
+    /// The servers, by name.
+    pub servers: Vec<ServerStatus>,
+    /// Servers that belong to no namespace.
+    pub unused: Vec<String>,
+    /// What is left out or listed under another name because its name belongs to another server, one line each.
+    pub names: Vec<String>,
+}
+
+fn described(state: &ServerState, server: &str) -> (&'static str, Option<String>) {
+    match state {
+        ServerState::Ready => ("ready", None),
+        ServerState::Starting => ("starting", None),
+        ServerState::Waiting => ("waiting", Some("starts when it is first needed".to_owned())),
+        ServerState::Stopped => ("stopped", Some("starts when it is needed again".to_owned())),
+        ServerState::Failed(why) => {
+            // The name stands beside it already.
+            let known = format!("The server `{server}` ");
+            ("failed", Some(why.strip_prefix(&*known).unwrap_or(why).to_owned()))
+        }
+    }
+}
+
+/// What one message of a server may be: servers are shared, so the largest of the namespaces' limits holds.
+fn largest_limits(options: &GatewayOptions, names: &[String]) -> Result<Limits, GatewayError> {
+    let mut max_bytes = 0;
+    for name in names {
+        let said = (options.settings)(name).map_err(GatewayError::Settings)?;
+        max_bytes = max_bytes.max(said.settings.limits.message_bytes);
+    }
+    Ok(Limits { max_bytes, ..Limits::default() })
+}
+
+impl RunningGateway {
+    /// Puts everything together. Servers that start at once begin to.
+    pub async fn new(options: GatewayOptions) -> Result<Self, GatewayError> {
+        let known = options.config.namespaces();
+        if let Some(fault) = options.serve.fault().or_else(|| options.serve.unbound(&known)) {
+            return Err(GatewayError::Settings(fault));
+        }
+        let random = |error: getrandom::Error| {
+            GatewayError::Settings(format!("the system gives no randomness: {error}"))
+        };
+        let mut names: Vec<String> = known.iter().map(ToString::to_string).collect();
+        if let Some(only) = &options.only {
+            names.retain(|name| name == only);
+        }
+        if let Some(inspected) = &options.inspects {
+            names.clone_from(inspected);
+        }
+        match (&options.exclusive, &options.only) {
+            (Some(_), Some(only)) => names = vec![only.clone()],
+            _ => check_access(&options)?,
+        }
+        let surroundings = Arc::new(ServerDeps {
+            control: tokio::runtime::Handle::current(),
+            limits: largest_limits(&options, &names)?,
+            shelf: ManifestCache::new(
+                options.manifests.clone().filter(|_| options.inspects.is_none()),
+            ),
+            starts: Semaphore::new(STARTS),
+            tasks: TaskTracker::new(),
+            partings: TaskTracker::new(),
+            watch: OnceLock::new(),
+        });
+        let servers = servers(&options, &names, &surroundings)?;
+        let tokens = Tokens::new(&options.serve.tokens)
+            .map_err(|error| GatewayError::Settings(error.to_string()))?;
+        let has_principals = !options.serve.tokens.is_empty();
+        // One client over stdio has nobody beside it.
+        let principals = if options.only.is_some() { 1 } else { options.serve.tokens.len() };
+        let share = Share::new(options.serve.per_principal, principals);
+        let usage = Usage::new(share, options.serve.sessions, options.serve.subscriptions);
+        let usage = Arc::new(usage);
+        let mut opened = OpenedRecords::default();
+        let mut namespaces = HashMap::new();
+        for name in &names {
+            let namespace =
+                opened.namespace(name, &options, &servers, has_principals, &usage).await?;
+            namespaces.insert(name.as_str().into(), Arc::new(namespace));
+        }
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(random)?;
+        let gateway = Arc::new(Gateway {
+            namespaces,
+            servers: servers.into_values().collect(),
+            sessions: SessionTable::new(options.serve.session_idle.get()),
+            parking: SuspendedCalls::default(),
+            cursors: Cursors::new().map_err(random)?,
+            key,
+            tokens: ArcSwap::from_pointee(tokens),
+            stopping: CancellationToken::new(),
+        });
+        let watch: Weak<dyn ServerEvents> =
+            Arc::<Gateway>::downgrade(&gateway) as Weak<dyn ServerEvents>;
+        let _ = surroundings.watch.set(watch);
+        let tokens = Mutex::new(options.serve.tokens.clone());
+        let opened = Some(Box::new(OpenedRecordsSlot(opened)));
+        let serve = Self { gateway, options, surroundings, tokens, opened };
+        serve.tidy();
+        serve.keep_fresh();
+        // An inspection starts them itself.
+        for server in serve.gateway.servers.iter().filter(|_| serve.options.inspects.is_none()) {
+            server.begin();
+        }
+        Ok(serve)
+    }
+
+    /// What is known to collide refuses to start.
+    pub(super) fn refuse_collisions(&self) -> Result<(), GatewayError> {
+        for namespace in self.gateway.namespaces() {
+            if let Some(collision) = namespace.collision() {
+                let namespace = namespace.name.to_string();
+                return Err(GatewayError::Collision { namespace, collision });
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until servers that nobody knows are known, and refuses names that collide.
+    pub async fn settle(&self) -> Result<(), GatewayError> {
+        let mut waiting = tokio::task::JoinSet::new();
+        for server in self.gateway.servers.iter().filter(|s| s.config.start == Start::AtOnce) {
+            let server = Arc::clone(server);
+            // What is remembered may be of another time: what it lists now counts.
+            waiting.spawn(async move {
+                let _ = tokio::time::timeout(server.config.start_timeout, server.fresh()).await;
+            });
+        }
+        waiting.join_all().await;
+        self.refuse_collisions()
+    }
+
+    /// Ends sessions that nobody uses, and calls that nobody comes back for.
+    fn tidy(&self) {
+        let gateway = Arc::downgrade(&self.gateway);
+        let every = self.gateway.sessions.look_every();
+        let stopping = self.gateway.stopping.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = tokio::time::sleep(every) => {}
+                    () = stopping.cancelled() => return,
+                }
+                let Some(gateway) = gateway.upgrade() else { return };
+                for session in gateway.sessions.take_idle() {
+                    tracing::debug!("a session is ended: nobody used it");
+                    gateway.end_session(&session);
+                }
+                gateway.parking.sweep();
+                gateway.sessions.all().iter().for_each(|session| session.replay.sweep());
+                if let Some(idle) = gateway.sessions.idle() {
+                    gateway.servers.iter().for_each(|server| server.sweep(idle));
+                }
+            }
+        });
+    }
+
+    /// How the servers are, in their order.
+    #[must_use]
+    pub fn servers(&self) -> Vec<ServerStatus> {
+        let mut served: Vec<ServerStatus> = self
+            .gateway
+            .servers
+            .iter()
+            .map(|server| {
+                let manifest = server.manifest();
+                let (state, why) = described(&server.state(), &server.name);
+                let failure = manifest.as_ref().and_then(|manifest| manifest.failures().next());
+                let why = why.or_else(|| {
+                    let (list, error) = failure?;
+                    Some(format!("cannot list its {}: {}", list.name(), error_text(error)))
+                });
+                ServerStatus {
+                    name: server.name.to_string(),
+                    state: state.to_owned(),
+                    why,
+                    tools: manifest.as_ref().map(|manifest| manifest.tools.entries.len()),
+                    protocol: manifest.as_ref().map(|manifest| manifest.offer.version.to_string()),
+                }
+            })
+            .collect();
+        served.sort_by(|one, two| one.name.cmp(&two.name));
+        served
+    }
+
+    /// The servers of the config that belong to no namespace.
+    #[must_use]
+    pub fn without_namespace(&self) -> Vec<String> {
+        self.options.config.without_namespace().iter().map(ToString::to_string).collect()
+    }
+
+    /// What it serves now.
+    #[must_use]
+    pub fn status(&self, addresses: &[SocketAddr]) -> GatewayStatus {
+        GatewayStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config: self.options.watch.path().map(|path| {
+                let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+                path.display().to_string()
+            }),
+            addresses: addresses.iter().map(ToString::to_string).collect(),
+            namespaces: self.namespaces(),
+            servers: self.servers(),
+            unused: self.without_namespace(),
+            names: self.names_not_given(),
+        }
+    }
+
+    /// Whether clients need a token.
+    #[must_use]
+    pub fn needs_token(&self) -> bool {
+        !self.options.serve.tokens.is_empty()
+    }
+
+    /// What is left out or has another name because its name belongs to another server, one line each. What is left
+    /// out comes first.
+    #[must_use]
+    pub fn names_not_given(&self) -> Vec<String> {
+        self.names_lines(|collisions| {
+            collisions.iter().map(|one| (one.instead.is_some(), one.to_string())).collect()
+        })
+    }
+
+    /// The same in short: one line for all addresses that two servers have.
+    #[must_use]
+    pub fn names_in_short(&self) -> Vec<String> {
+        self.names_lines(|collisions| {
+            let groups = AddressGroup::of(collisions);
+            let names = collisions.iter().filter(|collision| !collision.is_address);
+            let names = names.map(|one| (one.instead.is_some(), one.to_string()));
+            groups.iter().map(|group| (false, group.to_string())).chain(names).collect()
+        })
+    }
+
+    fn names_lines(&self, told: impl Fn(&[Collision]) -> Vec<(bool, String)>) -> Vec<String> {
+        let mut lines = Vec::new();
+        for namespace in self.gateway.namespaces() {
+            let told = told(&namespace.snapshot().collisions);
+            let line = |text| format!("namespace `{}`: {text}", namespace.name);
+            lines.extend(told.into_iter().map(|(is_listed, text)| (is_listed, line(text))));
+        }
+        lines.sort();
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// The names of the namespaces.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.gateway.namespaces().map(|n| n.name.to_string()).collect();
+        names.sort();
+        names
+    }
+
+    /// Ends what waits for something to happen; other requests go on.
+    pub fn close(&self) {
+        self.gateway.stopping.cancel();
+        for session in self.gateway.sessions.all() {
+            session.outlet.close();
+        }
+    }
+
+    /// Ends everything in order: sessions, servers, records. First end the doors ([`HttpServer`](crate::HttpServer)).
+    pub async fn end(mut self) {
+        self.close();
+        self.gateway.parking.clear();
+        for session in self.gateway.sessions.all() {
+            self.gateway.end_session(&session);
+        }
+        for server in &self.gateway.servers {
+            server.stop();
+        }
+        self.surroundings.partings.close();
+        let _ = tokio::time::timeout(LAST_WORDS, self.surroundings.partings.wait()).await;
+        self.surroundings.tasks.close();
+        if tokio::time::timeout(LAST_SERVERS, self.surroundings.tasks.wait()).await.is_err() {
+            tracing::warn!("some servers did not end in time");
+        }
+        for namespace in self.gateway.namespaces() {
+            // A changed config may have given it another file than it began with.
+            if let Some(audit) = &namespace.charter().stack.audit {
+                audit.close(LAST_RECORDS);
+            }
+        }
+        if let Some(opened) = self.opened.take() {
+            opened.0.close().await;
+        }
+    }
+}
+
+/// Refuses what would let nobody or the gateway itself in, and tells what is likely not meant.
+fn check_access(options: &GatewayOptions) -> Result<(), GatewayError> {
+    let config = &options.config;
+    // An inspection tells what is likely not meant in its own way.
+    let is_running = options.inspects.is_none();
+    if let Some(only) = &options.only {
+        config.servers_of(only).map_err(|error| GatewayError::Settings(error.to_string()))?;
+    } else {
+        for server in config.without_namespace().iter().filter(|_| is_running) {
+            tracing::warn!(
+                "the server `{server}` belongs to no namespace, so no client can reach it: add it to the `servers` of \
+                 one, or remove it"
+            );
+        }
+        let listen = &options.serve.listen;
+        let mut servers = config.servers().iter();
+        if let Some(why) = servers.find_map(|(name, server)| hops::leads_here(name, server, listen))
+        {
+            return Err(GatewayError::Settings(why));
+        }
+    }
+    for warning in config.exposure(None).iter().filter(|_| is_running) {
+        tracing::warn!("{warning}");
+    }
+    Ok(())
+}
+
+fn servers(
+    options: &GatewayOptions,
+    namespaces: &[String],
+    surroundings: &Arc<ServerDeps>,
+) -> Result<HashMap<Arc<str>, Arc<Server>>, GatewayError> {
+    if let Some(ExclusiveServer { name, command, start_timeout, .. }) = &options.exclusive {
+        let name: Arc<str> = name.as_str().into();
+        let (command, shared) = (command.clone(), Arc::clone(surroundings));
+        let server = Server::for_one_client(Arc::clone(&name), command, *start_timeout, shared);
+        return Ok(HashMap::from([(name, server)]));
+    }
+    let mut needed: Vec<String> = Vec::new();
+    for namespace in namespaces {
+        let names = options.config.servers_of(namespace);
+        needed.extend(names.map_err(|error| GatewayError::Settings(error.to_string()))?);
+    }
+    let configured = options.config.servers().iter().filter(|(name, _)| needed.contains(*name));
+    let mut servers = HashMap::new();
+    for (name, config) in configured {
+        let name: Arc<str> = name.as_str().into();
+        let config = options.config.built(&name, config);
+        let config = config.map_err(|error| {
+            GatewayError::Settings(format!("`{name}` cannot be started: {error}"))
+        })?;
+        servers.insert(Arc::clone(&name), Server::new(name, config, Arc::clone(surroundings)));
+    }
+    Ok(servers)
+}
+
+/// Passes a notification to the servers that it is for: the session's own, or the only one. The client's next message
+/// waits until they have it, as on a direct connection, but not for a server that is slow to start or to read.
+async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
+    let is_only = namespace.servers.len() == 1;
+    let is_old = |server: &&Arc<Server>| {
+        server.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy)
+    };
+    // A server of 2026-07-28 knows none of MCP's own; what is a vendor's is for it to judge.
+    let is_vendors = !matches!(
+        message.method(),
+        "notifications/roots/list_changed"
+            | "notifications/progress"
+            | "notifications/tasks/status"
+    );
+    let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
+    let mut deliveries = Vec::new();
+    for server in concerned.filter(|server| is_vendors || is_old(server)) {
+        // As requests: what waits for a server that is slow to start is bounded.
+        let Ok(entered) = session.member.enter(namespace.most_in_flight()) else {
+            tracing::debug!("a notification is dropped: too many requests are in flight");
+            break;
+        };
+        let (server, owner) = (Arc::clone(server), session.owner());
+        let line = message.line().clone();
+        deliveries.push(server.surroundings.control.clone().spawn(async move {
+            let owner = server.is_private().then_some(owner);
+            if let Ok(connection) = server.connection(owner.as_ref()).await {
+                let _ = connection.wire().tell(line).await;
+            }
+            drop(entered);
+        }));
+    }
+    let delivered = async {
+        for delivery in deliveries {
+            let _ = delivery.await;
+        }
+    };
+    let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, delivered).await;
+}

@@ -1,0 +1,241 @@
+//! Calls that wait for a client of 2026-07-28 to come back with what a legacy server has asked for.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use toolgate::{DuplicateKey, Failure, Fingerprint, Ran};
+use toolgate_wire::{self as wire, Id, Json, Message, Object};
+
+use crate::{
+    ids::random_id,
+    upstream::in_flight::InFlightRequest,
+    usage::{Account, Reservation, UsageKind},
+};
+
+/// What our states begin with. No server sees them.
+const MARK: &str = "tgp1.";
+/// The name of the question in the result that asks it.
+const QUESTION: &str = "toolgate_question";
+/// So long a client may take to come back.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Calls that wait.
+#[derive(Debug, Default)]
+pub(crate) struct SuspendedCalls(Mutex<HashMap<Arc<str>, SuspendedCall>>);
+
+/// A call that waits, with the question that it waits for.
+#[derive(Debug)]
+pub(crate) struct SuspendedCall {
+    pub(crate) flight: InFlightRequest,
+    question: Message,
+    binding: [u8; 32],
+    account: Arc<Account>,
+    until: Instant,
+    places: [Reservation; 2],
+}
+
+/// Why a call cannot be taken up again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SuspendError(pub(crate) &'static str);
+
+/// Whether a state is one of ours.
+pub(crate) fn is_ours(state: &Json) -> bool {
+    state.text().is_some_and(|state| state.starts_with(MARK))
+}
+
+/// What a state is bound to: who asked, and for exactly what. All params count but those that a round brings along.
+pub(crate) fn binding(
+    caller: &str,
+    method: &str,
+    name: &str,
+    params: Option<&Json>,
+) -> Result<[u8; 32], DuplicateKey> {
+    let mut fingerprint = Fingerprint::default();
+    for part in [caller, method, name] {
+        fingerprint.part(part.as_bytes());
+    }
+    let mut asked = params.and_then(Json::object).unwrap_or_default();
+    for round in ["_meta", "requestState", "inputResponses"] {
+        asked.remove(round);
+    }
+    fingerprint.value(&asked.finish())?;
+    Ok(fingerprint.finish())
+}
+
+impl SuspendedCalls {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, SuspendedCall>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a call wait; gives the result that asks the client.
+    pub(crate) fn park(
+        &self,
+        flight: InFlightRequest,
+        question: Message,
+        binding: [u8; 32],
+        account: Arc<Account>,
+    ) -> Result<Json, Failure> {
+        let id = random_id().map_err(Failure::internal)?;
+        let result = asking(&question, &id);
+        let until = Instant::now() + PATIENCE;
+        let mut waiting = self.lock();
+        waiting.retain(|_, parked| parked.until > Instant::now());
+        let take = |kind, amount| {
+            account.take(kind, amount).map_err(|full| full.failure().ran(Ran::Maybe))
+        };
+        let places = [
+            take(UsageKind::SuspendedCall, 1)?,
+            take(UsageKind::ParkedBytes, question.line().len())?,
+        ];
+        let parked = SuspendedCall { flight, question, binding, account, until, places };
+        waiting.insert(id, parked);
+        Ok(result)
+    }
+
+    /// Takes a call up again, once, for whoever it was parked for.
+    pub(crate) fn take(
+        &self,
+        state: &Json,
+        binding: &[u8; 32],
+    ) -> Result<SuspendedCall, SuspendError> {
+        let text = state.text().unwrap_or_default();
+        let id = text.strip_prefix(MARK).unwrap_or_default();
+        let mut waiting = self.lock();
+        match waiting.get(id) {
+            None => Err(SuspendError(
+                "the state is none that was given out, was used before, or came too late",
+            )),
+            Some(parked) if parked.until <= Instant::now() => {
+                waiting.remove(id);
+                Err(SuspendError("the state came too late"))
+            }
+            Some(parked) if parked.binding != *binding => {
+                Err(SuspendError("the state is for another call"))
+            }
+            Some(_) => waiting.remove(id).ok_or(SuspendError("the state was used before")),
+        }
+    }
+
+    /// Gives up those that nobody came back for.
+    pub(crate) fn sweep(&self) {
+        self.lock().retain(|_, parked| parked.until > Instant::now());
+    }
+
+    /// Gives up all of them.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+}
+
+impl SuspendedCall {
+    /// The answer to the question, for the server; `None` if the client has not brought one.
+    pub(crate) fn answer(&self, responses: Option<&Json>) -> Option<(Id, Json)> {
+        let answer = responses?.get(QUESTION).filter(|json| json.kind() == wire::Kind::Object)?;
+        Some((self.question.id()?.clone(), answer))
+    }
+
+    /// Parks it again: the client came back without an answer.
+    pub(crate) fn ask_again(self, parking: &SuspendedCalls) -> Result<Json, Failure> {
+        let Self { flight, question, binding, account, places, .. } = self;
+        drop(places);
+        parking.park(flight, question, binding, account)
+    }
+}
+
+fn asking(question: &Message, id: &str) -> Json {
+    let mut asked = Object::new();
+    asked.set("method", Json::string(question.method()));
+    let mut params = question.body().unwrap_or_default();
+    let is_elicitation = question.method() == "elicitation/create";
+    if is_elicitation && !params.contains("mode") {
+        params.set("mode", Json::string("form"));
+    }
+    // Ids of elicitations ended with 2025-11-25.
+    params.remove("elicitationId");
+    asked.set("params", params.finish());
+    let mut requests = Object::new();
+    requests.set(QUESTION, asked.finish());
+    let mut result = Object::new();
+    result.set("resultType", Json::string("input_required"));
+    result.set("inputRequests", requests.finish());
+    result.set("requestState", Json::string(&format!("{MARK}{id}")));
+    result.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use toolgate_wire::Limits;
+
+    use super::*;
+    use crate::usage::{Share, Usage};
+
+    fn question() -> Message {
+        let line = r#"{"jsonrpc":"2.0","id":"s1","method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}"#;
+        Message::parse(line.into(), &Limits::default()).unwrap()
+    }
+
+    fn json(text: &'static str) -> Json {
+        Json::parse(text, &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn a_call_is_taken_up_once_and_by_nobody_else() {
+        let parking = SuspendedCalls::default();
+        let account = Usage::new(Share::new(1.0, 1), 1, 1);
+        let bind = |who, params| binding(who, "tools/call", "t", Some(&json(params))).unwrap();
+        let mine = bind("me", r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
+        let result = parking
+            .park(
+                InFlightRequest::Landed(None),
+                question(),
+                mine,
+                account.account(&toolgate::Principal::local()),
+            )
+            .unwrap();
+        assert_eq!(result.get("resultType").unwrap().as_str(), "\"input_required\"");
+        let state = result.get("requestState").unwrap();
+        assert!(is_ours(&state) && !is_ours(&json(r#""rs1.x""#)));
+        let other = bind("you", r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
+        assert_eq!(
+            parking.take(&state, &other).err(),
+            Some(SuspendError("the state is for another call"))
+        );
+        let same = bind(
+            "me",
+            r#"{"requestState":"s","arguments":{ "b":2, "a":1 },"name":"t","_meta":{},"inputResponses":{}}"#,
+        );
+        let parked = parking.take(&state, &same).unwrap();
+        assert!(parking.take(&state, &same).is_err(), "used before");
+        assert!(parked.answer(None).is_none());
+        let answer = json(r#"{"toolgate_question":{"action":"accept","content":{"x":1}}}"#);
+        let (id, answer) = parked.answer(Some(&answer)).unwrap();
+        assert_eq!(id, Id::string("s1"));
+        assert_eq!(answer.as_str(), r#"{"action":"accept","content":{"x":1}}"#);
+    }
+    /// [review 15] Arguments that serde cannot read (`1e400`, half characters) were bound as `{}`.
+    #[test]
+    fn arguments_are_bound_as_they_are_spelt() {
+        let bind = |arguments: &str| {
+            let params = Json::parse(format!(r#"{{"arguments":{arguments}}}"#), &Limits::default());
+            binding("me", "tools/call", "t", Some(&params.unwrap()))
+        };
+        let odd = [
+            "{}",
+            r#"{"n":1e400}"#,
+            r#"{"n":2e400}"#,
+            r#"{"s":"\ud800"}"#,
+            r#"{"s":"\ud801"}"#,
+            r#"{"n":1}"#,
+            r#"{"n":1.0}"#,
+        ];
+        for (at, one) in odd.iter().enumerate() {
+            for other in &odd[at + 1..] {
+                assert_ne!(bind(one).unwrap(), bind(other).unwrap(), "{one} {other}");
+            }
+        }
+        assert!(bind(r#"{"a":1,"\u0061":2}"#).is_err(), "nobody can say what was asked for");
+    }
+}

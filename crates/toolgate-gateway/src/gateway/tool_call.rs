@@ -1,0 +1,303 @@
+//! `tools/call`: the tool is found by its name, and the chain decides.
+
+use std::{borrow::Cow, sync::Arc};
+
+use toolgate::{
+    Answer, Boxed, Call, Chain, Code, Context, Endpoint, Failure, Listing, Outcome, Request,
+    RpcError, Tool, ToolId, ToolList, ToolResult,
+    admission::{self, Admitted, CallRequest, Edits, Resolution},
+    settings::Settings,
+};
+use toolgate_wire::{Json, Kind, Message, Shape, era::Era};
+
+use super::{
+    Gateway,
+    dispatch::IncomingRequest,
+    era_bridge,
+    live_tools::LiveTools,
+    namespace::NamespaceChain,
+    response::JsonRpcResponse,
+    tasks,
+    upstream_call::{UpstreamCall, UpstreamReply},
+};
+use crate::{
+    active_chain::ActiveChain,
+    catalog::{
+        header_params::HeaderParam,
+        snapshot::{Snapshot, ToolEntry},
+    },
+    config::Prefix,
+    response::rpc_error,
+    upstream::{in_flight::nonsense, server::Server},
+};
+
+/// The headers of a request do not say what its body says.
+const HEADER_MISMATCH: i64 = -32020;
+
+/// How names on the wire are resolved.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NameResolver<'a> {
+    /// By what the servers list.
+    Listed(&'a Snapshot),
+    /// By what is known of an exclusive server's tools.
+    Live(&'a NamespaceChain, &'a LiveTools),
+}
+
+impl NameResolver<'_> {
+    /// The tool that a name means.
+    fn id(&self, name: &str) -> Option<ToolId> {
+        match self {
+            Self::Listed(snapshot) => Some(snapshot.tool(name)?.tool.id().clone()),
+            Self::Live(chain, live) => {
+                let own = chain.own_name(live, name)?;
+                Some(ToolId::new(Arc::clone(&live.server().name), own))
+            }
+        }
+    }
+
+    /// What stands in records for a name that means no tool.
+    fn stand_in(&self, name: &str, settings: &Settings) -> Arc<Tool> {
+        let server = match self {
+            Self::Listed(snapshot) => snapshot.only_server(),
+            Self::Live(_, live) => Some(live.server()),
+        };
+        let id = ToolId::new(server.map_or("", |server| &*server.name), name);
+        Arc::new(Tool::unlisted(id, &settings.tier_rules()))
+    }
+}
+
+/// Calls a tool.
+pub(super) async fn call(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
+    let request = match CallRequest::read(&incoming.message) {
+        Ok(request) => request,
+        Err(failure) => return JsonRpcResponse::failed(Some(incoming.id()), &failure),
+    };
+    let namespace = &incoming.namespace;
+    let charter = namespace.charter();
+    let (snapshot, unlisted, live_tool);
+    let (names, target) = match &charter.live {
+        None => {
+            let is_known = |snapshot: &Snapshot| snapshot.tool(&request.name).is_some();
+            snapshot = namespace.knowing(is_known).await;
+            unlisted = unlisted_tool(incoming, &charter, &snapshot, &request.name);
+            let entry = snapshot.tool(&request.name).or(unlisted.as_ref());
+            (NameResolver::Listed(&snapshot), entry.map(Target::from))
+        }
+        Some(live) => {
+            let cancel = &incoming.cancel;
+            live_tool = charter.live_tool(namespace, live, &request.name, cancel).await;
+            let server = live.server();
+            let target = live_tool.as_ref().map(|tool| Target { tool, server, mirrors: &[] });
+            (NameResolver::Live(&charter, live), target)
+        }
+    };
+    let (cx, edits) = narrow(incoming, &charter, names);
+    let meant = match &target {
+        Some(target) => Resolution::Tool(Arc::clone(target.tool)),
+        None => Resolution::NoTool(names.stand_in(&request.name, &charter.settings)),
+    };
+    let mut admitted = request.admit(cx, edits, meant);
+    let entered = incoming.caller.member.enter(charter.settings.limits.in_flight);
+    if let Err(full) = &entered {
+        admitted.refuse(full.failure());
+    }
+    let outcome = match target.filter(|_| !admitted.is_refused()) {
+        None => admitted.run_refused(&charter.stack.chain).await,
+        Some(target) => {
+            if let Some(refused) = check_mirrors(incoming, &target, admitted.call.arguments()) {
+                return refused;
+            }
+            run(gateway, incoming, &charter.stack.chain, &target, admitted).await
+        }
+    };
+    JsonRpcResponse::outcome(incoming.id(), outcome, incoming.caller.is_modern())
+}
+
+/// The tool that a call is for, and who has it.
+struct Target<'a> {
+    tool: &'a Arc<Tool>,
+    server: &'a Arc<Server>,
+    mirrors: &'a [HeaderParam],
+}
+
+impl<'a> From<&'a ToolEntry> for Target<'a> {
+    fn from(entry: &'a ToolEntry) -> Self {
+        Self { tool: &entry.tool, server: &entry.server, mirrors: &entry.mirrors }
+    }
+}
+
+/// A tool of the only server, where that one gives no list to find it in, and nothing picks tools by their names.
+fn unlisted_tool(
+    incoming: &IncomingRequest,
+    charter: &NamespaceChain,
+    snapshot: &Snapshot,
+    name: &str,
+) -> Option<ToolEntry> {
+    let server = snapshot.only_server()?;
+    let manifest = snapshot.offered.first()?.manifest.as_ref()?;
+    let has_list = manifest.tools.error.is_none() || !manifest.tools.entries.is_empty();
+    let has_prefix = incoming.namespace.style.prefix == Prefix::Always;
+    if has_list || has_prefix || charter.refuses_unlisted {
+        return None;
+    }
+    let id = ToolId::new(Arc::clone(&server.name), name);
+    let tool = Arc::new(Tool::unlisted(id, &charter.settings.tier_rules()));
+    Some(ToolEntry { tool, server: Arc::clone(server), mirrors: Arc::default() })
+}
+
+async fn run(
+    gateway: &Gateway,
+    incoming: &IncomingRequest,
+    chain: &Chain,
+    target: &Target<'_>,
+    mut admitted: Admitted,
+) -> Outcome {
+    let edits = std::mem::take(&mut admitted.edits);
+    let name = Some(target.tool.id().name());
+    let end = UpstreamCall {
+        mirrors: target.mirrors,
+        ..UpstreamCall::new(gateway, incoming, chain, target.server, name, edits)
+    };
+    let outcome = admitted.run(chain, &end).await;
+    tasks::outward(gateway, incoming, target.server, outcome)
+}
+
+/// The context of a request, narrowed by its control data, and what has to change before it is sent.
+pub(super) fn narrow(
+    incoming: &IncomingRequest,
+    charter: &ActiveChain,
+    names: NameResolver<'_>,
+) -> (Context, Edits) {
+    let meta = incoming.message.member("_meta");
+    let narrowing = &incoming.namespace.narrowing;
+    let meant = |name: &str| names.id(name);
+    admission::narrow(incoming.context(charter), narrowing, meta.as_ref(), meant)
+}
+
+/// From 2026-07-28 on, headers say what some arguments say.
+fn check_mirrors(
+    incoming: &IncomingRequest,
+    target: &Target<'_>,
+    arguments: Option<&Json>,
+) -> Option<JsonRpcResponse> {
+    let headers = incoming.headers.as_ref()?;
+    let wrong = target.mirrors.iter().find_map(|mirror| mirror.check(headers, arguments).err())?;
+    let data = Some(Json::value(&serde_json::json!({"ran": false})));
+    let refusal = RpcError { code: HEADER_MISMATCH, message: wrong, data };
+    Some(JsonRpcResponse::error(Some(incoming.id()), &refusal))
+}
+
+impl UpstreamCall<'_> {
+    fn to(&self) -> Era {
+        self.caller.era()
+    }
+
+    /// A client that comes back with a state gets errors as they are: they are about that state, and for the client.
+    fn is_round(&self) -> bool {
+        ["requestState", "inputResponses"].iter().any(|key| self.message.member(key).is_some())
+    }
+
+    fn outcome(&self, answer: &Message, from: Era, is_verbatim: bool) -> Outcome {
+        if answer.shape() == Shape::Error {
+            let rpc = rpc_error(answer);
+            let failure = if self.is_round() {
+                Failure::new(Code::InvalidRequest, rpc.message.clone()).with_rpc(rpc)
+            } else {
+                Failure::rejected(rpc)
+            };
+            // The error object stays what it is, unknown members included, under the client's id.
+            let line = match self.message.id() {
+                Some(id) if !is_verbatim => answer.with_id(id),
+                _ => answer.line().clone(),
+            };
+            return Outcome::failed(failure).with_origin(line);
+        }
+        let Some(json) = answer.result().filter(|json| json.kind() == Kind::Object) else {
+            return nonsense(
+                &self.server.name,
+                "answered the call with something that is no object",
+            )
+            .into();
+        };
+        let result_type = answer.member("resultType");
+        let needs_type = self.to() == Era::Modern && result_type.is_none();
+        if (from != self.to() || needs_type) && !self.server.is_exclusive() {
+            let translated = era_bridge::translate_result(&json, "tools/call", from, self.to());
+            if let Some(translated) = translated {
+                return Outcome::answered(ToolResult::new(translated));
+            }
+        }
+        let is_error = answer.member("isError").and_then(|json| json.bool()) == Some(true);
+        let outcome = Outcome::answered(ToolResult::known(json, is_error, result_type.as_ref()));
+        if is_verbatim { outcome.with_origin(answer.line().clone()) } else { outcome }
+    }
+
+    fn answer(&self, answer: &Message, from: Era, is_verbatim: bool) -> Answer {
+        let method = self.message.method();
+        if answer.shape() == Shape::Error {
+            let rpc = rpc_error(answer);
+            let code = rpc.code;
+            // Between peers of one era the server's code is what a direct connection gives.
+            let rpc = if self.server.is_exclusive() || from == self.to() {
+                rpc
+            } else {
+                era_bridge::translate_error(rpc, method, self.to(), self.name)
+            };
+            return match answer.error().filter(|_| rpc.code == code) {
+                // What nobody had to change stays what it is, unknown members included.
+                Some(error) => {
+                    let origin = is_verbatim.then(|| answer.line().clone());
+                    Answer { body: Err(error), origin }
+                }
+                None => Answer { body: Err(rpc.to_json()), origin: None },
+            };
+        }
+        let json = answer.result().unwrap_or_else(Json::null);
+        match era_bridge::translate_result(&json, method, from, self.to()) {
+            Some(translated) => Answer { body: Ok(translated), origin: None },
+            None => Answer { body: Ok(json), origin: is_verbatim.then(|| answer.line().clone()) },
+        }
+    }
+}
+
+impl Endpoint for UpstreamCall<'_> {
+    fn call<'b>(&'b self, cx: &'b mut Context, call: Call) -> Boxed<'b, Outcome> {
+        Box::pin(async move {
+            let changed = if call.is_changed() { call.arguments() } else { None };
+            match self.speak(cx, changed).await {
+                Ok(UpstreamReply::Answer { answer, from, is_verbatim }) => {
+                    self.outcome(&answer, from, is_verbatim)
+                }
+                Ok(UpstreamReply::Asked(result)) => Outcome::answered(ToolResult::new(result)),
+                Err(failure) => failure.into(),
+            }
+        })
+    }
+
+    fn list<'b>(&'b self, _: &'b mut Context, _: Listing) -> Boxed<'b, Result<ToolList, Failure>> {
+        Box::pin(std::future::ready(Err(Failure::internal("a call is no listing"))))
+    }
+
+    fn request<'b>(&'b self, cx: &'b mut Context, _: Request) -> Boxed<'b, Answer> {
+        Box::pin(async move {
+            match self.speak(cx, None).await {
+                Ok(UpstreamReply::Answer { answer, from, is_verbatim }) => {
+                    self.answer(&answer, from, is_verbatim)
+                }
+                Ok(UpstreamReply::Asked(result)) => Answer { body: Ok(result), origin: None },
+                Err(failure) => Answer { body: Err(failure.to_rpc().to_json()), origin: None },
+            }
+        })
+    }
+}
+
+/// The error object of an answer, read.
+pub(super) fn read_error(error: &Json) -> RpcError {
+    let message = error.get("message");
+    let message = message.as_ref().and_then(Json::text).map(Cow::into_owned);
+    RpcError {
+        code: error.get("code").and_then(|json| json.i64()).unwrap_or(-32603),
+        message: message.unwrap_or_default(),
+        data: error.get("data"),
+    }
+}

@@ -1,0 +1,157 @@
+//! What a server asks in the middle of a call, put to the client in the way of its era, and calls that go on with the
+//! answer.
+
+use toolgate::{Code, Context, Failure, Notice, Ran, Round};
+use toolgate_wire::{Json, Message, Object, era::Era, response};
+
+use super::{ExchangeResult, UpstreamCall, UpstreamReply, cancelled, too_long};
+use crate::{
+    capabilities::{ClientCapabilities, is_question, is_vendor},
+    clients::caller::CallerProtocol,
+    gateway::suspended,
+    upstream::in_flight::incapable,
+};
+
+impl UpstreamCall<'_> {
+    /// Asks a legacy client something, and waits for what it answers.
+    pub(super) async fn ask(
+        &self,
+        cx: &Context,
+        method: &str,
+        params: Option<&Json>,
+    ) -> Result<Result<Json, Json>, Failure> {
+        let CallerProtocol::Legacy(session) = &self.caller.speaks else {
+            return Err(Failure::internal("a client of 2026-07-28 is asked by results"));
+        };
+        let shown;
+        let params = match self.chain.notice(method, params) {
+            Notice::AsItCame => params,
+            Notice::Changed(changed) => {
+                shown = changed;
+                Some(&shown)
+            }
+            Notice::Withheld(why) => return Err(too_long(&self.server.name, &why)),
+        };
+        let asked = tokio::select! {
+            biased;
+            asked = session.questions.ask(self.side, method, params) => asked,
+            () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),
+        };
+        asked.ok_or_else(|| cancelled(Ran::Maybe))
+    }
+
+    /// Asks a legacy client everything that a result of 2026-07-28 asks for.
+    pub(super) async fn ask_all(&self, cx: &Context, answer: &Message) -> Result<Round, Failure> {
+        let requests = answer.member("inputRequests").and_then(|json| json.object());
+        let mut responses = Object::new();
+        for (key, request) in requests.iter().flat_map(Object::iter) {
+            let method = request.get("method");
+            let method = method.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
+            let params = request.get("params").map(|params| for_session(&method, &params));
+            let can_answer = || self.caller.abilities().can_answer(&method, params.as_ref());
+            // What we know nothing of is between the two.
+            if !is_vendor(&method) && !can_answer() {
+                let needed = ClientCapabilities::needed_for(&method, params.as_ref());
+                return Err(incapable(&self.server.name, &format!("asks for `{method}`"), needed));
+            }
+            match self.ask(cx, &method, params.as_ref()).await? {
+                Ok(result) => responses.set(&key, result),
+                Err(error) => {
+                    let text = error.get("message");
+                    let text = text.as_ref().and_then(Json::text).unwrap_or_default();
+                    let message = format!("The client did not answer `{method}`: {text}");
+                    return Err(Failure::new(Code::ServerRejected, message).ran(Ran::Maybe));
+                }
+            }
+        }
+        let responses = (!responses.is_empty()).then(|| responses.finish());
+        Ok(Round { state: answer.member("requestState"), responses })
+    }
+
+    /// A client is asked only what it said that it can answer.
+    pub(super) fn check_questions(&self, answer: &Message) -> Result<(), Failure> {
+        let requests = answer.member("inputRequests").and_then(|json| json.object());
+        let abilities = self.caller.abilities();
+        for (_, request) in requests.iter().flat_map(Object::iter) {
+            let method = request.get("method");
+            let method = method.as_ref().and_then(Json::text).unwrap_or_default();
+            // What we know nothing of is between the two.
+            if is_question(&method)
+                && !abilities.can_answer(&method, request.get("params").as_ref())
+            {
+                let needed =
+                    ClientCapabilities::needed_for(&method, request.get("params").as_ref());
+                return Err(incapable(&self.server.name, &format!("asks for `{method}`"), needed));
+            }
+        }
+        Ok(())
+    }
+
+    /// The state that the client came back with, if it is one of a call that waits here.
+    pub(super) fn parked_round(&self, cx: &Context) -> Option<(Json, Option<Json>)> {
+        let (state, responses) = match cx.resumed() {
+            Some(round) => (round.state.clone(), round.responses.clone()),
+            None if self.edits.has_own_round() => (None, None),
+            None => (self.message.member("requestState"), self.message.member("inputResponses")),
+        };
+        state.filter(suspended::is_ours).map(|state| (state, responses))
+    }
+
+    /// Goes on with a call that waited for its client.
+    pub(super) async fn take_up(
+        &self,
+        cx: &Context,
+        state: &Json,
+        responses: Option<&Json>,
+    ) -> Result<UpstreamReply, Failure> {
+        let taken = self.parking.take(state, &self.binding()?);
+        let mut parked = taken.map_err(|why| {
+            let message = format!("`requestState` cannot be used: {}", why.0);
+            Failure::new(Code::InvalidRequest, message).ran(Ran::No).with_rpc(toolgate::RpcError {
+                code: -32602,
+                message: format!("`requestState` cannot be used: {}; call again without it", why.0),
+                data: Some(Json::value(&serde_json::json!({"ran": false}))),
+            })
+        })?;
+        let Some((id, answer)) = parked.answer(responses) else {
+            return parked.ask_again(self.parking).map(UpstreamReply::Asked);
+        };
+        parked.flight.reply(response(&id, &answer)).await?;
+        match self.drive(cx, parked.flight).await? {
+            ExchangeResult::Answer(answer) => {
+                Ok(UpstreamReply::Answer { answer, from: Era::Legacy, is_verbatim: false })
+            }
+            ExchangeResult::Asked(result) => Ok(UpstreamReply::Asked(result)),
+            ExchangeResult::SessionLost => Err(self.forgotten()),
+        }
+    }
+
+    pub(super) fn binding(&self) -> Result<[u8; 32], Failure> {
+        let caller = format!("{} {}", self.caller.session.namespace, self.caller.session.principal);
+        let name = format!("{}/{}", self.server.name, self.name.unwrap_or_default());
+        let params = self.message.params();
+        suspended::binding(&caller, self.message.method(), &name, params.as_ref()).map_err(
+            |twice| {
+                let message = format!("the request is ambiguous: {twice}");
+                Failure::new(Code::InvalidRequest, message).suggest("Give each member once.")
+            },
+        )
+    }
+}
+
+/// The params of a question for a session: addresses to open have an id there.
+fn for_session(method: &str, params: &Json) -> Json {
+    let mode = params.get("mode");
+    let is_url = mode.as_ref().and_then(Json::text).is_some_and(|mode| mode == "url");
+    match params.object() {
+        Some(mut object) if method == "elicitation/create" && is_url => {
+            if !object.contains("elicitationId")
+                && let Ok(id) = crate::ids::random_id()
+            {
+                object.set("elicitationId", Json::string(&id));
+            }
+            object.finish()
+        }
+        _ => params.clone(),
+    }
+}

@@ -1,0 +1,69 @@
+//! The line that is sent to a server: the client's own bytes, or what they have to be on this hop.
+
+use bytes::Bytes;
+use toolgate::{Context, Round, Trace, admission::put_round};
+use toolgate_wire::{Json, Object, era::Era};
+
+use super::UpstreamCall;
+use crate::{gateway::era_bridge, hops, upstream::in_flight::IdRewrite};
+
+impl UpstreamCall<'_> {
+    /// The line to send: the client's own bytes unless something has to change.
+    pub(super) fn line(
+        &self,
+        cx: &Context,
+        hop: &IdRewrite,
+        era: Era,
+        (arguments, round): (Option<&Json>, Option<&Round>),
+        hops: Option<&Json>,
+    ) -> Bytes {
+        let is_translated = self.caller.era() != era;
+        let is_same = arguments.is_none()
+            && round.is_none()
+            && self.edits.is_empty()
+            && cx.span().is_none()
+            && hop.token.is_none()
+            && hops.is_none()
+            && !is_translated;
+        if is_same {
+            return match &hop.id {
+                None => self.message.line().clone(),
+                Some(id) => self.message.with_id(id),
+            };
+        }
+        let mut params = self.message.body().unwrap_or_default();
+        if let Some(arguments) = arguments {
+            params.set("arguments", arguments.clone());
+        }
+        self.edits.apply(&mut params, cx.resumed());
+        if is_translated {
+            era_bridge::translate_meta(&mut params, self.caller, era);
+        }
+        if round.is_some() {
+            put_round(&mut params, round);
+        }
+        follow(&mut params, cx.span(), hop.token.as_ref(), hops);
+        self.message.with(hop.id.as_ref(), Some(params.finish()))
+    }
+}
+
+/// Names our span as the server's parent, the token under which it tells of progress, and the gateways that the request
+/// has passed. A `_meta` that is no object stays.
+fn follow(params: &mut Object, span: Option<&Trace>, token: Option<&Json>, hops: Option<&Json>) {
+    if span.is_none() && token.is_none() && hops.is_none() {
+        return;
+    }
+    let meta = params.get("_meta").map_or_else(|| Some(Object::new()), |meta| meta.object());
+    if let Some(mut meta) = meta {
+        if let Some(span) = span {
+            span.put(&mut meta);
+        }
+        if let Some(token) = token {
+            meta.set("progressToken", token.clone());
+        }
+        if let Some(hops) = hops {
+            meta.set(hops::META, hops.clone());
+        }
+        params.set("_meta", meta.finish());
+    }
+}

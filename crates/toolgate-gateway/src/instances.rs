@@ -1,0 +1,172 @@
+//! Which gateways of this user run, so that `toolgate reload` and `toolgate status` find them.
+//!
+//! Each has a file named after its process in a private folder, and holds a lock on it: a file without a lock is of a
+//! process that is gone, whoever has its number now. `toolgate serve` has a socket beside it, which says what it serves.
+
+use std::{
+    fs::{DirBuilder, File, OpenOptions, TryLockError},
+    io::{self, Read as _, Write as _},
+    os::unix::{
+        fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+        net::UnixStream,
+    },
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, getuid, kill_process};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::gateway::GatewayStatus;
+
+/// How long a gateway may take to say what it serves, and a reader to read it.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A gateway that says that it runs; dropped, it says so no more.
+#[derive(Debug)]
+pub struct Instance {
+    path: PathBuf,
+    _locked: File,
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Says in `folder` that this process runs with a config file. It must take SIGUSR1 by then.
+pub fn announce(folder: &Path, config: &Path) -> io::Result<Instance> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let path = folder.join(std::process::id().to_string());
+    let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
+    let mut file = options.open(&path)?;
+    file.try_lock().map_err(|error| match error {
+        TryLockError::Error(error) => error,
+        TryLockError::WouldBlock => io::Error::other("another process has its lock"),
+    })?;
+    let config = config.canonicalize()?;
+    file.write_all(config.as_os_str().as_encoded_bytes())?;
+    Ok(Instance { path, _locked: file })
+}
+
+/// Asks the gateways that run with this config file, or with any, to read it again. Gives their processes.
+pub fn ask_to_reload(folder: &Path, config: Option<&Path>) -> io::Result<Vec<u32>> {
+    let config = config.map(Path::canonicalize).transpose()?;
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut asked = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Ok(number) = name.parse::<u32>() else { continue };
+        let Ok(mut file) = File::open(&path) else { continue };
+        if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            let _ = std::fs::remove_file(&path);
+            continue;
+        }
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let is_meant =
+            config.as_ref().is_none_or(|config| config.as_os_str().as_encoded_bytes() == text);
+        let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid.filter(|_| is_meant) {
+            kill_process(pid, Signal::USR1)?;
+            asked.push(number);
+        }
+    }
+    asked.sort_unstable();
+    Ok(asked)
+}
+
+/// The socket on which a gateway says what it serves; removed when it is dropped.
+#[derive(Debug)]
+pub struct StatusSocket {
+    path: PathBuf,
+    listener: tokio::net::UnixListener,
+}
+
+impl Drop for StatusSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl StatusSocket {
+    /// Listens in the private `folder`.
+    pub fn bind(folder: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let path = folder.join(format!("{}.sock", std::process::id()));
+        // A process that had this number before may have been killed.
+        let _ = std::fs::remove_file(&path);
+        let listener = tokio::net::UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        Ok(Self { path, listener })
+    }
+
+    /// Waits for the next process of this user that asks. Cancel safe.
+    pub async fn asked(&self) -> tokio::net::UnixStream {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let peer = stream.peer_cred().map(|peer| peer.uid());
+                    if peer.is_ok_and(|uid| uid == getuid().as_raw() || uid == 0) {
+                        return stream;
+                    }
+                    tracing::warn!("another user asked for the status and got no answer");
+                }
+                Err(error) => {
+                    tracing::warn!("`toolgate status` gets no answer: {error}");
+                    tokio::time::sleep(STATUS_TIMEOUT).await;
+                }
+            }
+        }
+    }
+}
+
+/// Answers a process that asked. A reader that does not read is left after a while.
+pub fn answer(mut stream: tokio::net::UnixStream, status: &GatewayStatus) {
+    let text = serde_json::to_vec(status).unwrap_or_default();
+    tokio::spawn(async move {
+        let written = async {
+            stream.write_all(&text).await?;
+            stream.shutdown().await
+        };
+        let _ = tokio::time::timeout(STATUS_TIMEOUT, written).await;
+    });
+}
+
+/// What the gateways of this user serve. One that does not answer in time is an error that names its process.
+pub fn statuses(folder: &Path) -> io::Result<Vec<GatewayStatus>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut statuses = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(pid) = name.strip_suffix(".sock") else { continue };
+        let mut stream = match UnixStream::connect(&path) {
+            Ok(stream) => stream,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                let _ = std::fs::remove_file(&path);
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        stream.set_read_timeout(Some(STATUS_TIMEOUT))?;
+        let mut text = Vec::new();
+        let failed = |why: String| io::Error::other(format!("process {pid}: {why}"));
+        stream.read_to_end(&mut text).map_err(|error| failed(error.to_string()))?;
+        let status = serde_json::from_slice(&text);
+        statuses.push(status.map_err(|error| failed(error.to_string()))?);
+    }
+    statuses.sort_by_key(|status: &GatewayStatus| status.pid);
+    Ok(statuses)
+}

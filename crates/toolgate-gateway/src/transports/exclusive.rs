@@ -1,0 +1,580 @@
+//! The one client of an exclusive server (`toolgate wrap`): its handshake, ids, notifications and responses reach the
+//! server as they are, and the server's reach the client. The gateway governs the requests that a layer looks at.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use toolgate::{Boxed, CallId, Code, Control, Failure, Principal, Ran, Session, Transport};
+use toolgate_wire::{
+    Id, Json, Kind, Limits, Message, Shape,
+    era::{self, Era},
+    error_response, notification,
+};
+
+use super::{
+    line_client::{MIN_IN_FLIGHT, follow},
+    line_front::{LineFront, LineRequest, LineService, Started},
+    stdio,
+};
+use crate::{
+    backoff::Backoff,
+    batch,
+    clients::{
+        active_requests::ActiveRequests,
+        caller::{self, Caller, CallerProtocol},
+        legacy_session::LegacySession,
+        side_channel::SideChannel,
+    },
+    gateway::{
+        ExclusiveServer, Gateway, RunningGateway,
+        dispatch::{IncomingRequest, dispatch},
+        namespace::Namespace,
+        upstream_call::passed,
+    },
+    process::child::{Ending, StartError},
+    question_attribution::attributed,
+    refusal,
+    upstream::{
+        connection::{Connection, Wire},
+        exclusive::{ExclusiveClient, ExclusiveProcess},
+        in_flight::{
+            IdRewrite, InFlightRequest, Interest, StartFailure, UpstreamEvent, UpstreamRequest,
+            lost,
+        },
+        server::Server,
+    },
+    usage::Member,
+    write_queue::WriteQueue,
+};
+
+/// A client that connects to a server that could not be started has this long to ask why.
+const EXPLAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// After the server has ended, requests may take this long to be answered.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl RunningGateway {
+    /// Serves one client on standard input and output with the server that it has to itself, until the client is gone,
+    /// the server is gone for good, or `stop` is done. Gives the exit code.
+    pub async fn exclusive(&self, stop: impl Future<Output = u8>) -> std::io::Result<u8> {
+        let missing = || std::io::Error::other("there is no exclusive server");
+        let options = self.options.exclusive.as_ref().ok_or_else(missing)?;
+        let namespace = self.gateway.namespaces().next().cloned().ok_or_else(missing)?;
+        let server = namespace.exclusive().cloned().ok_or_else(missing)?;
+        let client = Arc::new(Client::new(Arc::clone(&self.gateway), namespace, server));
+        // Before the client is read: its first message finds the way to the server open.
+        let first = client.server.start_exclusive(Arc::clone(&client) as _);
+        let never_started = first.as_ref().err().map(StartError::exit_code);
+        let first = first.map(|process| client.set_up(process));
+        let front = LineFront::new(
+            ExclusiveService(Arc::clone(&client)),
+            Arc::clone(&client.out),
+            Arc::clone(&client.requests),
+        );
+        let stop = async {
+            tokio::select! {
+                code = stop => code,
+                code = client.live(first, options) => {
+                    // Requests that the server took down with it are answered.
+                    let _ = tokio::time::timeout(SETTLE_TIMEOUT, front.settled()).await;
+                    code
+                }
+            }
+        };
+        let stopped = stdio::run(&front, stop).await?;
+        Ok(stopped.or(never_started).unwrap_or(0))
+    }
+}
+
+/// The client, and what both directions need.
+#[derive(Debug)]
+struct Client {
+    gateway: Arc<Gateway>,
+    namespace: Arc<Namespace>,
+    server: Arc<Server>,
+    member: Arc<Member>,
+    out: Arc<WriteQueue>,
+    requests: Arc<ActiveRequests>,
+    /// What the client said of itself in `initialize`, and what was agreed.
+    session: ArcSwap<LegacySession>,
+    handshake: Mutex<Handshake>,
+    /// The process that requests go to.
+    process: Mutex<Option<Arc<ExclusiveProcess>>>,
+    /// Notified when the server does not answer `initialize` in time.
+    hung: Notify,
+}
+
+/// What the client said to open its session, to be repeated to a server that was started again.
+#[derive(Debug, Default)]
+struct Handshake {
+    initialize: Option<Message>,
+    initialized: Option<Bytes>,
+}
+
+/// A request on its way.
+enum Work {
+    /// The chain decides.
+    Governed(Box<IncomingRequest>),
+    /// The server has it already.
+    Sent(Id, InFlightRequest, CancellationToken, Response),
+    Refused(Bytes),
+}
+
+/// What the gateway reads of a response that passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Response {
+    Initialize,
+    Tools,
+    Other,
+}
+
+impl Client {
+    fn new(gateway: Arc<Gateway>, namespace: Arc<Namespace>, server: Arc<Server>) -> Self {
+        let principal = Principal::local();
+        let member = namespace.member(&principal);
+        let session = Session {
+            id: CallId::next().to_string().into(),
+            namespace: Arc::clone(&namespace.name),
+            principal,
+        };
+        let requests: Arc<ActiveRequests> = Arc::default();
+        let unknown = LegacySession::new(
+            Arc::new(session),
+            Arc::clone(&member),
+            "".into(),
+            Json::empty_object(),
+            Json::empty_object(),
+            None,
+        );
+        Self {
+            gateway,
+            namespace,
+            server,
+            member,
+            out: Arc::new(WriteQueue::new()),
+            requests,
+            session: ArcSwap::from_pointee(unknown),
+            handshake: Mutex::default(),
+            process: Mutex::default(),
+            hung: Notify::new(),
+        }
+    }
+
+    /// From here on requests go to this process.
+    fn set_up(&self, process: ExclusiveProcess) -> Arc<ExclusiveProcess> {
+        let process = Arc::new(process);
+        self.server.set_up(&process);
+        let mut current = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Some(Arc::clone(&process));
+        process
+    }
+
+    /// Ends the process in order: what is queued for it is written first.
+    async fn end(&self) {
+        let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(process) = process {
+            process.end().await;
+        }
+    }
+
+    fn handshake(&self) -> MutexGuard<'_, Handshake> {
+        self.handshake.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a request: what no layer looks at is sent in the order in which it came.
+    async fn begin(&self, LineRequest { message, cancel }: LineRequest) -> Work {
+        let Some(id) = message.id().cloned() else { return Work::Refused(Bytes::new()) };
+        let speaks = self.speaks(&message);
+        let charter = self.namespace.charter();
+        let chain = &charter.stack.chain;
+        let response = match message.method() {
+            "initialize" => Response::Initialize,
+            "tools/list" => Response::Tools,
+            _ => Response::Other,
+        };
+        let is_governed = match message.method() {
+            "initialize" => false,
+            "tools/call" => true,
+            "tools/list" if chain.sees_listings() => true,
+            method => chain.sees_request(method) || is_controlled(&message),
+        };
+        if is_governed {
+            let caller = Caller {
+                session: Arc::clone(&self.session.load().session),
+                member: Arc::clone(&self.member),
+                transport: Transport::Stdio,
+                speaks,
+                hops: None,
+            };
+            return Work::Governed(Box::new(IncomingRequest {
+                namespace: Arc::clone(&self.namespace),
+                caller,
+                message,
+                side: SideChannel::Pipe(Arc::clone(&self.out)),
+                cancel,
+                headers: None,
+            }));
+        }
+        if response == Response::Initialize {
+            self.handshake().initialize = Some(message.clone());
+        }
+        match self.send(&message).await {
+            Ok(flight) => Work::Sent(id, flight, cancel, response),
+            Err(failure) => Work::Refused(refusal::line(Some(&id), &failure)),
+        }
+    }
+
+    /// Sends a request as it came.
+    async fn send(&self, message: &Message) -> Result<InFlightRequest, Failure> {
+        let connection = self.server.connection(None).await?;
+        let hears = Interest::default();
+        let ask = UpstreamRequest { method: message.method(), name: None, mirrored: &[], hears };
+        let started = connection.start(ask, message.id(), |_| message.line().clone()).await;
+        started.map_err(|error| self.not_sent(error))
+    }
+
+    fn not_sent(&self, error: StartFailure) -> Failure {
+        match error {
+            StartFailure::Failed(failure) => failure,
+            StartFailure::Closed(why) => lost(&self.server.name, &why, Ran::No),
+            StartFailure::SessionLost => lost(&self.server.name, "it has no session", Ran::No),
+        }
+    }
+
+    /// How the sender of a request speaks; the server judges whether it speaks well.
+    fn speaks(&self, message: &Message) -> CallerProtocol {
+        let meta = message.member("_meta");
+        let version = meta.as_ref().and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
+        let version = version.as_ref().and_then(Json::text);
+        let is_modern = version.as_deref().is_some_and(era::is_modern);
+        if let Some(connection) = self.server.connected(None) {
+            connection.follow_client(if is_modern { Era::Modern } else { Era::Legacy });
+        }
+        match version.filter(|_| is_modern) {
+            Some(version) => {
+                CallerProtocol::Modern(caller::RequestMeta::lenient(&version, meta.as_ref()))
+            }
+            None => CallerProtocol::Legacy(self.session.load_full()),
+        }
+    }
+
+    /// Waits for the answer to a request that the server has.
+    async fn answer(
+        &self,
+        id: Id,
+        mut flight: InFlightRequest,
+        cancel: CancellationToken,
+        response: Response,
+    ) -> Option<Bytes> {
+        let limit = match response {
+            Response::Initialize => self.server.config.start_timeout,
+            _ => Duration::MAX,
+        };
+        let step = tokio::select! {
+            biased;
+            step = tokio::time::timeout(limit, flight.next()) => step,
+            () = cancel.cancelled() => return None,
+        };
+        let failure = match step {
+            Ok(Ok(UpstreamEvent::Answer(answer))) => {
+                // The only server keeps its words, unless they could be taken for ours.
+                let answer = attributed(answer, &self.server.name, false);
+                self.note(response, &answer);
+                return Some(answer.line().clone());
+            }
+            Ok(Ok(_)) => Failure::internal("an exclusive server's message has no client"),
+            Ok(Err(failure)) => failure,
+            Err(_) => self.hangs(),
+        };
+        Some(refusal::line(Some(&id), &failure))
+    }
+
+    fn hangs(&self) -> Failure {
+        let after = toolgate::duration::format(self.server.config.start_timeout);
+        let name = &self.server.name;
+        let text = format!("The server `{name}` did not answer initialize within {after}");
+        tracing::error!("{text}");
+        self.hung.notify_one();
+        Failure::new(Code::ServerStartTimeout, text).ran(Ran::No)
+    }
+
+    /// Reads what the gateway has to know of a response.
+    fn note(&self, response: Response, answer: &Message) {
+        match response {
+            Response::Initialize if answer.shape() == Shape::Response => self.initialized(answer),
+            Response::Tools => {
+                let charter = self.namespace.charter();
+                drop(charter.live.as_ref().and_then(|live| live.learn(answer)));
+            }
+            Response::Initialize | Response::Other => {}
+        }
+    }
+
+    /// The server has answered `initialize`.
+    fn initialized(&self, answer: &Message) {
+        let version = answer.member("protocolVersion");
+        let version = version.as_ref().and_then(Json::text).unwrap_or_default();
+        let initialize = self.handshake().initialize.clone();
+        let object = |name: &str| {
+            let said = initialize.as_ref().and_then(|message| message.member(name));
+            let said = said.filter(|json| json.kind() == Kind::Object);
+            said.map_or_else(Json::empty_object, |json| json.owned())
+        };
+        let session = LegacySession::new(
+            Arc::clone(&self.session.load().session),
+            Arc::clone(&self.member),
+            version.as_ref().into(),
+            object("capabilities"),
+            object("clientInfo"),
+            None,
+        );
+        let session = Arc::new(session);
+        if tells_changes(answer) {
+            // A changed config may change what the client sees of them.
+            self.namespace.listen(&session.outlet);
+            follow(Arc::clone(&session), &self.out);
+        }
+        // The outlet of the one before ends with it.
+        self.session.swap(session).over.cancel();
+        if let Some(Wire::Pipe(pipe)) = self.connected().as_deref().map(Connection::wire) {
+            pipe.agree(&version);
+        }
+    }
+
+    fn connected(&self) -> Option<Arc<Connection>> {
+        self.server.connected(None)
+    }
+
+    /// Passes a notification or a response of the client on.
+    async fn tell(&self, message: &Message) {
+        let session = self.session.load_full();
+        if matches!(message.shape(), Shape::Response | Shape::Error)
+            && session.questions.is_ours(message)
+        {
+            return;
+        }
+        let Some(connection) = self.connected() else {
+            return tracing::debug!(method = message.method(), "not delivered: no server runs");
+        };
+        match message.method() {
+            "notifications/cancelled" => {
+                let id = message.member("requestId").and_then(Id::from_json);
+                if let (Some(id), Wire::Pipe(pipe)) = (id, connection.wire()) {
+                    pipe.told(&id);
+                }
+            }
+            "notifications/initialized" => {
+                self.handshake().initialized = Some(message.line().clone());
+            }
+            _ => {}
+        }
+        let _ = connection.wire().tell(message.line().clone()).await;
+    }
+
+    /// Follows the server's life. Gives the exit code when it is gone for good.
+    async fn live(
+        self: &Arc<Self>,
+        first: Result<Arc<ExclusiveProcess>, StartError>,
+        options: &ExclusiveServer,
+    ) -> u8 {
+        let mut process = match first {
+            Ok(process) => process,
+            Err(error) => {
+                tracing::error!("{error}");
+                self.server.set_down(&error.to_string());
+                tokio::time::sleep(EXPLAIN_TIMEOUT).await;
+                return error.exit_code();
+            }
+        };
+        let mut backoff = Backoff::new();
+        loop {
+            let code = tokio::select! {
+                ending = process.ended() => {
+                    self.server.set_down(&ending.map_or_else(|| "it is gone".to_owned(), |e| e.to_string()));
+                    let code = ending.and_then(Ending::code).unwrap_or(1);
+                    u8::try_from(code).unwrap_or(1)
+                }
+                () = self.hung.notified() => {
+                    self.server.set_down("it did not answer initialize in time");
+                    process.end().await;
+                    1
+                }
+            };
+            if !options.restart {
+                return code;
+            }
+            process = self.start_again(&mut backoff).await;
+        }
+    }
+
+    /// Starts the server again after a wait, as often as it takes.
+    async fn start_again(self: &Arc<Self>, backoff: &mut Backoff) -> Arc<ExclusiveProcess> {
+        loop {
+            let wait = backoff.wait();
+            let after = toolgate::duration::format(wait);
+            self.server.set_down(&format!("it ended and is started again in {after}"));
+            tokio::time::sleep(wait).await;
+            backoff.started();
+            let failure = match self.server.start_exclusive(Arc::clone(self) as _) {
+                Err(error) => Failure::new(Code::ServerUnavailable, error.to_string()),
+                Ok(process) => match self.resume(&process).await {
+                    Ok(tells_changes) => {
+                        let process = self.set_up(process);
+                        tracing::info!("the server `{}` is up again", self.server.name);
+                        if tells_changes {
+                            let changed = notification("notifications/tools/list_changed", None);
+                            self.out.push(changed).await;
+                        }
+                        return process;
+                    }
+                    Err(failure) => {
+                        process.end().await;
+                        failure
+                    }
+                },
+            };
+            tracing::error!("{failure}");
+        }
+    }
+
+    /// Says `initialize` to a new process on behalf of the client, which has done so already.
+    /// `true`: the client has to be told that the tools may have changed.
+    async fn resume(&self, process: &ExclusiveProcess) -> Result<bool, Failure> {
+        let (initialize, initialized) = {
+            let handshake = self.handshake();
+            (handshake.initialize.clone(), handshake.initialized.clone())
+        };
+        let mut tells_changes = false;
+        if let (Some(initialize), Some(initialized)) = (initialize, initialized) {
+            let answer = self.repeat(process, &initialize);
+            let answer = tokio::time::timeout(self.server.config.start_timeout, answer).await;
+            let late = |_| self.refused("it did not answer initialize in time");
+            let answer = answer.map_err(late)??;
+            if answer.shape() == Shape::Error {
+                return Err(self.refused("it refused initialize"));
+            }
+            let version = answer.member("protocolVersion");
+            process.pipe.agree(&version.as_ref().and_then(Json::text).unwrap_or_default());
+            process.pipe.tell(initialized).await;
+            tells_changes = self::tells_changes(&answer);
+        }
+        if let Some(live) = &self.namespace.charter().live {
+            live.outdated();
+        }
+        Ok(tells_changes)
+    }
+
+    async fn repeat(
+        &self,
+        process: &ExclusiveProcess,
+        initialize: &Message,
+    ) -> Result<Message, Failure> {
+        let compose = |hop: IdRewrite| {
+            hop.id.map_or_else(|| initialize.line().clone(), |id| initialize.with_id(&id))
+        };
+        let started =
+            process.connection.start(UpstreamRequest::own("initialize"), None, compose).await;
+        let mut flight = started.map_err(|error| self.not_sent(error))?;
+        match flight.next().await? {
+            UpstreamEvent::Answer(answer) => Ok(answer),
+            _ => Err(self.refused("it has no client")),
+        }
+    }
+
+    fn refused(&self, why: &str) -> Failure {
+        lost(&self.server.name, why, Ran::No)
+    }
+}
+
+/// Whether a response to `initialize` says that the server tells when its tools change.
+fn tells_changes(answer: &Message) -> bool {
+    let changes = |json: Json| json.get("tools")?.get("listChanged")?.bool();
+    answer.member("capabilities").and_then(changes) == Some(true)
+}
+
+/// Whether something in `_meta` is for toolgate, not for the server.
+fn is_controlled(message: &Message) -> bool {
+    let meta = message.member("_meta").and_then(|meta| meta.object());
+    meta.is_some_and(|meta| Control::KEYS.iter().any(|key| meta.contains(key)))
+}
+
+impl ExclusiveClient for Client {
+    fn pass<'a>(&'a self, message: Message, server: &'a Arc<WriteQueue>) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            let message = attributed(message, &self.server.name, false);
+            let charter = self.namespace.charter();
+            if message.method() == "notifications/tools/list_changed"
+                && let Some(live) = &charter.live
+            {
+                live.outdated();
+            }
+            if let Some(id) = message.id()
+                && self.session.load().questions.has(id)
+            {
+                // The client's response would count as the response to a question of toolgate.
+                let name = &self.server.name;
+                return tracing::warn!(server = %name, "a request with an id of one of toolgate's questions: dropped");
+            }
+            match passed(&charter.stack.chain, &self.server.name, &message) {
+                Ok(line) => drop(self.out.push(line).await),
+                Err(why) => {
+                    if let Some(id) = message.id() {
+                        server.push(error_response(Some(id), -32603, &why, None)).await;
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// What the front end is answered by.
+#[derive(Debug)]
+struct ExclusiveService(Arc<Client>);
+
+impl LineService for ExclusiveService {
+    fn limits(&self) -> Limits {
+        self.0.namespace.message_limits()
+    }
+
+    /// The gateway itself refuses calls beyond `limits.in_flight`, and records that. This is for what it does not count.
+    fn max_in_flight(&self) -> usize {
+        self.0.namespace.most_in_flight().saturating_mul(2).max(MIN_IN_FLIGHT)
+    }
+
+    fn takes_batches(&self) -> bool {
+        batch::are_allowed(Some(&self.0.session.load().version))
+    }
+
+    async fn start(
+        self: &Arc<Self>,
+        request: LineRequest,
+    ) -> Started<impl Future<Output = Option<Bytes>> + Send + 'static> {
+        let client = Arc::clone(&self.0);
+        let work = client.begin(request).await;
+        // On the heap at once: it is large, and would be moved several times until its task has it.
+        Started::Running(Box::pin(async move {
+            match work {
+                Work::Governed(incoming) => dispatch(&client.gateway, &incoming).await.into_line(),
+                Work::Refused(line) => Some(line),
+                Work::Sent(id, flight, cancel, response) => {
+                    Box::pin(client.answer(id, flight, cancel, response)).await
+                }
+            }
+        }))
+    }
+
+    async fn message(self: &Arc<Self>, message: Message) {
+        self.0.tell(&message).await;
+    }
+
+    /// What the server says until its end is still for the client.
+    async fn end(&self) {
+        self.0.end().await;
+    }
+}

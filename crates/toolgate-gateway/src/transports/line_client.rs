@@ -1,0 +1,266 @@
+//! One client of the gateway whose messages are lines: over stdio, or over the transport of 2024-11-05.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use bytes::Bytes;
+use toolgate::{CallId, Principal, Session, Transport};
+use toolgate_wire::{Json, Limits, Message, era};
+
+use super::{
+    line_front::{LineFront, LineRequest, LineService, Started},
+    stdio,
+};
+use crate::{
+    batch,
+    clients::{
+        active_requests::ActiveRequests,
+        caller::{self, Caller, CallerProtocol},
+        legacy_session::LegacySession,
+        side_channel::SideChannel,
+    },
+    gateway::{
+        Gateway, RunningGateway,
+        dispatch::{IncomingRequest, dispatch},
+        handshake,
+        namespace::Namespace,
+        response::JsonRpcResponse,
+    },
+    hops::{self, Hops},
+    usage,
+    write_queue::WriteQueue,
+};
+
+/// The least number of requests in flight that the front end lets pass, so that short ones have room beside the calls
+/// that `limits.in_flight` counts.
+pub(super) const MIN_IN_FLIGHT: usize = 1024;
+
+impl RunningGateway {
+    /// Serves one client on standard input and output, until it is gone or `stop` is done.
+    pub async fn one(
+        &self,
+        namespace: &str,
+        stop: impl Future<Output = ()>,
+    ) -> std::io::Result<()> {
+        let missing = || std::io::Error::other(format!("there is no namespace `{namespace}`"));
+        let gateway = &self.gateway;
+        let namespace = gateway.namespace(namespace).ok_or_else(missing)?;
+        let who = (Principal::local(), Transport::Stdio, CallId::next().to_string().into());
+        let client = LineClient::new(Arc::clone(gateway), namespace, who, None);
+        stdio::run(&client.into_front(), stop).await.map(drop)
+    }
+}
+
+/// One such client.
+#[derive(Debug)]
+pub(crate) struct LineClient {
+    gateway: Arc<Gateway>,
+    namespace: Arc<Namespace>,
+    principal: Principal,
+    transport: Transport,
+    id: Arc<str>,
+    /// The gateways that the connection was opened through.
+    opened_by: Option<Hops>,
+    out: Arc<WriteQueue>,
+    requests: Arc<ActiveRequests>,
+    session: Mutex<Option<Arc<LegacySession>>>,
+    has_initialized: AtomicBool,
+}
+
+impl LineClient {
+    pub(crate) fn new(
+        gateway: Arc<Gateway>,
+        namespace: Arc<Namespace>,
+        who: (Principal, Transport, Arc<str>),
+        opened_by: Option<Hops>,
+    ) -> Self {
+        let (principal, transport, id) = who;
+        Self {
+            gateway,
+            namespace,
+            principal,
+            transport,
+            id,
+            opened_by,
+            out: Arc::new(WriteQueue::new()),
+            requests: Arc::default(),
+            session: Mutex::default(),
+            has_initialized: AtomicBool::new(false),
+        }
+    }
+
+    /// The front end that this client answers.
+    pub(crate) fn into_front(self) -> LineFront<Self> {
+        let (out, requests) = (Arc::clone(&self.out), Arc::clone(&self.requests));
+        LineFront::new(self, out, requests)
+    }
+
+    fn session(&self) -> Option<Arc<LegacySession>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The gateways that a request has passed; an error if it is in a loop.
+    fn hops(&self, message: &Message) -> Result<Option<Hops>, String> {
+        let session = self.session();
+        let before = session.as_ref().and_then(|session| session.hops.as_ref());
+        let read =
+            hops::read(before.or(self.opened_by.as_ref()), None, message.member("_meta").as_ref());
+        if let Err(why) = &read {
+            tracing::warn!("{why}");
+        }
+        read
+    }
+
+    /// Opens the session. The response is queued here, before anything that the session sends.
+    async fn initialize(self: &Arc<Self>, message: &Message) -> JsonRpcResponse {
+        let Some(id) = message.id() else { return JsonRpcResponse::nothing() };
+        if self.has_initialized.swap(true, Ordering::AcqRel) {
+            let why = "there is a session already: a client says `initialize` once";
+            return JsonRpcResponse::refused(Some(id), -32600, why);
+        }
+        let session = Session {
+            id: Arc::clone(&self.id),
+            namespace: Arc::clone(&self.namespace.name),
+            principal: self.principal.clone(),
+        };
+        let hops = match self.hops(message) {
+            Ok(hops) => hops,
+            Err(why) => return JsonRpcResponse::refused(Some(id), -32600, why),
+        };
+        let member = self.namespace.member(&self.principal);
+        let place = match member.account.take(usage::UsageKind::Sessions, 1) {
+            Ok(place) => place,
+            Err(full) => return JsonRpcResponse::full(id, &full),
+        };
+        let opened = handshake::initialize(&self.namespace, message, session, member, hops).await;
+        let (result, mut session) = match opened {
+            Ok(opened) => opened,
+            Err(why) => return JsonRpcResponse::refused(Some(id), -32602, why),
+        };
+        session.requests = Arc::clone(&self.requests);
+        let session = Arc::new(session);
+        self.gateway.sessions.enter(&session, place);
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&session));
+        self.namespace.listen(&session.outlet);
+        if let Some(line) = JsonRpcResponse::result(id, result).into_line() {
+            self.out.push(line).await;
+        }
+        follow(session, &self.out);
+        JsonRpcResponse::nothing()
+    }
+
+    /// A request with all that surrounds it, or its refusal.
+    fn incoming(&self, request: LineRequest) -> Result<IncomingRequest, Box<JsonRpcResponse>> {
+        let LineRequest { message, cancel } = request;
+        let speaks = self.speaks(&message)?;
+        let hops = self.hops(&message);
+        let hops =
+            hops.map_err(|why| Box::new(JsonRpcResponse::refused(message.id(), -32600, why)))?;
+        let (session, member) = match &speaks {
+            CallerProtocol::Legacy(session) => {
+                (Arc::clone(&session.session), Arc::clone(&session.member))
+            }
+            CallerProtocol::Modern(_) => {
+                let member = self.namespace.member(&self.principal);
+                (Arc::clone(&member.session), member)
+            }
+        };
+        Ok(IncomingRequest {
+            namespace: Arc::clone(&self.namespace),
+            caller: Caller { session, member, transport: self.transport, speaks, hops },
+            message,
+            side: SideChannel::Pipe(Arc::clone(&self.out)),
+            cancel,
+            headers: None,
+        })
+    }
+
+    fn speaks(&self, message: &Message) -> Result<CallerProtocol, Box<JsonRpcResponse>> {
+        let refused = |why: String| Box::new(JsonRpcResponse::refused(message.id(), -32602, why));
+        if !says_version(message) {
+            if let Some(session) = self.session() {
+                return Ok(CallerProtocol::Legacy(session));
+            }
+            let why = "say `initialize` first, or say in `_meta` which version you speak";
+            return Err(refused(why.to_owned()));
+        }
+        let meta = message.member("_meta");
+        let said = caller::RequestMeta::of(meta.as_ref());
+        let said = said.map_err(|missing| refused(format!("`_meta` must have `{missing}`")))?;
+        match handshake::unsupported(message.id(), &said.version) {
+            Some(unsupported) => Err(Box::new(unsupported)),
+            None => Ok(CallerProtocol::Modern(said)),
+        }
+    }
+}
+
+impl LineService for LineClient {
+    fn limits(&self) -> Limits {
+        self.namespace.message_limits()
+    }
+
+    /// The gateway itself refuses calls beyond `limits.in_flight`, and records that. This is for what it does not count.
+    fn max_in_flight(&self) -> usize {
+        self.namespace.most_in_flight().saturating_mul(2).max(MIN_IN_FLIGHT)
+    }
+
+    fn takes_batches(&self) -> bool {
+        batch::are_allowed(self.session().as_ref().map(|session| &*session.version))
+    }
+
+    async fn start(
+        self: &Arc<Self>,
+        request: LineRequest,
+    ) -> Started<impl Future<Output = Option<Bytes>> + Send + 'static> {
+        if request.message.method() == "initialize" && !says_version(&request.message) {
+            return Started::Done(self.initialize(&request.message).await.into_line());
+        }
+        match self.incoming(request) {
+            Ok(incoming) => {
+                let gateway = Arc::clone(&self.gateway);
+                // On the heap at once: it is large, and would be moved several times until its task has it.
+                let running = async move { dispatch(&gateway, &incoming).await.into_line() };
+                Started::Running(Box::pin(running))
+            }
+            Err(said) => Started::Done(said.into_line()),
+        }
+    }
+
+    async fn message(self: &Arc<Self>, message: Message) {
+        if let Some(session) = self.session() {
+            Gateway::hear(&session, &self.namespace, &message).await;
+        }
+    }
+
+    async fn end(&self) {
+        if let Some(session) = self.session() {
+            self.gateway.end_session(&session);
+        }
+    }
+}
+
+/// Sends the client of a session what belongs to no request.
+pub(super) fn follow(session: Arc<LegacySession>, out: &Arc<WriteQueue>) {
+    let out = Arc::clone(out);
+    tokio::spawn(async move {
+        let _busy = session.busy();
+        loop {
+            let lines = tokio::select! {
+                lines = session.outlet.next() => lines,
+                () = session.over.cancelled() => return,
+            };
+            let Some(lines) = lines else { return };
+            for line in lines {
+                out.push(line).await;
+            }
+        }
+    });
+}
+
+/// Whether a message says which version it speaks, as from 2026-07-28 on.
+fn says_version(message: &Message) -> bool {
+    let version = message.member("_meta").and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
+    version.as_ref().and_then(Json::text).is_some()
+}

@@ -1,0 +1,336 @@
+//! The front end for clients whose messages are lines: it reads lines, follows requests until they are answered, and
+//! writes responses. What answers them is a [`LineService`].
+
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+
+use bytes::Bytes;
+use tokio::{
+    io::AsyncRead,
+    time::{Instant, sleep_until, timeout, timeout_at},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use toolgate::{Code, Failure};
+use toolgate_wire::{
+    Id, Limits, Message, Refused, Sender, Shape, is_batch, lines::Line, salvage_id, split_batch,
+};
+
+use crate::{
+    batch::{self, Responses},
+    clients::active_requests::{ActiveRequest, ActiveRequests},
+    line_reader::LineReader,
+    refusal,
+    write_queue::WriteQueue,
+};
+
+/// After the client has closed its input, calls in flight may take this long to end.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// After everything was cancelled, tasks may take this long to end.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// While a message has to wait, so many bytes behind it are read: the end of the input is noticed meanwhile.
+const READ_AHEAD: usize = 256 * 1024;
+
+/// What answers the messages of one client.
+pub(crate) trait LineService: Send + Sync + Sized + 'static {
+    /// What one message may be.
+    fn limits(&self) -> Limits;
+
+    /// So many requests may be in flight.
+    fn max_in_flight(&self) -> usize;
+
+    /// Whether the client may send batches now.
+    fn takes_batches(&self) -> bool;
+
+    /// Starts a request. The next message waits until this is done, so whatever must happen in the order of the
+    /// messages happens here; what [`Started::Running`] holds runs beside other requests.
+    fn start(
+        self: &Arc<Self>,
+        request: LineRequest,
+    ) -> impl Future<Output = Started<impl Future<Output = Option<Bytes>> + Send + 'static>> + Send;
+
+    /// Takes a notification or a response of the client. The next message waits until this is done.
+    ///
+    /// The front end has cancelled already what `notifications/cancelled` names.
+    fn message(self: &Arc<Self>, message: Message) -> impl Future<Output = ()> + Send;
+
+    /// Answers a batch with an array; `None`: there is nothing to answer.
+    fn batch(self: &Arc<Self>, batch: Batch) -> impl Future<Output = Option<Bytes>> + Send {
+        batch.answer_each(self)
+    }
+
+    /// The client is gone, and everything in flight has ended.
+    fn end(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// A request of the client.
+#[derive(Debug)]
+pub(crate) struct LineRequest {
+    pub(crate) message: Message,
+    /// Cancelled when the client cancels the request or is gone: then there is no response.
+    pub(crate) cancel: CancellationToken,
+}
+
+/// A request that a service has started.
+pub(crate) enum Started<F> {
+    /// It is done. `None`: there is no response.
+    Done(Option<Bytes>),
+    /// It gives the response.
+    Running(F),
+}
+
+/// The messages of a batch, in their order.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The whole batch as it came.
+    pub(crate) line: Bytes,
+    pub(crate) messages: Vec<ClientMessage>,
+}
+
+/// One message, as far as the front end has taken it.
+#[derive(Debug)]
+pub(crate) enum ClientMessage {
+    Request(LineRequest, ActiveRequest),
+    /// A notification or a response.
+    Other(Message),
+    /// A request that is refused, with the response.
+    Refused(Id, Bytes),
+    Unreadable(Box<Refused>),
+    /// A request with the id of one in flight.
+    Dropped,
+}
+
+impl Batch {
+    /// Answers one message after the other.
+    async fn answer_each<S: LineService>(self, service: &Arc<S>) -> Option<Bytes> {
+        let mut responses = Responses::new(&service.limits());
+        for message in self.messages {
+            // Other tasks of this thread run in between.
+            tokio::task::yield_now().await;
+            match message {
+                ClientMessage::Request(request, _) if request.cancel.is_cancelled() => {}
+                ClientMessage::Request(_, in_flight) if responses.is_full() => {
+                    responses.refuse(Some(&in_flight.id));
+                }
+                ClientMessage::Request(request, in_flight) => {
+                    let response = match service.start(request).await {
+                        Started::Done(response) => response,
+                        Started::Running(running) => running.await,
+                    };
+                    if let Some(line) = response {
+                        responses.add(Some(&in_flight.id), &line);
+                    }
+                }
+                ClientMessage::Other(message) => service.message(message).await,
+                ClientMessage::Refused(id, line) => responses.add(Some(&id), &line),
+                ClientMessage::Unreadable(refused) => responses.add_unreadable(&refused),
+                ClientMessage::Dropped => {}
+            }
+        }
+        responses.finish()
+    }
+}
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct LineFront<S> {
+    service: Arc<S>,
+    out: Arc<WriteQueue>,
+    requests: Arc<ActiveRequests>,
+    tasks: TaskTracker,
+    /// Cancelled when the client has closed its input.
+    input_closed: CancellationToken,
+}
+
+impl<S: LineService> LineFront<S> {
+    /// A front end that answers with `service` and writes to `out`. A session of the client may share `requests`.
+    pub(crate) fn new(service: S, out: Arc<WriteQueue>, requests: Arc<ActiveRequests>) -> Self {
+        Self {
+            service: Arc::new(service),
+            out,
+            requests,
+            tasks: TaskTracker::new(),
+            input_closed: CancellationToken::new(),
+        }
+    }
+
+    /// The queue of messages to the client.
+    pub(crate) fn out(&self) -> &Arc<WriteQueue> {
+        &self.out
+    }
+
+    /// Reads the client until it closes its input, and lets the calls in flight end.
+    pub(crate) async fn read(&self, input: impl AsyncRead + Unpin) {
+        let mut lines = LineReader::new(input, self.service.limits().max_bytes);
+        let mut deadline = None;
+        while let Some(line) = lines.next().await {
+            let mut taken = pin!(self.take(line));
+            let mut is_taken = poll_fn(|cx| Poll::Ready(taken.as_mut().poll(cx).is_ready())).await;
+            let mut ahead = 0;
+            while !is_taken {
+                if lines.is_closed() && deadline.is_none() {
+                    deadline = Some(self.close_input());
+                }
+                let end = deadline.unwrap_or_else(Instant::now);
+                tokio::select! {
+                    biased;
+                    () = &mut taken => is_taken = true,
+                    () = sleep_until(end), if deadline.is_some() => return,
+                    read = lines.read_more(), if deadline.is_none() && ahead < READ_AHEAD => ahead += read,
+                }
+            }
+        }
+        let deadline = deadline.unwrap_or_else(|| self.close_input());
+        self.tasks.close();
+        let _ = timeout_at(deadline, self.tasks.wait()).await;
+    }
+
+    /// The client has closed its input. Gives the time until which calls in flight may end.
+    fn close_input(&self) -> Instant {
+        self.input_closed.cancel();
+        Instant::now() + FINISH_TIMEOUT
+    }
+
+    /// Takes one line of the client: a message or a batch.
+    pub(crate) async fn take(&self, line: Line) {
+        let limits = self.service.limits();
+        match line {
+            Line::Whole(line) if is_batch(&line) => self.take_batch(line).await,
+            Line::Whole(line) => self.take_message(line).await,
+            Line::TooLong { head, tail, length } => {
+                let id = salvage_id(&head, &tail);
+                self.refuse(id.as_ref(), &refusal::too_long(length, limits.max_bytes)).await;
+            }
+        }
+    }
+
+    async fn take_message(&self, line: Bytes) {
+        match self.receive(line) {
+            ClientMessage::Request(request, in_flight) => self.run(request, in_flight).await,
+            ClientMessage::Other(message) => self.service.message(message).await,
+            ClientMessage::Refused(_, line) => drop(self.out.push(line).await),
+            ClientMessage::Unreadable(refused) => {
+                let failure = refusal::unreadable(&refused);
+                if refusal::expects_response(&refused) {
+                    return self.refuse(refused.id.as_ref(), &failure).await;
+                }
+                tracing::warn!("a message of the client is refused: {failure}");
+            }
+            ClientMessage::Dropped => {}
+        }
+    }
+
+    async fn take_batch(&self, line: Bytes) {
+        if !self.service.takes_batches() {
+            return self.refuse(None, &batch::refused()).await;
+        }
+        let messages = match split_batch(&line, &self.service.limits()) {
+            Some(Ok(messages)) => messages,
+            Some(Err(error)) => {
+                return self.refuse(None, &refusal::unreadable_batch(&error)).await;
+            }
+            None => return,
+        };
+        // All requests are registered at once, so that each of them can be cancelled.
+        let messages = messages.into_iter().map(|line| self.receive(line)).collect();
+        let (service, out) = (Arc::clone(&self.service), Arc::clone(&self.out));
+        self.tasks.spawn(async move {
+            if let Some(array) = service.batch(Batch { line, messages }).await {
+                out.push(array).await;
+            }
+        });
+    }
+
+    /// Reads one message, and registers it if it is a request.
+    fn receive(&self, line: Bytes) -> ClientMessage {
+        let message = match Message::receive(line, &self.service.limits(), Sender::Client) {
+            Ok(message) => message,
+            Err(refused) => return ClientMessage::Unreadable(Box::new(refused)),
+        };
+        let Some(id) = message.id().filter(|_| message.shape() == Shape::Request) else {
+            if message.method() == "notifications/cancelled"
+                && let Some(id) = message.member("requestId").and_then(Id::from_json)
+            {
+                self.requests.cancel(&id);
+            }
+            return ClientMessage::Other(message);
+        };
+        let limit = self.service.max_in_flight();
+        if self.requests.count() >= limit {
+            let text = format!("{limit} requests are in flight, and no more are allowed");
+            let failure = Failure::new(Code::Overloaded, text)
+                .suggest("Wait for calls in flight to end, then call again.");
+            return ClientMessage::Refused(id.clone(), refusal::line(Some(id), &failure));
+        }
+        // A subscription has no end of its own: the front end cancels it when the client has closed its input.
+        let cancel = match message.method() {
+            "subscriptions/listen" => self.input_closed.child_token(),
+            _ => CancellationToken::new(),
+        };
+        let Ok(in_flight) = self.requests.begin(id, &cancel) else {
+            tracing::warn!(%id, "a request uses the id of one in flight; it is dropped");
+            return ClientMessage::Dropped;
+        };
+        ClientMessage::Request(LineRequest { message, cancel }, in_flight)
+    }
+
+    async fn run(&self, request: LineRequest, in_flight: ActiveRequest) {
+        match self.service.start(request).await {
+            Started::Done(response) => {
+                drop(in_flight);
+                if let Some(line) = response {
+                    self.out.push(line).await;
+                }
+            }
+            Started::Running(running) => {
+                let unanswered = Unanswered { out: Arc::clone(&self.out), in_flight };
+                self.tasks.spawn(async move {
+                    let response = running.await;
+                    let out = Arc::clone(&unanswered.out);
+                    // Before the response, after which the client may use the id again.
+                    drop(unanswered);
+                    if let Some(line) = response {
+                        out.push(line).await;
+                    }
+                });
+            }
+        }
+    }
+
+    async fn refuse(&self, id: Option<&Id>, failure: &Failure) {
+        self.out.push(refusal::line(id, failure)).await;
+    }
+
+    /// Waits until everything in flight has ended: nothing new is started for the client.
+    pub(crate) async fn settled(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// The client is gone: what is in flight is cancelled, and nothing more is written.
+    pub(crate) async fn end(&self) {
+        self.input_closed.cancel();
+        self.requests.cancel_all();
+        self.tasks.close();
+        let _ = timeout(CANCEL_TIMEOUT, self.tasks.wait()).await;
+        self.service.end().await;
+        self.out.close();
+    }
+}
+
+/// A request that waits for its response. No request stays without one because a layer panicked.
+#[derive(Debug)]
+struct Unanswered {
+    out: Arc<WriteQueue>,
+    in_flight: ActiveRequest,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let text = "toolgate failed while the call was under way";
+            let failure = Failure::new(Code::Internal, text);
+            self.out.push_now(refusal::line(Some(&self.in_flight.id), &failure));
+        }
+    }
+}

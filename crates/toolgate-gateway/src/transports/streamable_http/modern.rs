@@ -1,0 +1,113 @@
+//! Requests of 2026-07-28 and later: each stands for itself, and its headers say what it says.
+
+use std::sync::Arc;
+
+use hyper::{Response, StatusCode, header::HeaderName};
+use tokio_util::sync::CancellationToken;
+use toolgate::Transport;
+use toolgate_wire::{Message, Shape, headers};
+
+use super::{HttpExchange, VERSION, empty, only, responder, said_version};
+use crate::{
+    clients::{
+        caller::{self, Caller, CallerProtocol},
+        side_channel::SideChannel,
+    },
+    gateway::{dispatch::IncomingRequest, handshake, response::JsonRpcResponse},
+    transports::http::{accept::Accepts, body::ResponseBody},
+};
+
+const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
+const NAME: HeaderName = HeaderName::from_static(headers::NAME);
+
+/// Headers and body say different things.
+const MISMATCH: i64 = -32020;
+
+impl HttpExchange<'_> {
+    pub(super) async fn modern(self, message: Message, accepts: Accepts) -> Response<ResponseBody> {
+        match message.shape() {
+            Shape::Request => {}
+            // Whoever gives a request up closes its stream.
+            Shape::Notification => return empty(StatusCode::ACCEPTED),
+            Shape::Response | Shape::Error => {
+                let said = JsonRpcResponse::refused(
+                    None,
+                    -32600,
+                    "nobody asked: from 2026-07-28 on answers come with the next call",
+                );
+                return responder::json(StatusCode::BAD_REQUEST, said);
+            }
+        }
+        let said = match self.checked(&message) {
+            Ok(said) => said,
+            Err(refused) => return responder::json(StatusCode::BAD_REQUEST, refused),
+        };
+        let hops = match self.hops(None, &message) {
+            Ok(hops) => hops,
+            Err(why) => return responder::looped(message.id(), why),
+        };
+        let member = self.namespace.member(&self.principal);
+        let caller = Caller {
+            session: Arc::clone(&member.session),
+            member,
+            transport: Transport::Http,
+            hops,
+            speaks: CallerProtocol::Modern(said),
+        };
+        let incoming = IncomingRequest {
+            namespace: self.namespace,
+            caller,
+            message,
+            side: SideChannel::Nobody,
+            cancel: CancellationToken::new(),
+            headers: Some(self.head.headers.clone()),
+        };
+        responder::answer(Arc::clone(&self.door.gateway), incoming, accepts, None).await
+    }
+
+    /// What the request says of its sender, if it and its headers agree.
+    fn checked(&self, message: &Message) -> Result<caller::RequestMeta, JsonRpcResponse> {
+        let id = message.id();
+        let mismatch = |why: String| JsonRpcResponse::refused(id, MISMATCH, why);
+        let said = caller::RequestMeta::of(message.member("_meta").as_ref());
+        let headers = &self.head.headers;
+        let version = only(headers, &VERSION)
+            .map_err(|()| mismatch("`MCP-Protocol-Version` stands there twice".to_owned()))?;
+        if let (Some(version), Some(said)) = (version, said_version(message))
+            && version != said.as_bytes()
+        {
+            return Err(mismatch(
+                "`MCP-Protocol-Version` is not the version that `_meta` says".to_owned(),
+            ));
+        }
+        let said = said.map_err(|missing| {
+            JsonRpcResponse::refused(id, -32602, format!("`_meta` must have `{missing}`"))
+        })?;
+        if version.is_none() {
+            return Err(mismatch("the header `MCP-Protocol-Version` is missing".to_owned()));
+        }
+        if let Some(unsupported) = handshake::unsupported(id, &said.version) {
+            return Err(unsupported);
+        }
+        self.mirrored(message).map_err(mismatch)?;
+        Ok(said)
+    }
+
+    fn mirrored(&self, message: &Message) -> Result<(), String> {
+        let value = |name: &HeaderName, shown: &str| match only(&self.head.headers, name) {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => Err(format!("the header `{shown}` is missing")),
+            Err(()) => Err(format!("`{shown}` stands there twice")),
+        };
+        if value(&METHOD, "Mcp-Method")? != message.method().as_bytes() {
+            return Err("`Mcp-Method` is not the method of the request".to_owned());
+        }
+        if let Some(name) = headers::name_of(message) {
+            let said = headers::decode(value(&NAME, "Mcp-Name")?);
+            if said.is_none_or(|said| said != name) {
+                return Err("`Mcp-Name` is not what the request names".to_owned());
+            }
+        }
+        Ok(())
+    }
+}

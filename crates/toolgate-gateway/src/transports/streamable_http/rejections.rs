@@ -1,0 +1,148 @@
+//! Requests that are rejected before anything is read from them: in the log, in the audit and in the metrics, at a
+//! bounded rate.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use hyper::{Response, StatusCode, http::request::Parts};
+use toolgate::middleware::audit::Rejection;
+
+use super::PathTarget;
+use crate::{
+    gateway::{Gateway, namespace::Namespace},
+    transports::http::{RejectReason, body::ResponseBody},
+};
+
+/// So many of one kind are told in a second; the others are counted.
+const PER_SECOND: u32 = 10;
+
+/// What was rejected lately, by status and reason.
+#[derive(Debug)]
+pub(super) struct Rejections {
+    started: Instant,
+    kinds: Mutex<HashMap<(u16, &'static str), Kind>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind {
+    second: u64,
+    told: u32,
+    untold: u64,
+}
+
+impl Rejections {
+    pub(super) fn new() -> Self {
+        Self { started: Instant::now(), kinds: Mutex::default() }
+    }
+
+    /// Takes note of a response, if it rejects its request. Never waits for anything.
+    pub(super) fn note(
+        &self,
+        gateway: &Gateway,
+        peer: Option<SocketAddr>,
+        head: &Parts,
+        answer: &Response<ResponseBody>,
+    ) {
+        let said = answer.extensions().get::<RejectReason>().map(|reason| reason.0);
+        let Some(reason) = said.or_else(|| reason(answer.status())) else { return };
+        let place = PathTarget::of(head.uri.path());
+        let namespace = place.namespace().and_then(|name| gateway.namespace(name));
+        self.tell(
+            gateway,
+            namespace,
+            Rejection {
+                status: answer.status().as_u16(),
+                reason,
+                peer,
+                method: head.method.as_str().to_owned(),
+                path: head.uri.path().to_owned(),
+                more: 0,
+            },
+        );
+    }
+
+    /// Takes note of a connection that there was no room for.
+    pub(super) fn note_connection(&self, gateway: &Gateway, peer: Option<SocketAddr>) {
+        let status = StatusCode::SERVICE_UNAVAILABLE.as_u16();
+        let (method, path) = (String::new(), String::new());
+        let reason = "too_many_connections";
+        self.tell(gateway, None, Rejection { status, reason, peer, method, path, more: 0 });
+    }
+
+    fn tell(&self, gateway: &Gateway, namespace: Option<Arc<Namespace>>, mut rejection: Rejection) {
+        let namespace =
+            namespace.or_else(|| gateway.namespaces().min_by_key(|one| one.name.clone()).cloned());
+        let charter = namespace.map(|namespace| namespace.charter());
+        let stack = charter.as_ref().map(|charter| &charter.stack);
+        if let Some(instruments) = stack.and_then(|stack| stack.parts().telemetry.as_ref()) {
+            instruments.count_rejected(rejection.status, rejection.reason);
+        }
+        let Some(more) = self.turn((rejection.status, rejection.reason)) else { return };
+        rejection.more = more;
+        let Rejection { status, reason, .. } = rejection;
+        let path = Rejection::shown(&rejection.path);
+        let method = Rejection::shown(&rejection.method);
+        let peer = rejection.peer.map(|peer| peer.to_string()).unwrap_or_default();
+        let further = match more {
+            0 => String::new(),
+            more => format!(", and {more} more like it before"),
+        };
+        tracing::warn!("rejected with {status} ({reason}): {method} {path} from {peer}{further}");
+        if let Some(audit) = stack.and_then(|stack| stack.audit.as_ref()) {
+            audit.reject(rejection);
+        }
+    }
+
+    /// How many were left out since the last one that was told; `None` if this one is left out, too.
+    fn turn(&self, kind: (u16, &'static str)) -> Option<u64> {
+        let now = self.started.elapsed().as_secs();
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = kinds.entry(kind).or_default();
+        if kind.second != now {
+            (kind.second, kind.told) = (now, 0);
+        }
+        if kind.told >= PER_SECOND {
+            kind.untold += 1;
+            return None;
+        }
+        kind.told += 1;
+        Some(std::mem::take(&mut kind.untold))
+    }
+}
+
+/// The reason where the response carries none; `None` for responses that reject nothing.
+fn reason(status: StatusCode) -> Option<&'static str> {
+    Some(match status.as_u16() {
+        401 => "no_token",
+        403 => "forbidden",
+        404 => "not_found",
+        405 => "method",
+        406 => "accept",
+        408 => "too_slow",
+        413 => "too_large",
+        415 => "content_type",
+        421 => "misdirected",
+        429 => "too_many_requests",
+        503 => "overloaded",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_counted_and_not_told() {
+        let rejections = Rejections::new();
+        let told = (0..10_000).filter(|_| rejections.turn((401, "no_token")).is_some()).count();
+        assert!(told <= 10 * 100, "{told}");
+        assert!(rejections.turn((404, "not_found")).is_some(), "another kind is told");
+        let untold = |kind| rejections.kinds.lock().unwrap()[&kind].untold;
+        assert!(untold((401, "no_token")) > 0);
+    }
+}

@@ -1,0 +1,248 @@
+//! How a request is answered over HTTP: with JSON if the answer comes first, else with a stream that ends with it.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hyper::{
+    Response, StatusCode,
+    header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
+};
+use tokio::sync::mpsc;
+use toolgate::{Boxed, Code, Failure};
+use toolgate_wire::{Id, sse};
+
+use crate::{
+    clients::{
+        legacy_session::LegacySession,
+        replay,
+        side_channel::{ROOM, SideChannel},
+    },
+    gateway::{
+        Gateway,
+        dispatch::{IncomingRequest, dispatch},
+        response::{JsonRpcResponse, ResponseText},
+    },
+    transports::http::{
+        RejectReason,
+        accept::Accepts,
+        body::ResponseBody,
+        events::{EventSender, stream},
+    },
+    usage::LimitReached,
+};
+
+/// A call that takes longer than this gets a stream that can be taken up again, if the client knows how.
+const SOON: Duration = Duration::from_millis(250);
+/// … or one that is kept open by a word now and then.
+const LATER: Duration = Duration::from_secs(15);
+/// The version from which on clients understand that a stream begins with an event that says nothing.
+const KNOWS_PRIMING: &str = "2025-11-25";
+
+/// Has a request answered.
+pub(super) async fn answer(
+    gateway: Arc<Gateway>,
+    mut incoming: IncomingRequest,
+    accepts: Accepts,
+    session: Option<Arc<LegacySession>>,
+) -> Response<ResponseBody> {
+    let follow = |session: &Arc<LegacySession>| session.begin(incoming.id(), &incoming.cancel);
+    let Ok(followed) = session.as_ref().map(follow).transpose() else {
+        let why = "the id is in use by a request that is not answered yet";
+        let failure = Failure::new(Code::InvalidRequest, why);
+        return json(
+            StatusCode::BAD_REQUEST,
+            JsonRpcResponse::failed(Some(incoming.id()), &failure),
+        );
+    };
+    let mut heard = None;
+    if accepts.events {
+        let (sender, receiver) = mpsc::channel(ROOM);
+        incoming.side = SideChannel::Stream(sender);
+        heard = Some(receiver);
+    }
+    let is_modern = incoming.caller.is_modern();
+    let work: Boxed<'static, JsonRpcResponse> = Box::pin(async move {
+        let said = dispatch(&gateway, &incoming).await;
+        drop(followed);
+        said
+    });
+    // A legacy client that loses its connection has not given its request up.
+    let mut work = Work { future: Some(work), goes_on: session.is_some() };
+    let Some(mut heard) = heard else { return finished(work.await, is_modern) };
+    let can_resume = session.as_ref().is_some_and(|session| &*session.version >= KNOWS_PRIMING);
+    let patience = if can_resume { SOON } else { LATER };
+    let first = tokio::select! {
+        biased;
+        said = &mut work => First::Answer(said),
+        Some(line) = heard.recv() => First::Line(line),
+        () = tokio::time::sleep(patience) => First::Nothing,
+    };
+    let line = match first {
+        First::Answer(said) => match heard.try_recv() {
+            Err(_) if accepts.json => return finished(said, is_modern),
+            line => {
+                work.future = Some(Box::pin(std::future::ready(said)));
+                line.ok()
+            }
+        },
+        First::Line(line) => Some(line),
+        First::Nothing => None,
+    };
+    let (events, body) = stream();
+    let pump = Pump {
+        events,
+        heard,
+        replay: session.map(|session| session.replay.stream()),
+        primes: can_resume,
+        is_gone: false,
+    };
+    tokio::spawn(pump.run(work, line));
+    event_stream(body)
+}
+
+enum First {
+    Answer(JsonRpcResponse),
+    Line(Bytes),
+    Nothing,
+}
+
+/// The work on a request. Dropped before it is done, it goes on by itself, or is given up.
+struct Work {
+    future: Option<Boxed<'static, JsonRpcResponse>>,
+    goes_on: bool,
+}
+
+impl Future for Work {
+    type Output = JsonRpcResponse;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<JsonRpcResponse> {
+        let Some(future) = &mut self.future else { return Poll::Ready(JsonRpcResponse::nothing()) };
+        let polled = future.as_mut().poll(cx);
+        if polled.is_ready() {
+            self.future = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let (true, Some(future)) = (self.goes_on, self.future.take())
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(future);
+        }
+    }
+}
+
+/// Writes what is heard of a request to its stream, and its answer at the end.
+struct Pump {
+    events: EventSender,
+    heard: mpsc::Receiver<Bytes>,
+    /// Where it is remembered, for clients that can take it up again.
+    replay: Option<Arc<replay::ReplayStream>>,
+    primes: bool,
+    is_gone: bool,
+}
+
+impl Pump {
+    async fn run(mut self, mut work: Work, first: Option<Bytes>) {
+        if let Some(replay) = self.replay.as_ref().filter(|_| self.primes) {
+            let priming = format!("id: {}\nretry: 1000\ndata: \n\n", replay.first_id());
+            self.is_gone = self.events.send(priming.into()).await.is_err();
+        }
+        if let Some(line) = first {
+            self.send(&line).await;
+        }
+        let said = loop {
+            tokio::select! {
+                biased;
+                Some(line) = self.heard.recv() => self.send(&line).await,
+                said = &mut work => break said,
+                () = self.events.closed(), if !self.is_gone => {
+                    self.is_gone = true;
+                    if self.replay.is_none() {
+                        // From 2026-07-28 on that gives the request up: the work is dropped.
+                        return;
+                    }
+                }
+            }
+        };
+        while let Ok(line) = self.heard.try_recv() {
+            self.send(&line).await;
+        }
+        if let Some(line) = said.into_line() {
+            self.send(&line).await;
+        }
+        if let Some(replay) = &self.replay {
+            replay.done();
+        }
+    }
+
+    async fn send(&mut self, line: &Bytes) {
+        let id = self.replay.as_ref().map(|replay| replay.add(line));
+        if !self.is_gone {
+            self.is_gone = self.events.send(sse::event(line, id.as_deref())).await.is_err();
+        }
+    }
+}
+
+/// An answer as JSON, with the status that it has from 2026-07-28 on.
+pub(super) fn finished(said: JsonRpcResponse, is_modern: bool) -> Response<ResponseBody> {
+    if let Some(is_share) = said.is_full {
+        // Who asks too much, or when the gateway is full.
+        let status =
+            if is_share { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE };
+        let mut answer = json(status, said);
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        return answer;
+    }
+    let status = match said.code {
+        Some(-32601) if is_modern => StatusCode::NOT_FOUND,
+        Some(-32700 | -32600 | -32022..=-32020) if is_modern => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
+    json(status, said)
+}
+
+/// There is no room for a stream.
+pub(super) fn full(full: &LimitReached) -> Response<ResponseBody> {
+    let said = JsonRpcResponse::failed(None, &full.failure());
+    finished(JsonRpcResponse { is_full: Some(full.is_share), ..said }, false)
+}
+
+/// An answer as JSON.
+pub(super) fn json(status: StatusCode, said: JsonRpcResponse) -> Response<ResponseBody> {
+    match said.text {
+        ResponseText::Whole(line) => super::bytes(status, ResponseBody::Whole(line)),
+        ResponseText::Parts(parts) => super::bytes(status, ResponseBody::Parts(parts)),
+        ResponseText::Nothing => super::empty(StatusCode::ACCEPTED),
+    }
+}
+
+/// A request that came back through a loop of gateways.
+#[cold]
+pub(super) fn looped(id: Option<&Id>, why: String) -> Response<ResponseBody> {
+    let mut answer = json(StatusCode::BAD_REQUEST, JsonRpcResponse::refused(id, -32600, why));
+    answer.extensions_mut().insert(RejectReason("loop"));
+    answer
+}
+
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// A stream of events.
+pub(super) fn event_stream(
+    body: crate::transports::http::events::EventBody,
+) -> Response<ResponseBody> {
+    let mut answer = Response::new(ResponseBody::Stream(body));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(BUFFERING, HeaderValue::from_static("no"));
+    answer
+}

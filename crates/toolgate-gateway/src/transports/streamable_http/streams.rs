@@ -1,0 +1,108 @@
+//! The stream of a session, streams that are taken up again, and the end of a session.
+
+use std::sync::Arc;
+
+use hyper::{Method, Response, StatusCode, header::HeaderName};
+use toolgate_wire::sse;
+
+use super::{HttpExchange, SESSION, empty, not_allowed, only, responder};
+use crate::{
+    clients::{legacy_session::LegacySession, replay::ReplayStream},
+    gateway::response::JsonRpcResponse,
+    transports::http::{
+        accept::Accepts,
+        body::ResponseBody,
+        events::{EventSender, stream},
+        text,
+    },
+};
+
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+impl HttpExchange<'_> {
+    /// GET: what the session is told that belongs to no request, or the rest of a stream that broke off.
+    pub(super) fn stream(self) -> Response<ResponseBody> {
+        if !self.head.headers.contains_key(&SESSION) {
+            return not_allowed(&[Method::POST]);
+        }
+        if !Accepts::of(&self.head.headers).events {
+            return text(StatusCode::NOT_ACCEPTABLE, "a stream is text/event-stream\n");
+        }
+        let session = match self.session() {
+            Ok(session) => session,
+            Err((status, why)) => {
+                return responder::json(status, JsonRpcResponse::refused(None, -32600, why));
+            }
+        };
+        let last = only(&self.head.headers, &LAST_EVENT).ok().flatten();
+        let last = last.and_then(|last| std::str::from_utf8(last).ok());
+        let broken = last.and_then(|last| session.replay.find(last));
+        let (events, body) = stream();
+        match broken {
+            Some((broken, number)) => drop(tokio::spawn(resume(session, broken, number, events))),
+            None => drop(tokio::spawn(follow(session, events))),
+        }
+        responder::event_stream(body)
+    }
+
+    /// DELETE: the session is over.
+    pub(super) fn leave(self) -> Response<ResponseBody> {
+        if !self.head.headers.contains_key(&SESSION) {
+            return not_allowed(&[Method::POST]);
+        }
+        match self.session() {
+            Ok(session) => {
+                self.door.gateway.end_session(&session);
+                empty(StatusCode::NO_CONTENT)
+            }
+            Err((status, why)) => {
+                responder::json(status, JsonRpcResponse::refused(None, -32600, why))
+            }
+        }
+    }
+}
+
+async fn follow(session: Arc<LegacySession>, events: EventSender) {
+    let _busy = session.busy();
+    let taken = session.take_stream();
+    loop {
+        let lines = tokio::select! {
+            biased;
+            () = taken.cancelled() => return,
+            () = events.closed() => return,
+            lines = session.outlet.next() => lines,
+        };
+        let Some(lines) = lines else { return };
+        let mut lines = lines.into_iter();
+        while let Some(line) = lines.next() {
+            if events.send(sse::event(&line, None)).await.is_err() {
+                // For the next stream that is opened.
+                session.outlet.push(line);
+                lines.for_each(|line| session.outlet.push(line));
+                return;
+            }
+        }
+    }
+}
+
+async fn resume(
+    session: Arc<LegacySession>,
+    broken: Arc<ReplayStream>,
+    mut number: u64,
+    events: EventSender,
+) {
+    let _busy = session.busy();
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = session.over.cancelled() => return,
+            () = events.closed() => return,
+            next = broken.after(number) => next,
+        };
+        let Some((at, line)) = next else { return };
+        number = at;
+        if events.send(sse::event(&line, Some(&broken.id(at)))).await.is_err() {
+            return;
+        }
+    }
+}

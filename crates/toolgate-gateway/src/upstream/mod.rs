@@ -1,0 +1,19 @@
+//! Servers: how calls go out.
+
+mod connect;
+pub(crate) mod connection;
+mod discovery;
+mod event_request;
+pub(crate) mod events;
+pub(crate) mod exclusive;
+pub(crate) mod handshake;
+pub(crate) mod in_flight;
+pub(crate) mod listing;
+pub(crate) mod manifest;
+mod pending;
+mod pipe;
+pub(crate) mod resume;
+pub(crate) mod server;
+mod sse_2024;
+mod streamable_http;
+pub(crate) mod subscriptions;
