@@ -22,7 +22,6 @@ const MARK: usize = 9;
 
 /// One server with what it lists, in its order.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_field_names, reason = "the names are what it is about")]
 pub(crate) struct ServerNames {
     pub(crate) server: String,
     /// What its prefixed names begin with.

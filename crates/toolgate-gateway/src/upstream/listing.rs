@@ -60,7 +60,7 @@ pub(crate) async fn again(
     let mut new = old.clone();
     match kind {
         ListKind::Tools => {
-            new.tools = list(connection, server, ListName::Tools, Some(&old.tools)).await?
+            new.tools = list(connection, server, ListName::Tools, Some(&old.tools)).await?;
         }
         ListKind::Prompts => {
             new.prompts = list(connection, server, ListName::Prompts, Some(&old.prompts)).await?;

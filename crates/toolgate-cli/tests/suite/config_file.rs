@@ -1,0 +1,262 @@
+//! Settings from files, through the program: servers by name, variables, namespaces, and changes while
+//! it runs.
+
+use std::{path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Session, fixture, text, toolgate};
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(config: &str) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        folder.write(config);
+        folder
+    }
+
+    fn path(&self) -> String {
+        self.0.path().join("toolgate.toml").display().to_string()
+    }
+
+    /// As editors do: a new file is moved over the old one.
+    fn write(&self, config: &str) {
+        let new = self.0.path().join("new");
+        std::fs::write(&new, config).unwrap();
+        std::fs::rename(new, self.0.path().join("toolgate.toml")).unwrap();
+    }
+}
+
+fn wrap(options: &[&str]) -> Session {
+    Session::wrap_bare(options, |wrap| {
+        wrap.env("FIXTURE", fixture())
+            .env("WORD", "from the environment")
+            .env("TOOLGATE_LOG", "info");
+    })
+}
+
+fn code(answer: &Value) -> &Value {
+    &answer["result"]["_meta"]["code"]
+}
+
+#[test]
+fn a_server_of_the_config_is_wrapped_by_its_name() {
+    let config = "audit = { file = \"off\" }\n\
+        [servers.fix]\ncommand = \"${FIXTURE}\"\nenv = { GREETING = \"${WORD} ${NOPE:-and a default}\" }\n\
+        [servers.other]\ncommand = \"false\"\n\
+        [namespaces.default.tools.\"fix/echo\"]\ntier = \"destructive\"\n";
+    let folder = Folder::new(config);
+    let mut session =
+        wrap(&["--config", &folder.path(), "--server", "fix", "--safety", "readonly"]);
+    session.initialize();
+    let env = session.call("env", json!({"name": "GREETING"}));
+    assert_eq!(
+        code(&env),
+        "UNKNOWN_TOOL",
+        "the fixture does not list `env`, so nobody may call it"
+    );
+    assert_eq!(code(&session.call("echo", json!({}))), "TIER_DENIED");
+    drop(session);
+    // Without a rule that names tools, `wrap` passes calls of unlisted tools on.
+    let folder = Folder::new(config.split("[namespaces").next().unwrap());
+    let mut session = wrap(&["--config", &folder.path(), "--server", "fix"]);
+    session.initialize();
+    let env = session.call("env", json!({"name": "GREETING"}));
+    assert_eq!(text(&env), "from the environment and a default");
+}
+
+#[test]
+fn the_file_of_an_existing_client_is_accepted_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mcp.json");
+    let file = json!({"mcpServers": {
+        "fix": {"command": "${env:FIXTURE}", "args": [], "type": "stdio", "autoApprove": ["echo"], "timeout": 60},
+        "off": {"command": "false", "disabled": true}}, "globalShortcut": "x"});
+    std::fs::write(&path, file.to_string()).unwrap();
+    let mut session = wrap(&["--audit", "off", "--config", path.to_str().unwrap()]);
+    session.initialize();
+    assert_eq!(text(&session.call("echo", json!({"text": "as it is"}))), "as it is");
+}
+
+fn refused(config: &str, options: &[&str]) -> String {
+    let folder = Folder::new(config);
+    let mut command = Command::new(toolgate());
+    command
+        .args(["check", "--offline", "--audit", "off", "--config", &folder.path()])
+        .args(options);
+    let output = command.output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "{config}: {}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place_and_the_nearest_right_word() {
+    let told = refused("[limits]\nresponse_byts = 5\n", &[]);
+    assert!(
+        told.contains("line 2, column 1") && told.contains("did you mean `response_bytes`?"),
+        "{told}"
+    );
+    let told = refused("[servers.x]\ncommand = \"${NO_SUCH_VARIABLE}\"\n", &[]);
+    assert!(
+        told.contains("line 2, column 11") && told.contains("`NO_SUCH_VARIABLE` is not set"),
+        "{told}"
+    );
+    let told = refused("[servers.x]\ncommand = \"a\"\nurl = \"b\"\n", &[]);
+    assert!(told.contains("server `x` has a command and an url"), "{told}");
+    let told = refused("[namespaces.a]\nservers = [\"nope\"]\n", &[]);
+    assert!(told.contains("unknown server `nope`"), "{told}");
+    let told = refused("", &["--namespace", "nope"]);
+    assert!(told.contains("there is no namespace `nope`"), "{told}");
+    let told = refused("[servers.x]\ncommand = \"file:/no/such/secret\"\n", &[]);
+    assert!(told.contains("cannot read the file `/no/such/secret`"), "{told}");
+}
+
+#[test]
+fn a_namespace_has_its_own_tables() {
+    let folder = Folder::new(
+        "audit = { file = \"off\" }\n[limits]\nresponse_bytes = 4000\n\
+         [namespaces.default]\n[namespaces.small]\nsafety = \"readonly\"\n[namespaces.small.limits]\nresponse_bytes = 2000\n",
+    );
+    let chain = |namespace: &str| {
+        let arguments = ["chain", "--config", &folder.path(), "--namespace", namespace];
+        let output = Command::new(toolgate()).args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(
+        chain("default").contains("at most 4000 bytes") && !chain("default").contains("safety")
+    );
+    assert!(chain("small").contains("at most 2000 bytes") && chain("small").contains("safety"));
+    assert_eq!(chain("other"), "", "a namespace that the file does not define is refused");
+}
+
+#[test]
+fn the_environment_stands_over_the_file_and_under_the_command_line() {
+    let folder =
+        Folder::new("audit = { file = \"off\" }\n[namespaces.default]\nsafety = \"readonly\"\n");
+    let chain = |options: &[&str]| {
+        let mut command = Command::new(toolgate());
+        command.args(["chain", "--config", &folder.path()]).args(options);
+        let output =
+            command.env("TOOLGATE_SAFETY", "mutating").env("TOOLGATE_SAFTY", "x").output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            told.contains("TOOLGATE_SAFTY means nothing")
+                && told.contains("did you mean TOOLGATE_SAFETY"),
+            "{told}"
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(chain(&[]).contains("up to mutating"));
+    assert!(chain(&["--safety", "destructive"]).contains("up to destructive"));
+}
+
+#[test]
+fn a_change_is_picked_up_and_a_wrong_one_refused() {
+    let config = |safety: &str| {
+        format!("audit = {{ file = \"off\" }}\n[namespaces.default]\nsafety = \"{safety}\"\n")
+    };
+    let folder = Folder::new(&config("readonly"));
+    let command = fixture().display().to_string();
+    let mut session = wrap(&["--config", &folder.path(), "--", &command]);
+    session.initialize();
+    assert_eq!(code(&session.call("spawn", json!({}))), "TIER_DENIED");
+    folder.write(&config("mutating"));
+    session.reload();
+    session.wait_for_stderr("the config has changed");
+    assert!(session.call("spawn", json!({}))["result"]["_meta"].is_null());
+    folder.write(&config("everything"));
+    session.wait_for_stderr("the changed config is refused");
+    assert!(
+        session.call("spawn", json!({}))["result"]["_meta"].is_null(),
+        "the old one stays in force"
+    );
+    assert_eq!(code(&session.call("crash", json!({}))), "TIER_DENIED");
+}
+
+#[test]
+fn a_change_under_load_loses_no_call_and_judges_each_by_one_config() {
+    // Under either config `echo` may run: by its tier under the first, by the level under the second.
+    // A call judged half by each would be denied.
+    let open = "audit = { file = \"off\" }\n[namespaces.default]\nsafety = \"readonly\"\n";
+    let other = "audit = { file = \"off\" }\n[namespaces.default]\nsafety = \"destructive\"\n\
+        [namespaces.default.tools.\"main/echo\"]\ntier = \"destructive\"\n";
+    let folder = Folder::new(open);
+    let command = fixture().display().to_string();
+    let mut session = wrap(&["--config", &folder.path(), "--", &command]);
+    session.initialize();
+    for round in 0..6 {
+        folder.write(if round % 2 == 0 { other } else { open });
+        session.reload();
+        loop {
+            let ids: Vec<i64> = (0..100)
+                .map(|n| session.post_call("echo", json!({"text": n.to_string()})))
+                .collect();
+            for (n, id) in ids.into_iter().enumerate() {
+                assert_eq!(text(&session.answer(id)), n.to_string(), "round {round}");
+            }
+            if session.stderr_so_far().iter().any(|line| line.contains("the config has changed")) {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn the_schema_describes_every_example_and_refuses_a_slip() {
+    let output = Command::new(toolgate()).args(["config", "schema"]).output().unwrap();
+    let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(schema["additionalProperties"], false);
+    for key in ["store", "servers", "namespaces", "audit", "redact", "limits", "retry"] {
+        assert!(schema["properties"][key].is_object(), "{key}");
+    }
+    for name in ["reference", "presets"] {
+        let page = Command::new(toolgate()).args(["config", name]).output().unwrap();
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let committed = std::fs::read_to_string(docs.join(name).with_extension("md"));
+        assert_eq!(
+            committed.unwrap_or_default(),
+            String::from_utf8_lossy(&page.stdout),
+            "run `cargo run -- config {name} > docs/{name}.md`"
+        );
+    }
+}
+
+#[test]
+fn why_tells_layer_by_layer() {
+    let fixture = fixture().display().to_string();
+    let why = |arguments: &[&str]| {
+        let mut command = Command::new(toolgate());
+        command.args(["why", "--audit", "off"]).args(arguments).args(["--", &fixture]);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (status, told) = why(&["spawn", "--safety", "readonly", "--as", "key:ci"]);
+    assert_eq!(status, Some(1), "{told}");
+    assert!(told.contains("main/spawn for key:ci in namespace default"), "{told}");
+    assert!(told.contains("DENIES  mutating > readonly"), "{told}");
+    let (status, told) = why(&["main/echo", "--safety", "readonly"]);
+    assert!(status == Some(0) && told.contains("the call would run"), "{told}");
+}
+
+#[test]
+fn check_finds_tools_without_tier_and_selectors_that_cover_nothing() {
+    let config = "audit = { file = \"off\" }\n[namespaces.default]\nsafety = \"readonly\"\n\
+        [namespaces.default.tools.\"main/no_such_*\"]\ntier = \"readonly\"\n\
+        [namespaces.default.tools.\"main/echo\"]\nname = \"pid\"\n";
+    let folder = Folder::new(config);
+    let mut command = Command::new(toolgate());
+    command.args(["check", "--config", &folder.path(), "--"]).arg(fixture()).arg("--bad-schema");
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("`main/fail` has no tier"), "{told}");
+    assert!(told.contains("`main/no_such_*` cover no tool"), "{told}");
+    assert!(told.contains("the input schema of `main/bad_schema` cannot be used"), "{told}");
+    assert!(told.contains("main/echo") && told.contains("`pid`"), "{told}");
+}
