@@ -53,7 +53,7 @@ pub fn presets() -> String {
          `chain = \"libtmux\"`, `\"metamcp\"` or `\"mcp-core\"` in a namespace gives the chain of the system of that \
          name: its layer order, its defaults, its environment variables and its error messages. `toolgate chain` \
          prints what comes out. Layers that nothing switches on are left out everywhere.\n\n\
-         ## SideChannel by side\n\n",
+         ## Side by side\n\n",
     );
     side_by_side(&mut page);
     for (preset, introduction) in INTRODUCTIONS {
