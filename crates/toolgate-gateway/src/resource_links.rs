@@ -3,9 +3,10 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use toolgate_wire::{Json, Kind};
 
 /// So many addresses are remembered for each server; the oldest go first. A server cannot displace another's.
@@ -34,7 +35,7 @@ impl ResourceLinks {
         if uris.is_empty() {
             return;
         }
-        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = self.0.lock();
         let returned = links.entry(Arc::clone(server)).or_default();
         for uri in uris.into_iter().filter(|uri| uri.len() <= LONGEST) {
             let uri: Arc<str> = uri.into();
@@ -51,7 +52,7 @@ impl ResourceLinks {
 
     /// The servers that returned an address.
     pub(crate) fn servers(&self, uri: &str) -> Vec<Arc<str>> {
-        let links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let links = self.0.lock();
         let returned = links.iter().filter(|(_, returned)| returned.uris.contains(uri));
         let mut servers: Vec<Arc<str>> = returned.map(|(server, _)| Arc::clone(server)).collect();
         servers.sort();

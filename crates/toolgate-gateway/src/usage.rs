@@ -5,11 +5,12 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use toolgate::{Code, Failure, Principal, Ran, Session};
 
@@ -181,7 +182,7 @@ impl Usage {
 
     /// The account of a principal: one for all namespaces.
     pub(crate) fn account(&self, principal: &Principal) -> Arc<Account> {
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut accounts = self.accounts.lock();
         let account = accounts.entry(principal.clone()).or_insert_with(|| {
             Arc::new(Account {
                 principal: principal.clone(),

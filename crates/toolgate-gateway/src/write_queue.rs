@@ -3,13 +3,11 @@
 use std::{
     collections::VecDeque,
     io::{self, IoSlice},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt},
     sync::{Notify, Semaphore},
@@ -68,7 +66,7 @@ impl WriteQueue {
     fn put(&self, line: Bytes, borrowed: usize) -> u64 {
         // The last check: whoever made the line, one message is one line.
         let line = single_line(line);
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock();
         if queue.closed {
             return u64::MAX;
         }
@@ -91,7 +89,7 @@ impl WriteQueue {
 
     /// Takes no more messages; the writer ends when those in the queue are written.
     pub(crate) fn close(&self) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.queue.lock().closed = true;
         self.room.close();
         self.wake.notify_one();
     }
@@ -99,7 +97,7 @@ impl WriteQueue {
     /// Takes no more messages, and throws away those that nobody has begun to write: whoever waits for an answer to one
     /// of them can be told that it was not sent, and it never will be.
     pub(crate) fn abandon(&self) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock();
         queue.closed = true;
         queue.lines.clear();
         drop(queue);
@@ -116,7 +114,7 @@ impl WriteQueue {
     pub(crate) async fn next(&self) -> Option<Bytes> {
         loop {
             let closed = {
-                let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut queue = self.queue.lock();
                 if let Some(line) = queue.lines.pop_front() {
                     let number = queue.queued - queue.lines.len() as u64;
                     self.written.store(number, Ordering::Release);
@@ -138,7 +136,7 @@ impl WriteQueue {
         let mut small = Vec::with_capacity(SMALL);
         loop {
             let closed = {
-                let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut queue = self.queue.lock();
                 std::mem::swap(&mut queue.lines, &mut batch);
                 if !batch.is_empty() {
                     // From here on the other side may see them.

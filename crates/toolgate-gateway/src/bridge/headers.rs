@@ -1,11 +1,9 @@
 //! The headers of each message: stdio has none, so the bridge makes them from what messages say.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
 use hyper::header::{HeaderName, HeaderValue};
+use parking_lot::{Mutex, MutexGuard};
 use toolgate_wire::{Json, Message, era, headers};
 
 use crate::catalog::header_params::{self, HeaderParam};
@@ -45,7 +43,7 @@ pub(super) struct ModernHeaders(Mutex<HashMap<String, Vec<HeaderParam>>>);
 
 impl ModernHeaders {
     fn tools(&self) -> MutexGuard<'_, HashMap<String, Vec<HeaderParam>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Notes the tools in the response to a request, if it was `tools/list`.

@@ -1,11 +1,9 @@
 //! Answers the client with what the gateway answers: requests are posted beside each other, everything else in order.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::AbortHandle, time::timeout};
 use toolgate::Failure;
 use toolgate_wire::{Id, Json, Limits, Message};
@@ -49,7 +47,7 @@ impl BridgeService {
 
     /// Follows the session's stream in place of the one before.
     fn set_stream(&self, stream: Option<AbortHandle>) {
-        let mut followed = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut followed = self.stream.lock();
         if let Some(before) = std::mem::replace(&mut *followed, stream) {
             before.abort();
         }

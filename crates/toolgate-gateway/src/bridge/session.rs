@@ -1,12 +1,10 @@
 //! The session with the gateway: opened by the client's `initialize`, and opened again if the gateway has lost it.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::{Method, StatusCode, header::HeaderValue};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::timeout};
 use toolgate::{Code, Failure, Ran};
 use toolgate_wire::{Message, Shape};
@@ -63,7 +61,7 @@ impl BridgeSession {
     }
 
     fn state(&self) -> MutexGuard<'_, BridgeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The headers of its messages, and its number if it can be lost.

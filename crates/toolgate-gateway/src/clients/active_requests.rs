@@ -2,9 +2,10 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 use toolgate_wire::Id;
 
@@ -18,7 +19,7 @@ pub(crate) struct DuplicateId;
 
 impl ActiveRequests {
     fn table(&self) -> MutexGuard<'_, HashMap<Id, CancellationToken>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Registers a request. `token` is cancelled when the client cancels the request or is gone.

@@ -1,10 +1,8 @@
 //! Questions to a client of the time before 2026-07-28: requests of ours that it answers while its own call waits.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use toolgate::{Boxed, Elicit, NoAnswer};
 use toolgate_wire::{Id, Json, Message, Object, notification, request};
@@ -53,7 +51,7 @@ struct PendingReply {
 
 impl ClientRequests {
     fn lock(&self) -> MutexGuard<'_, PendingReply> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Takes an answer of the client; `false`: nobody waits for it.

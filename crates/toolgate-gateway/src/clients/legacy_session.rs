@@ -3,12 +3,13 @@
 use std::{
     borrow::Cow,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use toolgate::{ClientInfo, Session};
 use toolgate_wire::{Id, Json};
@@ -125,7 +126,7 @@ impl LegacySession {
 
     /// Takes over the stream of the session: whoever had it before is told to let go.
     pub(crate) fn take_stream(&self) -> CancellationToken {
-        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reader = self.reader.lock();
         reader.cancel();
         *reader = self.over.child_token();
         reader.clone()

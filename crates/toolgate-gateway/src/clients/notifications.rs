@@ -3,10 +3,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     ops::Bound,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use toolgate_wire::{Id, Json, Object, era, notification};
 
@@ -80,7 +81,7 @@ impl NotificationQueue {
     }
 
     fn subscribed(&self) -> MutexGuard<'_, BySubject> {
-        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.subscribed.lock()
     }
 
     /// Whether it hears of this resource of a server already.
@@ -119,7 +120,7 @@ impl NotificationQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A list changed.

@@ -2,11 +2,12 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::usage::{Account, Reservation, UsageKind};
@@ -31,7 +32,7 @@ impl ReplayBuffer {
     }
 
     fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<Arc<ReplayStream>>)> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+        self.streams.lock()
     }
 
     /// A new stream.
@@ -99,7 +100,7 @@ struct EventLog {
 
 impl ReplayStream {
     fn lock(&self) -> MutexGuard<'_, EventLog> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 
     /// Remembers a message and gives the id of its event.

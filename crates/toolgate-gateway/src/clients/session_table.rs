@@ -1,11 +1,8 @@
 //! All sessions: ended when nobody uses them, found by an id that nobody can guess.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::RwLock;
 use toolgate::Principal;
 
 use super::legacy_session::LegacySession;
@@ -29,13 +26,13 @@ impl SessionTable {
 
     /// Enters a session, which has a place.
     pub(crate) fn enter(&self, session: &Arc<LegacySession>, place: Reservation) {
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.write();
         sessions.insert(Arc::clone(&session.session.id), (Arc::clone(session), place));
     }
 
     /// The session of this id.
     pub(crate) fn by_id(&self, id: &str) -> Option<Arc<LegacySession>> {
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.read();
         sessions.get(id).map(|(session, _)| Arc::clone(session))
     }
 
@@ -46,7 +43,7 @@ impl SessionTable {
         namespace: &str,
         principal: &Principal,
     ) -> Option<Arc<LegacySession>> {
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.read();
         let (found, _) = sessions.get(id)?;
         let session = &found.session;
         let is_theirs = &*session.namespace == namespace && session.principal == *principal;
@@ -55,19 +52,19 @@ impl SessionTable {
 
     /// Takes a session out.
     pub(crate) fn remove(&self, id: &str) {
-        self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.sessions.write().remove(id);
     }
 
     /// All of them.
     pub(crate) fn all(&self) -> Vec<Arc<LegacySession>> {
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.read();
         sessions.values().map(|(session, _)| Arc::clone(session)).collect()
     }
 
     /// Takes out those that nobody used for long.
     pub(crate) fn take_idle(&self) -> Vec<Arc<LegacySession>> {
         let Some(idle) = self.idle else { return Vec::new() };
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.write();
         let mut taken = Vec::new();
         sessions.retain(|_, (session, _)| {
             let is_idle = session.idle_for() >= idle;

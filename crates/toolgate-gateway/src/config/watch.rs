@@ -3,11 +3,12 @@
 use std::{
     collections::BTreeSet,
     path::{Component, Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Editors write a file in several steps: it is read when nothing has happened for this time.
@@ -77,7 +78,7 @@ impl ConfigWatch {
                 );
             })
             .ok();
-        *self.watcher.lock().unwrap_or_else(PoisonError::into_inner) = watcher;
+        *self.watcher.lock() = watcher;
     }
 }
 

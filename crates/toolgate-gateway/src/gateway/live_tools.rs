@@ -3,10 +3,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use toolgate::{TierRules, Tool, ToolId, settings::Settings};
 use toolgate_wire::{Json, Message};
@@ -63,8 +64,8 @@ impl LiveTools {
     pub(crate) fn judged_by(&self, settings: &Settings) -> Self {
         let next = Self::new(Arc::clone(&self.server), settings);
         {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-            let mut judged = next.known.write().unwrap_or_else(PoisonError::into_inner);
+            let known = self.known.read();
+            let mut judged = next.known.write();
             (judged.complete, judged.asked) = (known.complete, known.asked);
             judged.tools.extend(known.tools.iter().map(|(name, tool)| {
                 let id = tool.id().clone();
@@ -84,7 +85,7 @@ impl LiveTools {
 
     /// The tool of this name, if a listing had it.
     pub(crate) fn listed(&self, name: &str) -> Option<Arc<Tool>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         known.tools.get(name).cloned()
     }
 
@@ -96,14 +97,14 @@ impl LiveTools {
 
     /// The ids of all tools that listings had.
     pub(crate) fn ids(&self) -> Vec<ToolId> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         known.tools.values().map(|tool| tool.id().clone()).collect()
     }
 
     /// Whether the gateway has to ask the server before this name (or, without one, a listing) can be judged: its tools
     /// are not known, or it may have a new one.
     pub(crate) fn must_ask(&self, name: Option<&str>) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         let recently = known.asked.is_some_and(|at| at.elapsed() < ASK_AGAIN);
         let is_new = name.is_some_and(|name| !known.tools.contains_key(name));
         let is_stale = self.ttl.is_some_and(|ttl| known.asked.is_none_or(|at| at.elapsed() > ttl));
@@ -112,7 +113,7 @@ impl LiveTools {
 
     /// The server says that its tools changed, or has been started again.
     pub(crate) fn outdated(&self) {
-        self.known.write().unwrap_or_else(PoisonError::into_inner).complete = false;
+        self.known.write().complete = false;
     }
 
     /// Asks the server for all tools, once for everybody who waits for it: to judge the tool of this name, or a listing.
@@ -132,7 +133,7 @@ impl LiveTools {
             listed = listed => listed,
             () = cancel.cancelled() => return false,
         };
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         known.asked = Some(Instant::now());
         match listed {
             Ok(listed) => {
@@ -155,7 +156,7 @@ impl LiveTools {
     pub(crate) fn learn(&self, response: &Message) -> Option<Page> {
         let entries = response.member("tools")?.array()?;
         let tools: Vec<Arc<Tool>> = entries.iter().filter_map(|entry| self.tool(entry)).collect();
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let mut has_new = false;
         if known.tools.len() + tools.len() <= MAX_TOOLS {
             for tool in &tools {

@@ -3,13 +3,14 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, PoisonError, RwLock, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 use toolgate::{
     CallId, Principal, Session, Tool, ToolId, admission::Narrowing, middleware::overrides::Resolved,
@@ -310,7 +311,7 @@ impl Namespace {
             return self.tell(|outlet| outlet.changed(ListKind::Tools));
         }
         {
-            let _names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+            let _names = self.names.lock();
             self.charter.store(Arc::new(next));
             // Who sees what may be another thing now, also where the list is the same.
             self.generation.fetch_add(1, Ordering::Relaxed);
@@ -327,7 +328,7 @@ impl Namespace {
             // Its lists are its own, and pass as they are.
             return;
         }
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         let charter = self.charter();
         let offered: Vec<ServerListing> = self
             .servers
@@ -403,8 +404,7 @@ impl Namespace {
         let Some(server) = self.servers.first().filter(|_| !quarantine.is_recorded()) else {
             return;
         };
-        let outlets: Vec<Weak<NotificationQueue>> =
-            self.outlets.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let outlets: Vec<Weak<NotificationQueue>> = self.outlets.lock().clone();
         let quarantine = Arc::clone(quarantine);
         server.surroundings.control.spawn(async move {
             if quarantine.record().await {
@@ -423,14 +423,14 @@ impl Namespace {
 
     /// Somebody wants to hear what happens here.
     pub(crate) fn listen(&self, outlet: &Arc<NotificationQueue>) {
-        let mut outlets = self.outlets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outlets = self.outlets.lock();
         outlets.retain(|outlet| outlet.strong_count() > 0);
         outlets.push(Arc::downgrade(outlet));
     }
 
     /// Tells everybody who listens.
     pub(crate) fn tell(&self, tell: impl Fn(&NotificationQueue)) {
-        let outlets = self.outlets.lock().unwrap_or_else(PoisonError::into_inner);
+        let outlets = self.outlets.lock();
         outlets.iter().filter_map(Weak::upgrade).for_each(|outlet| tell(&outlet));
     }
 
@@ -451,12 +451,12 @@ impl Namespace {
 
     /// A principal in this namespace.
     pub(crate) fn member(&self, principal: &Principal) -> Arc<Member> {
-        let known = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.members.read();
         if let Some(member) = known.get(principal) {
             return Arc::clone(member);
         }
         drop(known);
-        let mut known = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.members.write();
         let member = known.entry(principal.clone()).or_insert_with(|| {
             let session = Session {
                 id: CallId::next().to_string().into(),

@@ -4,12 +4,13 @@
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use toolgate::{ToolId, middleware::filter::KnownTools};
 
 use crate::{records::store_records::SeenTools, upstream::server::Server};
@@ -58,7 +59,7 @@ impl Quarantine {
     }
 
     fn lock(&self) -> MutexGuard<'_, FirstLists> {
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lists.lock()
     }
 
     /// A server lists these tools. Only the first time counts.

@@ -1,9 +1,6 @@
 //! Settings that change while the gateway runs: checked, and swapped in whole or refused.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use toolgate::Principal;
 
@@ -88,7 +85,7 @@ impl RunningGateway {
         &self,
         new: &BTreeMap<String, TokenConfig>,
     ) -> Option<(BTreeMap<String, TokenConfig>, bool)> {
-        let old = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.tokens.lock();
         if *old == *new || old.is_empty() || new.is_empty() {
             return None;
         }
@@ -113,7 +110,7 @@ impl RunningGateway {
                 self.gateway.end_session(&session);
             }
         }
-        *self.tokens.lock().unwrap_or_else(PoisonError::into_inner) = tokens;
+        *self.tokens.lock() = tokens;
         Ok(())
     }
 

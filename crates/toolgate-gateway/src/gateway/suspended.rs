@@ -2,10 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use toolgate::{DuplicateKey, Failure, Fingerprint, Ran};
 use toolgate_wire::{self as wire, Id, Json, Message, Object};
 
@@ -67,7 +68,7 @@ pub(crate) fn binding(
 
 impl SuspendedCalls {
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, SuspendedCall>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Lets a call wait; gives the result that asks the client.

@@ -15,12 +15,13 @@ use std::{
     os::unix::process::CommandExt as _,
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Pid, Signal, getppid, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -188,7 +189,7 @@ impl Drop for ProcessGroup {
 }
 
 fn kept() -> MutexGuard<'static, KeeperState> {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+    KEPT.lock()
 }
 
 impl KeeperState {

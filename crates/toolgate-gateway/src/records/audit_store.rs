@@ -4,12 +4,13 @@ use std::{
     error::Error,
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use toolgate::{
     background::BackgroundWriter,
@@ -49,7 +50,7 @@ impl AuditStore {
 
     /// Takes no more, and waits for a while until all is written. Blocks: for the end of a program.
     pub(crate) fn finish(&self, patience: Duration) {
-        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.queue.lock().take());
         self.writer.finish(patience);
         let lost = self.lost.load(Ordering::Relaxed);
         if lost > 0 {
@@ -85,7 +86,7 @@ impl AuditOutput for AuditStore {
             outcome: line.about.outcome.map(str::to_owned),
             line: line.json.to_owned(),
         });
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = self.queue.lock();
         let queue = queue.as_ref().ok_or("the store is closed")?;
         queue.try_send(records.collect()).map_err(|_| "too many records wait for the store".into())
     }

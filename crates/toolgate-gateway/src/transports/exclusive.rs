@@ -1,13 +1,11 @@
 //! The one client of an exclusive server (`toolgate wrap`): its handshake, ids, notifications and responses reach the
 //! server as they are, and the server's reach the client. The gateway governs the requests that a layer looks at.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Boxed, CallId, Code, Control, Failure, Principal, Ran, Session, Transport};
@@ -170,21 +168,21 @@ impl Client {
     fn set_up(&self, process: ExclusiveProcess) -> Arc<ExclusiveProcess> {
         let process = Arc::new(process);
         self.server.set_up(&process);
-        let mut current = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.process.lock();
         *current = Some(Arc::clone(&process));
         process
     }
 
     /// Ends the process in order: what is queued for it is written first.
     async fn end(&self) {
-        let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let process = self.process.lock().take();
         if let Some(process) = process {
             process.end().await;
         }
     }
 
     fn handshake(&self) -> MutexGuard<'_, Handshake> {
-        self.handshake.lock().unwrap_or_else(PoisonError::into_inner)
+        self.handshake.lock()
     }
 
     /// Starts a request: what no layer looks at is sent in the order in which it came.

@@ -1,11 +1,12 @@
 //! One client of the gateway whose messages are lines: over stdio, or over the transport of 2024-11-05.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use toolgate::{CallId, Principal, Session, Transport};
 use toolgate_wire::{Json, Limits, Message, era};
 
@@ -98,7 +99,7 @@ impl LineClient {
     }
 
     fn session(&self) -> Option<Arc<LegacySession>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.session.lock().clone()
     }
 
     /// The gateways that a request has passed; an error if it is in a loop.
@@ -142,7 +143,7 @@ impl LineClient {
         session.requests = Arc::clone(&self.requests);
         let session = Arc::new(session);
         self.gateway.sessions.enter(&session, place);
-        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&session));
+        *self.session.lock() = Some(Arc::clone(&session));
         self.namespace.listen(&session.outlet);
         if let Some(line) = JsonRpcResponse::result(id, result).into_line() {
             self.out.push(line).await;

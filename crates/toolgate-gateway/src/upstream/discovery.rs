@@ -3,12 +3,13 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU8, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use toolgate_wire::{Json, Message, Object, Sender, era::Era};
 
 use super::{
@@ -55,16 +56,16 @@ pub(super) struct Discovery {
 impl Discovery {
     /// When the lists were asked for last.
     pub(super) fn asked(&self) -> Option<Instant> {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.asked.lock()
     }
 
     fn asks_now(&self) {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.asked.lock() = Some(Instant::now());
     }
 
     /// Logs why a list of a server cannot be had: once, until the reason changes.
     fn report(&self, server: &str, what: &'static str, why: Option<String>) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         let Some(why) = why else {
             if let Some((_, times)) = told.remove(what) {
                 let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };

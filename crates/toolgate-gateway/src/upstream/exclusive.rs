@@ -1,8 +1,9 @@
 //! A server that one client has to itself: the client's handshake, ids and bytes reach it as they are. Its process is
 //! started by whoever governs its life, and calls never start it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use toolgate::{Code, Failure, Ran};
 use toolgate_wire::Message;
 
@@ -98,14 +99,14 @@ impl Server {
     /// Says why an exclusive server cannot be reached.
     pub(crate) fn set_down(&self, why: &str) {
         if let Some(exclusive) = &self.exclusive {
-            *exclusive.down.lock().unwrap_or_else(PoisonError::into_inner) = why.into();
+            *exclusive.down.lock() = why.into();
         }
     }
 
     /// The failure of a request that an exclusive server cannot be sent.
     pub(super) fn not_running(&self) -> Option<Failure> {
         let down = &self.exclusive.as_ref()?.down;
-        let why = Arc::clone(&down.lock().unwrap_or_else(PoisonError::into_inner));
+        let why = Arc::clone(&down.lock());
         let message = format!("The server `{}` is not running: {why}", self.name);
         let failure = Failure::new(Code::ServerUnavailable, message);
         Some(failure.suggest("Try again in a moment.").ran(Ran::No))

@@ -3,11 +3,12 @@
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot};
 use toolgate_wire::{Id, Json, Message, Object, notification};
 
@@ -102,7 +103,7 @@ pub(super) enum Lookup {
 
 impl PendingRequests {
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     /// Enters a request; `None` if the id is in use.

@@ -7,7 +7,7 @@ mod slots;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -17,6 +17,7 @@ use arc_swap::ArcSwapOption;
 pub(crate) use deps::ServerState;
 pub(super) use deps::Whose;
 pub(crate) use deps::{ServerDeps, ServerEvents, SessionKey};
+use parking_lot::Mutex;
 use slots::{ConnectionSlot, source};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -490,7 +491,7 @@ impl Server {
     /// Stops it for good.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
-        let own = std::mem::take(&mut *self.own.lock().unwrap_or_else(PoisonError::into_inner));
+        let own = std::mem::take(&mut *self.own.lock());
         let both = [Arc::clone(&self.shared), Arc::clone(&self.mirror)];
         let slots = own.into_values().chain(both);
         for connection in slots.filter_map(|slot| slot.current.swap(None)) {

@@ -1,11 +1,8 @@
 //! Which resources of a server somebody wants to hear of.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use toolgate::Failure;
 use toolgate_wire::{Json, Object, era::Era};
@@ -68,12 +65,12 @@ impl Subscriptions {
 
     /// All of them.
     pub(super) fn all(&self) -> Vec<Arc<str>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        self.counts.lock().keys().cloned().collect()
     }
 
     /// One more; `true` if it is the first.
     fn add(&self, uri: &Arc<str>) -> bool {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         let count = counts.entry(Arc::clone(uri)).or_default();
         *count += 1;
         *count == 1
@@ -81,7 +78,7 @@ impl Subscriptions {
 
     /// One less; `true` if it was the last.
     fn take(&self, uri: &str) -> bool {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         let Some(count) = counts.get_mut(uri) else { return false };
         *count -= 1;
         let is_last = *count == 0;

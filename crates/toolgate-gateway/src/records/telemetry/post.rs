@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -16,6 +16,7 @@ use hyper::{
 use opentelemetry_http::{
     Bytes, HttpClient as OtlpClient, HttpError, Request, Response, ResponseBodyTooLarge,
 };
+use parking_lot::Mutex;
 use tokio::{runtime::Runtime, time::timeout};
 
 use super::plan::Otlp;
@@ -76,7 +77,7 @@ impl Post {
 
     /// Sends, and waits for the answer.
     fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = self.runtime.lock();
         let runtime = runtime.as_ref().ok_or("the way to the collector is closed")?;
         let answer = runtime.block_on(self.exchange(request));
         match &answer {
@@ -132,7 +133,7 @@ impl OtlpClient for Post {
 impl Drop for Post {
     fn drop(&mut self) {
         // A runtime that ends in another one would wait, which is not allowed there.
-        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let runtime = self.runtime.lock().take();
         if let Some(runtime) = runtime {
             runtime.shutdown_background();
         }

@@ -4,12 +4,13 @@ use std::{
     collections::VecDeque,
     fmt, mem,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use hyper::body::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{Notify, Semaphore, SemaphorePermit},
     time::{Instant, Sleep},
@@ -136,7 +137,7 @@ impl Drop for EventSender {
 
 impl EventStreamState {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn put(&self, bytes: Bytes, room: SemaphorePermit<'_>) -> Result<(), Bytes> {

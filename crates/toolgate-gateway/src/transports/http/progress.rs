@@ -7,13 +7,14 @@ use std::{
     io::{self, IoSlice},
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed},
     },
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -138,7 +139,7 @@ impl Progress {
     /// Asks the connection to end when it has answered what it is at.
     pub(super) fn stop(&self) {
         self.stop.store(true, Relaxed);
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = self.task.lock().take();
         if let Some(task) = task {
             task.wake();
         }
@@ -146,7 +147,7 @@ impl Progress {
 
     /// Whether the connection was asked to end; if not, the task is woken when it is.
     pub(super) fn is_stopped(&self, cx: &Context<'_>) -> bool {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         if !task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
             *task = Some(cx.waker().clone());
         }

@@ -1,14 +1,10 @@
 //! Requests that are rejected before anything is read from them: in the log, in the audit and in the metrics, at a
 //! bounded rate.
 
-use std::{
-    collections::HashMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Instant};
 
 use hyper::{Response, StatusCode, http::request::Parts};
+use parking_lot::Mutex;
 use toolgate::middleware::audit::Rejection;
 
 use super::PathTarget;
@@ -100,7 +96,7 @@ impl Rejections {
     /// How many were left out since the last one that was told; `None` if this one is left out, too.
     fn turn(&self, kind: (u16, &'static str)) -> Option<u64> {
         let now = self.started.elapsed().as_secs();
-        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = self.kinds.lock();
         let kind = kinds.entry(kind).or_default();
         if kind.second != now {
             (kind.second, kind.told) = (now, 0);
@@ -142,7 +138,7 @@ mod tests {
         let told = (0..10_000).filter(|_| rejections.turn((401, "no_token")).is_some()).count();
         assert!(told <= 10 * 100, "{told}");
         assert!(rejections.turn((404, "not_found")).is_some(), "another kind is told");
-        let untold = |kind| rejections.kinds.lock().unwrap()[&kind].untold;
+        let untold = |kind| rejections.kinds.lock()[&kind].untold;
         assert!(untold((401, "no_token")) > 0);
     }
 }

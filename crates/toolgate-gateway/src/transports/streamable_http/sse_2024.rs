@@ -1,12 +1,10 @@
 //! HTTP with server-sent events, of 2024-11-05: one stream for everything, and an address for messages.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use hyper::{Response, StatusCode};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use toolgate::{Principal, Transport};
 use toolgate_wire::{lines::Line, sse};
@@ -39,7 +37,7 @@ struct Sse2024Client {
 
 impl Sse2024Clients {
     fn find(&self, id: &str, namespace: &str, who: &Principal) -> Option<mpsc::Sender<Bytes>> {
-        let clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let clients = self.0.lock();
         let found = clients.get(id)?;
         let is_its_own = *found.namespace == *namespace && found.principal == *who;
         is_its_own.then(|| found.messages.clone())
@@ -73,7 +71,7 @@ impl HttpExchange<'_> {
         let endpoint = format!("event: endpoint\ndata: /messages/{namespace}?session={id}\n\n");
         let client = Sse2024Client { namespace, principal: self.principal, messages };
         let clients = &self.door.older.0;
-        clients.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&id), client);
+        clients.lock().insert(Arc::clone(&id), client);
         let (events, body) = stream();
         let door = Arc::clone(self.door);
         tokio::spawn(async move {
@@ -97,7 +95,7 @@ impl HttpExchange<'_> {
                 () = events.closed() => None,
                 () = door.gateway.stopping.cancelled() => None,
             };
-            door.older.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            door.older.0.lock().remove(&id);
             front.end().await;
             drop(place);
         });

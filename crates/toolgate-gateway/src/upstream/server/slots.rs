@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -56,7 +56,7 @@ impl Server {
         match owner.filter(|_| self.is_private()) {
             None => self.shared.ready(),
             Some(owner) => {
-                let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+                let own = self.own.lock();
                 own.get(&owner.key).and_then(|slot| slot.ready())
             }
         }
@@ -66,7 +66,7 @@ impl Server {
         let Some(owner) = owner.filter(|_| self.is_private()) else {
             return Ok(Arc::clone(&self.shared));
         };
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.own.lock();
         // Under the lock: whoever is gone from here on finds the place, and ends what is in it.
         if owner.over.is_cancelled() {
             return Err(unavailable(&self.name, "its client is gone"));
@@ -113,7 +113,7 @@ impl Server {
             let alone = SessionKey { key, ..owner.clone() };
             let slot = self.slot(Some(&alone)).ok()?;
             // Under the lock: of two requests one gets it.
-            let _own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+            let _own = self.own.lock();
             if !slot.lease.is_held() {
                 return Some((alone, slot.lease.clone()));
             }
@@ -124,7 +124,7 @@ impl Server {
     /// Whether the place of a connection is still somebody's.
     pub(super) fn is_wanted(&self, slot: &Arc<ConnectionSlot>, owner: Option<&SessionKey>) -> bool {
         let Some(owner) = owner.filter(|_| self.is_private()) else { return true };
-        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = self.own.lock();
         own.get(&owner.key).is_some_and(|own| Arc::ptr_eq(own, slot))
     }
 
@@ -132,7 +132,7 @@ impl Server {
     pub(crate) fn sweep(&self, idle: Duration) {
         let now = self.now_ms();
         let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.own.lock();
         own.retain(|key, slot| {
             let is_idle = now.saturating_sub(slot.used_ms.load(Ordering::Relaxed)) >= idle;
             let connection = slot.current.load_full();
@@ -148,7 +148,7 @@ impl Server {
 
     /// A session is over: so is its connection.
     pub(crate) fn leave(&self, key: &str) {
-        let slot = self.own.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        let slot = self.own.lock().remove(key);
         if let Some(connection) = slot.and_then(|slot| slot.current.swap(None)) {
             connection.close("its client is gone");
         }
