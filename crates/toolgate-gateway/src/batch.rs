@@ -1,7 +1,7 @@
 //! Batches, which are part of 2025-03-26 only: in which sessions they are taken, and how much they may be answered.
 
 use bytes::Bytes;
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 use toolgate_wire::{Id, Limits, Refused};
 
 use crate::refusal;
@@ -50,7 +50,7 @@ impl Responses {
                 "the responses to a batch may have {} bytes in all, and this one is beyond that: the request ran",
                 self.most
             );
-            return self.push(&refusal(id, text, Ran::Maybe));
+            return self.push(&refusal(id, text, Executed::Maybe));
         }
         self.push(line);
     }
@@ -71,7 +71,7 @@ impl Responses {
             "the responses to a batch may have {} bytes in all, which those before have reached: the request did not run",
             self.most
         );
-        self.push(&refusal(id, text, Ran::No));
+        self.push(&refusal(id, text, Executed::No));
     }
 
     fn push(&mut self, line: &[u8]) {
@@ -89,8 +89,10 @@ impl Responses {
     }
 }
 
-fn refusal(id: Option<&Id>, text: String, ran: Ran) -> Bytes {
-    let failure = Failure::new(Code::MessageTooLarge, text).suggest("Send fewer at once.").ran(ran);
+fn refusal(id: Option<&Id>, text: String, executed: Executed) -> Bytes {
+    let failure = Failure::new(Code::MessageTooLarge, text)
+        .suggest("Send fewer at once.")
+        .with_executed(executed);
     refusal::line(id, &failure)
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use toolgate::{Code, Failure, Principal, Ran, Session};
+use toolgate::{Code, Executed, Failure, Principal, Session};
 
 use crate::resource_links::ResourceLinks;
 
@@ -125,7 +125,7 @@ impl LimitReached {
     pub(crate) fn failure(&self) -> Failure {
         let failure = Failure::new(Code::Overloaded, self.to_string())
             .retry_after(std::time::Duration::from_secs(1))
-            .ran(Ran::No);
+            .with_executed(Executed::No);
         if self.is_share {
             failure.suggest("Wait for some of your own to end, then try again.")
         } else {

@@ -13,7 +13,7 @@ use rmcp::{
 };
 use serde::Deserialize;
 use toolgate::{
-    Call, Chain, Code, Context, Failure, Middleware, Next, Outcome, Ran, Tier,
+    Call, Chain, Code, Context, Executed, Failure, Middleware, Next, Outcome, Tier,
     middleware::{
         audit::{Audit, AuditConfig, AuditSink, RedactConfig, Target},
         error_results::ErrorResults,
@@ -84,7 +84,9 @@ impl Middleware for Budget {
         if self.0.fetch_add(1, Relaxed) < CALLS {
             return next.call(cx, call).await;
         }
-        Failure::new(Code::ToolFailed, "this server has used up its calls").ran(Ran::No).into()
+        Failure::new(Code::ToolFailed, "this server has used up its calls")
+            .with_executed(Executed::No)
+            .into()
     }
 }
 

@@ -7,20 +7,20 @@ use rmcp::{
     model::{ClientResult, ElicitRequest, ServerRequest},
     service::{Peer, RequestContext, ServiceError},
 };
-use toolgate::{Asking, Boxed, Elicit, NoAnswer};
+use toolgate::{Boxed, ClientInput, Elicit, ElicitError};
 use toolgate_wire::{Json, era};
 
 /// How the client of a request can be asked something.
-pub(crate) fn asking(context: &RequestContext<RoleServer>) -> Asking {
+pub(crate) fn asking(context: &RequestContext<RoleServer>) -> ClientInput {
     let elicitation = context.client_capabilities().and_then(|can| can.elicitation);
     // With nothing said it is forms, as before there were modes.
     let has_forms = elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
     let is_modern =
         context.protocol_version().is_some_and(|version| era::is_modern(version.as_str()));
     match (has_forms, is_modern) {
-        (false, _) => Asking::Nobody,
-        (true, true) => Asking::Rounds,
-        (true, false) => Asking::Elicit(Arc::new(Client(context.peer.clone()))),
+        (false, _) => ClientInput::Unavailable,
+        (true, true) => ClientInput::ViaResult,
+        (true, false) => ClientInput::ViaElicitation(Arc::new(Client(context.peer.clone()))),
     }
 }
 
@@ -33,16 +33,16 @@ impl fmt::Debug for Client {
 }
 
 impl Elicit for Client {
-    fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, NoAnswer>> {
+    fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, ElicitError>> {
         Box::pin(async move {
-            let params = params.decode().map_err(|_| NoAnswer::Unable)?;
+            let params = params.decode().map_err(|_| ElicitError::Unsupported)?;
             let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
             match self.0.send_request(request).await {
                 Ok(ClientResult::ElicitResult(answer)) => {
-                    Json::serialize(&answer).map_err(|_| NoAnswer::Unable)
+                    Json::serialize(&answer).map_err(|_| ElicitError::Unsupported)
                 }
-                Ok(_) | Err(ServiceError::McpError(_)) => Err(NoAnswer::Unable),
-                Err(_) => Err(NoAnswer::Gone),
+                Ok(_) | Err(ServiceError::McpError(_)) => Err(ElicitError::Unsupported),
+                Err(_) => Err(ElicitError::Disconnected),
             }
         })
     }

@@ -6,8 +6,8 @@ use rmcp::{
     service::RequestContext,
 };
 use toolgate::{
-    Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Reply, Request, Round,
-    RpcError, ToolId, ToolList, ToolResult,
+    Answer, Boxed, Call, Code, Context, Endpoint, Failure, InputRound, Listing, Outcome, Reply,
+    Request, RpcError, ToolId, ToolList, ToolResult,
     admission::{CallRequest, Edits, Resolution},
 };
 use toolgate_wire::Json;
@@ -42,7 +42,7 @@ impl<H: ServerHandler> Governed<H> {
         let request = CallRequest {
             name: params.name.to_string(),
             arguments: arguments.clone(),
-            round: Round {
+            round: InputRound {
                 state: params.request_state.as_deref().map(Json::string),
                 responses: params.input_responses.as_ref().and_then(|r| Json::serialize(r).ok()),
             },
@@ -90,7 +90,7 @@ impl<H: ServerHandler> CallEnd<'_, H> {
     /// they hold (input responses, request state, `_meta`) stays.
     fn params(&self, cx: &Context, call: &Call) -> Result<CallToolRequestParams, Failure> {
         let mut params = self.params.clone();
-        if let Some(round) = cx.resumed() {
+        if let Some(round) = cx.forwarded_input() {
             let state = round.state.as_ref().and_then(Json::text);
             params.request_state = state.map(std::borrow::Cow::into_owned);
             params.input_responses = round.responses.as_ref().and_then(|r| r.decode().ok());
@@ -237,7 +237,8 @@ fn misfit(result: &CallToolResult) -> Option<String> {
 
 /// The client no longer waits. The result stays, because rmcp alone knows whether to send it.
 fn given_up(outcome: &Outcome) -> Outcome {
-    let failure = Failure::new(Code::Cancelled, "the client gave the call up").ran(outcome.ran());
+    let failure = Failure::new(Code::Cancelled, "the client gave the call up")
+        .with_executed(outcome.executed());
     let mut cancelled = Outcome::failed(failure);
     if let Some(result) = outcome.result() {
         cancelled.set_result(result.clone());

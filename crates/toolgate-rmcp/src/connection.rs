@@ -106,7 +106,11 @@ impl Connection {
         let within = context.extensions.get::<Within>().cloned();
         if chain.asks() {
             let asking = asking(context);
-            cx = cx.with_asking(if within.is_some() { Within::asking(asking) } else { asking });
+            cx = cx.with_client_input(if within.is_some() {
+                Within::asking(asking)
+            } else {
+                asking
+            });
         }
         if chain.follows_traces() {
             cx = cx.with_ingress(trace::ingress(context));

@@ -20,7 +20,7 @@ use crate::{
 impl<H> Governed<H> {
     /// Runs a request: straight, if no layer looks at requests, else through the chain. `_meta` is
     /// not part of what layers see; rmcp carries it apart from the params.
-    pub(crate) async fn request<P, R, F, Ran>(
+    pub(crate) async fn request<P, R, F, Fut>(
         &self,
         method: &str,
         params: P,
@@ -30,8 +30,8 @@ impl<H> Governed<H> {
     where
         P: Serialize + DeserializeOwned + Clone + Send + Sync,
         R: Wire + Send,
-        F: Fn(P, RequestContext<RoleServer>) -> Ran + Send + Sync,
-        Ran: Future<Output = Result<R, ErrorData>> + Send,
+        F: Fn(P, RequestContext<RoleServer>) -> Fut + Send + Sync,
+        Fut: Future<Output = Result<R, ErrorData>> + Send,
     {
         let active = self.connection.active();
         let chain = &active.chain.chain;
@@ -50,18 +50,25 @@ impl<H> Governed<H> {
         let task = text.as_ref().and_then(|params| params.get("taskId"));
         if let Some(id) = task.as_ref().and_then(Json::text) {
             let task = chain.tasks().of(&cx, &self.connection.server, &id);
-            cx.bag_mut().put(task);
+            cx.extensions_mut().insert(task);
         }
         let request = Request { method: method.into(), params: text.clone() };
         let method = Arc::clone(&request.method);
-        let end =
-            RequestEnd { method, text, params, context, run, kept: Kept::new(), ran: PhantomData };
+        let end = RequestEnd {
+            method,
+            text,
+            params,
+            context,
+            run,
+            kept: Kept::new(),
+            future: PhantomData,
+        };
         end.reply(&chain.request(&mut cx, request, &end).await)
     }
 }
 
 /// Where a request ends: one method of the handler.
-struct RequestEnd<P, R, F, Ran> {
+struct RequestEnd<P, R, F, Fut> {
     method: Arc<str>,
     text: Option<Json>,
     params: P,
@@ -69,15 +76,15 @@ struct RequestEnd<P, R, F, Ran> {
     run: F,
     kept: Kept<R>,
     /// The future of `run`, which lives as long as this does.
-    ran: PhantomData<fn() -> Ran>,
+    future: PhantomData<fn() -> Fut>,
 }
 
-impl<P, R, F, Ran> RequestEnd<P, R, F, Ran>
+impl<P, R, F, Fut> RequestEnd<P, R, F, Fut>
 where
     P: DeserializeOwned + Clone,
     R: Wire,
-    F: Fn(P, RequestContext<RoleServer>) -> Ran,
-    Ran: Future<Output = Result<R, ErrorData>>,
+    F: Fn(P, RequestContext<RoleServer>) -> Fut,
+    Fut: Future<Output = Result<R, ErrorData>>,
 {
     /// The params as they came in, unless a layer changed them.
     fn params(&self, params: Option<&Json>) -> Option<P> {
@@ -127,12 +134,12 @@ where
     }
 }
 
-impl<P, R, F, Ran> Endpoint for RequestEnd<P, R, F, Ran>
+impl<P, R, F, Fut> Endpoint for RequestEnd<P, R, F, Fut>
 where
     P: DeserializeOwned + Clone + Send + Sync,
     R: Wire + Send,
-    F: Fn(P, RequestContext<RoleServer>) -> Ran + Send + Sync,
-    Ran: Future<Output = Result<R, ErrorData>> + Send,
+    F: Fn(P, RequestContext<RoleServer>) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<R, ErrorData>> + Send,
 {
     fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
         Box::pin(async { off_path(&self.method, "tools/call").into() })

@@ -1,7 +1,7 @@
 //! Calls that a handler makes on behalf of the call that it runs.
 
 use rmcp::{RoleServer, service::RequestContext};
-use toolgate::{Asking, Context, Control};
+use toolgate::{ClientInput, Context, Control};
 
 /// What a part of a call inherits from the whole. The door leaves it in the extensions of the request that a handler
 /// gets: a handler that comes back to the door with that request makes a part of this call, whether it thinks of it
@@ -23,9 +23,9 @@ impl Within {
     }
 
     /// The client cannot repeat a part, with answers or without.
-    pub(crate) fn asking(asking: Asking) -> Asking {
+    pub(crate) fn asking(asking: ClientInput) -> ClientInput {
         match asking {
-            Asking::Rounds => Asking::Nobody,
+            ClientInput::ViaResult => ClientInput::Unavailable,
             other => other,
         }
     }

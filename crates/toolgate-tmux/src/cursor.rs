@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
-use toolgate::{Failure, Ran};
+use toolgate::{Executed, Failure};
 
 use crate::baseline::Baseline;
 
@@ -73,7 +73,7 @@ impl Cursor {
 /// A cursor that cannot be used, and what to do then.
 pub(crate) fn bad(why: &str) -> Failure {
     Failure::tool("ExpectedToolError", format!("invalid capture_since cursor: {why}"))
-        .ran(Ran::No)
+        .with_executed(Executed::No)
         .suggest("Call capture_since without a cursor; it gives the screen and a new one.")
 }
 

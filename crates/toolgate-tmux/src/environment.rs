@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use crate::engine::Command;
 
@@ -27,7 +27,8 @@ pub fn variables(
     environment: Option<&Environment>,
     no_history: bool,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let refused = |message: String| Failure::new(Code::InvalidArguments, message).ran(Ran::No);
+    let refused =
+        |message: String| Failure::new(Code::InvalidArguments, message).with_executed(Executed::No);
     let mut all = match environment {
         None => BTreeMap::new(),
         Some(Environment::Map(map)) => map.clone(),

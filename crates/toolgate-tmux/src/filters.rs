@@ -6,7 +6,7 @@ use regex::RegexBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 /// An object, or the JSON text of one: some clients can only send texts.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -117,5 +117,5 @@ fn filter(key: &str, value: String, fields: &[&str]) -> Result<Filter, Failure> 
 }
 
 fn refused(message: String) -> Failure {
-    Failure::new(Code::InvalidArguments, message).ran(Ran::No)
+    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
 }

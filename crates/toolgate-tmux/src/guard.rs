@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::Path};
 
-use toolgate::{Failure, Ran};
+use toolgate::{Executed, Failure};
 
 use crate::engine::{Batch, Command, Identity, Kind, Row, Server};
 
@@ -89,7 +89,7 @@ impl Guard {
                        client itself, as if its user had typed it.";
         Err(Failure::tool("SelfTypingRefused", message)
             .suggest("Type into another pane; split_window or create_window makes one.")
-            .ran(Ran::No))
+            .with_executed(Executed::No))
     }
 
     /// Whether a pane is the one that we run in: `None` where we run in no pane that we know of.
@@ -166,7 +166,7 @@ async fn identity(server: &Server) -> Result<Option<Identity>, Failure> {
     let identity = Identity::parse(&said);
     identity.map(Some).ok_or_else(|| {
         Failure::tool("GuardUnclear", "Refusing: tmux does not say which server it is.")
-            .ran(Ran::No)
+            .with_executed(Executed::No)
     })
 }
 
@@ -178,7 +178,7 @@ fn refused(victim: Victim<'_>, doing: &str) -> Failure {
         Victim::Pane(_) => "the pane running this MCP server",
     };
     let message = format!("Refusing to {doing} {what}. Use a manual tmux command if intended.");
-    Failure::tool("SelfKillRefused", message).ran(Ran::No)
+    Failure::tool("SelfKillRefused", message).with_executed(Executed::No)
 }
 
 fn same_file(one: &str, other: &str) -> bool {

@@ -1,7 +1,7 @@
 //! What callers look for: plain text or regular expressions, of a kind that cannot run away.
 
 use regex::{Regex, RegexBuilder};
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 /// The most memory of one compiled pattern.
 const LARGEST: usize = 1 << 20;
@@ -26,7 +26,7 @@ pub(crate) fn compile(pattern: &str, how: How) -> Result<Regex, Failure> {
         let why = error.lines().last().unwrap_or_default();
         let why = why.strip_prefix("error: ").unwrap_or(why);
         Failure::tool("error", format!("Invalid regex pattern: {why}"))
-            .ran(Ran::No)
+            .with_executed(Executed::No)
             .suggest("Write it without look-around and back-references, or set regex=false.")
     })
 }
@@ -48,7 +48,7 @@ pub(crate) fn compile_all(
 
 /// Arguments that no schema can refuse.
 pub(crate) fn invalid(message: String) -> Failure {
-    Failure::new(Code::InvalidArguments, message).ran(Ran::No)
+    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
 }
 
 /// The first pattern that is found in any of the lines, and the lines that it is found in.

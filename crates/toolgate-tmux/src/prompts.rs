@@ -10,7 +10,7 @@ use rmcp::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolgate::{Failure, Ran};
+use toolgate::{Executed, Failure};
 
 use crate::{call::Cx, tool::Tool};
 
@@ -243,7 +243,7 @@ async fn get_prompt(_: Cx, args: GetPrompt) -> Result<String, Failure> {
     let prompt = get(&args.name, args.arguments.as_ref()).map_err(|error| {
         Failure::tool("PromptError", error.message)
             .suggest("Call list_prompts for the prompts and their arguments.")
-            .ran(Ran::No)
+            .with_executed(Executed::No)
     })?;
     let messages: Vec<Value> = prompt
         .messages

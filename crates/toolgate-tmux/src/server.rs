@@ -17,7 +17,7 @@ use rmcp::{
     service::{RequestContext, SubscriptionContext},
 };
 use toolgate::{
-    Boxed, CallId, Code, Failure, Ran, ToolId,
+    Boxed, CallId, Code, Executed, Failure, ToolId,
     settings::{Settings, ToolSettings},
     stack::{self, Parts, Stack, StackError},
 };
@@ -237,7 +237,7 @@ impl Tmux {
                 tool.run(cx, arguments).await
             } => Ok(result?.into()),
             () = cancelled.cancelled() => {
-                Err(Failure::new(Code::Cancelled, "the call was cancelled").ran(Ran::Maybe))
+                Err(Failure::new(Code::Cancelled, "the call was cancelled").with_executed(Executed::Maybe))
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Failure, Ran};
+use toolgate::{Executed, Failure};
 
 use crate::{
     call::Cx,
@@ -262,5 +262,5 @@ pub fn directory(path: &str) -> Result<String, Failure> {
         return Ok(full);
     }
     let message = format!("start_directory is not an existing directory: '{path}'");
-    Err(Failure::tool("NotADirectory", message).ran(Ran::No))
+    Err(Failure::tool("NotADirectory", message).with_executed(Executed::No))
 }

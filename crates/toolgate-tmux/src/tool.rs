@@ -8,7 +8,7 @@ use rmcp::model::{
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use toolgate::{Code, Failure, Ran, Tier};
+use toolgate::{Code, Executed, Failure, Tier};
 
 use crate::{
     call::Cx,
@@ -190,7 +190,7 @@ impl fmt::Debug for Tool {
 fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, Failure> {
     serde_json::from_value(Value::Object(arguments)).map_err(|_| {
         Failure::new(Code::InvalidArguments, "the arguments do not fit the tool's schema")
-            .ran(Ran::No)
+            .with_executed(Executed::No)
     })
 }
 

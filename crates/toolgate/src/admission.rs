@@ -2,7 +2,7 @@
 //!
 //! A transport says who calls, and which tool a name means. What else is decided before the chain runs is decided here:
 //! control data is removed from `_meta` and narrows the request ([`narrow`]), the state of an input round that is
-//! toolgate's own is kept from the server ([`take_round`]), and a call that cannot be made is refused so that every
+//! toolgate's own is kept from the server ([`take_input`]), and a call that cannot be made is refused so that every
 //! layer still sees it ([`Admitted::refuse`]). [`Edits`] says what has to change in the params before they are sent.
 
 mod edits;
@@ -14,16 +14,16 @@ use std::{borrow::Cow, sync::Arc};
 use toolgate_wire::{Json, Message};
 
 pub use self::{
-    edits::{Edits, put_round},
+    edits::{Edits, put_input},
     narrowing::Narrowing,
 };
 use crate::{
-    asking::Round,
     call::{Answer, Call, Listing, Request, ToolList},
     chain::Chain,
+    client_input::InputRound,
     context::Context,
     control::Control,
-    failure::{Failure, Ran},
+    failure::{Executed, Failure},
     identity::ToolId,
     layer::Endpoint,
     middleware::{Boxed, audit::intent::RefusedAtDoor},
@@ -40,7 +40,7 @@ pub struct CallRequest {
     /// `params.arguments`
     pub arguments: Option<Json>,
     /// `params.requestState` and `params.inputResponses`
-    pub round: Round,
+    pub round: InputRound,
     /// Whether the client wants the call to go on as a task (`params.task`).
     pub wants_task: bool,
 }
@@ -58,7 +58,7 @@ impl CallRequest {
         Ok(Self {
             name: name.ok_or_else(unnamed)?,
             arguments: message.member("arguments"),
-            round: Round {
+            round: InputRound {
                 state: message.member("requestState"),
                 responses: message.member("inputResponses"),
             },
@@ -69,7 +69,7 @@ impl CallRequest {
     /// Admits the call, with the context and the edits that [`narrow`] gave.
     #[must_use]
     pub fn admit(self, cx: Context, mut edits: Edits, meant: Resolution) -> Admitted {
-        let cx = take_round(cx, self.round, &mut edits);
+        let cx = take_input(cx, self.round, &mut edits);
         let (tool, refusal) = match meant {
             Resolution::Tool(tool) => (tool, None),
             Resolution::NoTool(stand_in) => (stand_in, Some(unknown_tool(&self.name))),
@@ -130,8 +130,8 @@ impl Admitted {
         let outcome = match refusal {
             None => chain.call(&mut cx, call, end).await,
             Some(failure) => {
-                cx.bag_mut().put(RefusedAtDoor);
-                chain.call(&mut cx, call, &Refused(failure.ran(Ran::No))).await
+                cx.extensions_mut().insert(RefusedAtDoor);
+                chain.call(&mut cx, call, &Refused(failure.with_executed(Executed::No))).await
             }
         };
         chain.tasks().note(&cx, &tool, wants_task, &outcome);
@@ -160,11 +160,11 @@ pub fn narrow(
 }
 
 /// Gives the layers what the client returned of a question. A state of toolgate's own is kept from the server.
-pub fn take_round(mut cx: Context, round: Round, edits: &mut Edits) -> Context {
-    cx = cx.with_returned(&round);
+pub fn take_input(mut cx: Context, round: InputRound, edits: &mut Edits) -> Context {
+    cx = cx.with_returned_input(&round);
     if round.is_ours() {
-        edits.take_round();
-        cx = cx.with_round(round);
+        edits.take_input();
+        cx = cx.with_gateway_input(round);
     }
     cx
 }
@@ -182,7 +182,7 @@ pub fn too_many_in_flight(most: usize) -> Failure {
     let message = format!("{most} requests are in flight, and no more are allowed");
     Failure::new(Code::Overloaded, message)
         .suggest("Wait for calls in flight to end, then call again.")
-        .ran(Ran::No)
+        .with_executed(Executed::No)
 }
 
 /// A result that says its type, as the protocol demands from 2026-07-28 on. Layers write results without it, which every

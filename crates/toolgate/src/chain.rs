@@ -9,7 +9,7 @@ use toolgate_wire::Json;
 use crate::{
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
-    failure::{Failure, Ran},
+    failure::{Executed, Failure},
     layer::{Endpoint, Layer, Next},
     middleware::{Boxed, Explained, Info, Middleware, Notice, Order, preconditions},
     outcome::Outcome,
@@ -139,10 +139,10 @@ impl Chain {
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Outcome> {
         let gives_states = |info: &Info| info.name == preconditions::NAME;
-        if cx.round().is_some() && !self.0.infos.iter().any(gives_states) {
+        if cx.gateway_input().is_some() && !self.0.infos.iter().any(gives_states) {
             // No layer gives such states out, so it is made up.
             let text = "`requestState` is none that was given out: nothing was run";
-            let failure = Failure::new(Code::ConfirmTampered, text).ran(Ran::No);
+            let failure = Failure::new(Code::ConfirmTampered, text).with_executed(Executed::No);
             return Box::pin(std::future::ready(failure.into()));
         }
         Next { layers: &self.0.calls, end }.call(cx, call)

@@ -1,4 +1,4 @@
-//! What surrounds one call: who, from where, under which id, and the bag that layers share.
+//! The context of one call: caller, session, ids, client input, and the extensions that layers share.
 
 use std::{
     any::{Any, TypeId},
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use toolgate_wire::Id;
 
 use crate::{
-    asking::{Asking, Round},
+    client_input::{ClientInput, InputRound},
     control::Control,
     identity::Principal,
     trace::{Ingress, Trace},
@@ -24,7 +24,7 @@ use crate::{
 pub struct CallId(uuid::Uuid);
 
 impl CallId {
-    /// A new id. Costs a clock read and a counter: no system call for randomness per call.
+    /// A new id. Reads the clock and a counter; makes no system call for randomness.
     #[must_use]
     pub fn next() -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -33,18 +33,18 @@ impl CallId {
         let salt = process_salt();
         let [.., high, low] = count.to_be_bytes();
         let mut tail = [0_u8; 10];
-        // Two bytes that sort within the millisecond, eight that no other process has.
+        // Two bytes of the counter sort ids within a millisecond; eight bytes are unique to this process.
         tail[..2].copy_from_slice(&[high, low]);
         tail[2..].copy_from_slice(&(salt.wrapping_add(count)).to_be_bytes());
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid())
     }
 
-    /// As text, where a formatter would cost more than the rest of a record.
+    /// The id as text in `buffer`, without the cost of a formatter.
     pub(crate) fn text<'a>(&self, buffer: &'a mut [u8; Self::TEXT]) -> &'a str {
         self.0.hyphenated().encode_lower(buffer)
     }
 
-    /// How long it is as text.
+    /// Length of the id as text.
     pub(crate) const TEXT: usize = uuid::fmt::Hyphenated::LENGTH;
 }
 
@@ -70,7 +70,7 @@ impl fmt::Debug for CallId {
     }
 }
 
-/// What a client says about itself. Words for messages and records; never decides anything.
+/// The client's name and version. Used in messages and records only, never for a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientInfo {
     /// `clientInfo.name`
@@ -88,18 +88,18 @@ impl fmt::Display for ClientInfo {
     }
 }
 
-/// What stays the same for all calls of one connection.
+/// The values that all calls of one connection share.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// The id under which the connection appears in records.
     pub id: Arc<str>,
     /// The namespace that the client connected to.
     pub namespace: Arc<str>,
-    /// Who calls.
+    /// The caller.
     pub principal: Principal,
 }
 
-/// The surroundings of one call or request, handed down the chain by reference.
+/// The context of one call or request. The chain passes it down by reference.
 #[derive(Debug)]
 pub struct Context {
     session: Arc<Session>,
@@ -108,13 +108,13 @@ pub struct Context {
     call_id: CallId,
     control: Control,
     cancel: CancellationToken,
-    asking: Asking,
-    round: Option<Round>,
-    returned: Option<Round>,
-    resumed: Option<Round>,
+    client_input: ClientInput,
+    gateway_input: Option<InputRound>,
+    returned_input: Option<InputRound>,
+    forwarded_input: Option<InputRound>,
     pub(crate) ingress: Ingress,
     pub(crate) span: Option<Trace>,
-    bag: Bag,
+    extensions: Extensions,
 }
 
 impl Context {
@@ -128,76 +128,76 @@ impl Context {
             call_id: CallId::next(),
             control: Control::default(),
             cancel: CancellationToken::new(),
-            asking: Asking::Nobody,
-            round: None,
-            returned: None,
-            resumed: None,
+            client_input: ClientInput::Unavailable,
+            gateway_input: None,
+            returned_input: None,
+            forwarded_input: None,
             ingress: Ingress::default(),
             span: None,
-            bag: Bag::default(),
+            extensions: Extensions::default(),
         }
     }
 
-    /// With the client that asks.
+    /// Sets the client's name and version.
     #[must_use]
     pub fn with_client(mut self, client: Option<Arc<ClientInfo>>) -> Self {
         self.client = client;
         self
     }
 
-    /// With the JSON-RPC id of the request.
+    /// Sets the JSON-RPC id of the request.
     #[must_use]
     pub fn with_request_id(mut self, id: Option<Id>) -> Self {
         self.request_id = id;
         self
     }
 
-    /// With the control data that was lifted off `_meta`.
+    /// Sets the control data of the request's `_meta`.
     #[must_use]
     pub fn with_control(mut self, control: Control) -> Self {
         self.control = control;
         self
     }
 
-    /// With the id of the call that this one is part of (`_meta.parent_call_uuid`).
+    /// Sets the parent call's id (`_meta.parent_call_uuid`).
     #[must_use]
     pub fn with_parent(mut self, parent: Option<Arc<str>>) -> Self {
         self.control.parent = parent;
         self
     }
 
-    /// With the token that the door cancels when the client gives up.
+    /// Sets the token that the transport cancels when the client cancels the request or disconnects.
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
         self.cancel = cancel;
         self
     }
 
-    /// With how the client can be asked something.
+    /// Sets how the client can be asked for input.
     #[must_use]
-    pub fn with_asking(mut self, asking: Asking) -> Self {
-        self.asking = asking;
+    pub fn with_client_input(mut self, client_input: ClientInput) -> Self {
+        self.client_input = client_input;
         self
     }
 
-    /// With what the client gave back of a question of ours, lifted off at the door.
+    /// Sets the client's input for a question that toolgate asked. Servers never see it.
     #[must_use]
-    pub fn with_round(mut self, round: Round) -> Self {
-        self.round = Some(round);
+    pub fn with_gateway_input(mut self, input: InputRound) -> Self {
+        self.gateway_input = Some(input);
         self
     }
 
-    /// With whatever the client gave back of any question, its state and its answers, if it did.
+    /// Sets all input that the request carries, for a question of toolgate or of a server. Does nothing if `input` is empty.
     #[must_use]
-    pub fn with_returned(mut self, round: &Round) -> Self {
-        if round.state.is_some() || round.responses.is_some() {
-            self.returned = Some(round.clone());
+    pub fn with_returned_input(mut self, input: &InputRound) -> Self {
+        if input.state.is_some() || input.responses.is_some() {
+            self.returned_input = Some(input.clone());
         }
         self
     }
 
-    /// A context for a call made on behalf of this one: same session and client, own id, this call
-    /// as its parent, cancelled when this one is.
+    /// A context for a call that this call makes. It has the same session and client and its own id; its parent is
+    /// this call, and it is cancelled together with this call.
     #[must_use]
     pub fn nested(&self) -> Self {
         Self {
@@ -205,40 +205,42 @@ impl Context {
             client: self.client.clone(),
             request_id: self.request_id.clone(),
             call_id: CallId::next(),
-            // What narrows a call narrows every call that is part of it.
+            // Restrictions of a call apply to its nested calls.
             control: Control {
                 parent: Some(self.call_id.to_string().into()),
                 confirm: None,
                 ..self.control.clone()
             },
             cancel: self.cancel.child_token(),
-            // An answer to this call is none to its parts, and a part cannot be repeated by the client.
-            asking: match &self.asking {
-                Asking::Elicit(client) => Asking::Elicit(Arc::clone(client)),
-                Asking::Rounds | Asking::Nobody => Asking::Nobody,
+            // The client cannot repeat a nested call, so only a request of toolgate's own can ask it for input.
+            client_input: match &self.client_input {
+                ClientInput::ViaElicitation(client) => {
+                    ClientInput::ViaElicitation(Arc::clone(client))
+                }
+                ClientInput::ViaResult | ClientInput::Unavailable => ClientInput::Unavailable,
             },
-            round: None,
-            returned: None,
-            resumed: None,
+            gateway_input: None,
+            returned_input: None,
+            forwarded_input: None,
             ingress: self.nested_ingress(),
             span: None,
-            bag: Bag::default(),
+            extensions: Extensions::default(),
         }
     }
 
-    /// The connection.
+    /// The session.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Who calls.
+    /// The caller.
     #[must_use]
     pub fn principal(&self) -> &Principal {
         &self.session.principal
     }
 
-    /// What the client says about itself, if it does.
+    /// The client's name and version, if it sent them.
     #[must_use]
     pub fn client(&self) -> Option<&ClientInfo> {
         self.client.as_deref()
@@ -250,7 +252,7 @@ impl Context {
         self.client.clone()
     }
 
-    /// The connection, shared.
+    /// The session, shared.
     #[must_use]
     pub fn session_shared(&self) -> Arc<Session> {
         Arc::clone(&self.session)
@@ -262,139 +264,139 @@ impl Context {
         self.request_id.as_ref()
     }
 
-    /// This call's own id.
+    /// The id of this call.
     #[must_use]
     pub fn call_id(&self) -> CallId {
         self.call_id
     }
 
-    /// The id of the call that this one is part of.
+    /// The id of the parent call.
     #[must_use]
     pub fn parent(&self) -> Option<&Arc<str>> {
         self.control.parent.as_ref()
     }
 
-    /// What the request says about itself, to narrow what it may do.
+    /// The control data of the request, which can only restrict it.
     #[must_use]
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Cancelled when the client gives the call up.
+    /// Cancelled when the client cancels the call or disconnects.
     #[must_use]
     pub fn cancel(&self) -> &CancellationToken {
         &self.cancel
     }
 
-    /// How the client can be asked something.
+    /// How the client can be asked for input.
     #[must_use]
-    pub fn asking(&self) -> &Asking {
-        &self.asking
+    pub fn client_input(&self) -> &ClientInput {
+        &self.client_input
     }
 
-    /// What the client gave back of any question: the gateway's, or a server's.
+    /// All input that the request carries, for a question of toolgate or of a server.
     #[must_use]
-    pub fn returned(&self) -> Option<&Round> {
-        self.returned.as_ref()
+    pub fn returned_input(&self) -> Option<&InputRound> {
+        self.returned_input.as_ref()
     }
 
-    /// What the client gave back of a question of ours. No server sees it.
+    /// The client's input for a question that toolgate asked. Servers never see it.
     #[must_use]
-    pub fn round(&self) -> Option<&Round> {
-        self.round.as_ref()
+    pub fn gateway_input(&self) -> Option<&InputRound> {
+        self.gateway_input.as_ref()
     }
 
-    /// Hands the server back what is the server's: the state that it gave, and the answers to it.
-    pub fn resume(&mut self, round: Round) {
-        self.resumed = Some(round);
+    /// Forwards the server's own `requestState` and the client's responses to the server.
+    pub fn forward_input(&mut self, input: InputRound) {
+        self.forwarded_input = Some(input);
     }
 
-    /// What the door sends on instead of what was lifted off.
+    /// The input that the request to the server carries instead of the client's.
     #[must_use]
-    pub fn resumed(&self) -> Option<&Round> {
-        self.resumed.as_ref()
+    pub fn forwarded_input(&self) -> Option<&InputRound> {
+        self.forwarded_input.as_ref()
     }
 
-    /// What layers leave for each other.
+    /// Values that layers share during this call.
     #[must_use]
-    pub fn bag(&self) -> &Bag {
-        &self.bag
+    pub fn extensions(&self) -> &Extensions {
+        &self.extensions
     }
 
-    /// What layers leave for each other, to write.
-    pub fn bag_mut(&mut self) -> &mut Bag {
-        &mut self.bag
+    /// Values that layers share during this call, mutable.
+    pub fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.extensions
     }
 }
 
-/// State that one layer leaves for another, one value per type.
+/// Values that layers share during one call, one value per type.
 ///
-/// Layers agree on a type instead of on a string key, so a misspelt key does not compile. A handful
-/// of entries at most: a list beats a map.
+/// The key is a type and not a string, so a misspelt key does not compile. A call has a handful of values at most,
+/// for which a list is faster than a map.
 #[derive(Default)]
-pub struct Bag(Vec<(TypeId, Box<dyn Any + Send + Sync>)>);
+pub struct Extensions(Vec<(TypeId, Box<dyn Any + Send + Sync>)>);
 
-impl Bag {
-    /// Puts a value in, and hands back the one of the same type that was there.
-    pub fn put<T: Any + Send + Sync>(&mut self, value: T) -> Option<T> {
-        let old = self.take::<T>();
+impl Extensions {
+    /// Inserts a value and returns the previous value of the same type.
+    pub fn insert<T: Any + Send + Sync>(&mut self, value: T) -> Option<T> {
+        let old = self.remove::<T>();
         self.0.push((TypeId::of::<T>(), Box::new(value)));
         old
     }
 
-    /// The value of this type, if a layer left one.
+    /// The value of this type, if a layer inserted one.
     #[must_use]
     pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
         let (_, value) = self.0.iter().find(|(id, _)| *id == TypeId::of::<T>())?;
         value.downcast_ref()
     }
 
-    /// The value of this type, to write.
+    /// The value of this type, mutable.
     pub fn get_mut<T: Any + Send + Sync>(&mut self) -> Option<&mut T> {
         let (_, value) = self.0.iter_mut().find(|(id, _)| *id == TypeId::of::<T>())?;
         value.downcast_mut()
     }
 
-    /// Takes the value of this type out.
-    pub fn take<T: Any + Send + Sync>(&mut self) -> Option<T> {
+    /// Removes and returns the value of this type.
+    pub fn remove<T: Any + Send + Sync>(&mut self) -> Option<T> {
         let at = self.0.iter().position(|(id, _)| *id == TypeId::of::<T>())?;
         let (_, value) = self.0.swap_remove(at);
         value.downcast().ok().map(|boxed| *boxed)
     }
 }
 
-impl fmt::Debug for Bag {
+impl fmt::Debug for Extensions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Bag({} values)", self.0.len())
+        write!(f, "Extensions({} values)", self.0.len())
     }
 }
 
 impl Context {
-    /// With how the request came to the door.
+    /// Sets how the request arrived.
     #[must_use]
     pub fn with_ingress(mut self, ingress: Ingress) -> Self {
         self.ingress = ingress;
         self
     }
 
-    /// How the request came to the door.
+    /// How the request arrived.
     #[must_use]
     pub fn ingress(&self) -> &Ingress {
         &self.ingress
     }
 
-    /// Our own span of this call, if a layer follows traces: what a server is told as its parent.
+    /// toolgate's span of this call, if a layer records traces. Servers receive it as their parent.
     #[must_use]
     pub fn span(&self) -> Option<&Trace> {
         self.span.as_ref()
     }
 
-    /// Leaves our own span for the layers inside, and for the way to the server.
+    /// Sets toolgate's span for the inner layers and for the request to the server.
     pub fn set_span(&mut self, span: Option<Trace>) {
         self.span = span;
     }
 
-    /// How a call that is part of this one comes in: our own span is its parent.
+    /// The ingress of a nested call: toolgate's span of this call is its parent.
     pub(crate) fn nested_ingress(&self) -> Ingress {
         let trace = self.span.clone().or_else(|| self.ingress.trace.clone());
         Ingress { trace, ..self.ingress.clone() }
@@ -411,15 +413,18 @@ mod tests {
     }
 
     #[test]
-    fn the_bag_holds_one_value_per_type() {
+    fn extensions_hold_one_value_per_type() {
         let mut cx = Context::new(session());
-        assert_eq!(cx.bag_mut().put(1_u32), None);
-        assert_eq!(cx.bag_mut().put("text"), None);
-        assert_eq!(cx.bag_mut().put(2_u32), Some(1));
-        *cx.bag_mut().get_mut::<u32>().unwrap() += 1;
-        assert_eq!((cx.bag().get::<u32>(), cx.bag().get::<&str>()), (Some(&3), Some(&"text")));
-        assert_eq!(cx.bag_mut().take::<u32>(), Some(3));
-        assert_eq!(cx.bag().get::<u32>(), None);
+        assert_eq!(cx.extensions_mut().insert(1_u32), None);
+        assert_eq!(cx.extensions_mut().insert("text"), None);
+        assert_eq!(cx.extensions_mut().insert(2_u32), Some(1));
+        *cx.extensions_mut().get_mut::<u32>().unwrap() += 1;
+        assert_eq!(
+            (cx.extensions().get::<u32>(), cx.extensions().get::<&str>()),
+            (Some(&3), Some(&"text"))
+        );
+        assert_eq!(cx.extensions_mut().remove::<u32>(), Some(3));
+        assert_eq!(cx.extensions().get::<u32>(), None);
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use toolgate_wire::Json;
 
-use crate::registry::{Code, Retry};
+use crate::registry::{Code, RetrySafety};
 
 /// Whether the tool ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ran {
+pub enum Executed {
     /// It ran.
     Yes,
     /// It did not.
@@ -17,7 +17,7 @@ pub enum Ran {
     Maybe,
 }
 
-impl Ran {
+impl Executed {
     /// The name in records.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -42,11 +42,11 @@ struct Inner {
     expected: bool,
     by: Option<&'static str>,
     rule: Option<String>,
-    ran: Ran,
-    retry: Retry,
+    executed: Executed,
+    retry: RetrySafety,
     retry_after: Option<Duration>,
     rpc: Option<RpcError>,
-    told: Vec<(&'static str, serde_json::Value)>,
+    facts: Vec<(&'static str, serde_json::Value)>,
 }
 
 /// A JSON-RPC error object.
@@ -78,11 +78,11 @@ impl Failure {
     /// A failure of this code. Its message is told exactly as given.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let entry = code.entry();
-        let ran = match entry.class {
-            crate::registry::Class::Denied | crate::registry::Class::Preview => Ran::No,
-            crate::registry::Class::ToolError => Ran::Yes,
-            _ if entry.retry == Retry::Safe => Ran::No,
-            _ => Ran::Maybe,
+        let executed = match entry.class {
+            crate::registry::Class::Denied | crate::registry::Class::Preview => Executed::No,
+            crate::registry::Class::ToolError => Executed::Yes,
+            _ if entry.retry == RetrySafety::Safe => Executed::No,
+            _ => Executed::Maybe,
         };
         Self(Box::new(Inner {
             code,
@@ -92,11 +92,11 @@ impl Failure {
             expected: entry.expected,
             by: None,
             rule: None,
-            ran,
+            executed,
             retry: entry.retry,
             retry_after: None,
             rpc: None,
-            told: Vec::new(),
+            facts: Vec::new(),
         }))
     }
 
@@ -163,15 +163,15 @@ impl Failure {
 
     /// Says whether the tool ran.
     #[must_use]
-    pub fn ran(mut self, ran: Ran) -> Self {
-        self.0.ran = ran;
+    pub fn with_executed(mut self, executed: Executed) -> Self {
+        self.0.executed = executed;
         self
     }
 
     /// Marks an error of a tool as passing by itself, so that a readonly call may be retried.
     #[must_use]
     pub fn transient(mut self) -> Self {
-        self.0.retry = Retry::OnlyReadonly;
+        self.0.retry = RetrySafety::OnlyReadonly;
         self
     }
 
@@ -184,8 +184,8 @@ impl Failure {
 
     /// With a fact for machines, which stands beside the code where the client reads it.
     #[must_use]
-    pub fn tell(mut self, name: &'static str, value: impl Into<serde_json::Value>) -> Self {
-        self.0.told.push((name, value.into()));
+    pub fn with_fact(mut self, name: &'static str, value: impl Into<serde_json::Value>) -> Self {
+        self.0.facts.push((name, value.into()));
         self
     }
 
@@ -240,13 +240,13 @@ impl Failure {
 
     /// Whether the tool ran.
     #[must_use]
-    pub fn has_run(&self) -> Ran {
-        self.0.ran
+    pub fn executed(&self) -> Executed {
+        self.0.executed
     }
 
     /// Whether to send the same call again.
     #[must_use]
-    pub fn retry(&self) -> Retry {
+    pub fn retry(&self) -> RetrySafety {
         self.0.retry
     }
 
@@ -260,19 +260,19 @@ impl Failure {
     /// Whether the tool ran, as the client reads it in `ran`; `None` where that is not known. What a server answers
     /// says nothing about it: a server may refuse a call halfway.
     #[must_use]
-    pub fn stated_ran(&self) -> Option<bool> {
-        match self.0.ran {
+    pub fn known_executed(&self) -> Option<bool> {
+        match self.0.executed {
             _ if self.0.rpc.is_some() => None,
-            Ran::Yes => Some(true),
-            Ran::No => Some(false),
-            Ran::Maybe => None,
+            Executed::Yes => Some(true),
+            Executed::No => Some(false),
+            Executed::Maybe => None,
         }
     }
 
     /// Facts for machines, by name.
     #[must_use]
     pub fn facts(&self) -> &[(&'static str, serde_json::Value)] {
-        &self.0.told
+        &self.0.facts
     }
 
     /// The error of the server that it came from.
@@ -294,7 +294,7 @@ impl Failure {
             "suggestion": self.suggestion().unwrap_or(self.0.code.entry().hint),
         });
         if let Some(data) = data.as_object_mut() {
-            if let Some(ran) = self.stated_ran() {
+            if let Some(ran) = self.known_executed() {
                 data.insert("ran".to_owned(), ran.into());
             }
             if let Some(rule) = &self.0.rule {
@@ -303,7 +303,7 @@ impl Failure {
             if let Some(seconds) = self.retry_after_seconds() {
                 data.insert("retry_after".to_owned(), seconds.into());
             }
-            for (name, value) in &self.0.told {
+            for (name, value) in &self.0.facts {
                 data.insert((*name).to_owned(), value.clone());
             }
         }

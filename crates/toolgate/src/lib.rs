@@ -1,12 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 pub mod admission;
-mod asking;
 pub mod attribution;
 pub mod background;
 mod boxed;
 mod call;
 mod chain;
+mod client_input;
 mod context;
 mod control;
 pub mod duration;
@@ -33,22 +33,22 @@ mod tool;
 mod trace;
 mod transform;
 
-pub use asking::{Asking, Elicit, NoAnswer, Round};
 pub use boxed::Boxed;
 pub use call::{Answer, Call, Listing, Request, ToolList};
 pub use chain::{BadChain, Builder, Chain};
-pub use context::{Bag, CallId, ClientInfo, Context, Session};
+pub use client_input::{ClientInput, Elicit, ElicitError, InputRound};
+pub use context::{CallId, ClientInfo, Context, Extensions, Session};
 pub use control::{AllowedTools, Control};
-pub use failure::{Failure, Ran, RpcError};
+pub use failure::{Executed, Failure, RpcError};
 pub use fingerprint::{DuplicateKey, Fingerprint};
 pub use identity::{Principal, ToolId};
 pub use layer::{Endpoint, Explained, Hooks, Info, Middleware, Next, Notice, Order, Replay};
 pub use outcome::{Outcome, Reply, ToolResult};
-pub use registry::{Class, Code, Delivery, Entry, Retry};
+pub use registry::{Class, Code, Delivery, Entry, RetrySafety};
 pub use selection::{Facts, Selection};
 pub use selector::{BadSelector, Selector, Steps};
 pub use settings::ToolSettings;
-pub use tier::{Hints, Tier, UnknownTier};
+pub use tier::{Tier, ToolHints, UnknownTier};
 pub use tool::{TierRules, Tool};
 pub use trace::{Ingress, Trace, Transport};
 pub use transform::{

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use toolgate_wire::Json;
 
 use crate::{
-    failure::{Failure, Ran, RpcError},
+    failure::{Executed, Failure, RpcError},
     registry::{Class, Code, Delivery},
 };
 
@@ -166,12 +166,12 @@ impl Outcome {
 
     /// Whether the tool ran.
     #[must_use]
-    pub fn ran(&self) -> Ran {
+    pub fn executed(&self) -> Executed {
         match (&self.failure, self.class) {
-            (Some(failure), _) => failure.has_run(),
-            (None, Class::Preview) => Ran::No,
-            (None, _) if self.is_ours => Ran::No,
-            (None, _) => Ran::Yes,
+            (Some(failure), _) => failure.executed(),
+            (None, Class::Preview) => Executed::No,
+            (None, _) if self.is_ours => Executed::No,
+            (None, _) => Executed::Yes,
         }
     }
 

@@ -52,7 +52,7 @@ impl fmt::Display for Class {
 
 /// Whether the same call may simply be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetrySafety {
     /// Nothing ran, and the cause passes by itself.
     Safe,
     /// It may have run: only a readonly call may be sent again.
@@ -80,7 +80,7 @@ pub struct Entry {
     /// The class of the outcome.
     pub class: Class,
     /// Whether to send the same call again.
-    pub retry: Retry,
+    pub retry: RetrySafety,
     /// How it reaches the client.
     pub delivery: Delivery,
     /// The code of the JSON-RPC error, where it is one.
@@ -109,7 +109,7 @@ macro_rules! registry {
                     $(Self::$code => Entry {
                         name: $name,
                         class: Class::$class,
-                        retry: Retry::$retry,
+                        retry: RetrySafety::$retry,
                         delivery: Delivery::$delivery,
                         rpc: $rpc,
                         expected: registry!(@expected $expected),

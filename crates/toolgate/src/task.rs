@@ -18,7 +18,7 @@ const MOST: usize = 10_000;
 /// Longer ids are not remembered.
 const LONGEST_ID: usize = 1024;
 
-/// Which tool a task is of. Put into the bag of a `tasks/…` request by the door.
+/// Which tool a task is of. Put into the extensions of a `tasks/…` request by the door.
 #[derive(Clone, Debug)]
 pub struct TaskOf {
     pub(crate) server: Arc<str>,
@@ -84,7 +84,7 @@ impl Tasks {
 
 /// Whether the result at hand is that of a task whose tool is not known: the strictest settings hold.
 pub(crate) fn is_unknown(cx: &Context) -> bool {
-    cx.bag().get::<TaskOf>().is_none_or(|task| task.tool.is_none())
+    cx.extensions().get::<TaskOf>().is_none_or(|task| task.tool.is_none())
 }
 
 /// Whether answers to this method carry results of tasks.

@@ -58,7 +58,7 @@ impl FromStr for Tier {
 ///
 /// A hint of the wrong type counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hints {
+pub struct ToolHints {
     /// `readOnlyHint`
     pub read_only: Option<bool>,
     /// `destructiveHint`
@@ -69,10 +69,10 @@ pub struct Hints {
     pub open_world: Option<bool>,
 }
 
-impl Hints {
+impl ToolHints {
     /// The tier that the hints speak for, or `None` when they say too little.
     ///
-    /// The protocol's default for a tool that is not read-only is `destructiveHint: true`. Hints that
+    /// The protocol's default for a tool that is not read-only is `destructiveHint: true`. ToolHints that
     /// contradict each other are read as the worse of the two.
     #[must_use]
     pub fn tier(self) -> Option<Tier> {
@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn hints_speak_for_the_worse_tier() {
-        let hints = |read_only, destructive| Hints { read_only, destructive, ..Hints::default() };
+        let hints =
+            |read_only, destructive| ToolHints { read_only, destructive, ..ToolHints::default() };
         assert_eq!(hints(None, None).tier(), None);
         assert_eq!(hints(Some(true), None).tier(), Some(Tier::Readonly));
         assert_eq!(hints(Some(true), Some(false)).tier(), Some(Tier::Readonly));

@@ -7,7 +7,7 @@ use toolgate_wire::Json;
 use crate::{
     identity::ToolId,
     selector::Selector,
-    tier::{Hints, Tier},
+    tier::{Tier, ToolHints},
 };
 
 /// One tool. Built when a listing is learnt, shared by every call.
@@ -15,7 +15,7 @@ use crate::{
 pub struct Tool {
     id: ToolId,
     definition: Option<Json>,
-    hints: Hints,
+    hints: ToolHints,
     tier: Option<Tier>,
     category: Option<Arc<str>>,
 }
@@ -24,9 +24,9 @@ impl Tool {
     /// A tool of which only the identity is known.
     #[must_use]
     pub fn unlisted(id: ToolId, rules: &TierRules) -> Self {
-        let tier = rules.tier(&id, Hints::default());
+        let tier = rules.tier(&id, ToolHints::default());
         let category = rules.category(&id);
-        Self { id, definition: None, hints: Hints::default(), tier, category }
+        Self { id, definition: None, hints: ToolHints::default(), tier, category }
     }
 
     /// A tool with the definition that its server published.
@@ -59,7 +59,7 @@ impl Tool {
 
     /// The hints that the tool gave about itself.
     #[must_use]
-    pub fn hints(&self) -> Hints {
+    pub fn hints(&self) -> ToolHints {
         self.hints
     }
 
@@ -100,12 +100,12 @@ impl fmt::Debug for Tool {
     }
 }
 
-fn hints(definition: &Json) -> Hints {
+fn hints(definition: &Json) -> ToolHints {
     let Some(annotations) = definition.get("annotations") else {
-        return Hints::default();
+        return ToolHints::default();
     };
     let hint = |name| annotations.get(name).and_then(|json| json.bool());
-    Hints {
+    ToolHints {
         read_only: hint("readOnlyHint"),
         destructive: hint("destructiveHint"),
         idempotent: hint("idempotentHint"),
@@ -143,7 +143,7 @@ impl TierRules {
     }
 
     /// A rule that names the tool exactly wins; of several globs the worst tier does.
-    fn tier(&self, id: &ToolId, hints: Hints) -> Option<Tier> {
+    fn tier(&self, id: &ToolId, hints: ToolHints) -> Option<Tier> {
         let covering = || self.rules.iter().filter(|(selector, _)| selector.covers(id));
         let exact = covering().find(|(selector, _)| selector.is_exact());
         let ruled = exact.map(|(_, tier)| *tier).or_else(|| covering().map(|(_, t)| *t).max());

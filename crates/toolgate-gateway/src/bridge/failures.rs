@@ -1,7 +1,7 @@
 //! What a client is told when the gateway gives no answer.
 
 use hyper::StatusCode;
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use crate::http_client::{BodyError, SendError};
 
@@ -14,7 +14,7 @@ pub(super) fn unanswered(url: &str, error: &SendError) -> Failure {
                 Code::ServerUnavailable,
                 format!("the gateway is not there: {why}; {hint}"),
             )
-            .ran(Ran::No)
+            .with_executed(Executed::No)
             .suggest(format!("start it with `toolgate serve`, then call again; {hint}"))
         }
         SendError::Lost(why) => lost(url, why),
@@ -24,7 +24,7 @@ pub(super) fn unanswered(url: &str, error: &SendError) -> Failure {
 /// It broke off while the request was under way.
 pub(super) fn lost(url: &str, why: &str) -> Failure {
     let text = format!("the gateway was lost while the request was under way: {why}");
-    Failure::new(Code::ServerCrashed, text).ran(Ran::Maybe).suggest(format!(
+    Failure::new(Code::ServerCrashed, text).with_executed(Executed::Maybe).suggest(format!(
         "check what the call did before you repeat it; is toolgate serve still running at {url}?"
     ))
 }

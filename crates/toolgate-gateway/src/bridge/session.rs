@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::{Method, StatusCode, header::HeaderValue};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::timeout};
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 use toolgate_wire::{Message, Shape};
 
 use super::{
@@ -152,7 +152,7 @@ impl BridgeSession {
         let gone = |why: &str| {
             let text = format!("the gateway has lost the session, and gives no new one: {why}");
             Failure::new(Code::ServerUnavailable, text)
-                .ran(Ran::No)
+                .with_executed(Executed::No)
                 .suggest("restart the client, so that it initializes again")
         };
         let initialize = initialize.ok_or_else(|| gone("it was never initialized"))?;

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
-use toolgate::{Asking, ClientInfo, Session, Transport};
+use toolgate::{ClientInfo, ClientInput, Session, Transport};
 use toolgate_wire::{
     Json,
     era::{self, Era, MODERN},
@@ -141,16 +141,16 @@ impl Caller {
     }
 
     /// How layers can ask it something.
-    pub(crate) fn asking(&self, side: &SideChannel) -> Asking {
+    pub(crate) fn asking(&self, side: &SideChannel) -> ClientInput {
         if !self.abilities().has(ClientCapabilities::FORMS) {
-            return Asking::Nobody;
+            return ClientInput::Unavailable;
         }
         match &self.speaks {
-            CallerProtocol::Legacy(session) => Asking::Elicit(Arc::new(Elicitor {
+            CallerProtocol::Legacy(session) => ClientInput::ViaElicitation(Arc::new(Elicitor {
                 session: Arc::clone(session),
                 side: side.clone(),
             })),
-            CallerProtocol::Modern(_) => Asking::Rounds,
+            CallerProtocol::Modern(_) => ClientInput::ViaResult,
         }
     }
 

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
-use toolgate::{Boxed, Elicit, NoAnswer};
+use toolgate::{Boxed, Elicit, ElicitError};
 use toolgate_wire::{Id, Json, Message, Object, notification, request};
 
 use super::side_channel::SideChannel;
@@ -132,13 +132,13 @@ pub(crate) struct Elicitor {
 }
 
 impl Elicit for Elicitor {
-    fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, NoAnswer>> {
+    fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, ElicitError>> {
         Box::pin(async move {
             let asked = self.session.questions.ask(&self.side, "elicitation/create", Some(&params));
             match asked.await {
                 Some(Ok(answer)) => Ok(answer),
-                Some(Err(_)) => Err(NoAnswer::Unable),
-                None => Err(NoAnswer::Gone),
+                Some(Err(_)) => Err(ElicitError::Unsupported),
+                None => Err(ElicitError::Disconnected),
             }
         })
     }

@@ -53,7 +53,7 @@ impl IncomingRequest {
             .with_request_id(self.message.id().cloned())
             .with_cancel(self.cancel.clone())
             .with_ingress(ingress);
-        if chain.asks() { cx.with_asking(self.caller.asking(&self.side)) } else { cx }
+        if chain.asks() { cx.with_client_input(self.caller.asking(&self.side)) } else { cx }
     }
 
     /// A member of the params, as text.

@@ -219,7 +219,7 @@ async fn through(
     let method = incoming.message.method();
     if let Some(own) = name.filter(|_| method.starts_with("tasks/")) {
         let task = charter.stack.chain.tasks().of(&cx, &server.name, own);
-        cx.bag_mut().put(task);
+        cx.extensions_mut().insert(task);
     }
     let request =
         Request { method: incoming.message.method().into(), params: incoming.message.params() };

@@ -7,7 +7,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use toolgate::{DuplicateKey, Failure, Fingerprint, Ran};
+use toolgate::{DuplicateKey, Executed, Failure, Fingerprint};
 use toolgate_wire::{self as wire, Id, Json, Message, Object};
 
 use crate::{
@@ -85,7 +85,7 @@ impl SuspendedCalls {
         let mut waiting = self.lock();
         waiting.retain(|_, parked| parked.until > Instant::now());
         let take = |kind, amount| {
-            account.take(kind, amount).map_err(|full| full.failure().ran(Ran::Maybe))
+            account.take(kind, amount).map_err(|full| full.failure().with_executed(Executed::Maybe))
         };
         let places = [
             take(UsageKind::SuspendedCall, 1)?,

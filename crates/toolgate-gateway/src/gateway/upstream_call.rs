@@ -12,7 +12,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use toolgate::{Boxed, Chain, Code, Context, Failure, Notice, Ran, Round, admission::Edits};
+use toolgate::{
+    Boxed, Chain, Code, Context, Executed, Failure, InputRound, Notice, admission::Edits,
+};
 use toolgate_wire::{Id, Json, Limits, Message, era::Era, error_response, response};
 
 use super::{Gateway, dispatch::IncomingRequest, era_bridge, suspended::SuspendedCalls};
@@ -168,7 +170,7 @@ impl UpstreamCall<'_> {
         &self,
         cx: &Context,
         arguments: Option<&Json>,
-        round: Option<&Round>,
+        round: Option<&InputRound>,
     ) -> Result<(Arc<Connection>, ExchangeResult), Failure> {
         for _ in 0..2 {
             let (connection, flight) = self.start(cx, arguments, round).await?;
@@ -192,7 +194,7 @@ impl UpstreamCall<'_> {
         &self,
         cx: &Context,
         arguments: Option<&Json>,
-        round: Option<&Round>,
+        round: Option<&InputRound>,
     ) -> Result<(Arc<Connection>, InFlightRequest), Failure> {
         let mut owner = self.server.is_private().then(|| self.caller.owner());
         let mut lease = None;
@@ -206,7 +208,7 @@ impl UpstreamCall<'_> {
             // A start may take long: what is given up meanwhile is not sent.
             let connection = tokio::select! {
                 biased;
-                () = cx.cancel().cancelled() => return Err(cancelled(Ran::No)),
+                () = cx.cancel().cancelled() => return Err(cancelled(Executed::No)),
                 opened = self.server.connection_for(owner.as_ref(), self.caller.era()) => opened?,
             };
             let era = self.era_of(&connection);
@@ -230,7 +232,7 @@ impl UpstreamCall<'_> {
                 |hop: IdRewrite| self.line(cx, &hop, era, (arguments, round), hops.as_ref());
             let started = tokio::select! {
                 biased;
-                () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),
+                () = cx.cancel().cancelled() => return Err(cancelled(Executed::Maybe)),
                 started = connection.start(ask, own_id, compose) => started,
             };
             match started {
@@ -304,7 +306,7 @@ impl UpstreamCall<'_> {
                 tokio::select! {
                     biased;
                     step = flight.next() => step?,
-                    () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),
+                    () = cx.cancel().cancelled() => return Err(cancelled(Executed::Maybe)),
                 }
             };
             match step {
@@ -421,7 +423,7 @@ impl UpstreamCall<'_> {
 /// The server asks for something that is too long to be passed on.
 pub(super) fn too_long(server: &str, why: &str) -> Failure {
     let text = format!("The server `{server}` asks the client: {why}");
-    Failure::new(Code::ResponseTooLarge, text).ran(Ran::Maybe)
+    Failure::new(Code::ResponseTooLarge, text).with_executed(Executed::Maybe)
 }
 
 /// The line of what a server tells a client, as the layers let it pass; `None` if they withhold it.
@@ -442,8 +444,8 @@ pub(crate) fn passed(chain: &Chain, server: &str, message: &Message) -> Result<B
     }
 }
 
-fn cancelled(ran: Ran) -> Failure {
-    Failure::new(Code::Cancelled, "the client gave the call up").ran(ran)
+fn cancelled(executed: Executed) -> Failure {
+    Failure::new(Code::Cancelled, "the client gave the call up").with_executed(executed)
 }
 
 /// An error of the client, passed on to the server.

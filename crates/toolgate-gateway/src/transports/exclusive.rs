@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use toolgate::{Boxed, CallId, Code, Control, Failure, Principal, Ran, Session, Transport};
+use toolgate::{Boxed, CallId, Code, Control, Executed, Failure, Principal, Session, Transport};
 use toolgate_wire::{
     Id, Json, Kind, Limits, Message, Shape,
     era::{self, Era},
@@ -240,8 +240,8 @@ impl Client {
     fn not_sent(&self, error: StartFailure) -> Failure {
         match error {
             StartFailure::Failed(failure) => failure,
-            StartFailure::Closed(why) => lost(&self.server.name, &why, Ran::No),
-            StartFailure::SessionLost => lost(&self.server.name, "it has no session", Ran::No),
+            StartFailure::Closed(why) => lost(&self.server.name, &why, Executed::No),
+            StartFailure::SessionLost => lost(&self.server.name, "it has no session", Executed::No),
         }
     }
 
@@ -299,7 +299,7 @@ impl Client {
         let text = format!("The server `{name}` did not answer initialize within {after}");
         tracing::error!("{text}");
         self.hung.notify_one();
-        Failure::new(Code::ServerStartTimeout, text).ran(Ran::No)
+        Failure::new(Code::ServerStartTimeout, text).with_executed(Executed::No)
     }
 
     /// Reads what the gateway has to know of a response.
@@ -486,7 +486,7 @@ impl Client {
     }
 
     fn refused(&self, why: &str) -> Failure {
-        lost(&self.server.name, why, Ran::No)
+        lost(&self.server.name, why, Executed::No)
     }
 }
 

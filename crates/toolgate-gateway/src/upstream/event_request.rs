@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
-use toolgate::{Boxed, Failure, Ran};
+use toolgate::{Boxed, Executed, Failure};
 use toolgate_wire::{Id, Json, Message, Sender, Shape, error_response, response};
 
 use super::{
@@ -106,7 +106,7 @@ impl EventRequest {
                 Ok(Some(stream)) => self.phase = Phase::Reading(Box::new(stream)),
                 Ok(None) => {
                     self.land();
-                    return Err(lost(&self.link.server, "its stream broke off", Ran::Maybe));
+                    return Err(lost(&self.link.server, "its stream broke off", Executed::Maybe));
                 }
                 Err(StartFailure::Failed(failure)) => self.resume(&failure.to_string())?,
                 Err(_) => {
@@ -114,7 +114,7 @@ impl EventRequest {
                     return Err(lost(
                         &self.link.server,
                         "it has forgotten the session",
-                        Ran::Maybe,
+                        Executed::Maybe,
                     ));
                 }
             },
@@ -132,7 +132,7 @@ impl EventRequest {
         let (Some(pause), Some(last)) = (self.resume.attempt(), self.resume.last_event().cloned())
         else {
             self.land();
-            return Err(lost(&self.link.server, why, Ran::Maybe));
+            return Err(lost(&self.link.server, why, Executed::Maybe));
         };
         let link = Arc::clone(&self.link);
         self.phase = Phase::Resuming(Box::pin(async move {

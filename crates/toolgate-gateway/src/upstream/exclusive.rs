@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 use toolgate_wire::Message;
 
 use super::{
@@ -109,6 +109,6 @@ impl Server {
         let why = Arc::clone(&down.lock());
         let message = format!("The server `{}` is not running: {why}", self.name);
         let failure = Failure::new(Code::ServerUnavailable, message);
-        Some(failure.suggest("Try again in a moment.").ran(Ran::No))
+        Some(failure.suggest("Try again in a moment.").with_executed(Executed::No))
     }
 }

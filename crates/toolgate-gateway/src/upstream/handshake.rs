@@ -3,7 +3,7 @@
 use std::{borrow::Cow, os::fd::OwnedFd, sync::Arc, time::Duration};
 
 use hyper::header::HeaderValue;
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 use toolgate_wire::{
     Id, Json, Message, Object, Shape,
     era::{self, Era, LEGACY, MODERN},
@@ -92,7 +92,7 @@ pub(crate) fn is_refusal(failure: &Failure) -> bool {
 fn late(server: &str, after: Duration, what: &str) -> Failure {
     let after = toolgate::duration::format(after);
     let text = format!("The server `{server}` did not answer within {after} {what}");
-    Failure::new(Code::ServerStartTimeout, text).ran(Ran::No)
+    Failure::new(Code::ServerStartTimeout, text).with_executed(Executed::No)
 }
 
 async fn hello_to(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 use toolgate_wire::{Id, Json, Message};
 
 use super::{event_request::EventRequest, pipe::PipeRequest};
@@ -173,7 +173,9 @@ impl From<Failure> for StartFailure {
 /// A server that cannot be reached: nothing ran.
 pub(crate) fn unavailable(server: &str, why: &str) -> Failure {
     let message = format!("The server `{server}` cannot be reached: {why}");
-    Failure::new(Code::ServerUnavailable, message).suggest("Try again in a moment.").ran(Ran::No)
+    Failure::new(Code::ServerUnavailable, message)
+        .suggest("Try again in a moment.")
+        .with_executed(Executed::No)
 }
 
 /// How what is told of a server that went away ends where a call may have run.
@@ -184,16 +186,16 @@ pub(crate) fn never_up(failure: Failure) -> Failure {
     match failure.message().strip_suffix(UNDER_WAY) {
         Some(ended) if failure.code() == Code::ServerCrashed => {
             let failure = Failure::new(Code::ServerUnavailable, format!("{ended} at its start"));
-            failure.suggest("Try again in a moment.").ran(Ran::No)
+            failure.suggest("Try again in a moment.").with_executed(Executed::No)
         }
         _ => failure,
     }
 }
 
 /// A server that went away while a request was under way.
-pub(crate) fn lost(server: &str, why: &str, ran: Ran) -> Failure {
-    let (message, next) = match ran {
-        Ran::No => (
+pub(crate) fn lost(server: &str, why: &str, executed: Executed) -> Failure {
+    let (message, next) = match executed {
+        Executed::No => (
             format!(
                 "The server `{server}` ended ({why}) before the call reached it: it did not run"
             ),
@@ -204,7 +206,7 @@ pub(crate) fn lost(server: &str, why: &str, ran: Ran) -> Failure {
             "Check what the call did before you repeat it.",
         ),
     };
-    Failure::new(Code::ServerCrashed, message).suggest(next).ran(ran)
+    Failure::new(Code::ServerCrashed, message).suggest(next).with_executed(executed)
 }
 
 /// A server that says something that cannot be understood.
@@ -214,13 +216,13 @@ pub(crate) fn incapable(server: &str, what: &str, missing: ClientCapabilities) -
     let required = missing.capabilities().to_value().unwrap_or_default();
     Failure::new(Code::ClientIncapable, message)
         .suggest("Use a client that declares the capability, or another tool.")
-        .tell("requiredCapabilities", required)
-        .ran(Ran::Maybe)
+        .with_fact("requiredCapabilities", required)
+        .with_executed(Executed::Maybe)
 }
 
 pub(crate) fn nonsense(server: &str, what: &str) -> Failure {
     let message = format!("The server `{server}` {what}");
     Failure::new(Code::ServerProtocol, message)
         .suggest("Report it to the server's authors; the call may have run.")
-        .ran(Ran::Maybe)
+        .with_executed(Executed::Maybe)
 }

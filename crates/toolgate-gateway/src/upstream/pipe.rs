@@ -13,7 +13,7 @@ use tokio::{
     io::AsyncRead,
     sync::{mpsc, oneshot},
 };
-use toolgate::{Boxed, Code, Failure, Ran};
+use toolgate::{Boxed, Code, Executed, Failure};
 use toolgate_wire::{
     Id, Json, Limits, Message, Sender, Shape, error_response, is_batch, lines::Line, response,
     salvage_id, split_batch,
@@ -95,7 +95,7 @@ impl Pipe {
         };
         let Some(seat) = self.flights.enter(ask.hears, key) else {
             let why = "the id is in use by a request in flight";
-            return Err(Failure::new(Code::InvalidRequest, why).ran(Ran::No).into());
+            return Err(Failure::new(Code::InvalidRequest, why).with_executed(Executed::No).into());
         };
         // After it was entered: who is told that all are gone, or finds it closed, is told either way.
         if self.closed.load(Ordering::Acquire) {
@@ -379,9 +379,13 @@ impl PipeRequest {
             }
             Ok(PendingOutcome::Gone(why)) => {
                 let was_written = number.is_some_and(|number| self.outbox.was_written(number));
-                Err(lost(&self.server, &why, if was_written { Ran::Maybe } else { Ran::No }))
+                Err(lost(
+                    &self.server,
+                    &why,
+                    if was_written { Executed::Maybe } else { Executed::No },
+                ))
             }
-            Err(_) => Err(lost(&self.server, "it is gone", Ran::Maybe)),
+            Err(_) => Err(lost(&self.server, "it is gone", Executed::Maybe)),
         }
     }
 

@@ -501,6 +501,6 @@ impl Server {
 
     /// What a request is told whose connection was gone before it was sent, twice.
     pub(crate) fn never_reached(&self, why: &str) -> Failure {
-        lost(&self.name, why, toolgate::Ran::No)
+        lost(&self.name, why, toolgate::Executed::No)
     }
 }

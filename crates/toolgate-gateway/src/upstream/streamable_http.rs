@@ -13,7 +13,7 @@ use hyper::{
     Method, StatusCode,
     header::{HeaderName, HeaderValue},
 };
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 use toolgate_wire::{Id, Json, Limits, Message, Sender, Shape, headers};
 
 use super::{
@@ -249,7 +249,7 @@ impl StreamableHttp {
     pub(super) fn unread(&self, error: &BodyError) -> Failure {
         match error {
             BodyError::TooLarge(_) => nonsense(&self.server, &format!("sent {error}")),
-            BodyError::Broken(why) => lost(&self.server, why, Ran::Maybe),
+            BodyError::Broken(why) => lost(&self.server, why, Executed::Maybe),
         }
     }
 
@@ -260,7 +260,7 @@ impl StreamableHttp {
     fn sent_in_vain(&self, error: SendError) -> Failure {
         match error {
             SendError::NotSent(why) => unavailable(&self.server, &why),
-            SendError::Lost(why) => lost(&self.server, &why, Ran::Maybe),
+            SendError::Lost(why) => lost(&self.server, &why, Executed::Maybe),
         }
     }
 
@@ -340,16 +340,16 @@ fn refused(server: &str, status: StatusCode) -> Failure {
             let message = format!("The server `{server}` refuses us: {status}");
             Failure::new(Code::ServerRejected, message)
                 .suggest("Ask the operator to check the `headers` of this server in the config.")
-                .ran(Ran::No)
+                .with_executed(Executed::No)
         }
         // It is there, and busy.
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             let message = format!("The server `{server}` has too much to do: it answered {status}");
-            Failure::new(Code::Overloaded, message).ran(Ran::No)
+            Failure::new(Code::Overloaded, message).with_executed(Executed::No)
         }
         status if status.is_client_error() => {
             let message = format!("The server `{server}` refuses the request: {status}");
-            Failure::new(Code::ServerRejected, message).ran(Ran::No)
+            Failure::new(Code::ServerRejected, message).with_executed(Executed::No)
         }
         status => nonsense(server, &format!("answered {status}")),
     }

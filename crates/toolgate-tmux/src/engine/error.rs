@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 /// Why tmux did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +53,7 @@ impl TmuxError {
     pub fn hinted(self, words: &[&str], next: &'static str) -> Failure {
         let said = words.iter().any(|words| self.says(words));
         let failure = Failure::from(self);
-        if said { failure.ran(Ran::No).suggest(next) } else { failure }
+        if said { failure.with_executed(Executed::No).suggest(next) } else { failure }
     }
 }
 
@@ -67,13 +67,13 @@ impl From<TmuxError> for Failure {
                 "Call list_servers for the servers that run, or create_session to start one.",
             ),
             TmuxError::TimedOut { sent: false, .. } => Self::new(Code::TimedOut, message)
-                .ran(Ran::No)
+                .with_executed(Executed::No)
                 .suggest("Call it again when tmux answers; tmux was not asked."),
             TmuxError::TimedOut { .. } => Self::new(Code::TimedOut, message)
-                .ran(Ran::Maybe)
+                .with_executed(Executed::Maybe)
                 .suggest("Call it again when tmux answers; what was asked may still happen."),
             TmuxError::Lost => Self::tool("TmuxConnectionLost", message)
-                .ran(Ran::Maybe)
+                .with_executed(Executed::Maybe)
                 .transient()
                 .suggest("Look at what there is before you call it again: it may have happened."),
             TmuxError::Nul => Self::new(Code::InvalidArguments, message),

@@ -22,7 +22,7 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use crate::engine::Server;
 
@@ -140,7 +140,7 @@ impl Recorder {
             return Ok(());
         }
         let message = "The pane cannot be recorded, and recording is required: nothing was done";
-        let failure = Failure::new(Code::Internal, message).ran(Ran::No);
+        let failure = Failure::new(Code::Internal, message).with_executed(Executed::No);
         Err(failure.suggest("Ask the operator to look at `record.folder`."))
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use toolgate::{Failure, Ran};
+use toolgate::{Executed, Failure};
 
 use super::{
     tail::Tails,
@@ -87,7 +87,7 @@ fn json(cx: &Cx, what: &impl Serialize) -> Result<String, Failure> {
         let message = format!("the resource has more than {LARGEST} bytes");
         return Err(Failure::tool("ResourceTooLarge", message)
             .suggest("Read one session or one pane instead.")
-            .ran(Ran::Yes));
+            .with_executed(Executed::Yes));
     }
     Ok(cx.shown(&text).into_owned())
 }

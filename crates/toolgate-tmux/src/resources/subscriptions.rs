@@ -14,7 +14,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::{AbortHandle, JoinSet},
 };
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use super::{
     allowed,
@@ -88,7 +88,7 @@ impl Subscriptions {
             let message = format!("{MOST} resources are subscribed to already");
             Failure::new(Code::Refused, message)
                 .suggest("Unsubscribe from one that you no longer need.")
-                .ran(Ran::No)
+                .with_executed(Executed::No)
         })
     }
 

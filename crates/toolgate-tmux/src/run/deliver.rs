@@ -6,7 +6,7 @@ use tokio::{
     sync::oneshot,
     time::{Instant, sleep, timeout, timeout_at},
 };
-use toolgate::{Failure, Ran};
+use toolgate::{Executed, Failure};
 
 use super::{
     foreground::{Foreground, foreground, hush},
@@ -141,7 +141,7 @@ async fn answer(watch: &mut Watch) -> bool {
 fn unanswered(pane: &str) -> Failure {
     let message = format!("The shell in pane {pane} does not take a command");
     Failure::tool("PaneBusy", message)
-        .ran(Ran::No)
+        .with_executed(Executed::No)
         .suggest("Call capture_pane to see what it does. The command will not be run.")
 }
 

@@ -24,7 +24,7 @@ use tokio::{
     sync::oneshot,
     time::{Instant, timeout, timeout_at},
 };
-use toolgate::{Failure, Ran};
+use toolgate::{Executed, Failure};
 
 use self::{
     deliver::{Delivered, Job},
@@ -130,7 +130,7 @@ async fn prompt(
 
 fn busy(pane: &str, why: &str) -> Failure {
     Failure::tool("PaneBusy", format!("Nothing can be run in pane {pane} now: {why}"))
-        .ran(Ran::No)
+        .with_executed(Executed::No)
         .suggest(
             "Use send_keys and wait_for_text to speak with the program that runs there, or use another pane.",
         )

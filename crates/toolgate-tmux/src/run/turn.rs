@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
-use toolgate::{Failure, Ran};
+use toolgate::{Executed, Failure};
 
 use crate::engine::Socket;
 
@@ -24,7 +24,7 @@ impl Turn {
             return Ok(Arc::new(Self(place)));
         }
         let message = format!("Another run_command has not ended in pane {pane}");
-        Err(Failure::tool("PaneBusy", message).ran(Ran::No).suggest(
+        Err(Failure::tool("PaneBusy", message).with_executed(Executed::No).suggest(
             "Wait for that one, or use another pane: commands in different panes run at once.",
         ))
     }

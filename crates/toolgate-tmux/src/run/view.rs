@@ -1,6 +1,6 @@
 //! A pane at one moment: what is on its screen, and where a line that was typed stands on it.
 
-use toolgate::{Failure, Ran};
+use toolgate::{Executed, Failure};
 
 use crate::engine::{Batch, Command, Server, not_found, text};
 
@@ -188,7 +188,7 @@ impl View {
 
 fn refuse(pane: &str, (why, next): (&str, &'static str)) -> Result<(), Failure> {
     let message = format!("Nothing can be run in pane {pane} now: {why}");
-    Err(Failure::tool("PaneNotReady", message).ran(Ran::No).suggest(next))
+    Err(Failure::tool("PaneNotReady", message).with_executed(Executed::No).suggest(next))
 }
 
 impl Typed {

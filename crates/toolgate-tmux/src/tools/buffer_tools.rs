@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use crate::{
     buffers::{self, Scratch},
@@ -52,7 +52,7 @@ fn checked(name: &str) -> Result<(), Failure> {
     let message = format!("Invalid buffer name: '{shown}'");
     Err(Failure::tool("InvalidBufferName", message)
         .suggest("Give the buffer_name that load_buffer answered with.")
-        .ran(Ran::No))
+        .with_executed(Executed::No))
 }
 
 /// tmux's words about a buffer, as the original tells them.
@@ -211,7 +211,7 @@ async fn paste_text(cx: Cx, args: PasteText) -> Result<String, Failure> {
         let message = "the text has the sequence that ends a bracketed paste (ESC [201~)";
         return Err(Failure::new(Code::InvalidArguments, message)
             .suggest("Take it out, or set bracket=false if what follows it shall be typed.")
-            .ran(Ran::No));
+            .with_executed(Executed::No));
     }
     let (server, pane) = args.pane.find(&cx).await?;
     cx.guard().check_typing(&server, &pane).await?;

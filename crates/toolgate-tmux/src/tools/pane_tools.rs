@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use super::window_tools::{end, with_size};
 use crate::{
@@ -46,7 +46,7 @@ pub(super) fn tools() -> Vec<Tool> {
 }
 
 pub(super) fn refused(message: impl Into<String>) -> Failure {
-    Failure::new(Code::InvalidArguments, message).ran(Ran::No)
+    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -133,7 +133,9 @@ async fn respawn_pane(cx: Cx, args: RespawnPane) -> Result<Fresh<PaneInfo>, Fail
     let respawned = PaneInfo::after(&cx, &server, [respawn], &pane).await;
     respawned.map(Fresh).map_err(|failure| {
         if failure.message().contains("still active") {
-            failure.ran(Ran::No).suggest("Set kill=true to end what runs in the pane.")
+            failure
+                .with_executed(Executed::No)
+                .suggest("Set kill=true to end what runs in the pane.")
         } else {
             failure
         }

@@ -8,7 +8,7 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Failure, Ran};
+use toolgate::{Executed, Failure};
 
 use super::pane_tools::refused;
 use crate::{
@@ -77,7 +77,7 @@ async fn pipe_pane(cx: Cx, args: PipePane) -> Result<String, Failure> {
 /// Where the file really is, if that is in one of the folders.
 fn allowed(path: &str, roots: &[PathBuf]) -> Result<PathBuf, Failure> {
     let denied = |message: String, next: &'static str| {
-        Err(Failure::tool("PipePathRefused", message).ran(Ran::No).suggest(next))
+        Err(Failure::tool("PipePathRefused", message).with_executed(Executed::No).suggest(next))
     };
     if roots.is_empty() {
         return denied(
@@ -131,7 +131,7 @@ fn writable(file: &Path) -> Result<(), Failure> {
 
 fn cannot_write(error: &io::Error) -> Failure {
     Failure::tool("PipePathRefused", format!("output_path cannot be written: {error}"))
-        .ran(Ran::No)
+        .with_executed(Executed::No)
         .suggest("Give another file.")
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use crate::{
     call::Cx,
@@ -113,7 +113,7 @@ async fn run_command(cx: Cx, args: RunCommand) -> Result<Model<RunCommandResult>
 }
 
 fn invalid(message: &str) -> Failure {
-    Failure::new(Code::InvalidArguments, message).ran(Ran::No)
+    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
 }
 
 /// The last lines, as they may be shown.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use crate::{
     call::Cx,
@@ -38,7 +38,8 @@ pub(super) struct ScopeArgs {
 impl ScopeArgs {
     /// The server, and the id of what is meant, if that is one thing.
     pub(super) async fn find(&self, cx: &Cx) -> Result<(Arc<Server>, Option<String>), Failure> {
-        let refused = |words| Err(Failure::new(Code::InvalidArguments, words).ran(Ran::No));
+        let refused =
+            |words| Err(Failure::new(Code::InvalidArguments, words).with_executed(Executed::No));
         let server = cx.server(self.socket_name.as_deref())?;
         let found = match (self.scope, self.target.as_deref()) {
             (None, Some(_)) => return refused("scope is required when target is specified"),
@@ -94,7 +95,7 @@ pub(super) fn named(error: TmuxError) -> Failure {
     match kinds.iter().find(|(words, _)| error.says(words)) {
         Some((_, kind)) => Failure::tool(*kind, format!("tmux error: {error}"))
             .suggest("Write the name as in tmux(1); a user's own option begins with @ and must have been set.")
-            .ran(Ran::No),
+            .with_executed(Executed::No),
         None => error.into(),
     }
 }

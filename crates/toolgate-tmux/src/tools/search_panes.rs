@@ -8,7 +8,7 @@ use std::{
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use crate::{
     call::Cx,
@@ -276,7 +276,7 @@ fn matched(pattern: &Regex, text: &str, deadline: Instant) -> Result<Vec<String>
     for line in text.split('\n').map(|line| line.trim_end_matches(' ')) {
         if Instant::now() >= deadline {
             let message = "Matching took longer than 2.0s.".to_owned();
-            return Err(Failure::new(Code::TimedOut, message).ran(Ran::No).suggest(
+            return Err(Failure::new(Code::TimedOut, message).with_executed(Executed::No).suggest(
                 "Search fewer panes (session_id), fewer lines (content_start), or for a simpler pattern.",
             ));
         }

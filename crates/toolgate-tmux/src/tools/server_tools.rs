@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Failure, Ran};
+use toolgate::{Executed, Failure};
 
 use crate::{
     call::Cx,
@@ -170,7 +170,7 @@ async fn create_session(cx: Cx, args: CreateSession) -> Result<Fresh<SessionInfo
     match made.await {
         Err(error) if error.says("duplicate session") => {
             let message = format!("Session named {} exists", name.unwrap_or_default());
-            Err(Failure::tool("TmuxSessionExists", message).ran(Ran::No))
+            Err(Failure::tool("TmuxSessionExists", message).with_executed(Executed::No))
         }
         made => Ok(Fresh(SessionInfo::from(&made?))),
     }
@@ -185,7 +185,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
         _ => return Ok(()),
     };
     let message = format!("Bad session name: {why} (session name: {name})");
-    Err(Failure::tool("BadSessionName", message).ran(Ran::No))
+    Err(Failure::tool("BadSessionName", message).with_executed(Executed::No))
 }
 
 async fn kill_server(cx: Cx, args: OneServer) -> Result<String, Failure> {

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use super::server_tools::check_name;
 use crate::{
@@ -144,7 +144,7 @@ async fn rename_session(cx: Cx, args: RenameSession) -> Result<Fresh<SessionInfo
     let rows = match server.then_each(batch, Kind::Sessions, fields).await {
         Err(error) if error.says("duplicate session") => {
             let message = format!("Session named {} exists", args.new_name);
-            return Err(Failure::tool("TmuxSessionExists", message).ran(Ran::No));
+            return Err(Failure::tool("TmuxSessionExists", message).with_executed(Executed::No));
         }
         renamed => renamed?.1,
     };
@@ -156,7 +156,7 @@ async fn kill_session(cx: Cx, args: SessionArgs) -> Result<String, Failure> {
     if args.session_id.is_none() && args.session_name.is_none() {
         let message =
             "Refusing to kill without an explicit target. Provide session_name or session_id.";
-        return Err(Failure::new(Code::InvalidArguments, message).ran(Ran::No));
+        return Err(Failure::new(Code::InvalidArguments, message).with_executed(Executed::No));
     }
     let (server, row) = args.find(&cx, target::SESSION).await?;
     let id = row.text("session_id");
@@ -188,7 +188,7 @@ async fn select_window(cx: Cx, args: SelectWindow) -> Result<Fresh<WindowInfo>, 
     let named = args.window.window_id.is_some() || args.window.window_index.is_some();
     if !named && args.direction.is_none() {
         let message = "Provide window_id, window_index, or direction.";
-        return Err(Failure::new(Code::InvalidArguments, message).ran(Ran::No));
+        return Err(Failure::new(Code::InvalidArguments, message).with_executed(Executed::No));
     }
     // Without an id or an index, this is the session's current window.
     let (server, row) = args.window.find(&cx, target::WINDOW).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::{sync::Semaphore, time::timeout};
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use crate::{
     call::Cx,
@@ -53,7 +53,7 @@ async fn wait_for_channel(cx: Cx, args: WaitForChannel) -> Result<String, Failur
         let message = format!("{MOST} waits for channels are running already");
         Failure::new(Code::Refused, message)
             .suggest("Wait until one of them ends, or cancel one.")
-            .ran(Ran::No)
+            .with_executed(Executed::No)
     })?;
     let server = cx.server(args.socket_name.as_deref())?;
     let (channel, most) = (args.channel, cx.options().wait_max);

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Code, Failure, Ran};
+use toolgate::{Code, Executed, Failure};
 
 use super::{
     layout,
@@ -215,7 +215,7 @@ struct ResizeWindow {
 async fn resize_window(cx: Cx, args: ResizeWindow) -> Result<Fresh<WindowInfo>, Failure> {
     if args.height.is_none() && args.width.is_none() {
         let message = "Provide height or width.";
-        return Err(Failure::new(Code::InvalidArguments, message).ran(Ran::No));
+        return Err(Failure::new(Code::InvalidArguments, message).with_executed(Executed::No));
     }
     let (server, id) = args.window.id(&cx).await?;
     let resize = Command::new("resize-window").target(&*id);

@@ -2,7 +2,7 @@
 
 use toolgate_wire::{Json, Message, Object};
 
-use crate::asking::Round;
+use crate::client_input::InputRound;
 
 /// The changes that admission makes to the params of one request. Without any, the client's bytes can be sent as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Edits {
     }
 
     /// Sends neither `requestState` nor `inputResponses` of the client: they answer a question of toolgate's own.
-    pub(super) fn take_round(&mut self) {
+    pub(super) fn take_input(&mut self) {
         self.has_own_round = true;
     }
 
@@ -60,7 +60,7 @@ impl Edits {
     }
 
     /// Changes the params. `resumed` is what a layer hands the server back of the server's own question.
-    pub fn apply(&self, params: &mut Object, resumed: Option<&Round>) {
+    pub fn apply(&self, params: &mut Object, resumed: Option<&InputRound>) {
         for (key, value) in &self.members {
             params.set(key, value.clone());
         }
@@ -70,13 +70,13 @@ impl Edits {
             Meta::Unchanged => {}
         }
         if self.has_own_round {
-            put_round(params, resumed);
+            put_input(params, resumed);
         }
     }
 }
 
 /// Replaces `requestState` and `inputResponses`, or removes them.
-pub fn put_round(params: &mut Object, round: Option<&Round>) {
+pub fn put_input(params: &mut Object, round: Option<&InputRound>) {
     for (key, value) in [
         ("requestState", round.and_then(|round| round.state.as_ref())),
         ("inputResponses", round.and_then(|round| round.responses.as_ref())),

@@ -26,7 +26,7 @@ fn sent(params: &str) -> (Admitted, String) {
     let (cx, edits) = narrow(context(), &Narrowing::default(), meta.as_ref(), meant);
     let admitted = request.admit(cx, edits, Resolution::Tool(tool("own", Tier::Readonly)));
     let mut body = message.body().unwrap();
-    admitted.edits.apply(&mut body, admitted.cx.resumed());
+    admitted.edits.apply(&mut body, admitted.cx.forwarded_input());
     (admitted, body.finish().as_str().to_owned())
 }
 
@@ -50,14 +50,14 @@ fn what_is_for_toolgate_is_removed_and_the_rest_stays_as_it_came() {
     // The state of a server's own question is the server's.
     let (admitted, params) = sent(r#"{"name":"own","requestState":"s","inputResponses":{}}"#);
     assert_eq!(params, r#"{"name":"own","requestState":"s","inputResponses":{}}"#);
-    assert!(admitted.cx.returned().is_some() && admitted.cx.round().is_none());
+    assert!(admitted.cx.returned_input().is_some() && admitted.cx.gateway_input().is_none());
 }
 
 #[test]
 fn a_call_without_a_name_is_refused() {
     for params in [r#"{"name":7}"#, "{}", "[]"] {
         let failure = CallRequest::read(&message(params)).unwrap_err();
-        assert_eq!((failure.code(), failure.has_run()), (Code::InvalidRequest, Ran::No));
+        assert_eq!((failure.code(), failure.executed()), (Code::InvalidRequest, Executed::No));
     }
 }
 
@@ -75,7 +75,7 @@ impl Middleware for Spy {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let is_refused = cx.bag().get::<RefusedAtDoor>().is_some();
+        let is_refused = cx.extensions().get::<RefusedAtDoor>().is_some();
         self.0.lock().unwrap().push((call.id().to_string(), is_refused));
         next.call(cx, call).await
     }
@@ -90,11 +90,11 @@ async fn layers_see_refused_calls_and_none_reaches_its_tool() {
     let unknown = request().admit(context(), Edits::default(), none.clone());
     assert!(unknown.is_refused());
     let outcome = unknown.run_refused(&chain).await;
-    assert_eq!((outcome.code(), outcome.ran()), (Some(Code::UnknownTool), Ran::No));
+    assert_eq!((outcome.code(), outcome.executed()), (Some(Code::UnknownTool), Executed::No));
     let mut full = request().admit(context(), Edits::default(), none);
     full.refuse(too_many_in_flight(3));
     let outcome = full.run_refused(&chain).await;
-    assert_eq!((outcome.code(), outcome.ran()), (Some(Code::Overloaded), Ran::No));
+    assert_eq!((outcome.code(), outcome.executed()), (Some(Code::Overloaded), Executed::No));
     let seen = spy.0.lock().unwrap().clone();
     assert_eq!(seen, [("main/gone".to_owned(), true), ("main/gone".to_owned(), true)]);
 }

@@ -22,7 +22,7 @@ pub(super) async fn finish(
     (method, params): (&str, Option<Json>),
     mut answer: Answer,
 ) -> Answer {
-    let task = cx.bag().get::<TaskOf>();
+    let task = cx.extensions().get::<TaskOf>();
     let (server, tool) = task.map_or(("", None), |task| (&*task.server, task.tool.clone()));
     let tool = tool.unwrap_or_else(|| {
         Arc::new(Tool::unlisted(ToolId::new(server, "(task)"), &TierRules::default()))

@@ -165,9 +165,9 @@ struct Marks(Vec<String>);
 
 impl Mark {
     fn leave(&self, cx: &mut Context, what: &str) {
-        let mut marks = cx.bag_mut().take::<Marks>().unwrap_or_default();
+        let mut marks = cx.extensions_mut().remove::<Marks>().unwrap_or_default();
         marks.0.push(format!("{} {what}", self.0));
-        cx.bag_mut().put(marks);
+        cx.extensions_mut().insert(marks);
     }
 }
 
@@ -213,14 +213,14 @@ async fn layers_run_outermost_first_and_only_where_they_take_part() {
     let (chain, mut cx) = (chain.unwrap(), context());
     let server = answering(json("{}"));
     chain.call(&mut cx, Call::new(tool("t", None), None), &server).await;
-    let marks = cx.bag_mut().take::<Marks>().unwrap().0;
+    let marks = cx.extensions_mut().remove::<Marks>().unwrap().0;
     assert_eq!(marks, ["a in", "b in", "c in", "c out", "b out", "a out"]);
     chain.list(&mut cx, Listing::default(), &server).await.unwrap();
-    let marks = cx.bag_mut().take::<Marks>().unwrap().0;
+    let marks = cx.extensions_mut().remove::<Marks>().unwrap().0;
     assert_eq!(marks, ["a lists", "b lists"]);
     let request = Request { method: "ping".into(), params: None };
     chain.request(&mut cx, request, &server).await.body.unwrap_err();
-    assert_eq!(cx.bag_mut().take::<Marks>().unwrap().0, ["a ping"]);
+    assert_eq!(cx.extensions_mut().remove::<Marks>().unwrap().0, ["a ping"]);
     assert!(chain.sees_listings() && chain.sees_request("ping") && !chain.needs_tools());
 }
 
@@ -254,7 +254,7 @@ async fn a_chain_of_no_layers_and_one_of_a_thousand_both_end_at_the_tool() {
     let long = names.fold(Chain::builder(), |b, name| b.layer(Mark(name, Hooks::CALL)));
     let (long, mut cx) = (long.build().unwrap(), context());
     long.call(&mut cx, Call::new(tool("t", None), None), &server).await;
-    assert_eq!(cx.bag().get::<Marks>().unwrap().0.len(), 2000);
+    assert_eq!(cx.extensions().get::<Marks>().unwrap().0.len(), 2000);
     assert_eq!(server.calls(), 2);
 }
 

@@ -6,7 +6,7 @@ use toolgate_wire::Json;
 
 use super::*;
 use crate::{
-    Call, Chain, Failure, Outcome, Ran, Reply, RpcError, Tier, Tool, ToolId,
+    Call, Chain, Executed, Failure, Outcome, Reply, RpcError, Tier, Tool, ToolId,
     middleware::{
         audit::{AuditConfig, AuditIntent, AuditSink, RedactConfig, Target},
         response_limit::{ResponseLimit, ResponseLimitConfig},
@@ -41,7 +41,7 @@ fn no_code_is_invented_in_the_range_of_the_protocol() {
 fn what_was_denied_is_never_worth_a_retry_unless_time_heals_it() {
     let denied = Code::ALL.iter().filter(|code| code.entry().class == Class::Denied);
     assert!(denied.clone().count() > 0);
-    let worth = denied.filter(|code| code.entry().retry != Retry::Useless);
+    let worth = denied.filter(|code| code.entry().retry != RetrySafety::Useless);
     let passing =
         [&Code::RateLimited, &Code::CircuitOpen, &Code::Deferred, &Code::AuditUnavailable];
     assert_eq!(worth.collect::<Vec<_>>(), passing);
@@ -67,17 +67,21 @@ fn every_code_states_whether_the_tool_ran_where_that_is_known() {
         let result = crate::middleware::error_results::rendered(&failure);
         assert_eq!(result.json().get("_meta").and_then(ran), expected, "{code:?}: _meta");
         // What is known better than the code knows it is stated as well.
-        for (known, stated) in [(Ran::Yes, Some(true)), (Ran::No, Some(false)), (Ran::Maybe, None)]
+        for (known, stated) in
+            [(Executed::Yes, Some(true)), (Executed::No, Some(false)), (Executed::Maybe, None)]
         {
-            let data = failure.clone().ran(known).to_rpc().data;
+            let data = failure.clone().with_executed(known).to_rpc().data;
             assert_eq!(data.and_then(ran), stated, "{code:?}");
         }
         let row = code.entry();
-        assert!(row.retry != Retry::Safe || expected == Some(false), "{code:?}: safe to repeat");
+        assert!(
+            row.retry != RetrySafety::Safe || expected == Some(false),
+            "{code:?}: safe to repeat"
+        );
         assert!(row.class != Class::Denied || expected == Some(false), "{code:?}: denied");
     }
     // Nobody can say that for a server.
-    assert_eq!(rejected(-32602).stated_ran(), None);
+    assert_eq!(rejected(-32602).known_executed(), None);
 }
 
 /// Who produces a code.
@@ -212,12 +216,12 @@ async fn every_code_is_reachable() {
 fn a_code_says_whether_the_tool_ran() {
     for code in Code::ALL {
         let row = code.entry();
-        let ran = Failure::new(*code, "").has_run();
+        let ran = Failure::new(*code, "").executed();
         match row.class {
-            Class::Denied | Class::Preview => assert_eq!(ran, Ran::No, "{code:?}"),
-            Class::ToolError => assert_eq!(ran, Ran::Yes, "{code:?}"),
-            _ if row.retry == Retry::Safe => assert_eq!(ran, Ran::No, "{code:?}"),
-            _ => assert_eq!(ran, Ran::Maybe, "{code:?}"),
+            Class::Denied | Class::Preview => assert_eq!(ran, Executed::No, "{code:?}"),
+            Class::ToolError => assert_eq!(ran, Executed::Yes, "{code:?}"),
+            _ if row.retry == RetrySafety::Safe => assert_eq!(ran, Executed::No, "{code:?}"),
+            _ => assert_eq!(ran, Executed::Maybe, "{code:?}"),
         }
     }
 }
@@ -270,9 +274,9 @@ fn the_readme_tells_of_every_code() {
         Delivery::Silence => "silence",
     };
     let retry = |code: &Code| match code.entry().retry {
-        Retry::Safe => "safe",
-        Retry::OnlyReadonly => "only readonly",
-        Retry::Useless => "useless",
+        RetrySafety::Safe => "safe",
+        RetrySafety::OnlyReadonly => "only readonly",
+        RetrySafety::Useless => "useless",
     };
     let rows: Vec<Vec<String>> = Code::ALL
         .iter()

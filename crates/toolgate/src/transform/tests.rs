@@ -17,7 +17,7 @@ async fn a_request_is_changed_or_refused_on_its_way_in() {
         }
         arguments.set("unit", Json::string("celsius"));
         call.set_arguments(arguments.finish());
-        cx.bag_mut().put(call.is_changed());
+        cx.extensions_mut().insert(call.is_changed());
         Ok(call)
     }));
     assert!(!chain.sees_listings() && !chain.sees_request("ping"));
@@ -26,7 +26,7 @@ async fn a_request_is_changed_or_refused_on_its_way_in() {
     let call = Call::new(tool("t", None), Some(json(r#"{"n": 1.0}"#)));
     assert!(!call.is_changed());
     chain.call(&mut cx, call, &server).await;
-    assert_eq!(cx.bag().get::<bool>(), Some(&true));
+    assert_eq!(cx.extensions().get::<bool>(), Some(&true));
     let refused = testbed::call(&chain, &tool("t", None), r#"{"unit":1}"#, &server).await;
     assert_eq!(refused.code(), Some(Code::InvalidArguments));
     assert_eq!(server.calls(), 1);

@@ -1,7 +1,7 @@
 //! What a server asks in the middle of a call, put to the client in the way of its era, and calls that go on with the
 //! answer.
 
-use toolgate::{Code, Context, Failure, Notice, Ran, Round};
+use toolgate::{Code, Context, Executed, Failure, InputRound, Notice};
 use toolgate_wire::{Json, Message, Object, era::Era, response};
 
 use super::{ExchangeResult, UpstreamCall, UpstreamReply, cancelled, too_long};
@@ -35,13 +35,17 @@ impl UpstreamCall<'_> {
         let asked = tokio::select! {
             biased;
             asked = session.questions.ask(self.side, method, params) => asked,
-            () = cx.cancel().cancelled() => return Err(cancelled(Ran::Maybe)),
+            () = cx.cancel().cancelled() => return Err(cancelled(Executed::Maybe)),
         };
-        asked.ok_or_else(|| cancelled(Ran::Maybe))
+        asked.ok_or_else(|| cancelled(Executed::Maybe))
     }
 
     /// Asks a legacy client everything that a result of 2026-07-28 asks for.
-    pub(super) async fn ask_all(&self, cx: &Context, answer: &Message) -> Result<Round, Failure> {
+    pub(super) async fn ask_all(
+        &self,
+        cx: &Context,
+        answer: &Message,
+    ) -> Result<InputRound, Failure> {
         let requests = answer.member("inputRequests").and_then(|json| json.object());
         let mut responses = Object::new();
         for (key, request) in requests.iter().flat_map(Object::iter) {
@@ -60,12 +64,14 @@ impl UpstreamCall<'_> {
                     let text = error.get("message");
                     let text = text.as_ref().and_then(Json::text).unwrap_or_default();
                     let message = format!("The client did not answer `{method}`: {text}");
-                    return Err(Failure::new(Code::ServerRejected, message).ran(Ran::Maybe));
+                    return Err(
+                        Failure::new(Code::ServerRejected, message).with_executed(Executed::Maybe)
+                    );
                 }
             }
         }
         let responses = (!responses.is_empty()).then(|| responses.finish());
-        Ok(Round { state: answer.member("requestState"), responses })
+        Ok(InputRound { state: answer.member("requestState"), responses })
     }
 
     /// A client is asked only what it said that it can answer.
@@ -89,7 +95,7 @@ impl UpstreamCall<'_> {
 
     /// The state that the client came back with, if it is one of a call that waits here.
     pub(super) fn parked_round(&self, cx: &Context) -> Option<(Json, Option<Json>)> {
-        let (state, responses) = match cx.resumed() {
+        let (state, responses) = match cx.forwarded_input() {
             Some(round) => (round.state.clone(), round.responses.clone()),
             None if self.edits.has_own_round() => (None, None),
             None => (self.message.member("requestState"), self.message.member("inputResponses")),
@@ -107,11 +113,16 @@ impl UpstreamCall<'_> {
         let taken = self.parking.take(state, &self.binding()?);
         let mut parked = taken.map_err(|why| {
             let message = format!("`requestState` cannot be used: {}", why.0);
-            Failure::new(Code::InvalidRequest, message).ran(Ran::No).with_rpc(toolgate::RpcError {
-                code: -32602,
-                message: format!("`requestState` cannot be used: {}; call again without it", why.0),
-                data: Some(Json::value(&serde_json::json!({"ran": false}))),
-            })
+            Failure::new(Code::InvalidRequest, message).with_executed(Executed::No).with_rpc(
+                toolgate::RpcError {
+                    code: -32602,
+                    message: format!(
+                        "`requestState` cannot be used: {}; call again without it",
+                        why.0
+                    ),
+                    data: Some(Json::value(&serde_json::json!({"ran": false}))),
+                },
+            )
         })?;
         let Some((id, answer)) = parked.answer(responses) else {
             return parked.ask_again(self.parking).map(UpstreamReply::Asked);

@@ -1,7 +1,7 @@
 //! The line that is sent to a server: the client's own bytes, or what they have to be on this hop.
 
 use bytes::Bytes;
-use toolgate::{Context, Round, Trace, admission::put_round};
+use toolgate::{Context, InputRound, Trace, admission::put_input};
 use toolgate_wire::{Json, Object, era::Era};
 
 use super::UpstreamCall;
@@ -14,7 +14,7 @@ impl UpstreamCall<'_> {
         cx: &Context,
         hop: &IdRewrite,
         era: Era,
-        (arguments, round): (Option<&Json>, Option<&Round>),
+        (arguments, round): (Option<&Json>, Option<&InputRound>),
         hops: Option<&Json>,
     ) -> Bytes {
         let is_translated = self.caller.era() != era;
@@ -35,12 +35,12 @@ impl UpstreamCall<'_> {
         if let Some(arguments) = arguments {
             params.set("arguments", arguments.clone());
         }
-        self.edits.apply(&mut params, cx.resumed());
+        self.edits.apply(&mut params, cx.forwarded_input());
         if is_translated {
             era_bridge::translate_meta(&mut params, self.caller, era);
         }
         if round.is_some() {
-            put_round(&mut params, round);
+            put_input(&mut params, round);
         }
         follow(&mut params, cx.span(), hop.token.as_ref(), hops);
         self.message.with(hop.id.as_ref(), Some(params.finish()))

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     call::Call,
     context::{CallId, ClientInfo, Context, Session},
-    failure::Ran,
+    failure::Executed,
     middleware::preconditions::{Approval, ApprovalNote},
     outcome::Outcome,
     registry::Class,
@@ -42,7 +42,7 @@ pub struct Event {
 #[derive(Debug, Default)]
 struct End {
     class: Option<Class>,
-    ran: Option<Ran>,
+    executed: Option<Executed>,
     code: Option<&'static str>,
     error_type: Option<String>,
     rule: Option<String>,
@@ -74,20 +74,20 @@ impl Event {
         let failure = outcome.failure();
         self.end = End {
             class: Some(outcome.class()),
-            ran: Some(outcome.ran()),
+            executed: Some(outcome.executed()),
             code: failure.map(|failure| failure.code().name()),
             error_type: failure.map(|failure| failure.error_type().to_owned()),
             rule: failure.and_then(|failure| failure.rule()).map(str::to_owned),
             result_bytes: outcome.result().map(|result| result.json().len()),
-            confirmed: cx.bag().get::<Approval>().map(|approval| approval.how),
-            approval: cx.bag().get::<ApprovalNote>().cloned(),
+            confirmed: cx.extensions().get::<Approval>().map(|approval| approval.how),
+            approval: cx.extensions().get::<ApprovalNote>().cloned(),
             duration,
         };
     }
 
-    pub(super) fn abandon(&mut self, class: Class, ran: Ran, duration: Duration) {
+    pub(super) fn abandon(&mut self, class: Class, executed: Executed, duration: Duration) {
         self.end.class = Some(class);
-        self.end.ran = Some(ran);
+        self.end.executed = Some(executed);
         self.end.duration = duration;
     }
 
@@ -103,7 +103,7 @@ impl Event {
 
     /// Whether the tool ran, or somebody decided that it does not.
     pub(super) fn kind(&self) -> Kind {
-        if self.end.ran == Some(Ran::No) { Kind::Decisions } else { Kind::Executions }
+        if self.end.executed == Some(Executed::No) { Kind::Decisions } else { Kind::Executions }
     }
 
     /// What is known of it from its beginning.
@@ -134,7 +134,7 @@ impl Event {
         begun.head("call", &mut record);
         record.plain("kind", self.kind().name());
         record.plain("outcome", outcome);
-        record.plain("ran", end.ran.unwrap_or(Ran::Maybe).name());
+        record.plain("ran", end.executed.unwrap_or(Executed::Maybe).name());
         record.some_text("error_type", end.error_type.as_deref());
         record.some_text("code", end.code);
         record.some_text("rule", end.rule.as_deref());

@@ -4,7 +4,7 @@ use super::{AuditSink, Intents};
 use crate::{
     call::Call,
     context::Context,
-    failure::{Failure, Ran},
+    failure::{Executed, Failure},
     layer::Next,
     middleware::{
         Hooks, Middleware, Order, filter, flags, overrides, policy, retry, safety, timeout,
@@ -17,7 +17,7 @@ use crate::{
 /// The layer's name.
 pub const NAME: &str = "audit-intent";
 
-/// Left in a call's [`Bag`](crate::Bag) by a door that has refused it already, and only runs the chain so
+/// Left in a call's [`Extensions`](crate::Extensions) by a door that has refused it already, and only runs the chain so
 /// that the refusal is rendered and recorded: there is nothing to announce.
 #[derive(Clone, Copy, Debug)]
 pub struct RefusedAtDoor;
@@ -36,7 +36,7 @@ impl AuditIntent {
     }
 
     fn is_announced(&self, cx: &Context, call: &Call) -> bool {
-        if cx.bag().get::<RefusedAtDoor>().is_some() {
+        if cx.extensions().get::<RefusedAtDoor>().is_some() {
             return false;
         }
         match self.sink.intents() {
@@ -52,7 +52,7 @@ impl AuditIntent {
             biased;
             written = self.sink.announce(cx, call) => written,
             () = cx.cancel().cancelled() => {
-                return Err(Failure::new(Code::Cancelled, "the client gave the call up").ran(Ran::No));
+                return Err(Failure::new(Code::Cancelled, "the client gave the call up").with_executed(Executed::No));
             }
         };
         if written || !self.sink.is_required() {

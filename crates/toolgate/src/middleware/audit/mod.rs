@@ -37,7 +37,7 @@ pub use sink::{AuditCounts, AuditSink, OpenError};
 use crate::{
     call::Call,
     context::Context,
-    failure::Ran,
+    failure::Executed,
     layer::Next,
     middleware::{Hooks, Middleware, Order},
     outcome::Outcome,
@@ -141,7 +141,7 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(mut event) = self.event.take() {
             if !event.has_ended() {
-                event.abandon(Class::Cancelled, Ran::Maybe, self.started.elapsed());
+                event.abandon(Class::Cancelled, Executed::Maybe, self.started.elapsed());
             }
             self.sink.try_record(event);
         }

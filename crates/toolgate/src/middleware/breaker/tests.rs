@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use super::*;
 use crate::{
-    Chain, Ran, ToolResult,
+    Chain, Executed, ToolResult,
     testbed::{self, Hanging, Server, json, tool},
 };
 
@@ -51,7 +51,7 @@ async fn it_opens_waits_tries_once_and_closes() {
     }
     tokio::time::advance(Duration::from_secs(2)).await;
     let refused = flaky.call().await;
-    assert_eq!((refused.code(), refused.ran()), (Some(Code::CircuitOpen), Ran::No));
+    assert_eq!((refused.code(), refused.executed()), (Some(Code::CircuitOpen), Executed::No));
     let failure = refused.failure().unwrap();
     assert_eq!(
         failure.message(),

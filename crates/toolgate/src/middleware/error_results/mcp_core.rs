@@ -11,7 +11,7 @@ use crate::{
     layer::Next,
     middleware::{Hooks, Middleware, Order},
     outcome::{Outcome, ToolResult},
-    registry::{Class, Code, Retry},
+    registry::{Class, Code, RetrySafety},
 };
 
 /// Renders failures as mcp-core documents them: a markdown text with a recovery hint, and
@@ -84,7 +84,7 @@ fn rendered(failure: &Failure, told: &Told, call: &Call) -> ToolResult {
     let mut error = Map::new();
     error.insert("code".to_owned(), code(failure).into());
     // Only where repeating the call is safe: nothing ran, and the cause passes.
-    error.insert("retriable".to_owned(), (failure.retry() == Retry::Safe).into());
+    error.insert("retriable".to_owned(), (failure.retry() == RetrySafety::Safe).into());
     error.insert("category".to_owned(), category(failure).into());
     error.insert("message".to_owned(), told.message.as_str().into());
     error.insert("recovery_hint".to_owned(), hint.into());

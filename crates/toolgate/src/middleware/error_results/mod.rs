@@ -138,7 +138,7 @@ fn render(failure: &Failure, told: &Told) -> ToolResult {
             text.push_str(suggestion);
             meta.insert("suggestion".to_owned(), suggestion.as_str().into());
         }
-        if let Some(ran) = failure.stated_ran() {
+        if let Some(ran) = failure.known_executed() {
             meta.insert("ran".to_owned(), ran.into());
         }
         if let Some(rule) = failure.rule() {

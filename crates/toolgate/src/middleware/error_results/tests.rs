@@ -6,7 +6,7 @@ use tracing::Level;
 
 use super::*;
 use crate::{
-    Ran, Tool,
+    Executed, Tool,
     registry::Class,
     testbed::{self, Dice, Log, answering, chain, client, context, defined, failing, json, read},
 };
@@ -74,7 +74,7 @@ async fn the_outcome_stays_what_it_was() {
     let outcome = testbed::call(&chain(ErrorResults), &open(), "{}", &server).await;
     assert_eq!(outcome.class(), Class::TimedOut);
     assert_eq!(outcome.code(), Some(Code::TimedOut));
-    assert_eq!(outcome.ran(), Ran::Maybe);
+    assert_eq!(outcome.executed(), Executed::Maybe);
     assert_eq!(read(&outcome)["_meta"]["rule"], "limits.timeout = 1s");
     assert_eq!(read(&outcome)["_meta"]["expected"], false);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    Chain, Class, Ran, TierRules, Tool,
+    Chain, Class, Executed, TierRules, Tool,
     testbed::{Dice, answering, chain, context, json, session, tool},
 };
 
@@ -46,7 +46,7 @@ async fn judge(chain: &Chain, cx: &mut Context, tool: &Arc<Tool>) -> Result<(), 
     assert_eq!(explained.allowed, failure.is_none(), "explain agrees");
     match failure {
         Some(failure) => {
-            assert_eq!((outcome.class(), outcome.ran()), (Class::Denied, Ran::No));
+            assert_eq!((outcome.class(), outcome.executed()), (Class::Denied, Executed::No));
             assert_eq!(
                 (explained.rule.as_str(), &*explained.why),
                 (failure.rule().unwrap(), failure.message())

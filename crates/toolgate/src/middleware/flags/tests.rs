@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    Chain, Class, Ran, Tool,
+    Chain, Class, Executed, Tool,
     testbed::{answering, call, chain, context, json, tool},
 };
 
@@ -24,7 +24,10 @@ async fn a_disabled_tool_is_refused_with_the_text_of_the_original() {
     let layer = chain(flags("disabled = [\"main/dangerous_tool\"]"));
     let server = answering(json("{}"));
     let outcome = call(&layer, &tool("dangerous_tool", None), "{}", &server).await;
-    assert_eq!((server.calls(), outcome.class(), outcome.ran()), (0, Class::Denied, Ran::No));
+    assert_eq!(
+        (server.calls(), outcome.class(), outcome.executed()),
+        (0, Class::Denied, Executed::No)
+    );
     let failure = outcome.failure().unwrap();
     assert_eq!(failure.code(), Code::ToolDisabled);
     assert_eq!(failure.message(), "Tool 'dangerous_tool' is currently disabled for maintenance");

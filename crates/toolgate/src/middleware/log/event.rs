@@ -12,7 +12,7 @@ use super::{
 use crate::{
     call::{Call, ToolList},
     context::{CallId, ClientInfo, Context, Session},
-    failure::{Failure, Ran},
+    failure::{Executed, Failure},
     middleware::{
         audit::{Redactor, cut},
         preconditions::ApprovalNote,
@@ -49,7 +49,7 @@ enum Subject {
 #[derive(Debug)]
 struct End {
     class: Class,
-    ran: Ran,
+    executed: Executed,
     failure: Option<Failure>,
     approval: Option<ApprovalNote>,
 }
@@ -109,8 +109,9 @@ impl Event {
         self.result = result.filter(|_| results).cloned();
         self.duration = duration;
         let failure = outcome.failure().cloned();
-        let approval = cx.bag().get::<ApprovalNote>().cloned();
-        self.end = Some(End { class: outcome.class(), ran: outcome.ran(), failure, approval });
+        let approval = cx.extensions().get::<ApprovalNote>().cloned();
+        self.end =
+            Some(End { class: outcome.class(), executed: outcome.executed(), failure, approval });
     }
 
     pub(super) fn end_listing(&mut self, answer: &Result<ToolList, Failure>, duration: Duration) {
@@ -118,11 +119,11 @@ impl Event {
         self.end = Some(match answer {
             Ok(list) => {
                 self.subject = Subject::Listing { tools: Some(list.tools().len()) };
-                End { class: Class::Ok, ran: Ran::Yes, failure: None, approval: None }
+                End { class: Class::Ok, executed: Executed::Yes, failure: None, approval: None }
             }
             Err(failure) => End {
                 class: failure.code().entry().class,
-                ran: failure.has_run(),
+                executed: failure.executed(),
                 failure: Some(failure.clone()),
                 approval: None,
             },
@@ -133,8 +134,8 @@ impl Event {
     pub(super) fn abandon(&mut self, duration: Duration) {
         if self.end.is_none() {
             self.duration = duration;
-            let (class, ran) = (Class::Cancelled, Ran::Maybe);
-            self.end = Some(End { class, ran, failure: None, approval: None });
+            let (class, executed) = (Class::Cancelled, Executed::Maybe);
+            self.end = Some(End { class, executed, failure: None, approval: None });
         }
     }
 
@@ -205,7 +206,7 @@ impl Event {
 impl End {
     fn tell(&self, record: &mut Record, telling: &Telling<'_>, extent: Extent) {
         self.class.name().clone_into(&mut record.outcome);
-        self.ran.name().clone_into(&mut record.ran);
+        self.executed.name().clone_into(&mut record.ran);
         let approval = self.approval.as_ref();
         record.approval = approval.and_then(|approval| serde_json::to_string(approval).ok());
         let Some(failure) = &self.failure else { return };

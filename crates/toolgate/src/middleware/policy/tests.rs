@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use super::*;
 use crate::{
-    Chain, Control, Principal, Ran, Session, TierRules, Tool, ToolId,
+    Chain, Control, Executed, Principal, Session, TierRules, Tool, ToolId,
     middleware::retry::{Retry, RetryConfig},
     registry::Class,
     testbed::{answering, json},
@@ -69,7 +69,7 @@ async fn passes(policy: Policy, mut cx: Context, id: &str) -> Result<(), Failure
     match outcome.failure() {
         None => Ok(()),
         Some(failure) => {
-            assert_eq!((outcome.class(), outcome.ran()), (Class::Denied, Ran::No));
+            assert_eq!((outcome.class(), outcome.executed()), (Class::Denied, Executed::No));
             assert_eq!(failure.code(), Code::PolicyDenied);
             assert_eq!(failure.rule(), Some(explained.rule.as_str()));
             Err(failure.clone())

@@ -112,7 +112,7 @@ pub enum ApprovalError {
     Unavailable(String),
 }
 
-/// What the records of a call tell of its approval. Left in the bag.
+/// What the records of a call tell of its approval. Left in the call's extensions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApprovalNote {
     /// The id of the request.

@@ -10,8 +10,8 @@ use super::{
     seals::{PREFIX, is_seal},
 };
 use crate::{
-    asking::Asking,
     call::{Call, Listing, ToolList},
+    client_input::ClientInput,
     context::Context,
     failure::Failure,
     layer::Next,
@@ -46,7 +46,8 @@ impl ConfirmArgument {
 
     fn is_of_use(&self, cx: &Context) -> bool {
         let config = &self.gate.config;
-        let by_token = config.fallback.gives_token() && matches!(cx.asking(), Asking::Nobody);
+        let by_token =
+            config.fallback.gives_token() && matches!(cx.client_input(), ClientInput::Unavailable);
         config.boolean || by_token
     }
 }
@@ -107,7 +108,7 @@ impl Middleware for ConfirmArgument {
             && let Some(key) = arguments.remove(ARGUMENT)
             && (is_gated || key.text().is_some_and(|text| is_seal(&text)))
         {
-            cx.bag_mut().put(ArgumentKey(key));
+            cx.extensions_mut().insert(ArgumentKey(key));
             call.lift_arguments(arguments.finish());
         }
         next.call(cx, call).await

@@ -11,9 +11,9 @@ use super::{
     seals::{Purpose, Refusal, purpose_of},
 };
 use crate::{
-    asking::{Asking, NoAnswer, Round},
     attribution::OWN,
     call::Call,
+    client_input::{ClientInput, ElicitError, InputRound},
     context::Context,
     failure::Failure,
     outcome::{Outcome, ToolResult},
@@ -23,7 +23,7 @@ use crate::{
 /// The name of our question among the input requests of a call.
 const QUESTION: &str = "toolgate_confirm";
 
-/// How a call was confirmed. Left in the bag for the record.
+/// How a call was confirmed. Left in the call's extensions for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Approval {
     /// `elicitation`, `input_response`, `approval` (by a person outside of the client), `token`, `boolean`, or
@@ -41,7 +41,7 @@ pub(super) fn has_spoken(gate: &Gate, cx: &Context) -> bool {
 
 /// What the caller gave as its key, in `_meta` or as an argument.
 pub(super) fn given(cx: &Context) -> Option<&Json> {
-    let argument = cx.bag().get::<ArgumentKey>().map(|key| &key.0);
+    let argument = cx.extensions().get::<ArgumentKey>().map(|key| &key.0);
     let given = cx.control().confirm.as_ref().or(argument);
     given.filter(|json| json.bool() != Some(false) && json.as_str() != "null")
 }
@@ -50,7 +50,7 @@ pub(super) fn given(cx: &Context) -> Option<&Json> {
 /// that was given out for this very call lets it run; a made-up one never does.
 pub(super) fn check_round(gate: &Gate, cx: &mut Context, call: &Call) -> Result<(), Outcome> {
     const RULE: &str = "requestState";
-    let Some(round) = cx.round().cloned() else { return Ok(()) };
+    let Some(round) = cx.gateway_input().cloned() else { return Ok(()) };
     let state = round.state.as_ref().and_then(Json::text).unwrap_or_default();
     let made_up = || refused(Refusal::Tampered, RULE);
     let purpose = purpose_of(&state).filter(|purpose| *purpose != Purpose::Token);
@@ -59,7 +59,10 @@ pub(super) fn check_round(gate: &Gate, cx: &mut Context, call: &Call) -> Result<
     let inner = gate.seals.redeem(purpose, &state, &binding);
     let inner = inner.map_err(|refusal| refused(refusal, RULE))?;
     if purpose == Purpose::Carry {
-        cx.resume(Round { state: uncarried(inner), responses: round.responses.clone() });
+        cx.forward_input(InputRound {
+            state: uncarried(inner),
+            responses: round.responses.clone(),
+        });
     }
     Ok(())
 }
@@ -80,9 +83,9 @@ pub(super) async fn obtain(
     if let Some(approval) = already(gate, cx, &binding, rule)? {
         return Ok(approval);
     }
-    match cx.asking().clone() {
-        Asking::Rounds => Err(ask_by_result(gate, call, &binding, question)),
-        Asking::Elicit(client) => {
+    match cx.client_input().clone() {
+        ClientInput::ViaResult => Err(ask_by_result(gate, call, &binding, question)),
+        ClientInput::ViaElicitation(client) => {
             let asked = client.elicit(params(gate, call, question, false));
             let cancel = cx.cancel().clone();
             let answer = tokio::select! {
@@ -92,19 +95,21 @@ pub(super) async fn obtain(
             };
             match answer {
                 Ok(Ok(answer)) => read(&answer, "elicitation", rule),
-                Ok(Err(NoAnswer::Unable)) => {
+                Ok(Err(ElicitError::Unsupported)) => {
                     fall_back(gate, cx, call, &binding, question, rule).await
                 }
-                Ok(Err(NoAnswer::Gone)) => Err(given_up()),
+                Ok(Err(ElicitError::Disconnected)) => Err(given_up()),
                 Err(_) => Err(refused(Refusal::Expired, rule)),
             }
         }
-        Asking::Nobody => fall_back(gate, cx, call, &binding, question, rule).await,
+        ClientInput::Unavailable => fall_back(gate, cx, call, &binding, question, rule).await,
     }
 }
 
 pub(super) fn given_up() -> Outcome {
-    Failure::new(Code::Cancelled, "the client gave the call up").ran(crate::Ran::No).into()
+    Failure::new(Code::Cancelled, "the client gave the call up")
+        .with_executed(crate::Executed::No)
+        .into()
 }
 
 /// The approval that came with the call, if one did.
@@ -118,11 +123,11 @@ fn already(
         let inner = gate.seals.redeem(purpose, text, binding);
         inner.map(str::to_owned).map_err(|refusal| refused(refusal, rule))
     };
-    if let Some(round) = cx.round().cloned() {
+    if let Some(round) = cx.gateway_input().cloned() {
         let state = round.state.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
         if purpose_of(&state) == Some(Purpose::Carry) {
             let inner = redeem(Purpose::Carry, &state)?;
-            cx.resume(Round { state: uncarried(&inner), responses: round.responses });
+            cx.forward_input(InputRound { state: uncarried(&inner), responses: round.responses });
             return Ok(Some(Approval { how: "carried" }));
         }
         let answer = round.responses.as_ref().and_then(|responses| responses.get(QUESTION));
@@ -173,7 +178,7 @@ fn refused(refusal: Refusal, rule: &str) -> Outcome {
         Refusal::Crowded => (Code::Overloaded, "Too many calls were confirmed in a short time"),
     };
     let failure = Failure::new(code, format!("{text}: nothing was run")).by(NAME, rule);
-    failure.ran(crate::Ran::No).into()
+    failure.with_executed(crate::Executed::No).into()
 }
 
 /// `elicitation/create`: what is asked. The mode is said where the protocol knows one.
@@ -254,7 +259,7 @@ pub(super) fn carry(gate: &Gate, cx: &Context, call: &Call, mut outcome: Outcome
             outcome.set_result(result.with_json(object.finish()));
             outcome
         }
-        Err(why) => Failure::internal(why).ran(crate::Ran::Maybe).into(),
+        Err(why) => Failure::internal(why).with_executed(crate::Executed::Maybe).into(),
     }
 }
 

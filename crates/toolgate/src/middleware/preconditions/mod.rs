@@ -146,7 +146,7 @@ impl Middleware for Preconditions {
             Verdict::Ask(question) => {
                 match confirm::obtain(&self.gate, cx, &call, &question, &said.rule).await {
                     Ok(approval) => {
-                        cx.bag_mut().put(approval);
+                        cx.extensions_mut().insert(approval);
                         let outcome = next.call(cx, call.clone()).await;
                         confirm::carry(&self.gate, cx, &call, outcome)
                     }

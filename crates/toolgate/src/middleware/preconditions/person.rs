@@ -9,7 +9,7 @@ use super::{
 use crate::{
     call::Call,
     context::Context,
-    failure::{Failure, Ran},
+    failure::{Executed, Failure},
     outcome::Outcome,
     registry::Code,
 };
@@ -56,7 +56,7 @@ pub(super) async fn approval(
         decision = decided => decision.map_err(|error| failed(&error, &request, rule))?,
         () = cancel.cancelled() => return Err(super::confirm::given_up()),
     };
-    cx.bag_mut().put(ApprovalNote::from(&decision));
+    cx.extensions_mut().insert(ApprovalNote::from(&decision));
     match decision {
         Decision::Approved(Decided { .. }) => Ok(Approval { how: "approval" }),
         Decision::Pending { id, expires } => {
@@ -79,7 +79,7 @@ fn denied(decided: &Decided, reason: Option<&str>, until: jiff::Timestamp, rule:
         "denied_until": format!("{until:.0}"),
     });
     let failure = Failure::new(Code::ConfirmDeclined, text).suggest(next).by(NAME, rule);
-    failure.tell("approval", facts).into()
+    failure.with_fact("approval", facts).into()
 }
 
 fn failed(error: &ApprovalError, request: &ApprovalRequest, rule: &str) -> Outcome {
@@ -108,5 +108,5 @@ fn failed(error: &ApprovalError, request: &ApprovalRequest, rule: &str) -> Outco
             )
         }
     };
-    Failure::new(code, text).suggest(next).by(NAME, rule).ran(Ran::No).into()
+    Failure::new(code, text).suggest(next).by(NAME, rule).with_executed(Executed::No).into()
 }

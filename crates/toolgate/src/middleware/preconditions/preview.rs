@@ -64,7 +64,7 @@ pub(super) fn dry(
     );
     let facts = facts(gate, call, &missing);
     let failure = Failure::new(Code::DryRunPreview, text).suggest(next).by(NAME, rule);
-    finish(gate, failure.tell("preview", facts))
+    finish(gate, failure.with_fact("preview", facts))
 }
 
 /// A call that has to be confirmed with a token, or cannot be confirmed at all.
@@ -102,7 +102,7 @@ pub(super) fn unconfirmed(
     let why = if why.is_empty() { String::new() } else { format!(" {why}") };
     let text = format!("Nothing was run: this call needs {needs}.{why} {}", shown(gate, call));
     let failure = Failure::new(Code::ConfirmRequired, text).suggest(next).by(NAME, rule);
-    finish(gate, failure.tell("preview", facts))
+    finish(gate, failure.with_fact("preview", facts))
 }
 
 /// A call that waits for a person outside of the client.
@@ -131,7 +131,7 @@ pub(super) fn pending(
     );
     let approval = json!({"id": id, "state": "pending", "expires_at": format!("{expires:.0}")});
     let failure = Failure::new(Code::ConfirmRequired, text).suggest(next).by(NAME, rule);
-    finish(gate, failure.tell("approval", approval).tell("preview", facts))
+    finish(gate, failure.with_fact("approval", approval).with_fact("preview", facts))
 }
 
 /// What the client reads: with `isError`, by errors-to-results, or without.

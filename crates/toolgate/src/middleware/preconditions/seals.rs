@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use toolgate_wire::Json;
 
 use super::binding::Binding;
-use crate::asking::Round;
+use crate::client_input::InputRound;
 
 /// What every seal begins with; a letter for its purpose follows.
 pub(super) const PREFIX: &str = "tgc1";
@@ -177,7 +177,7 @@ impl Seals {
     }
 }
 
-impl Round {
+impl InputRound {
     /// Whether the state is one of ours, which no server may see.
     #[must_use]
     pub fn is_ours(&self) -> bool {

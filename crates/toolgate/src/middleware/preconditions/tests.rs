@@ -10,7 +10,7 @@ use toolgate_wire::Json;
 
 use super::*;
 use crate::{
-    Asking, Chain, Class, Elicit, NoAnswer, Outcome, Ran, Round, Tier,
+    Chain, Class, ClientInput, Elicit, ElicitError, Executed, InputRound, Outcome, Tier,
     middleware::{
         Boxed,
         audit::{RedactConfig, Redactor},
@@ -51,16 +51,16 @@ const OPEN: &str =
 
 /// A client that answers every question in the same way.
 #[derive(Debug)]
-struct Client(Result<Value, NoAnswer>, Mutex<Vec<Value>>);
+struct Client(Result<Value, ElicitError>, Mutex<Vec<Value>>);
 
 impl Client {
-    fn new(answer: Result<Value, NoAnswer>) -> Arc<Self> {
+    fn new(answer: Result<Value, ElicitError>) -> Arc<Self> {
         Arc::new(Self(answer, Mutex::default()))
     }
 }
 
 impl Elicit for Client {
-    fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, NoAnswer>> {
+    fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, ElicitError>> {
         self.1.lock().unwrap().push(params.to_value().unwrap());
         Box::pin(std::future::ready(self.0.clone().map(|answer| Json::value(&answer))))
     }
@@ -87,7 +87,7 @@ fn token(outcome: &Outcome) -> String {
 async fn a_token_runs_its_call_once_and_no_other() {
     let chain = chain(OPEN);
     let (shown, seen) = call(&chain, &json!({"path": "/a"})).await;
-    assert_eq!((shown.class(), shown.ran()), (Class::Preview, Ran::No));
+    assert_eq!((shown.class(), shown.executed()), (Class::Preview, Executed::No));
     assert_eq!((shown.code(), seen.len()), (Some(Code::ConfirmRequired), 0));
     let token = token(&shown);
     let with = |path: &str| json!({"__confirm": token, "path": path});
@@ -133,11 +133,12 @@ async fn a_client_that_can_ask_is_asked_and_only_a_clear_yes_is_one() {
         (Ok(json!({"action": "accept"})), Some(Code::ConfirmDeclined)),
         (Ok(json!(3)), Some(Code::ConfirmDeclined)),
         // One that cannot ask after all gets a token.
-        (Err(NoAnswer::Unable), Some(Code::ConfirmRequired)),
-        (Err(NoAnswer::Gone), Some(Code::Cancelled)),
+        (Err(ElicitError::Unsupported), Some(Code::ConfirmRequired)),
+        (Err(ElicitError::Disconnected), Some(Code::Cancelled)),
     ] {
         let client = Client::new(answer.clone());
-        let mut cx = context().with_asking(Asking::Elicit(Arc::clone(&client) as _));
+        let mut cx =
+            context().with_client_input(ClientInput::ViaElicitation(Arc::clone(&client) as _));
         let (outcome, seen) = call_with(&chain(OPEN), &mut cx, &json!({"path": "/a"})).await;
         assert_eq!((outcome.code(), seen.len()), (code, usize::from(code.is_none())), "{answer:?}");
         let asked = client.1.lock().unwrap();
@@ -148,15 +149,15 @@ async fn a_client_that_can_ask_is_asked_and_only_a_clear_yes_is_one() {
 
 /// The state that a result asks with.
 fn asked(outcome: &Outcome) -> Json {
-    assert_eq!((outcome.class(), outcome.ran()), (Class::InputRequired, Ran::No));
+    assert_eq!((outcome.class(), outcome.executed()), (Class::InputRequired, Executed::No));
     outcome.result().unwrap().json().get("requestState").unwrap()
 }
 
 fn answered(state: &Json, answer: &Value) -> Context {
     let responses = Json::value(&json!({"toolgate_confirm": answer}));
-    let round = Round { state: Some(state.clone()), responses: Some(responses) };
+    let round = InputRound { state: Some(state.clone()), responses: Some(responses) };
     assert!(round.is_ours());
-    context().with_asking(Asking::Rounds).with_round(round)
+    context().with_client_input(ClientInput::ViaResult).with_gateway_input(round)
 }
 
 #[tokio::test]
@@ -164,7 +165,7 @@ async fn from_2026_on_the_result_asks_and_the_state_is_taken_once() {
     let chain = chain(OPEN);
     let arguments = json!({"path": "/a"});
     let first = || async {
-        let mut cx = context().with_asking(Asking::Rounds);
+        let mut cx = context().with_client_input(ClientInput::ViaResult);
         asked(&call_with(&chain, &mut cx, &arguments).await.0)
     };
     let yes = json!({"action": "accept", "content": {"confirm": true}});
@@ -189,7 +190,7 @@ async fn from_2026_on_the_result_asks_and_the_state_is_taken_once() {
 async fn a_server_that_asks_itself_needs_no_second_confirmation() {
     let chain = chain(OPEN);
     let call = || Call::new(tool("wipe", Tier::Destructive), Some(testbed::json("{}")));
-    let mut cx = context().with_asking(Asking::Rounds);
+    let mut cx = context().with_client_input(ClientInput::ViaResult);
     let none = answering(testbed::json("{}"));
     let state = asked(&chain.call(&mut cx, call(), &none).await);
     let asks = answering(testbed::json(
@@ -200,11 +201,11 @@ async fn a_server_that_asks_itself_needs_no_second_confirmation() {
     assert_eq!((first.class(), asks.calls()), (Class::InputRequired, 1));
     let carried = first.result().unwrap().json().get("requestState").unwrap();
     let responses = testbed::json(r#"{"n":{"action":"accept"}}"#);
-    let round = Round { state: Some(carried), responses: Some(responses.clone()) };
-    let mut cx = context().with_asking(Asking::Rounds).with_round(round);
+    let round = InputRound { state: Some(carried), responses: Some(responses.clone()) };
+    let mut cx = context().with_client_input(ClientInput::ViaResult).with_gateway_input(round);
     let done = answering(testbed::json(r#"{"content":[]}"#));
     assert_eq!(chain.call(&mut cx, call(), &done).await.class(), Class::Ok);
-    let resumed = cx.resumed().unwrap();
+    let resumed = cx.forwarded_input().unwrap();
     assert_eq!(resumed.state.as_ref().unwrap().as_str(), r#""srv.1""#);
     assert_eq!(resumed.responses, Some(responses));
 }

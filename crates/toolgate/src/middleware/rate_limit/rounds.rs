@@ -56,7 +56,7 @@ enum Credential<'a> {
 
 impl Credential<'_> {
     fn of(cx: &Context) -> Credential<'_> {
-        if let Some(round) = cx.returned() {
+        if let Some(round) = cx.returned_input() {
             return Credential::State(round.state.as_ref());
         }
         match preconditions::confirmation(cx) {

@@ -452,8 +452,8 @@ fn its_place_in_the_chain() {
 /// A call that brings this back, to a server that ends it so.
 async fn round(chain: &Chain, arguments: &str, returned: Option<&str>, ends: Outcome) -> Outcome {
     let state = returned.map(toolgate_wire::Json::string);
-    let returned = crate::Round { state, responses: None };
-    let mut cx = who("me", "s-1", "default").with_returned(&returned);
+    let returned = crate::InputRound { state, responses: None };
+    let mut cx = who("me", "s-1", "default").with_returned_input(&returned);
     let ends = std::sync::Mutex::new(Some(ends));
     let server = Server::new(move |_| ends.lock().unwrap().take().expect("called once"));
     let call = Call::new(tool("t", Tier::Readonly), Some(json(arguments.to_owned())));
@@ -505,7 +505,7 @@ async fn confirmations_do_not_count_again() {
         chain.call(&mut cx, Call::new(Arc::clone(&tool), None), &server).await.code()
     };
     let required = |name, fact: serde_json::Value| {
-        Outcome::failed(Failure::new(Code::ConfirmRequired, "ask").tell(name, fact))
+        Outcome::failed(Failure::new(Code::ConfirmRequired, "ask").with_fact(name, fact))
     };
     let token = || required("preview", serde_json::json!({"confirm_token": "tgc1t-0a"}));
     assert_eq!(call("token", None, token()).await, Some(Code::ConfirmRequired));

@@ -243,7 +243,7 @@ fn refusal(size: usize, limit: usize, broken: &str) -> Failure {
 
 /// What the client reads instead. A call that had failed anyway stays failed for its own reason.
 fn too_large(outcome: Outcome, size: usize, limit: usize, broken: &str) -> Outcome {
-    let failure = refusal(size, limit, broken).ran(outcome.ran());
+    let failure = refusal(size, limit, broken).with_executed(outcome.executed());
     let result = super::error_results::rendered(&failure);
     let mut refused = match outcome.failure() {
         Some(_) => outcome,

@@ -8,7 +8,7 @@ use toolgate_wire::{Json, Kind};
 
 use super::*;
 use crate::{
-    Chain, Ran, Reply, Tool,
+    Chain, Executed, Reply, Tool,
     middleware::error_results::ErrorResults,
     registry::Class,
     testbed::{self, Dice, answering, chain, context, defined, failing, json, tool},
@@ -160,7 +160,7 @@ async fn a_failure_that_cannot_be_shortened_stays_that_failure() {
     let outcome = testbed::call(&both, &strict(), "{}", &failing(failure)).await;
     assert_eq!(outcome.class(), Class::Denied);
     assert_eq!(outcome.code(), Some(Code::TierDenied));
-    assert_eq!(outcome.ran(), Ran::No);
+    assert_eq!(outcome.executed(), Executed::No);
     let result = testbed::read(&outcome);
     assert_eq!(result["_meta"]["code"], "RESPONSE_TOO_LARGE");
     assert_eq!(result["isError"], true);
@@ -261,7 +261,7 @@ async fn what_cannot_be_shortened_is_refused_in_words() {
     let result = format!(r#"{{"content":[],"structuredContent":{{"a":0{wide}}}}}"#);
     let outcome = through(&limit(2000, Keep::Tail), &result).await;
     assert_eq!(outcome.class(), Class::ToolError);
-    assert_eq!(outcome.ran(), Ran::Yes);
+    assert_eq!(outcome.executed(), Executed::Yes);
     assert_eq!(outcome.code(), Some(Code::ResponseTooLarge));
     let size = result.len();
     assert_eq!(
@@ -434,7 +434,7 @@ async fn content_that_cannot_be_shortened_within_its_schema_is_refused_honestly(
     ] {
         let outcome = shortened(schema, &content).await;
         assert_eq!(outcome.code(), Some(Code::ResponseTooLarge), "{schema}");
-        assert_eq!(outcome.ran(), Ran::Yes);
+        assert_eq!(outcome.executed(), Executed::Yes);
         let told = testbed::read(&outcome);
         assert_eq!((&told["isError"], &told["_meta"]["ran"]), (&true.into(), &true.into()));
         assert!(told.get("structuredContent").is_none());

@@ -52,7 +52,7 @@ impl Retry {
 /// Whether the failure passes by itself. What was denied stays denied, a call that took too long would
 /// take as long again, one that was given up is not wanted any more, and a fault of our own stays one.
 fn is_transient(outcome: &Outcome) -> bool {
-    let passes = outcome.failure().is_some_and(|f| f.retry() != registry::Retry::Useless);
+    let passes = outcome.failure().is_some_and(|f| f.retry() != registry::RetrySafety::Useless);
     passes
         && !matches!(
             outcome.class(),
@@ -93,7 +93,7 @@ impl Retry {
 fn given_up(last: &Outcome) -> Outcome {
     Failure::new(Code::Cancelled, "the call was given up before it was tried again")
         .by(NAME, "cancelled")
-        .ran(last.ran())
+        .with_executed(last.executed())
         .into()
 }
 
@@ -135,7 +135,7 @@ impl Middleware for Retry {
         for attempt in 0..self.config.times {
             let outcome = replay.attempt(cx, call.clone()).await;
             // An answer to a server's question may be good for one attempt only.
-            let is_named = || cx.returned().is_none() && self.is_named(&outcome);
+            let is_named = || cx.returned_input().is_none() && self.is_named(&outcome);
             if !is_transient(&outcome) && !is_named() {
                 return outcome;
             }

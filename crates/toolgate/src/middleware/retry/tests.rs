@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    Ran, Tier, Tool, ToolResult,
+    Executed, Tier, Tool, ToolResult,
     middleware::{safety::Safety, timeout::Timeout},
     testbed::{self, Hanging, Server, answering, chain, context, failing, json, tool},
 };
@@ -141,7 +141,7 @@ async fn no_wait_and_no_attempt_outlive_the_client() {
     assert_eq!(begun.elapsed().as_secs(), 1);
     assert_eq!(server.calls(), 1);
     assert_eq!(outcome.class(), Class::Cancelled);
-    assert_eq!(outcome.ran(), Ran::Maybe, "the attempt that failed may have run");
+    assert_eq!(outcome.executed(), Executed::Maybe, "the attempt that failed may have run");
     assert!(matches!(outcome.into_reply(), crate::Reply::Nothing));
 }
 
@@ -153,7 +153,7 @@ async fn a_call_that_was_given_up_before_is_not_tried_again() {
     let call = Call::new(readonly(), None);
     let outcome = chain(Retry::new(config(3))).call(&mut cx, call, &server).await;
     assert_eq!(server.calls(), 1);
-    assert_eq!(outcome.ran(), Ran::No);
+    assert_eq!(outcome.executed(), Executed::No);
 }
 
 #[tokio::test(start_paused = true)]

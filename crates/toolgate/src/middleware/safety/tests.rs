@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    Ran, TierRules, ToolId,
+    Executed, TierRules, ToolId,
     registry::Class,
     testbed::{Log, Server, answering, call, chain, context, json, session, tool},
 };
@@ -22,7 +22,7 @@ async fn denial(allowed: Tier, tool: &Arc<Tool>) -> Failure {
     let outcome = call(&chain(Safety::new(allowed)), tool, "{}", &server).await;
     assert_eq!(server.calls(), 0, "a denied call never reaches the tool");
     assert_eq!(outcome.class(), Class::Denied);
-    assert_eq!(outcome.ran(), Ran::No);
+    assert_eq!(outcome.executed(), Executed::No);
     outcome.failure().unwrap().clone()
 }
 

@@ -136,8 +136,8 @@ fn refusal(cx: &Context, tool: &Tool, required: &Required<'_>, granted: &Sources
     Failure::new(Code::ScopeRejected, message)
         .suggest(suggestion(cx, required, granted))
         .by(NAME, format!("requires {words}"))
-        .tell("required", required.names())
-        .tell("granted", common)
+        .with_fact("required", required.names())
+        .with_fact("granted", common)
 }
 
 /// Whom to ask, and which of the operator's settings lacks the scope. Scopes are no business of the caller's.

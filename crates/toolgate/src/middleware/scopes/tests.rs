@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Chain, Principal, Ran, Session, TierRules, ToolId,
+    Chain, Executed, Principal, Session, TierRules, ToolId,
     middleware::{error_results::ErrorResults, retry::Retry, retry::RetryConfig, timeout::Timeout},
     registry::Class,
     selector::Selector,
@@ -192,7 +192,7 @@ async fn the_refusal_names_tool_required_and_granted_and_whom_to_ask() {
     let rules = vec![rule("main/move", "write admin")];
     let (outcome, result) =
         rendered(layer(granted("read", &[], ""), rules.clone()), &tool("move", None)).await;
-    assert_eq!((outcome.class(), outcome.ran()), (Class::Denied, Ran::No));
+    assert_eq!((outcome.class(), outcome.executed()), (Class::Denied, Executed::No));
     assert_eq!(
         result["content"][0]["text"],
         "Tool 'move' requires all of the scopes write, admin; granted: read.\nAsk the operator whether \

@@ -26,7 +26,7 @@ use opentelemetry_sdk::{
 
 use super::{ending::Ending, *};
 use crate::{
-    Class, Code, Failure, Ran, Tier, TierRules, Tool, ToolId, ToolResult,
+    Class, Code, Executed, Failure, Tier, TierRules, Tool, ToolId, ToolResult,
     middleware::audit::RedactConfig,
     testbed::{self, Hanging, answering, chain, context, failing, json, tool},
     trace::{Ingress, Transport},
@@ -237,7 +237,7 @@ async fn every_way_to_end_has_its_own_words() {
             false,
         ),
         (
-            Failure::new(Code::Cancelled, "gone").ran(Ran::No).into(),
+            Failure::new(Code::Cancelled, "gone").with_executed(Executed::No).into(),
             "cancelled",
             "cancelled",
             "CANCELLED",

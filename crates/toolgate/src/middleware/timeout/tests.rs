@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    Outcome, Ran,
+    Executed, Outcome,
     registry::Class,
     testbed::{self, Hanging, answering, chain, context, json, tool},
 };
@@ -16,7 +16,7 @@ async fn a_call_that_hangs_is_given_up_in_time() {
     let outcome = testbed::call(&layer, &tool("t", None), "{}", &server).await;
     assert_eq!(begun.elapsed().as_secs(), 60);
     assert_eq!(outcome.class(), Class::TimedOut);
-    assert_eq!(outcome.ran(), Ran::Maybe);
+    assert_eq!(outcome.executed(), Executed::Maybe);
     let failure = outcome.failure().unwrap();
     assert_eq!(failure.code(), Code::TimedOut);
     assert_eq!(failure.message(), "Tool execution timed out after 1m");

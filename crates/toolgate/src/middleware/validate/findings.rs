@@ -32,7 +32,7 @@ impl<'a> Found<'a> {
 pub(super) fn refusal(call: &Call, issues: &[Issue], rule: &str) -> Failure {
     Failure::new(Code::InvalidArguments, issues::text(call.id().name(), issues))
         .by(NAME, rule)
-        .tell("issues", issues::facts(issues))
+        .with_fact("issues", issues::facts(issues))
 }
 
 /// The call without these arguments. All others keep their very spelling.

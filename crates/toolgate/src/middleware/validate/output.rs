@@ -127,7 +127,7 @@ fn unfit(tool: &Tool, issues: &[Issue]) -> Failure {
          The tool did run.{}",
         issues::lines(issues)
     );
-    failure(message).by(NAME, OUTPUT_SCHEMA).tell("issues", issues::facts(issues))
+    failure(message).by(NAME, OUTPUT_SCHEMA).with_fact("issues", issues::facts(issues))
 }
 
 /// What cannot be checked does not pass.

@@ -238,7 +238,7 @@ async fn what_fits_passes_as_it_came_and_what_does_not_never_runs() {
     assert!(fine.failure().is_none());
     let outcome = testbed::call(&chain, &read_file, r#"{"path":"path"}"#, &server).await;
     assert_eq!(server.calls(), 1);
-    assert_eq!(outcome.ran(), crate::Ran::No);
+    assert_eq!(outcome.executed(), crate::Executed::No);
     let result = read(&outcome);
     assert_eq!(result["_meta"]["code"], "INVALID_ARGUMENTS");
     assert_eq!(result["_meta"]["error_type"], "ValidationError");

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::{Answer, Boxed, Code, Endpoint, Ran, Request, ToolResult};
+use crate::{Answer, Boxed, Code, Endpoint, Executed, Request, ToolResult};
 
 /// Keeps the arguments that reach the tool.
 #[derive(Default)]
@@ -40,7 +40,7 @@ async fn reaches(config: serde_json::Value, sent: Option<&str>) -> Result<Option
         return Ok(got.pop().unwrap());
     };
     assert!(got.is_empty(), "a refused call never runs");
-    assert_eq!((failure.code(), failure.has_run()), (Code::InvalidArguments, Ran::No));
+    assert_eq!((failure.code(), failure.executed()), (Code::InvalidArguments, Executed::No));
     assert_eq!(failure.decided_by(), Some(NAME));
     assert!(explained.is_none_or(|explained| !explained.allowed));
     Err(failure.clone())

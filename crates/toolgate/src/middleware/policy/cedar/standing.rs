@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     identity::{Principal, ToolId},
-    tier::{Hints, Tier},
+    tier::{Tier, ToolHints},
 };
 
 /// How many answers are kept. When there are more, all are forgotten: each costs only time to find again.
@@ -63,7 +63,7 @@ struct Key {
     client: Option<String>,
     tool: ToolId,
     tier: Option<Tier>,
-    hints: Hints,
+    hints: ToolHints,
 }
 
 impl Key {

@@ -1,7 +1,7 @@
 //! Results that must fit what their tool published about them.
 
 use super::*;
-use crate::{Outcome, Ran, registry::Class};
+use crate::{Executed, Outcome, registry::Class};
 
 fn answering_tool(output: &Value) -> Arc<Tool> {
     let definition = json!({"name": "t", "inputSchema": {}, "outputSchema": output}).to_string();
@@ -33,7 +33,7 @@ async fn what_fits_passes_as_it_came_and_what_does_not_is_withheld() {
 
     let wrong = r#"{"content":[{"type":"text","text":"hunter2"}],"structuredContent":{"rows":[{"hunter":"hunter2"}]}}"#;
     let outcome = answered(enforce(), &tool, wrong).await;
-    assert_eq!((outcome.class(), outcome.ran()), (Class::ToolError, Ran::Yes));
+    assert_eq!((outcome.class(), outcome.executed()), (Class::ToolError, Executed::Yes));
     assert_eq!(outcome.code(), Some(Code::OutputInvalid));
     let result = read(&outcome);
     assert_eq!(
@@ -145,7 +145,7 @@ async fn a_schema_that_cannot_be_used_passes_unless_strict() {
         let outcome = answered(layer(strict), &tool, fine).await;
         let failure = outcome.failure().unwrap();
         assert_eq!((failure.code(), failure.rule()), (Code::OutputInvalid, Some("strict")));
-        assert_eq!(failure.has_run(), Ran::Yes);
+        assert_eq!(failure.executed(), Executed::Yes);
     }
 }
 
