@@ -9,11 +9,11 @@
     reason = "a test fails by panicking, also in the functions that its tests share"
 )]
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use source::{Module, Source, child, crates, sources};
 
 /// Cycles that are known, by crate, folder and members; none at the top of a crate. The list only shrinks: a cycle that
 /// is gone or has other members fails the test too.
@@ -78,16 +78,6 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// A path of module names from the root of a crate.
-type Module = Vec<String>;
-
-/// A file of a crate: the module that it is, and its tokens without tests, comments and literals.
-struct Source {
-    module: Module,
-    path: String,
-    tokens: Vec<String>,
-}
-
 /// A crate: its files, and what each module makes available under names of its own.
 struct Crate {
     sources: Vec<Source>,
@@ -100,106 +90,6 @@ struct Cycle {
     folder: String,
     members: Vec<String>,
     edges: Vec<String>,
-}
-
-/// Identifiers and punctuation of a text; comments, strings and characters are left out.
-fn tokens(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let length = literal(rest).or_else(|| comment(rest));
-        if let Some(length) = length {
-            rest = &rest[length..];
-        } else if first.is_alphanumeric() || first == '_' {
-            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-            let (word, after) = rest.split_at(end);
-            // The prefix of a literal (`b"…"`, `r"…"`) is no name, but it does no harm either.
-            found.push(word.to_owned());
-            rest = after;
-        } else if let Some(after) = rest.strip_prefix("::") {
-            found.push("::".to_owned());
-            rest = after;
-        } else {
-            found.extend((!first.is_whitespace()).then(|| first.to_string()));
-            rest = &rest[first.len_utf8()..];
-        }
-    }
-    found
-}
-
-/// How long the string, raw string or character is that a text starts with.
-fn literal(text: &str) -> Option<usize> {
-    let raw = text.strip_prefix("br").or_else(|| text.strip_prefix('r'));
-    if let Some(raw) = raw {
-        let hashes = raw.len() - raw.trim_start_matches('#').len();
-        if let Some(body) = raw[hashes..].strip_prefix('"') {
-            let end = ["\"", &"#".repeat(hashes)].concat();
-            let length = body.find(&end).map_or(body.len(), |at| at + end.len());
-            return Some(text.len() - body.len() + length);
-        }
-    }
-    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-    let body = &text[1..];
-    if quote == '\'' && !body.starts_with('\\') {
-        // A lifetime has no second quote after its first character.
-        let width = body.chars().next()?.len_utf8();
-        return body[width..].starts_with('\'').then_some(width + 2);
-    }
-    let mut escaped = false;
-    let end = body.find(|c: char| {
-        let end = c == quote && !escaped;
-        escaped = c == '\\' && !escaped;
-        end
-    });
-    Some(end.map_or(text.len(), |end| end + 2))
-}
-
-/// How long the comment is that a text starts with.
-fn comment(text: &str) -> Option<usize> {
-    if text.starts_with("//") {
-        return Some(text.find('\n').unwrap_or(text.len()));
-    }
-    text.starts_with("/*").then(|| text.find("*/").map_or(text.len(), |end| end + 2))
-}
-
-/// The tokens without the items that only tests have, and the names of the modules among those items.
-fn without_tests(tokens: &[String]) -> (Vec<String>, Vec<String>) {
-    let test: Vec<String> = ["#", "[", "cfg", "(", "test", ")", "]"].map(str::to_owned).into();
-    let (mut kept, mut modules) = (Vec::new(), Vec::new());
-    let mut rest = tokens;
-    while !rest.is_empty() {
-        if rest.starts_with(&test) {
-            let item = item(&rest[test.len()..]);
-            let at = item.iter().position(|token| token == "mod");
-            modules.extend(at.and_then(|at| item.get(at + 1)).cloned());
-            rest = &rest[test.len() + item.len()..];
-        } else {
-            kept.push(rest[0].clone());
-            rest = &rest[1..];
-        }
-    }
-    (kept, modules)
-}
-
-/// The item that tokens start with: up to a semicolon or comma, or the brace that closes it.
-fn item(tokens: &[String]) -> &[String] {
-    let mut depth = 0_usize;
-    for (index, token) in tokens.iter().enumerate() {
-        match token.as_str() {
-            "{" | "(" | "[" => depth += 1,
-            "}" | ")" | "]" => {
-                // The end of the surrounding block, which is not part of the item.
-                let Some(outer) = depth.checked_sub(1) else { return &tokens[..index] };
-                depth = outer;
-                if depth == 0 && token == "}" {
-                    return &tokens[..=index];
-                }
-            }
-            ";" | "," if depth == 0 => return &tokens[..=index],
-            _ => (),
-        }
-    }
-    tokens
 }
 
 /// The paths that a list of tokens names: those of `use`, with the name each gets, and those that stand in code.
@@ -274,15 +164,7 @@ fn tree(tokens: &[String], before: &[String], found: &mut Vec<(Vec<String>, Opti
 impl Crate {
     /// A crate of these files, given by their paths below `src`.
     fn new(files: &[(String, String)]) -> Self {
-        let mut tests = BTreeSet::new();
-        let mut sources = Vec::new();
-        for (path, text) in files {
-            let module = module(path);
-            let (tokens, names) = without_tests(&tokens(text));
-            tests.extend(names.into_iter().map(|name| child(&module, &name)));
-            sources.push(Source { module, path: path.clone(), tokens });
-        }
-        sources.retain(|source| !tests.iter().any(|test| source.module.starts_with(test)));
+        let sources = sources(files);
         let modules = sources.iter().map(|source| source.module.clone()).collect();
         let mut new = Self { sources, modules, imports: BTreeMap::new() };
         let mut imports = BTreeMap::new();
@@ -399,20 +281,6 @@ fn reached(edges: &BTreeMap<(String, String), BTreeSet<&str>>, start: &String) -
     found
 }
 
-/// The module that a file below `src` is.
-fn module(path: &str) -> Module {
-    let mut parts: Vec<_> = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
-    let last = parts.last().map(String::as_str);
-    if matches!(last, Some("mod")) || parts == ["lib"] || parts == ["main"] {
-        parts.pop();
-    }
-    parts
-}
-
-fn child(module: &Module, name: &str) -> Module {
-    module.iter().cloned().chain([name.to_owned()]).collect()
-}
-
 /// What differs between the cycles that are there and those that are known, in words.
 fn complaints(name: &str, cycles: &[Cycle], known: &[(&str, &str, &[&str])]) -> Vec<String> {
     let known = known.iter().filter(|(krate, _, _)| *krate == name);
@@ -443,29 +311,11 @@ fn described(cycle: &Cycle) -> String {
     format!("a cycle in `{folder}` of {}\n    {}", members.join(", "), edges.join("\n    "))
 }
 
-/// The files of a folder and of those below it, with their paths from it.
-fn read(folder: &Path, before: &str, files: &mut Vec<(String, String)>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = [before, path.file_name().unwrap().to_str().unwrap()].concat();
-        if path.is_dir() {
-            read(&path, &[&name, "/"].concat(), files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push((name, fs::read_to_string(&path).unwrap()));
-        }
-    }
-}
-
 #[test]
 fn modules_use_each_other_in_one_direction() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("crates");
     let mut found = Vec::new();
     let mut names = BTreeSet::new();
-    for entry in fs::read_dir(crates).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let mut files = Vec::new();
-        read(&path.join("src"), "", &mut files);
+    for (name, files) in crates() {
         let cycles = Crate::new(&files).cycles();
         for cycle in &cycles {
             println!("{name}: {}", described(cycle));

@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn only_one_version_has_batches() {
-        for version in toolgate_wire::era::VERSIONS {
+        for version in toolgate_wire::mcp::VERSIONS {
             assert_eq!(are_allowed(Some(version)), version == "2025-03-26", "{version}");
         }
         assert!(!are_allowed(None));

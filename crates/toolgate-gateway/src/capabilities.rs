@@ -1,6 +1,6 @@
 //! What a client can be asked while a call of it is under way.
 
-use toolgate_wire::{Json, Object};
+use toolgate_wire::{Json, Object, mcp::method};
 
 /// A set of the questions that a client answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -88,13 +88,13 @@ impl ClientCapabilities {
     /// What a client must be able to do to answer a request of a server; nothing for one that is no question.
     pub(crate) fn needed_for(method: &str, params: Option<&Json>) -> Self {
         match method {
-            "elicitation/create" => {
+            method::ELICITATION_CREATE => {
                 let mode = params.and_then(|params| params.get("mode"));
                 let is_url = mode.as_ref().and_then(Json::text).is_some_and(|mode| mode == "url");
                 if is_url { Self::URLS } else { Self::FORMS }
             }
-            "sampling/createMessage" => Self::SAMPLING,
-            "roots/list" => Self::ROOTS,
+            method::SAMPLING_CREATE_MESSAGE => Self::SAMPLING,
+            method::ROOTS_LIST => Self::ROOTS,
             _ => Self::default(),
         }
     }
@@ -102,7 +102,10 @@ impl ClientCapabilities {
 
 /// The methods by which a server asks a client something.
 pub(crate) fn is_question(method: &str) -> bool {
-    matches!(method, "elicitation/create" | "sampling/createMessage" | "roots/list")
+    matches!(
+        method,
+        method::ELICITATION_CREATE | method::SAMPLING_CREATE_MESSAGE | method::ROOTS_LIST
+    )
 }
 
 /// Whether a method is none of MCP's, in either direction: what it means is between the server and the client.
@@ -112,10 +115,10 @@ pub(crate) fn is_vendor(method: &str) -> bool {
         family,
         "completion"
             | "elicitation"
-            | "initialize"
+            | method::INITIALIZE
             | "logging"
             | "notifications"
-            | "ping"
+            | method::PING
             | "prompts"
             | "resources"
             | "roots"

@@ -1,15 +1,18 @@
 //! How the gateway introduces itself to clients and servers.
 
-use toolgate_wire::{Json, Object, era};
+use toolgate_wire::{
+    Json, Object,
+    mcp::{self, meta},
+};
 
 use crate::hops;
 
 /// What a request of our own says in `_meta`, from 2026-07-28 on.
 pub(crate) fn own_meta() -> Json {
     let mut meta = Object::new();
-    meta.set(era::META_PROTOCOL_VERSION, Json::string(era::MODERN));
-    meta.set(era::META_CLIENT_INFO, ourselves());
-    meta.set(era::META_CLIENT_CAPABILITIES, Json::empty_object());
+    meta.set(meta::PROTOCOL_VERSION, Json::string(mcp::MODERN));
+    meta.set(meta::CLIENT_INFO, ourselves());
+    meta.set(meta::CLIENT_CAPABILITIES, Json::empty_object());
     meta.set(hops::META, hops::from_here());
     meta.finish()
 }

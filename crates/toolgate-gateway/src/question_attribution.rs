@@ -1,10 +1,10 @@
 //! Messages in which a server asks a person something, with the name of who asks.
 
 use toolgate::attribution;
-use toolgate_wire::{Limits, Message, Shape};
-
-/// A server wants pages opened before it does anything.
-const PAGES_FIRST: i64 = -32042;
+use toolgate_wire::{
+    Limits, Message, Shape,
+    mcp::{code, member},
+};
 
 /// The message as the client gets it: a question, or an answer that asks for something first.
 pub(crate) fn attributed(message: Message, server: &str, is_one_of_several: bool) -> Message {
@@ -15,7 +15,10 @@ pub(crate) fn attributed(message: Message, server: &str, is_one_of_several: bool
         Shape::Response if is_asking(&message) => message
             .result()
             .and_then(|result| attribution::of_answer(&result, server, is_one_of_several)),
-        Shape::Error if message.member("code").and_then(|code| code.i64()) == Some(PAGES_FIRST) => {
+        Shape::Error
+            if message.member("code").and_then(|code| code.i64())
+                == Some(code::URL_ELICITATION_REQUIRED) =>
+        {
             message
                 .error()
                 .and_then(|error| attribution::of_answer(&error, server, is_one_of_several))
@@ -31,5 +34,7 @@ pub(crate) fn attributed(message: Message, server: &str, is_one_of_several: bool
 /// Whether an answer asks for input first.
 pub(crate) fn is_asking(answer: &Message) -> bool {
     answer.shape() == Shape::Response
-        && answer.member("resultType").is_some_and(|kind| kind.as_str() == "\"input_required\"")
+        && answer
+            .member(member::RESULT_TYPE)
+            .is_some_and(|kind| kind.as_str() == "\"input_required\"")
 }

@@ -8,7 +8,7 @@ use rmcp::{
     service::{Peer, RequestContext, ServiceError},
 };
 use toolgate::{Boxed, ClientInput, Elicit, ElicitError};
-use toolgate_wire::{Json, era};
+use toolgate_wire::{Json, mcp};
 
 /// How the client of a request can be asked something.
 pub(crate) fn asking(context: &RequestContext<RoleServer>) -> ClientInput {
@@ -16,7 +16,7 @@ pub(crate) fn asking(context: &RequestContext<RoleServer>) -> ClientInput {
     // With nothing said it is forms, as before there were modes.
     let has_forms = elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
     let is_modern =
-        context.protocol_version().is_some_and(|version| era::is_modern(version.as_str()));
+        context.protocol_version().is_some_and(|version| mcp::is_modern(version.as_str()));
     match (has_forms, is_modern) {
         (false, _) => ClientInput::Unavailable,
         (true, true) => ClientInput::ViaResult,

@@ -10,7 +10,7 @@ use toolgate::{
     Request, RpcError, ToolId, ToolList, ToolResult,
     admission::{CallRequest, Edits, Resolution},
 };
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::method};
 
 use crate::{
     Governed,
@@ -252,10 +252,12 @@ impl<H: ServerHandler> Endpoint for CallEnd<'_, H> {
     }
 
     fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
-        Box::pin(async { Err(off_path("tools/call", "tools/list")) })
+        Box::pin(async { Err(off_path(method::TOOLS_CALL, method::TOOLS_LIST)) })
     }
 
     fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
-        Box::pin(async move { crate::wire::refused(&off_path("tools/call", &request.method)) })
+        Box::pin(
+            async move { crate::wire::refused(&off_path(method::TOOLS_CALL, &request.method)) },
+        )
     }
 }

@@ -17,6 +17,7 @@ use rmcp::{
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
+use toolgate_wire::mcp::method;
 
 use crate::Governed;
 
@@ -53,7 +54,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
 
     async fn ping(&self, context: Asked) -> Result<(), ErrorData> {
         let run = |(), context| self.handler.ping(context);
-        self.request("ping", (), context, run).await
+        self.request(method::PING, (), context, run).await
     }
 
     async fn initialize(
@@ -62,12 +63,12 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<InitializeResult, ErrorData> {
         let run = |request, context| self.handler.initialize(request, context);
-        self.request("initialize", request, context, run).await
+        self.request(method::INITIALIZE, request, context, run).await
     }
 
     async fn discover(&self, context: Asked) -> Result<DiscoverResult, ErrorData> {
         let run = |(), context| self.handler.discover(context);
-        self.request("server/discover", (), context, run).await
+        self.request(method::SERVER_DISCOVER, (), context, run).await
     }
 
     async fn complete(
@@ -76,7 +77,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<CompleteResult, ErrorData> {
         let run = |request, context| self.handler.complete(request, context);
-        self.request("completion/complete", request, context, run).await
+        self.request(method::COMPLETION_COMPLETE, request, context, run).await
     }
 
     async fn set_level(
@@ -85,7 +86,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.set_level(request, context);
-        self.request("logging/setLevel", request, context, run).await
+        self.request(method::LOGGING_SET_LEVEL, request, context, run).await
     }
 
     async fn get_prompt(
@@ -94,7 +95,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<GetPromptResponse, ErrorData> {
         let run = |request, context| self.handler.get_prompt(request, context);
-        self.request("prompts/get", request, context, run).await
+        self.request(method::PROMPTS_GET, request, context, run).await
     }
 
     async fn list_prompts(
@@ -103,7 +104,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<ListPromptsResult, ErrorData> {
         let run = |request, context| self.handler.list_prompts(request, context);
-        self.request("prompts/list", request, context, run).await
+        self.request(method::PROMPTS_LIST, request, context, run).await
     }
 
     async fn list_resources(
@@ -112,7 +113,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<ListResourcesResult, ErrorData> {
         let run = |request, context| self.handler.list_resources(request, context);
-        self.request("resources/list", request, context, run).await
+        self.request(method::RESOURCES_LIST, request, context, run).await
     }
 
     async fn list_resource_templates(
@@ -121,7 +122,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let run = |request, context| self.handler.list_resource_templates(request, context);
-        self.request("resources/templates/list", request, context, run).await
+        self.request(method::RESOURCES_TEMPLATES_LIST, request, context, run).await
     }
 
     async fn read_resource(
@@ -130,7 +131,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let run = |request, context| self.handler.read_resource(request, context);
-        self.request("resources/read", request, context, run).await
+        self.request(method::RESOURCES_READ, request, context, run).await
     }
 
     async fn subscribe(
@@ -139,7 +140,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.subscribe(request, context);
-        self.request("resources/subscribe", request, context, run).await
+        self.request(method::RESOURCES_SUBSCRIBE, request, context, run).await
     }
 
     async fn unsubscribe(
@@ -148,7 +149,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.unsubscribe(request, context);
-        self.request("resources/unsubscribe", request, context, run).await
+        self.request(method::RESOURCES_UNSUBSCRIBE, request, context, run).await
     }
 
     async fn get_task(
@@ -157,7 +158,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<GetTaskResult, ErrorData> {
         let run = |request, context| self.handler.get_task(request, context);
-        self.request("tasks/get", request, context, run).await
+        self.request(method::TASKS_GET, request, context, run).await
     }
 
     async fn update_task(
@@ -166,7 +167,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.update_task(request, context);
-        self.request("tasks/update", request, context, run).await
+        self.request(method::TASKS_UPDATE, request, context, run).await
     }
 
     async fn cancel_task(
@@ -175,7 +176,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         context: Asked,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.cancel_task(request, context);
-        self.request("tasks/cancel", request, context, run).await
+        self.request(method::TASKS_CANCEL, request, context, run).await
     }
 
     async fn on_custom_request(

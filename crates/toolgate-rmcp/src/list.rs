@@ -14,7 +14,7 @@ use rmcp::{
 use toolgate::{
     Answer, Boxed, Call, Context, Endpoint, Failure, Listing, Outcome, Request, Tool, ToolList,
 };
-use toolgate_wire::{Json, Object};
+use toolgate_wire::{Json, Object, mcp::method};
 
 use crate::{
     Governed,
@@ -141,7 +141,7 @@ fn made(tool: &Tool) -> Result<model::Tool, ErrorData> {
 
 impl<H: ServerHandler> Endpoint for ListEnd<'_, H> {
     fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
-        Box::pin(async { off_path("tools/list", "tools/call").into() })
+        Box::pin(async { off_path(method::TOOLS_LIST, method::TOOLS_CALL).into() })
     }
 
     fn list<'a>(
@@ -153,7 +153,7 @@ impl<H: ServerHandler> Endpoint for ListEnd<'_, H> {
     }
 
     fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
-        Box::pin(async move { refused(&off_path("tools/list", &request.method)) })
+        Box::pin(async move { refused(&off_path(method::TOOLS_LIST, &request.method)) })
     }
 }
 
@@ -162,7 +162,7 @@ struct OnePage(Arc<Tool>);
 
 impl Endpoint for OnePage {
     fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
-        Box::pin(async { off_path("tools/list", "tools/call").into() })
+        Box::pin(async { off_path(method::TOOLS_LIST, method::TOOLS_CALL).into() })
     }
 
     fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
@@ -171,6 +171,6 @@ impl Endpoint for OnePage {
     }
 
     fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
-        Box::pin(async move { refused(&off_path("tools/list", &request.method)) })
+        Box::pin(async move { refused(&off_path(method::TOOLS_LIST, &request.method)) })
     }
 }

@@ -7,7 +7,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use toolgate::{
     Answer, Boxed, Call, Context, Endpoint, Failure, Listing, Outcome, Request, ToolList,
 };
-use toolgate_wire::{Json, Kind};
+use toolgate_wire::{
+    Json, Kind,
+    mcp::{member, method},
+};
 
 use crate::{
     Governed,
@@ -36,7 +39,7 @@ impl<H> Governed<H> {
         let active = self.connection.active();
         let chain = &active.chain.chain;
         // A client that asks whether the server is there gets its answer whatever else is going on.
-        let is_bounded = !matches!(method, "ping" | "initialize");
+        let is_bounded = !matches!(method, method::PING | method::INITIALIZE);
         let entered = is_bounded.then(|| self.connection.enter(&active, &context)).transpose();
         let _place = entered.map_err(|failure| to_error(failure.to_rpc()))?;
         if !chain.sees_request(method) {
@@ -47,7 +50,7 @@ impl<H> Governed<H> {
         // A method without params has none on the wire either.
         let text = Some(text).filter(|text| text.kind() != Kind::Null);
         let mut cx = self.admit(&active, &mut context);
-        let task = text.as_ref().and_then(|params| params.get("taskId"));
+        let task = text.as_ref().and_then(|params| params.get(member::TASK_ID));
         if let Some(id) = task.as_ref().and_then(Json::text) {
             let task = chain.tasks().of(&cx, &self.connection.server, &id);
             cx.extensions_mut().insert(task);
@@ -142,11 +145,11 @@ where
     Fut: Future<Output = Result<R, ErrorData>> + Send,
 {
     fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
-        Box::pin(async { off_path(&self.method, "tools/call").into() })
+        Box::pin(async { off_path(&self.method, method::TOOLS_CALL).into() })
     }
 
     fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
-        Box::pin(async { Err(off_path(&self.method, "tools/list")) })
+        Box::pin(async { Err(off_path(&self.method, method::TOOLS_LIST)) })
     }
 
     fn request<'a>(&'a self, cx: &'a mut Context, request: Request) -> Boxed<'a, Answer> {

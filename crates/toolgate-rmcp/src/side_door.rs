@@ -7,7 +7,7 @@ use toolgate::{
     Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Request, Tool,
     ToolList, ToolResult,
 };
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::method};
 
 use crate::{
     connection::{ActiveChain, Connection},
@@ -106,10 +106,10 @@ where
     }
 
     fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
-        Box::pin(async { Err(off_path("tools/call", "tools/list")) })
+        Box::pin(async { Err(off_path(method::TOOLS_CALL, method::TOOLS_LIST)) })
     }
 
     fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
-        Box::pin(async move { refused(&off_path("tools/call", &request.method)) })
+        Box::pin(async move { refused(&off_path(method::TOOLS_CALL, &request.method)) })
     }
 }

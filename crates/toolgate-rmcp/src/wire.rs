@@ -10,7 +10,7 @@ use rmcp::{
 };
 use serde_json::Error;
 use toolgate::{Answer, Failure, RpcError, admission::complete};
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::member};
 
 /// A result that has a text.
 pub(crate) trait Wire: Sized {
@@ -58,7 +58,7 @@ macro_rules! by_result_type {
             }
 
             fn read(text: &Json) -> Result<Self, Error> {
-                let kind = text.get("resultType");
+                let kind = text.get(member::RESULT_TYPE);
                 match kind.as_ref().and_then(Json::text).as_deref() {
                     $(Some($name) => text.decode().map(Self::$variant),)*
                     _ => complete(text.clone()).decode().map(Self::Complete),

@@ -22,6 +22,7 @@ use toolgate::{
 use toolgate_wire::{
     Id, Limits, Message, Shape,
     lines::{Line, Lines},
+    mcp::method,
     salvage_id,
 };
 
@@ -66,7 +67,7 @@ impl<R, W: AsyncWrite + Send + Unpin + 'static> LineTransport<R, W> {
             }
         };
         // rmcp would take a call that has no name for a method that it does not know.
-        if message.method() == "tools/call"
+        if message.method() == method::TOOLS_CALL
             && let Err(failure) = CallRequest::read(&message)
         {
             return self.refuse(message.id(), &failure);

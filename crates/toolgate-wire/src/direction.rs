@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::error::{Reason, WireError};
 use crate::limits::Limits;
+use crate::mcp::method;
 use crate::message::Message;
 use crate::refused::Refused;
 use crate::sender::Sender;
@@ -14,22 +15,22 @@ const LONGEST: usize = 128;
 
 /// The notifications of all versions of the protocol, and who may send them: (name, client, server).
 const KNOWN: [(&str, bool, bool); 13] = [
-    ("notifications/initialized", true, false),
-    ("notifications/roots/list_changed", true, false),
-    ("notifications/cancelled", true, true),
-    ("notifications/progress", true, true),
+    (method::NOTIFICATIONS_INITIALIZED, true, false),
+    (method::NOTIFICATIONS_ROOTS_LIST_CHANGED, true, false),
+    (method::NOTIFICATIONS_CANCELLED, true, true),
+    (method::NOTIFICATIONS_PROGRESS, true, true),
     // 2025-11-25 has tasks on both sides.
-    ("notifications/tasks/status", true, true),
+    (method::NOTIFICATIONS_TASKS_STATUS, true, true),
     // 2026-07-28
-    ("notifications/tasks", false, true),
-    ("notifications/subscriptions/acknowledged", false, true),
-    ("notifications/message", false, true),
-    ("notifications/resources/updated", false, true),
-    ("notifications/resources/list_changed", false, true),
-    ("notifications/tools/list_changed", false, true),
-    ("notifications/prompts/list_changed", false, true),
+    (method::NOTIFICATIONS_TASKS, false, true),
+    (method::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, false, true),
+    (method::NOTIFICATIONS_MESSAGE, false, true),
+    (method::NOTIFICATIONS_RESOURCES_UPDATED, false, true),
+    (method::NOTIFICATIONS_RESOURCES_LIST_CHANGED, false, true),
+    (method::NOTIFICATIONS_TOOLS_LIST_CHANGED, false, true),
+    (method::NOTIFICATIONS_PROMPTS_LIST_CHANGED, false, true),
     // 2025-11-25
-    ("notifications/elicitation/complete", false, true),
+    (method::NOTIFICATIONS_ELICITATION_COMPLETE, false, true),
 ];
 
 impl Message {

@@ -5,7 +5,10 @@ use std::borrow::Cow;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use crate::message::Message;
+use crate::{
+    mcp::{member, method},
+    message::Message,
+};
 
 /// The version that a request speaks.
 pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
@@ -46,9 +49,9 @@ pub fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
 #[must_use]
 pub fn name_of(message: &Message) -> Option<String> {
     let member = match message.method() {
-        "tools/call" | "prompts/get" => "name",
-        "resources/read" => "uri",
-        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        method::TOOLS_CALL | method::PROMPTS_GET => "name",
+        method::RESOURCES_READ => "uri",
+        method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL => member::TASK_ID,
         _ => return None,
     };
     message.member(member)?.text().map(Cow::into_owned)

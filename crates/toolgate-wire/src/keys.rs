@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::error::Reason;
+use crate::mcp::meta;
 use crate::text::unescape;
 
 /// Whether a key, spelled like this between its quotes, is this one.
@@ -161,19 +162,19 @@ const META: Watched = Watched {
         "traceparent",
         "tracestate",
         "baggage",
-        crate::era::META_PROTOCOL_VERSION,
-        crate::era::META_CLIENT_INFO,
-        crate::era::META_CLIENT_CAPABILITIES,
-        crate::era::META_LOG_LEVEL,
-        crate::era::META_SERVER_INFO,
-        crate::era::META_SUBSCRIPTION_ID,
-        "io.modelcontextprotocol/related-task",
+        meta::PROTOCOL_VERSION,
+        meta::CLIENT_INFO,
+        meta::CLIENT_CAPABILITIES,
+        meta::LOG_LEVEL,
+        meta::SERVER_INFO,
+        meta::SUBSCRIPTION_ID,
+        meta::RELATED_TASK,
     ],
     inner: &[
-        (crate::era::META_CLIENT_INFO, &INFO),
-        (crate::era::META_SERVER_INFO, &INFO),
-        (crate::era::META_CLIENT_CAPABILITIES, &CAPABILITIES),
-        ("io.modelcontextprotocol/related-task", &plain(&["taskId"])),
+        (meta::CLIENT_INFO, &INFO),
+        (meta::SERVER_INFO, &INFO),
+        (meta::CLIENT_CAPABILITIES, &CAPABILITIES),
+        (meta::RELATED_TASK, &plain(&["taskId"])),
     ],
     distinct: false,
 };

@@ -4,7 +4,6 @@ mod batch;
 mod compose;
 mod direction;
 mod envelope;
-pub mod era;
 mod error;
 #[cfg(feature = "http")]
 pub mod headers;
@@ -13,6 +12,7 @@ mod json;
 mod keys;
 mod limits;
 pub mod lines;
+pub mod mcp;
 mod message;
 mod number;
 #[doc(hidden)]

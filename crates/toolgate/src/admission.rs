@@ -11,7 +11,7 @@ pub mod refusal;
 
 use std::{borrow::Cow, sync::Arc};
 
-use toolgate_wire::{Json, Message};
+use toolgate_wire::{Json, Message, mcp::member};
 
 pub use self::{
     edits::{Edits, put_input},
@@ -57,10 +57,10 @@ impl CallRequest {
         };
         Ok(Self {
             name: name.ok_or_else(unnamed)?,
-            arguments: message.member("arguments"),
+            arguments: message.member(member::ARGUMENTS),
             round: InputRound {
-                state: message.member("requestState"),
-                responses: message.member("inputResponses"),
+                state: message.member(member::REQUEST_STATE),
+                responses: message.member(member::INPUT_RESPONSES),
             },
             wants_task: message.member("task").is_some(),
         })
@@ -191,7 +191,7 @@ pub fn too_many_in_flight(most: usize) -> Failure {
 pub fn complete(result: Json) -> Json {
     match result.object() {
         Some(mut object) if !object.contains("resultType") => {
-            object.set("resultType", Json::string("complete"));
+            object.set(member::RESULT_TYPE, Json::string("complete"));
             object.finish()
         }
         _ => result,

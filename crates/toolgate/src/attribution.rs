@@ -4,7 +4,10 @@
 //! server's name and loses its brackets, and characters that hide or reorder others are spelt out.
 
 use serde_json::Value;
-use toolgate_wire::Json;
+use toolgate_wire::{
+    Json,
+    mcp::{member, method},
+};
 
 /// What questions of our own begin with.
 pub const OWN: &str = "[toolgate] ";
@@ -23,11 +26,11 @@ pub fn of_server(
     server: &str,
     is_one_of_several: bool,
 ) -> Option<Json> {
-    if !matches!(method, "elicitation/create" | "sampling/createMessage") {
+    if !matches!(method, method::ELICITATION_CREATE | method::SAMPLING_CREATE_MESSAGE) {
         return None;
     }
     let mut object = params.object()?;
-    if method == "elicitation/create" {
+    if method == method::ELICITATION_CREATE {
         let message = object.get("message");
         let message = message.as_ref().and_then(Json::text).unwrap_or_default();
         let clean = clean_text(&message);
@@ -36,15 +39,16 @@ pub fn of_server(
         } else if clean != *message {
             object.set("message", Json::string(&clean));
         }
-        if let Some(schema) = object.get("requestedSchema").and_then(|schema| clean_schema(&schema))
+        if let Some(schema) =
+            object.get(member::REQUESTED_SCHEMA).and_then(|schema| clean_schema(&schema))
         {
-            object.set("requestedSchema", schema);
+            object.set(member::REQUESTED_SCHEMA, schema);
         }
     }
     if is_one_of_several {
-        let mut meta = object.get("_meta").and_then(|meta| meta.object()).unwrap_or_default();
+        let mut meta = object.get(member::META).and_then(|meta| meta.object()).unwrap_or_default();
         meta.set(META_SERVER, Json::string(server));
-        object.set("_meta", meta.finish());
+        object.set(member::META, meta.finish());
     }
     object.is_changed().then(|| object.finish())
 }
@@ -53,7 +57,9 @@ pub fn of_server(
 #[must_use]
 pub fn of_answer(body: &Json, server: &str, is_one_of_several: bool) -> Option<Json> {
     let mut object = body.object()?;
-    if let Some(requests) = object.get("inputRequests").and_then(|requests| requests.object()) {
+    if let Some(requests) =
+        object.get(member::INPUT_REQUESTS).and_then(|requests| requests.object())
+    {
         let mut asked = requests.clone();
         for (key, request) in requests.iter() {
             let (method, params) = (request.get("method"), request.get("params"));
@@ -67,7 +73,7 @@ pub fn of_answer(body: &Json, server: &str, is_one_of_several: bool) -> Option<J
             }
         }
         if asked.is_changed() {
-            object.set("inputRequests", asked.finish());
+            object.set(member::INPUT_REQUESTS, asked.finish());
         }
     }
     let data = object.get("data").and_then(|data| data.object());
@@ -75,7 +81,7 @@ pub fn of_answer(body: &Json, server: &str, is_one_of_several: bool) -> Option<J
         && let Some(pages) = data.get("elicitations").and_then(|pages| pages.array())
     {
         let attributed =
-            |page: &Json| of_server("elicitation/create", page, server, is_one_of_several);
+            |page: &Json| of_server(method::ELICITATION_CREATE, page, server, is_one_of_several);
         let new: Vec<Option<Json>> = pages.iter().map(attributed).collect();
         if new.iter().any(Option::is_some) {
             let pages = new.into_iter().zip(pages).map(|(new, old)| new.unwrap_or(old));

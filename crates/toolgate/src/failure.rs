@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, time::Duration};
 
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::code};
 
 use crate::registry::{Code, RetrySafety};
 
@@ -117,12 +117,16 @@ impl Failure {
     #[must_use]
     pub fn rejected(rpc: RpcError) -> Self {
         let (code, error_type) = match rpc.code {
-            -32602 => (Code::InvalidArguments, "InvalidParams"),
-            -32601 => (Code::ServerRejected, "MethodNotFound"),
-            -32600 => (Code::ServerRejected, "InvalidRequest"),
-            -32603 => (Code::ServerRejected, "InternalError"),
-            -32021 => (Code::ServerRejected, "MissingRequiredClientCapability"),
-            -32022 => (Code::ServerRejected, "UnsupportedProtocolVersion"),
+            code::INVALID_PARAMS => (Code::InvalidArguments, "InvalidParams"),
+            code::METHOD_NOT_FOUND => (Code::ServerRejected, "MethodNotFound"),
+            code::INVALID_REQUEST => (Code::ServerRejected, "InvalidRequest"),
+            code::INTERNAL_ERROR => (Code::ServerRejected, "InternalError"),
+            code::MISSING_CLIENT_CAPABILITY => {
+                (Code::ServerRejected, "MissingRequiredClientCapability")
+            }
+            code::UNSUPPORTED_PROTOCOL_VERSION => {
+                (Code::ServerRejected, "UnsupportedProtocolVersion")
+            }
             _ => (Code::ServerRejected, "McpError"),
         };
         let mut failure = Self::new(code, rpc.message.clone());

@@ -1,7 +1,7 @@
 //! How a call ended: the one result type inside the chain.
 
 use bytes::Bytes;
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::member};
 
 use crate::{
     failure::{Executed, Failure, RpcError},
@@ -21,8 +21,8 @@ impl ToolResult {
     /// A result object as it came in; looks at `isError` and `resultType` only.
     #[must_use]
     pub fn new(json: Json) -> Self {
-        let is_error = json.get("isError").and_then(|json| json.bool()) == Some(true);
-        let result_type = json.get("resultType");
+        let is_error = json.get(member::IS_ERROR).and_then(|json| json.bool()) == Some(true);
+        let result_type = json.get(member::RESULT_TYPE);
         Self::known(json, is_error, result_type.as_ref())
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use toolgate_wire::mcp::code;
+
 /// How a call ended. What the client reads, what is counted and what is recorded derive from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -92,7 +94,7 @@ pub struct Entry {
 }
 
 macro_rules! registry {
-    ($($(#[$doc:meta])* $code:ident = $name:literal, $class:ident, $retry:ident, $delivery:ident($rpc:literal), $expected:ident, $hint:literal;)*) => {
+    ($($(#[$doc:meta])* $code:ident = $name:literal, $class:ident, $retry:ident, $delivery:ident($rpc:expr), $expected:ident, $hint:literal;)*) => {
         /// An error code. The table is in the source of this module, one row per code.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -126,19 +128,19 @@ macro_rules! registry {
 // JSON-RPC codes of our own are HTTP's numbers: the range from -32768 to -32000 is the protocol's.
 registry! {
     /// The client sent something that is not JSON.
-    ParseError = "PARSE_ERROR", Denied, Useless, Error(-32700), expected,
+    ParseError = "PARSE_ERROR", Denied, Useless, Error(code::PARSE_ERROR), expected,
         "send one JSON-RPC message per line, as UTF-8 JSON";
     /// The client sent JSON that is not one JSON-RPC message, or not an unambiguous one.
-    InvalidRequest = "INVALID_REQUEST", Denied, Useless, Error(-32600), expected,
+    InvalidRequest = "INVALID_REQUEST", Denied, Useless, Error(code::INVALID_REQUEST), expected,
         "send each envelope key once, spelt exactly, with the type that JSON-RPC 2.0 gives it";
     /// The client's message is larger or deeper than allowed.
-    MessageTooLarge = "MESSAGE_TOO_LARGE", Denied, Useless, Error(-32600), expected,
+    MessageTooLarge = "MESSAGE_TOO_LARGE", Denied, Useless, Error(code::INVALID_REQUEST), expected,
         "send less at once, or raise `limits.message_bytes`";
     /// There is no tool of this name.
-    UnknownTool = "UNKNOWN_TOOL", Denied, Useless, Result(-32602), expected,
+    UnknownTool = "UNKNOWN_TOOL", Denied, Useless, Result(code::INVALID_PARAMS), expected,
         "call tools/list for the names of the tools";
     /// The arguments do not fit the tool's schema.
-    InvalidArguments = "INVALID_ARGUMENTS", Denied, Useless, Result(-32602), expected,
+    InvalidArguments = "INVALID_ARGUMENTS", Denied, Useless, Result(code::INVALID_PARAMS), expected,
         "correct the arguments to fit the tool's inputSchema";
     /// The tool's tier is above the tier that is allowed.
     TierDenied = "TIER_DENIED", Denied, Useless, Result(403), expected,
@@ -162,10 +164,10 @@ registry! {
     ToolNotAllowed = "TOOL_NOT_ALLOWED", Denied, Useless, Result(403), expected,
         "call one of the tools in `_meta.allowedTools`";
     /// What the request says in `_meta` to narrow itself is more than is read.
-    ControlTooLarge = "CONTROL_TOO_LARGE", Denied, Useless, Result(-32602), expected,
+    ControlTooLarge = "CONTROL_TOO_LARGE", Denied, Useless, Result(code::INVALID_PARAMS), expected,
         "send less in `_meta`";
     /// The server asks the client for something that the client cannot do.
-    ClientIncapable = "CLIENT_INCAPABLE", Denied, Useless, Error(-32021), expected,
+    ClientIncapable = "CLIENT_INCAPABLE", Denied, Useless, Error(code::MISSING_CLIENT_CAPABILITY), expected,
         "use a client that has the capability, or another tool";
     /// The tool is new, and nobody has looked at it yet.
     ToolQuarantined = "TOOL_QUARANTINED", Denied, Useless, Result(403), expected,
@@ -213,19 +215,19 @@ registry! {
     AuditUnavailable = "AUDIT_UNAVAILABLE", Denied, Safe, Result(503), unexpected,
         "call again later, or ask the operator to look at the audit file";
     /// The tool raised an error.
-    ToolFailed = "TOOL_FAILED", ToolError, Useless, Result(-32603), expected,
+    ToolFailed = "TOOL_FAILED", ToolError, Useless, Result(code::INTERNAL_ERROR), expected,
         "read the message and correct the call";
     /// The tool's result does not fit the output schema that it published.
-    OutputInvalid = "OUTPUT_INVALID", ToolError, Useless, Result(-32603), unexpected,
+    OutputInvalid = "OUTPUT_INVALID", ToolError, Useless, Result(code::INTERNAL_ERROR), unexpected,
         "report it to the server's authors";
     /// The client gave the call up.
-    Cancelled = "CANCELLED", Cancelled, OnlyReadonly, Silence(-32603), expected,
+    Cancelled = "CANCELLED", Cancelled, OnlyReadonly, Silence(code::INTERNAL_ERROR), expected,
         "call again if the answer is still wanted";
     /// The call took longer than allowed.
     TimedOut = "TIMED_OUT", TimedOut, OnlyReadonly, Result(408), unexpected,
         "ask for less at once, or raise `limits.timeout`";
     /// The server answered the call with a JSON-RPC error.
-    ServerRejected = "SERVER_REJECTED", UpstreamFailed, Useless, Result(-32603), unexpected,
+    ServerRejected = "SERVER_REJECTED", UpstreamFailed, Useless, Result(code::INTERNAL_ERROR), unexpected,
         "read the server's message";
     /// The server ended while the call was under way.
     ServerCrashed = "SERVER_CRASHED", UpstreamFailed, OnlyReadonly, Result(502), unexpected,
@@ -246,7 +248,7 @@ registry! {
     ResponseTooLarge = "RESPONSE_TOO_LARGE", ToolError, Useless, Result(413), expected,
         "ask for less at once, or raise `limits.response_bytes`";
     /// A fault of toolgate's own.
-    Internal = "INTERNAL", Internal, OnlyReadonly, Result(-32603), unexpected,
+    Internal = "INTERNAL", Internal, OnlyReadonly, Result(code::INTERNAL_ERROR), unexpected,
         "look at toolgate's log on stderr";
 }
 

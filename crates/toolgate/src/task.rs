@@ -9,7 +9,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use toolgate_wire::Json;
+use toolgate_wire::{
+    Json,
+    mcp::{member, method},
+};
 
 use crate::{context::Context, outcome::Outcome, tool::Tool};
 
@@ -53,7 +56,7 @@ impl Tasks {
         let Some(result) = outcome.result().filter(|result| asked || result.is_task()) else {
             return;
         };
-        let of = |json: &Json| Some(json.get("taskId")?.text()?.into_owned());
+        let of = |json: &Json| Some(json.get(member::TASK_ID)?.text()?.into_owned());
         let id = result.json().get("task").as_ref().and_then(of).or_else(|| of(result.json()));
         let Some(id) = id.filter(|id| id.len() <= LONGEST_ID) else { return };
         let key = key(cx, tool.id().server(), &id);
@@ -89,5 +92,5 @@ pub(crate) fn is_unknown(cx: &Context) -> bool {
 
 /// Whether answers to this method carry results of tasks.
 pub(crate) fn carries_results(method: &str) -> bool {
-    matches!(method, "tasks/result" | "tasks/get")
+    matches!(method, method::TASKS_RESULT | method::TASKS_GET)
 }

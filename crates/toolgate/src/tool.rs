@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::member};
 
 use crate::{
     identity::ToolId,
@@ -80,7 +80,7 @@ impl Tool {
     /// (`additionalProperties: false`) and so makes every other name an error.
     #[must_use]
     pub fn closed_argument_names(&self) -> Option<Vec<String>> {
-        let schema = self.definition.as_ref()?.get("inputSchema")?;
+        let schema = self.definition.as_ref()?.get(member::INPUT_SCHEMA)?;
         if schema.get("additionalProperties").and_then(|json| json.bool()) != Some(false) {
             return None;
         }

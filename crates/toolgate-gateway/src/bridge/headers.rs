@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use hyper::header::{HeaderName, HeaderValue};
 use parking_lot::{Mutex, MutexGuard};
-use toolgate_wire::{Json, Message, era, headers};
+use toolgate_wire::{
+    Json, Message, headers,
+    mcp::{self, meta},
+};
 
 use crate::catalog::header_params::{self, HeaderParam};
 
@@ -19,9 +22,9 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The version in the `_meta` of a message, if it is one without sessions.
 pub(super) fn modern_version(message: &Message) -> Option<String> {
-    let version = message.member("_meta")?.get(era::META_PROTOCOL_VERSION)?;
+    let version = message.member("_meta")?.get(meta::PROTOCOL_VERSION)?;
     let version = version.text()?;
-    era::is_modern(&version).then(|| version.into_owned())
+    mcp::is_modern(&version).then(|| version.into_owned())
 }
 
 /// The version that the gateway chose in its response to `initialize`.

@@ -4,7 +4,7 @@ use hyper::{
     HeaderMap,
     header::{HeaderName, HeaderValue},
 };
-use toolgate_wire::{Json, Kind, headers};
+use toolgate_wire::{Json, Kind, headers, mcp::member};
 
 /// The annotation.
 const ANNOTATION: &str = "x-mcp-header";
@@ -29,7 +29,7 @@ pub(crate) fn of(definition: &Json) -> Result<Vec<HeaderParam>, BadHeaderParam> 
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    if let Some(schema) = definition.get("inputSchema") {
+    if let Some(schema) = definition.get(member::INPUT_SCHEMA) {
         collect(&schema, &mut Vec::new(), &mut found)?;
     }
     Ok(found)

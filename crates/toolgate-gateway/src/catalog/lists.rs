@@ -2,7 +2,7 @@
 
 use toolgate_wire::{
     Json, Object,
-    era::{self, Era},
+    mcp::{Era, member, meta},
 };
 
 use super::snapshot::Missing;
@@ -36,11 +36,11 @@ pub(crate) fn definition_for(definition: &Json, era: Era) -> Json {
     if era == Era::Modern || !has_schema() {
         return definition.clone();
     }
-    let kind = definition.get("outputSchema").and_then(|schema| schema.get("type"));
+    let kind = definition.get(member::OUTPUT_SCHEMA).and_then(|schema| schema.get("type"));
     let is_object = kind.as_ref().and_then(Json::text).is_some_and(|kind| kind == "object");
     match definition.object() {
         Some(mut object) if !is_object => {
-            object.remove("outputSchema");
+            object.remove(member::OUTPUT_SCHEMA);
             object.finish()
         }
         _ => definition.clone(),
@@ -50,7 +50,7 @@ pub(crate) fn definition_for(definition: &Json, era: Era) -> Json {
 /// `_meta` of results that are our own: who answers.
 pub(crate) fn server_meta() -> Object {
     let mut meta = Object::new();
-    meta.set(era::META_SERVER_INFO, ourselves());
+    meta.set(meta::SERVER_INFO, ourselves());
     meta
 }
 

@@ -9,7 +9,10 @@ use toolgate::{
     TierRules, Tool, ToolId,
     middleware::overrides::{Overrides, Resolved},
 };
-use toolgate_wire::{Json, Object, era::Era};
+use toolgate_wire::{
+    Json, Object,
+    mcp::{Era, member},
+};
 
 use super::{
     header_params::{self, HeaderParam},
@@ -592,11 +595,11 @@ impl CacheHints {
     ) -> ListPage {
         let mut result = Object::new();
         if era == Era::Modern {
-            result.set("resultType", Json::string("complete"));
+            result.set(member::RESULT_TYPE, Json::string("complete"));
         }
         result.set(member, list);
         if let Some(next) = next {
-            result.set("nextCursor", Json::string(next));
+            result.set(member::NEXT_CURSOR, Json::string(next));
         }
         let mut meta = Object::new();
         if era == Era::Modern {
@@ -610,7 +613,7 @@ impl CacheHints {
             meta.set(super::lists::META_MISSING, super::lists::missing_meta(missing));
         }
         if !meta.is_empty() {
-            result.set("_meta", meta.finish());
+            result.set(member::META, meta.finish());
         }
         ListPage(result.finish())
     }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use toolgate::{ClientInfo, ClientInput, Session, Transport};
 use toolgate_wire::{
     Json,
-    era::{self, Era, MODERN},
+    mcp::{Era, MODERN, meta},
 };
 
 use super::{client_requests::Elicitor, legacy_session::LegacySession, side_channel::SideChannel};
@@ -58,7 +58,7 @@ impl RequestMeta {
         let unsaid = || Self {
             version: version.into(),
             capabilities: Json::empty_object(),
-            info: meta.and_then(|meta| meta.get(era::META_CLIENT_INFO)),
+            info: meta.and_then(|meta| meta.get(meta::CLIENT_INFO)),
             level: None,
         };
         Self::of(meta).unwrap_or_else(|_| unsaid())
@@ -66,17 +66,17 @@ impl RequestMeta {
 
     /// What `_meta` says; the name of the member that is missing otherwise.
     pub(crate) fn of(meta: Option<&Json>) -> Result<Self, &'static str> {
-        let version = meta.and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
-        let version = version.as_ref().and_then(Json::text).ok_or(era::META_PROTOCOL_VERSION)?;
+        let version = meta.and_then(|meta| meta.get(meta::PROTOCOL_VERSION));
+        let version = version.as_ref().and_then(Json::text).ok_or(meta::PROTOCOL_VERSION)?;
         let version: Arc<str> =
             if version == MODERN { MODERN.into() } else { version.as_ref().into() };
-        let capabilities = meta.and_then(|meta| meta.get(era::META_CLIENT_CAPABILITIES));
+        let capabilities = meta.and_then(|meta| meta.get(meta::CLIENT_CAPABILITIES));
         let capabilities = capabilities.filter(|json| json.object().is_some());
-        let level = meta.and_then(|meta| meta.get(era::META_LOG_LEVEL));
+        let level = meta.and_then(|meta| meta.get(meta::LOG_LEVEL));
         Ok(Self {
             version,
-            capabilities: capabilities.ok_or(era::META_CLIENT_CAPABILITIES)?,
-            info: meta.and_then(|meta| meta.get(era::META_CLIENT_INFO)),
+            capabilities: capabilities.ok_or(meta::CLIENT_CAPABILITIES)?,
+            info: meta.and_then(|meta| meta.get(meta::CLIENT_INFO)),
             level: level.as_ref().and_then(Json::text).and_then(|name| LogLevel::by_name(&name)),
         })
     }

@@ -5,7 +5,11 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use toolgate::{Boxed, Elicit, ElicitError};
-use toolgate_wire::{Id, Json, Message, Object, notification, request};
+use toolgate_wire::{
+    Id, Json, Message, Object,
+    mcp::{code, member, method},
+    notification, request,
+};
 
 use super::side_channel::SideChannel;
 use crate::ids::random_id;
@@ -88,7 +92,7 @@ impl ClientRequests {
             if waiting.by_id.len() >= MOST {
                 let why = format!("{MOST} questions wait for the client's answer, and no more can");
                 let mut error = Object::new();
-                error.set("code", Json::value(&(-32603).into()));
+                error.set("code", Json::value(&(code::INTERNAL_ERROR).into()));
                 error.set("message", Json::string(&why));
                 return Some(Err(error.finish()));
             }
@@ -118,9 +122,9 @@ impl Drop for OpenRequest<'_> {
         let Some(id) = self.id.take() else { return };
         self.questions.lock().by_id.remove(&id);
         let mut params = Object::new();
-        params.set("requestId", id.as_json().clone());
+        params.set(member::REQUEST_ID, id.as_json().clone());
         params.set("reason", Json::string("the call that it was about is over"));
-        self.side.try_send(notification("notifications/cancelled", Some(&params.finish())));
+        self.side.try_send(notification(method::NOTIFICATIONS_CANCELLED, Some(&params.finish())));
     }
 }
 
@@ -134,7 +138,8 @@ pub(crate) struct Elicitor {
 impl Elicit for Elicitor {
     fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, ElicitError>> {
         Box::pin(async move {
-            let asked = self.session.questions.ask(&self.side, "elicitation/create", Some(&params));
+            let asked =
+                self.session.questions.ask(&self.side, method::ELICITATION_CREATE, Some(&params));
             match asked.await {
                 Some(Ok(answer)) => Ok(answer),
                 Some(Err(_)) => Err(ElicitError::Unsupported),

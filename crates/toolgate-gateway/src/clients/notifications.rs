@@ -9,7 +9,11 @@ use std::{
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
-use toolgate_wire::{Id, Json, Object, era, notification};
+use toolgate_wire::{
+    Id, Json, Object,
+    mcp::{member, meta, method},
+    notification,
+};
 
 use crate::upstream::{events::ListKind, server::Server, subscriptions::SubscriptionGuard};
 
@@ -191,7 +195,7 @@ impl NotificationQueue {
         for uri in std::mem::take(&mut state.updated) {
             let mut params = Object::new();
             params.set("uri", Json::string(&uri));
-            lines.push(self.message("notifications/resources/updated", params));
+            lines.push(self.message(method::NOTIFICATIONS_RESOURCES_UPDATED, params));
         }
         lines.extend(state.lines.drain(..));
         state.bytes = 0;
@@ -205,8 +209,8 @@ impl NotificationQueue {
     fn message(&self, method: &str, mut params: Object) -> Bytes {
         if let Some(id) = &self.wanted.subscription {
             let mut meta = Object::new();
-            meta.set(era::META_SUBSCRIPTION_ID, id.as_json().clone());
-            params.set("_meta", meta.finish());
+            meta.set(meta::SUBSCRIPTION_ID, id.as_json().clone());
+            params.set(member::META, meta.finish());
         }
         let params = params.finish();
         notification(method, (params.len() > 2).then_some(&params))

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Context, Ingress, Trace};
-use toolgate_wire::{Id, Json, Message};
+use toolgate_wire::{
+    Id, Json, Message,
+    mcp::{code, member, method},
+};
 
 use super::{
     Gateway, handshake, listen, listing, namespace::Namespace, proxied, response::JsonRpcResponse,
@@ -42,7 +45,7 @@ impl IncomingRequest {
         let chain = &charter.stack.chain;
         let transport = Some(self.caller.transport);
         let ingress = if chain.follows_traces() {
-            let meta = self.message.member("_meta");
+            let meta = self.message.member(member::META);
             let protocol = Some(Arc::clone(self.caller.version()));
             Ingress { transport, protocol, trace: meta.as_ref().and_then(Trace::of) }
         } else {
@@ -68,27 +71,27 @@ impl IncomingRequest {
 pub(crate) async fn dispatch(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     if let Some(server) = incoming.namespace.exclusive() {
         return match incoming.message.method() {
-            "tools/call" => tool_call::call(gateway, incoming).await,
-            "tools/list" => Box::pin(listing::live(gateway, incoming)).await,
+            method::TOOLS_CALL => tool_call::call(gateway, incoming).await,
+            method::TOOLS_LIST => Box::pin(listing::live(gateway, incoming)).await,
             _ => Box::pin(proxied::exclusive(gateway, incoming, server)).await,
         };
     }
     let is_modern = incoming.caller.is_modern();
     match (incoming.message.method(), is_modern) {
-        ("tools/call", _) => tool_call::call(gateway, incoming).await,
-        ("tools/list", _) => Box::pin(listing::tools(gateway, incoming)).await,
-        ("prompts/list" | "resources/list" | "resources/templates/list", _) => {
+        (method::TOOLS_CALL, _) => tool_call::call(gateway, incoming).await,
+        (method::TOOLS_LIST, _) => Box::pin(listing::tools(gateway, incoming)).await,
+        (method::PROMPTS_LIST | method::RESOURCES_LIST | method::RESOURCES_TEMPLATES_LIST, _) => {
             Box::pin(listing::others(gateway, incoming)).await
         }
-        ("prompts/get", _) => Box::pin(proxied::prompt(gateway, incoming)).await,
-        ("resources/read", _) => Box::pin(proxied::read(gateway, incoming)).await,
-        ("completion/complete", _) => Box::pin(proxied::complete(gateway, incoming)).await,
-        ("server/discover", true) => Box::pin(handshake::discover(incoming)).await,
-        ("subscriptions/listen", true) => Box::pin(listen::listen(gateway, incoming)).await,
-        ("ping", false) => JsonRpcResponse::result(incoming.id(), Json::empty_object()),
-        ("logging/setLevel", false) => Box::pin(set_level(incoming)).await,
-        ("resources/subscribe", false) => Box::pin(listen::subscribe(incoming)).await,
-        ("resources/unsubscribe", false) => listen::unsubscribe(incoming),
+        (method::PROMPTS_GET, _) => Box::pin(proxied::prompt(gateway, incoming)).await,
+        (method::RESOURCES_READ, _) => Box::pin(proxied::read(gateway, incoming)).await,
+        (method::COMPLETION_COMPLETE, _) => Box::pin(proxied::complete(gateway, incoming)).await,
+        (method::SERVER_DISCOVER, true) => Box::pin(handshake::discover(incoming)).await,
+        (method::SUBSCRIPTIONS_LISTEN, true) => Box::pin(listen::listen(gateway, incoming)).await,
+        (method::PING, false) => JsonRpcResponse::result(incoming.id(), Json::empty_object()),
+        (method::LOGGING_SET_LEVEL, false) => Box::pin(set_level(incoming)).await,
+        (method::RESOURCES_SUBSCRIBE, false) => Box::pin(listen::subscribe(incoming)).await,
+        (method::RESOURCES_UNSUBSCRIBE, false) => listen::unsubscribe(incoming),
         // Each era has what the other one does without.
         (method, _) if is_of_one_era(method) => unknown(incoming),
         (method, _) if method.starts_with("tasks/") => {
@@ -101,20 +104,24 @@ pub(crate) async fn dispatch(gateway: &Gateway, incoming: &IncomingRequest) -> J
 fn is_of_one_era(method: &str) -> bool {
     matches!(
         method,
-        "initialize"
-            | "ping"
-            | "logging/setLevel"
-            | "resources/subscribe"
-            | "resources/unsubscribe"
-            | "server/discover"
-            | "subscriptions/listen"
+        method::INITIALIZE
+            | method::PING
+            | method::LOGGING_SET_LEVEL
+            | method::RESOURCES_SUBSCRIBE
+            | method::RESOURCES_UNSUBSCRIBE
+            | method::SERVER_DISCOVER
+            | method::SUBSCRIPTIONS_LISTEN
     )
 }
 
 /// Nobody here knows the method.
 pub(super) fn unknown(incoming: &IncomingRequest) -> JsonRpcResponse {
     let method = incoming.message.method();
-    JsonRpcResponse::refused(Some(incoming.id()), -32601, format!("Method not found: `{method}`"))
+    JsonRpcResponse::refused(
+        Some(incoming.id()),
+        code::METHOD_NOT_FOUND,
+        format!("Method not found: `{method}`"),
+    )
 }
 
 /// `logging/setLevel`: answered once the servers that run have taken the level, as a server itself does it.
@@ -127,7 +134,7 @@ async fn set_level(incoming: &IncomingRequest) -> JsonRpcResponse {
     let (Some(level), CallerProtocol::Legacy(session)) = (level, &incoming.caller.speaks) else {
         return JsonRpcResponse::refused(
             Some(incoming.id()),
-            -32602,
+            code::INVALID_PARAMS,
             "`level` names no level of log messages",
         );
     };

@@ -3,7 +3,7 @@
 use toolgate::RpcError;
 use toolgate_wire::{
     Json, Kind, Message, Object, Shape,
-    era::{self, Era, MODERN},
+    mcp::{Era, MODERN, code, member, meta, method},
 };
 
 use crate::{
@@ -16,36 +16,32 @@ use crate::{
 };
 
 /// What only requests of 2026-07-28 and later say in `_meta`.
-const MODERN_KEYS: [&str; 4] = [
-    era::META_PROTOCOL_VERSION,
-    era::META_CLIENT_INFO,
-    era::META_CLIENT_CAPABILITIES,
-    era::META_LOG_LEVEL,
-];
+const MODERN_KEYS: [&str; 4] =
+    [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL];
 
 /// What only results of 2026-07-28 and later say.
 const MODERN_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
 /// Changes `_meta` of a request for a server of another era than the client's.
 pub(super) fn translate_meta(params: &mut Object, caller: &Caller, to: Era) {
-    let meta = params.get("_meta");
+    let meta = params.get(member::META);
     let had_meta = meta.is_some();
     let mut meta = meta.and_then(|meta| meta.object()).unwrap_or_default();
     match (&caller.speaks, to) {
         (CallerProtocol::Legacy(session), Era::Modern) => {
             introduce(&mut meta, session);
-            params.set("_meta", meta.finish());
+            params.set(member::META, meta.finish());
         }
         (CallerProtocol::Modern(_), Era::Legacy) => {
             for key in MODERN_KEYS {
                 meta.remove(key);
             }
-            params.remove("requestState");
-            params.remove("inputResponses");
+            params.remove(member::REQUEST_STATE);
+            params.remove(member::INPUT_RESPONSES);
             if meta.is_empty() && had_meta {
-                params.remove("_meta");
+                params.remove(member::META);
             } else if meta.is_changed() {
-                params.set("_meta", meta.finish());
+                params.set(member::META, meta.finish());
             }
         }
         _ => {}
@@ -54,12 +50,12 @@ pub(super) fn translate_meta(params: &mut Object, caller: &Caller, to: Era) {
 
 /// A session introduces itself with each request.
 fn introduce(meta: &mut Object, session: &LegacySession) {
-    meta.set(era::META_PROTOCOL_VERSION, Json::string(MODERN));
-    meta.set(era::META_CLIENT_INFO, session.info_text.clone());
-    meta.set(era::META_CLIENT_CAPABILITIES, capabilities(session));
+    meta.set(meta::PROTOCOL_VERSION, Json::string(MODERN));
+    meta.set(meta::CLIENT_INFO, session.info_text.clone());
+    meta.set(meta::CLIENT_CAPABILITIES, capabilities(session));
     // A legacy client gets what servers choose to tell until it says what it wants; one of 2026-07-28 would get nothing.
     let level = session.level().unwrap_or(LogLevel::ALL);
-    meta.set(era::META_LOG_LEVEL, Json::string(level.name()));
+    meta.set(meta::LOG_LEVEL, Json::string(level.name()));
 }
 
 /// What a session can be asked, as requests of 2026-07-28 say it.
@@ -88,12 +84,12 @@ fn capabilities(session: &LegacySession) -> Json {
 pub(super) fn is_cacheable(method: &str) -> bool {
     matches!(
         method,
-        "tools/list"
-            | "prompts/list"
-            | "resources/list"
-            | "resources/templates/list"
-            | "resources/read"
-            | "server/discover"
+        method::TOOLS_LIST
+            | method::PROMPTS_LIST
+            | method::RESOURCES_LIST
+            | method::RESOURCES_TEMPLATES_LIST
+            | method::RESOURCES_READ
+            | method::SERVER_DISCOVER
     )
 }
 
@@ -104,7 +100,7 @@ pub(super) fn translate_result(result: &Json, method: &str, from: Era, to: Era) 
         (Era::Legacy, Era::Legacy) => {}
         (_, Era::Modern) => {
             if !object.contains("resultType") {
-                object.set("resultType", Json::string("complete"));
+                object.set(member::RESULT_TYPE, Json::string("complete"));
             }
             if is_cacheable(method) && is_complete(&object) {
                 if !object.contains("ttlMs") {
@@ -122,8 +118,10 @@ pub(super) fn translate_result(result: &Json, method: &str, from: Era, to: Era) 
             remove_stamps(&mut object);
             // Until 2025-11-25 structured content is an object; the text beside it says the same.
             let is_odd = |json: Json| json.kind() != Kind::Object;
-            if method == "tools/call" && object.get("structuredContent").is_some_and(is_odd) {
-                object.remove("structuredContent");
+            if method == method::TOOLS_CALL
+                && object.get(member::STRUCTURED_CONTENT).is_some_and(is_odd)
+            {
+                object.remove(member::STRUCTURED_CONTENT);
             }
         }
     }
@@ -132,42 +130,44 @@ pub(super) fn translate_result(result: &Json, method: &str, from: Era, to: Era) 
 
 /// Removes from `_meta` what each result of 2026-07-28 says of its server, and what belongs to its streams.
 fn remove_stamps(result: &mut Object) {
-    let Some(mut meta) = result.get("_meta").and_then(|meta| meta.object()) else { return };
-    for stamp in MODERN_KEYS.into_iter().chain([era::META_SERVER_INFO, era::META_SUBSCRIPTION_ID]) {
+    let Some(mut meta) = result.get(member::META).and_then(|meta| meta.object()) else { return };
+    for stamp in MODERN_KEYS.into_iter().chain([meta::SERVER_INFO, meta::SUBSCRIPTION_ID]) {
         meta.remove(stamp);
     }
     if meta.is_changed() {
         if meta.is_empty() {
-            result.remove("_meta");
+            result.remove(member::META);
         } else {
-            result.set("_meta", meta.finish());
+            result.set(member::META, meta.finish());
         }
     }
 }
 
 fn is_complete(result: &Object) -> bool {
-    result.get("resultType").is_some_and(|json| json.as_str() == "\"complete\"")
+    result.get(member::RESULT_TYPE).is_some_and(|json| json.as_str() == "\"complete\"")
 }
 
 /// A legacy server wants pages opened before it does anything (`-32042`): as a result that asks for that.
 pub(super) fn pages_first(answer: &Message) -> Option<Json> {
-    if answer.shape() != Shape::Error || answer.member("code")?.i64()? != -32042 {
+    if answer.shape() != Shape::Error
+        || answer.member("code")?.i64()? != code::URL_ELICITATION_REQUIRED
+    {
         return None;
     }
     let pages = answer.member("data")?.get("elicitations")?.array()?;
     let mut requests = Object::new();
     for (number, page) in pages.iter().enumerate() {
         let mut params = page.object()?;
-        params.remove("elicitationId");
+        params.remove(member::ELICITATION_ID);
         params.set("mode", Json::string("url"));
         let mut request = Object::new();
-        request.set("method", Json::string("elicitation/create"));
+        request.set("method", Json::string(method::ELICITATION_CREATE));
         request.set("params", params.finish());
         requests.set(&format!("toolgate_page_{number}"), request.finish());
     }
     let mut result = Object::new();
-    result.set("resultType", Json::string("input_required"));
-    result.set("inputRequests", requests.finish());
+    result.set(member::RESULT_TYPE, Json::string("input_required"));
+    result.set(member::INPUT_REQUESTS, requests.finish());
     Some(result.finish())
 }
 
@@ -178,18 +178,18 @@ pub(super) fn translate_error(
     to: Era,
     uri: Option<&str>,
 ) -> RpcError {
-    if method != "resources/read" {
+    if method != method::RESOURCES_READ {
         return rpc;
     }
     let has_uri = rpc.data.as_ref().is_some_and(|data| data.get("uri").is_some());
     match (to, rpc.code) {
-        (Era::Modern, -32002) => {
-            rpc.code = -32602;
+        (Era::Modern, code::RESOURCE_NOT_FOUND) => {
+            rpc.code = code::INVALID_PARAMS;
             if let Some(uri) = uri.filter(|_| !has_uri) {
                 rpc.data = Some(Json::value(&serde_json::json!({"uri": uri})));
             }
         }
-        (Era::Legacy, -32602) if has_uri => rpc.code = -32002,
+        (Era::Legacy, code::INVALID_PARAMS) if has_uri => rpc.code = code::RESOURCE_NOT_FOUND,
         _ => {}
     }
     rpc

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use toolgate::{RpcError, Session};
 use toolgate_wire::{
     Id, Json, Kind, Message, Object,
-    era::{self, Era, LEGACY, MODERN},
+    mcp::{self, Era, LEGACY, MODERN, code, member},
 };
 
 use super::{dispatch::IncomingRequest, namespace::Namespace, response::JsonRpcResponse};
@@ -42,18 +42,18 @@ pub(crate) async fn initialize(
         ));
     }
     let snapshot = namespace.settled().await;
-    let asked = message.member("protocolVersion");
+    let asked = message.member(member::PROTOCOL_VERSION);
     let asked = asked.as_ref().and_then(Json::text).unwrap_or_default();
-    let is_known = era::VERSIONS.contains(&asked.as_ref()) && !era::is_modern(&asked);
+    let is_known = mcp::VERSIONS.contains(&asked.as_ref()) && !mcp::is_modern(&asked);
     let version: Arc<str> = if is_known { asked.as_ref().into() } else { LEGACY.into() };
     let object = |name: &str| {
         let said = message.member(name).filter(|json| json.kind() == Kind::Object);
         said.map_or_else(Json::empty_object, |json| json.owned())
     };
     let mut result = Object::new();
-    result.set("protocolVersion", Json::string(&version));
-    result.set("capabilities", capabilities(&snapshot, Era::Legacy, namespace));
-    result.set("serverInfo", ourselves());
+    result.set(member::PROTOCOL_VERSION, Json::string(&version));
+    result.set(member::CAPABILITIES, capabilities(&snapshot, Era::Legacy, namespace));
+    result.set(member::SERVER_INFO, ourselves());
     if let Some(instructions) = instructions(&snapshot) {
         result.set("instructions", Json::string(&instructions));
     }
@@ -72,15 +72,15 @@ pub(crate) async fn initialize(
 pub(super) async fn discover(incoming: &IncomingRequest) -> JsonRpcResponse {
     let snapshot = incoming.namespace.settled().await;
     let mut result = Object::new();
-    result.set("resultType", Json::string("complete"));
+    result.set(member::RESULT_TYPE, Json::string("complete"));
     result.set("supportedVersions", supported());
-    result.set("capabilities", capabilities(&snapshot, Era::Modern, &incoming.namespace));
+    result.set(member::CAPABILITIES, capabilities(&snapshot, Era::Modern, &incoming.namespace));
     if let Some(instructions) = instructions(&snapshot) {
         result.set("instructions", Json::string(&instructions));
     }
     result.set("ttlMs", Json::value(&0.into()));
     result.set("cacheScope", Json::string("private"));
-    result.set("_meta", server_meta().finish());
+    result.set(member::META, server_meta().finish());
     JsonRpcResponse::result(incoming.id(), result.finish())
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn unsupported(id: Option<&Id>, version: &str) -> Option<JsonRpcRespo
     Some(JsonRpcResponse::error(
         id,
         &RpcError {
-            code: -32022,
+            code: code::UNSUPPORTED_PROTOCOL_VERSION,
             message: "Unsupported protocol version".to_owned(),
             data: Some(data.finish()),
         },

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use toolgate_wire::{Json, Object, era, notification};
+use toolgate_wire::{
+    Json, Object,
+    mcp::{code, member, meta, method},
+    notification,
+};
 
 use super::{
     Gateway, dispatch::IncomingRequest, proxied::resource_owner, response::JsonRpcResponse,
@@ -25,7 +29,7 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
     let Some(filter) = filter else {
         return JsonRpcResponse::refused(
             Some(incoming.id()),
-            -32602,
+            code::INVALID_PARAMS,
             "`notifications` must say what to listen to",
         );
     };
@@ -63,9 +67,10 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
     namespace.listen(&outlet);
     let meta = subscription(incoming);
     let mut params = Object::new();
-    params.set("_meta", meta.clone());
+    params.set(member::META, meta.clone());
     params.set("notifications", honoured.finish());
-    let ack = notification("notifications/subscriptions/acknowledged", Some(&params.finish()));
+    let ack =
+        notification(method::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, Some(&params.finish()));
     let mut is_there = incoming.side.send(ack).await;
     while is_there {
         let lines = tokio::select! {
@@ -78,8 +83,8 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
         }
     }
     let mut result = Object::new();
-    result.set("resultType", Json::string("complete"));
-    result.set("_meta", meta);
+    result.set(member::RESULT_TYPE, Json::string("complete"));
+    result.set(member::META, meta);
     JsonRpcResponse::result(incoming.id(), result.finish())
 }
 
@@ -101,7 +106,11 @@ async fn subscribe_all(
             let why = format!(
                 "`resourceSubscriptions` has more than {MOST_SUBSCRIBED} addresses of {LONGEST} bytes"
             );
-            return Err(Box::new(JsonRpcResponse::refused(Some(incoming.id()), -32602, why)));
+            return Err(Box::new(JsonRpcResponse::refused(
+                Some(incoming.id()),
+                code::INVALID_PARAMS,
+                why,
+            )));
         }
     };
     let mut heard = Vec::new();
@@ -136,7 +145,7 @@ async fn subscribe_all(
 
 fn subscription(incoming: &IncomingRequest) -> Json {
     let mut meta = Object::new();
-    meta.set(era::META_SUBSCRIPTION_ID, incoming.id().as_json().clone());
+    meta.set(meta::SUBSCRIPTION_ID, incoming.id().as_json().clone());
     meta.finish()
 }
 
@@ -146,7 +155,7 @@ pub(super) async fn subscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
     let (Some(uri), CallerProtocol::Legacy(session)) = (uri, &incoming.caller.speaks) else {
         return JsonRpcResponse::refused(
             Some(incoming.id()),
-            -32602,
+            code::INVALID_PARAMS,
             "`uri` of resources/subscribe must be a string",
         );
     };
@@ -183,7 +192,7 @@ pub(super) async fn subscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
             JsonRpcResponse::failed(Some(incoming.id()), &failure)
         }
         Err(why @ SubscribeError::TooLong) => {
-            JsonRpcResponse::refused(Some(incoming.id()), -32602, why.to_string())
+            JsonRpcResponse::refused(Some(incoming.id()), code::INVALID_PARAMS, why.to_string())
         }
     }
 }
@@ -195,7 +204,7 @@ pub(super) fn unsubscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
     else {
         return JsonRpcResponse::refused(
             Some(incoming.id()),
-            -32602,
+            code::INVALID_PARAMS,
             "`uri` of resources/unsubscribe must be a string",
         );
     };

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use toolgate::{
     Answer, Boxed, Call, Code, Context, Endpoint, Failure, Listing, Outcome, Request, ToolList,
 };
-use toolgate_wire::{Json, Object, Shape, era::Era};
+use toolgate_wire::{
+    Json, Object, Shape,
+    mcp::{Era, code, member, method},
+};
 
 use super::{
     Gateway,
@@ -50,7 +53,7 @@ pub(super) async fn tools(gateway: &Gateway, incoming: &IncomingRequest) -> Json
         && !is_narrowed
         && missing.is_empty()
         && list.origin().is_some()
-        && incoming.message.member("cursor").is_none()
+        && incoming.message.member(member::CURSOR).is_none()
     {
         return JsonRpcResponse::result(incoming.id(), snapshot.finished(era).0.clone());
     }
@@ -141,8 +144,8 @@ pub(super) async fn others(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
     let snapshot = incoming.namespace.settled().await;
     let lists = &snapshot.lists;
     let (list, entries) = match incoming.message.method() {
-        "prompts/list" => (ListName::Prompts, &lists.prompts),
-        "resources/list" => (ListName::Resources, &lists.resources),
+        method::PROMPTS_LIST => (ListName::Prompts, &lists.prompts),
+        method::RESOURCES_LIST => (ListName::Resources, &lists.resources),
         _ => (ListName::Templates, &lists.templates),
     };
     if snapshot.servers_with(list.capability()).next().is_none() {
@@ -204,7 +207,7 @@ fn page(
     // The same page of another namespace is the page of another list.
     let principal = format!("{}\0{}", incoming.namespace.name, incoming.caller.session.principal);
     let generation = snapshot.generation;
-    let offset = match incoming.message.member("cursor") {
+    let offset = match incoming.message.member(member::CURSOR) {
         None => 0,
         Some(cursor) => {
             let text = cursor.text().unwrap_or_default();
@@ -213,7 +216,7 @@ fn page(
                 Err(error) => {
                     return JsonRpcResponse::refused(
                         Some(incoming.id()),
-                        -32602,
+                        code::INVALID_PARAMS,
                         error.to_string(),
                     );
                 }

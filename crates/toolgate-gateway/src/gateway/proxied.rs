@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use toolgate::{Code, Failure, Request, RpcError};
-use toolgate_wire::Json;
+use toolgate_wire::{
+    Json,
+    mcp::{code, method},
+};
 
 use super::{
     Gateway,
@@ -25,7 +28,7 @@ pub(super) async fn prompt(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
     let Some(name) = incoming.text("name") else {
         return JsonRpcResponse::refused(
             Some(incoming.id()),
-            -32602,
+            code::INVALID_PARAMS,
             "`name` of prompts/get must be a string",
         );
     };
@@ -53,7 +56,11 @@ fn no_prompt(incoming: &IncomingRequest, snapshot: &Snapshot, name: &str) -> Jso
     if snapshot.servers_with("prompts").next().is_none() {
         return unknown(incoming);
     }
-    JsonRpcResponse::refused(Some(incoming.id()), -32602, format!("Unknown prompt: `{name}`"))
+    JsonRpcResponse::refused(
+        Some(incoming.id()),
+        code::INVALID_PARAMS,
+        format!("Unknown prompt: `{name}`"),
+    )
 }
 
 /// `resources/read`
@@ -61,7 +68,7 @@ pub(super) async fn read(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
     let Some(uri) = incoming.text("uri") else {
         return JsonRpcResponse::refused(
             Some(incoming.id()),
-            -32602,
+            code::INVALID_PARAMS,
             "`uri` of resources/read must be a string",
         );
     };
@@ -100,7 +107,11 @@ impl NoOwner {
                 )
             }
         };
-        let code = if incoming.caller.is_modern() { -32602 } else { -32002 };
+        let code = if incoming.caller.is_modern() {
+            code::INVALID_PARAMS
+        } else {
+            code::RESOURCE_NOT_FOUND
+        };
         let data = Some(Json::value(&serde_json::json!({"uri": uri})));
         JsonRpcResponse::error(Some(incoming.id()), &RpcError { code, message, data })
     }
@@ -147,7 +158,7 @@ pub(super) async fn complete(gateway: &Gateway, incoming: &IncomingRequest) -> J
         None if snapshot.servers_with("completions").next().is_none() => unknown(incoming),
         None => JsonRpcResponse::refused(
             Some(incoming.id()),
-            -32602,
+            code::INVALID_PARAMS,
             "`ref` names no prompt and no resource template of this namespace",
         ),
     }
@@ -163,7 +174,7 @@ pub(super) async fn task(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
     let Some((server, own)) = tasks::inward(gateway, incoming, &id) else {
         return JsonRpcResponse::refused(
             Some(incoming.id()),
-            -32602,
+            code::INVALID_PARAMS,
             format!("Unknown task: `{id}`"),
         );
     };
@@ -225,7 +236,7 @@ async fn through(
         Request { method: incoming.message.method().into(), params: incoming.message.params() };
     let answering = charter.stack.chain.request(&mut cx, request, &end);
     // A subscription has no end of its own.
-    let is_endless = method == "subscriptions/listen";
+    let is_endless = method == method::SUBSCRIPTIONS_LISTEN;
     let limit = charter.settings.limits.timeout.get().filter(|_| !is_endless);
     let answered = match limit {
         Some(limit) => tokio::time::timeout(limit, answering).await.ok(),

@@ -13,7 +13,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolgate::stack::StackError;
-use toolgate_wire::{Limits, Message, Shape, era::Era};
+use toolgate_wire::{
+    Limits, Message, Shape,
+    mcp::{Era, member, method},
+};
 
 use super::{
     build::{ExclusiveServer, GatewayOptions, OpenedRecords},
@@ -116,13 +119,14 @@ impl Gateway {
                     tracing::debug!("a client answers what nobody asked");
                 }
             }
-            (_, "notifications/cancelled") => {
-                if let Some(id) = message.member("requestId").and_then(toolgate_wire::Id::from_json)
+            (_, method::NOTIFICATIONS_CANCELLED) => {
+                if let Some(id) =
+                    message.member(member::REQUEST_ID).and_then(toolgate_wire::Id::from_json)
                 {
                     session.requests.cancel(&id);
                 }
             }
-            (_, "notifications/initialized") => {}
+            (_, method::NOTIFICATIONS_INITIALIZED) => {}
             _ => pass_on(session, namespace, message).await,
         }
     }
@@ -533,9 +537,9 @@ async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &
     // A server of 2026-07-28 knows none of MCP's own; what is a vendor's is for it to judge.
     let is_vendors = !matches!(
         message.method(),
-        "notifications/roots/list_changed"
-            | "notifications/progress"
-            | "notifications/tasks/status"
+        method::NOTIFICATIONS_ROOTS_LIST_CHANGED
+            | method::NOTIFICATIONS_PROGRESS
+            | method::NOTIFICATIONS_TASKS_STATUS
     );
     let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
     let mut deliveries = Vec::new();

@@ -4,7 +4,11 @@
 use std::sync::Arc;
 
 use toolgate::Notice;
-use toolgate_wire::{Json, Message, error_response, response};
+use toolgate_wire::{
+    Json, Message, error_response,
+    mcp::{code, method},
+    response,
+};
 
 use super::{
     Gateway,
@@ -46,7 +50,7 @@ impl ServerEvents for Gateway {
 
     fn told(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
         if let Some(session) = self.owner(owner) {
-            if message.method() != "notifications/message"
+            if message.method() != method::NOTIFICATIONS_MESSAGE
                 || session.wants_log(LogLevel::of(message))
             {
                 let namespace = self.namespaces().find(|n| n.name == session.session.namespace);
@@ -62,7 +66,7 @@ impl ServerEvents for Gateway {
             // Somebody's own, who cannot be told.
             return;
         }
-        if message.method() == "notifications/message" {
+        if message.method() == method::NOTIFICATIONS_MESSAGE {
             // Nobody can say whose call it is about: told to all, it might be told to the wrong one.
             tracing::debug!("a log message of `{}` belongs to no call that is known", server.name);
             return;
@@ -118,7 +122,12 @@ impl ServerEvents for Gateway {
                 Some(Ok(result)) => response(&id, &result),
                 // Its own words: also that it does not know the method.
                 Some(Err(error)) => refusal(&id, &error),
-                None => error_response(Some(&id), -32603, "the client did not answer", None),
+                None => error_response(
+                    Some(&id),
+                    code::INTERNAL_ERROR,
+                    "the client did not answer",
+                    None,
+                ),
             };
             reply.send(line).await;
         });

@@ -8,7 +8,10 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use toolgate::{DuplicateKey, Executed, Failure, Fingerprint};
-use toolgate_wire::{self as wire, Id, Json, Message, Object};
+use toolgate_wire::{
+    self as wire, Id, Json, Message, Object,
+    mcp::{member, method},
+};
 
 use crate::{
     ids::random_id,
@@ -150,19 +153,19 @@ fn asking(question: &Message, id: &str) -> Json {
     let mut asked = Object::new();
     asked.set("method", Json::string(question.method()));
     let mut params = question.body().unwrap_or_default();
-    let is_elicitation = question.method() == "elicitation/create";
+    let is_elicitation = question.method() == method::ELICITATION_CREATE;
     if is_elicitation && !params.contains("mode") {
         params.set("mode", Json::string("form"));
     }
     // Ids of elicitations ended with 2025-11-25.
-    params.remove("elicitationId");
+    params.remove(member::ELICITATION_ID);
     asked.set("params", params.finish());
     let mut requests = Object::new();
     requests.set(QUESTION, asked.finish());
     let mut result = Object::new();
-    result.set("resultType", Json::string("input_required"));
-    result.set("inputRequests", requests.finish());
-    result.set("requestState", Json::string(&format!("{MARK}{id}")));
+    result.set(member::RESULT_TYPE, Json::string("input_required"));
+    result.set(member::INPUT_REQUESTS, requests.finish());
+    result.set(member::REQUEST_STATE, Json::string(&format!("{MARK}{id}")));
     result.finish()
 }
 

@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use std::sync::Arc;
 use toolgate::{Outcome, ToolResult};
-use toolgate_wire::{Json, Object};
+use toolgate_wire::{Json, Object, mcp::member};
 
 use super::{Gateway, dispatch::IncomingRequest};
 use crate::{ids::hex, upstream::server::Server};
@@ -55,10 +55,10 @@ fn with_name(
     server: &Server,
     task: &Object,
 ) -> Option<Json> {
-    let own = task.get("taskId")?;
+    let own = task.get(member::TASK_ID)?;
     let name = name(gateway, incoming, &server.name, &own.text()?);
     let mut task = task.clone();
-    task.set("taskId", Json::string(&name));
+    task.set(member::TASK_ID, Json::string(&name));
     Some(task.finish())
 }
 

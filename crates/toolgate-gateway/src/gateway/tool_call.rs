@@ -8,7 +8,10 @@ use toolgate::{
     admission::{self, Admitted, CallRequest, Edits, Resolution},
     settings::Settings,
 };
-use toolgate_wire::{Json, Kind, Message, Shape, era::Era};
+use toolgate_wire::{
+    Json, Kind, Message, Shape,
+    mcp::{Era, code, member, method},
+};
 
 use super::{
     Gateway,
@@ -30,9 +33,6 @@ use crate::{
     response::rpc_error,
     upstream::{in_flight::nonsense, server::Server},
 };
-
-/// The headers of a request do not say what its body says.
-const HEADER_MISMATCH: i64 = -32020;
 
 /// How names on the wire are resolved.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +168,7 @@ pub(super) fn narrow(
     charter: &ActiveChain,
     names: NameResolver<'_>,
 ) -> (Context, Edits) {
-    let meta = incoming.message.member("_meta");
+    let meta = incoming.message.member(member::META);
     let narrowing = &incoming.namespace.narrowing;
     let meant = |name: &str| names.id(name);
     admission::narrow(incoming.context(charter), narrowing, meta.as_ref(), meant)
@@ -183,7 +183,7 @@ fn check_mirrors(
     let headers = incoming.headers.as_ref()?;
     let wrong = target.mirrors.iter().find_map(|mirror| mirror.check(headers, arguments).err())?;
     let data = Some(Json::value(&serde_json::json!({"ran": false})));
-    let refusal = RpcError { code: HEADER_MISMATCH, message: wrong, data };
+    let refusal = RpcError { code: code::HEADER_MISMATCH, message: wrong, data };
     Some(JsonRpcResponse::error(Some(incoming.id()), &refusal))
 }
 
@@ -219,15 +219,16 @@ impl UpstreamCall<'_> {
             )
             .into();
         };
-        let result_type = answer.member("resultType");
+        let result_type = answer.member(member::RESULT_TYPE);
         let needs_type = self.to() == Era::Modern && result_type.is_none();
         if (from != self.to() || needs_type) && !self.server.is_exclusive() {
-            let translated = era_bridge::translate_result(&json, "tools/call", from, self.to());
+            let translated =
+                era_bridge::translate_result(&json, method::TOOLS_CALL, from, self.to());
             if let Some(translated) = translated {
                 return Outcome::answered(ToolResult::new(translated));
             }
         }
-        let is_error = answer.member("isError").and_then(|json| json.bool()) == Some(true);
+        let is_error = answer.member(member::IS_ERROR).and_then(|json| json.bool()) == Some(true);
         let outcome = Outcome::answered(ToolResult::known(json, is_error, result_type.as_ref()));
         if is_verbatim { outcome.with_origin(answer.line().clone()) } else { outcome }
     }
@@ -296,7 +297,7 @@ pub(super) fn read_error(error: &Json) -> RpcError {
     let message = error.get("message");
     let message = message.as_ref().and_then(Json::text).map(Cow::into_owned);
     RpcError {
-        code: error.get("code").and_then(|json| json.i64()).unwrap_or(-32603),
+        code: error.get("code").and_then(|json| json.i64()).unwrap_or(code::INTERNAL_ERROR),
         message: message.unwrap_or_default(),
         data: error.get("data"),
     }

@@ -15,7 +15,11 @@ use bytes::Bytes;
 use toolgate::{
     Boxed, Chain, Code, Context, Executed, Failure, InputRound, Notice, admission::Edits,
 };
-use toolgate_wire::{Id, Json, Limits, Message, era::Era, error_response, response};
+use toolgate_wire::{
+    Id, Json, Limits, Message, error_response,
+    mcp::{Era, code, member, method},
+    response,
+};
 
 use super::{Gateway, dispatch::IncomingRequest, era_bridge, suspended::SuspendedCalls};
 use crate::{
@@ -268,7 +272,7 @@ impl UpstreamCall<'_> {
             // Whatever it says besides its answer passes to its client as it is.
             return Interest::default();
         }
-        let token = self.edits.meta(self.message).and_then(|meta| meta.get("progressToken"));
+        let token = self.edits.meta(self.message).and_then(|meta| meta.get(member::PROGRESS_TOKEN));
         // Servers of 2026-07-28 ask by their results.
         let abilities = match connection.era() {
             Era::Legacy => self.caller.abilities(),
@@ -288,7 +292,7 @@ impl UpstreamCall<'_> {
         if self.mirrors.is_empty() || era == Era::Legacy {
             return Vec::new();
         }
-        let sent = arguments.cloned().or_else(|| self.message.member("arguments"));
+        let sent = arguments.cloned().or_else(|| self.message.member(member::ARGUMENTS));
         self.mirrors.iter().filter_map(|mirror| mirror.header(sent.as_ref())).collect()
     }
 
@@ -414,7 +418,7 @@ impl UpstreamCall<'_> {
 
     fn wants(&self, notice: &Message) -> bool {
         match notice.method() {
-            "notifications/message" => self.caller.wants_log(LogLevel::of(notice)),
+            method::NOTIFICATIONS_MESSAGE => self.caller.wants_log(LogLevel::of(notice)),
             _ => true,
         }
     }
@@ -450,7 +454,7 @@ fn cancelled(executed: Executed) -> Failure {
 
 /// An error of the client, passed on to the server.
 pub(super) fn refusal(id: &Id, error: &Json) -> Bytes {
-    let code = error.get("code").and_then(|json| json.i64()).unwrap_or(-32603);
+    let code = error.get("code").and_then(|json| json.i64()).unwrap_or(code::INTERNAL_ERROR);
     let message = error.get("message");
     let message = message.as_ref().and_then(Json::text).unwrap_or_default();
     error_response(Some(id), code, &message, error.get("data").as_ref())

@@ -10,9 +10,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Boxed, CallId, Code, Control, Executed, Failure, Principal, Session, Transport};
 use toolgate_wire::{
-    Id, Json, Kind, Limits, Message, Shape,
-    era::{self, Era},
-    error_response, notification,
+    Id, Json, Kind, Limits, Message, Shape, error_response,
+    mcp::{self, Era, meta},
+    notification,
 };
 
 use super::{
@@ -248,9 +248,9 @@ impl Client {
     /// How the sender of a request speaks; the server judges whether it speaks well.
     fn speaks(&self, message: &Message) -> CallerProtocol {
         let meta = message.member("_meta");
-        let version = meta.as_ref().and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
+        let version = meta.as_ref().and_then(|meta| meta.get(meta::PROTOCOL_VERSION));
         let version = version.as_ref().and_then(Json::text);
-        let is_modern = version.as_deref().is_some_and(era::is_modern);
+        let is_modern = version.as_deref().is_some_and(mcp::is_modern);
         if let Some(connection) = self.server.connected(None) {
             connection.follow_client(if is_modern { Era::Modern } else { Era::Legacy });
         }

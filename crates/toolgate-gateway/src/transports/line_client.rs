@@ -8,7 +8,7 @@ use std::sync::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 use toolgate::{CallId, Principal, Session, Transport};
-use toolgate_wire::{Json, Limits, Message, era};
+use toolgate_wire::{Json, Limits, Message, mcp::meta};
 
 use super::{
     line_front::{LineFront, LineRequest, LineService, Started},
@@ -262,6 +262,6 @@ pub(super) fn follow(session: Arc<LegacySession>, out: &Arc<WriteQueue>) {
 
 /// Whether a message says which version it speaks, as from 2026-07-28 on.
 fn says_version(message: &Message) -> bool {
-    let version = message.member("_meta").and_then(|meta| meta.get(era::META_PROTOCOL_VERSION));
+    let version = message.member("_meta").and_then(|meta| meta.get(meta::PROTOCOL_VERSION));
     version.as_ref().and_then(Json::text).is_some()
 }

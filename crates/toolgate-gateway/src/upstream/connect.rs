@@ -10,7 +10,7 @@ use std::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure};
-use toolgate_wire::{Json, Message, era::Era, notification};
+use toolgate_wire::{Json, Message, mcp::Era, notification};
 
 use super::{
     connection::{Connection, ServerInfo, Wire},

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use toolgate::Failure;
-use toolgate_wire::{Id, Json, Message, Object, era::Era, request};
+use toolgate_wire::{Id, Json, Message, Object, mcp::Era, request};
 
 use super::{
     in_flight::{IdRewrite, InFlightRequest, StartFailure, UpstreamEvent, UpstreamRequest},
@@ -74,7 +74,7 @@ impl ServerInfo {
     pub(crate) fn unknown() -> Self {
         Self {
             era: Era::Legacy,
-            version: toolgate_wire::era::LEGACY.into(),
+            version: toolgate_wire::mcp::LEGACY.into(),
             capabilities: Json::empty_object(),
             info: None,
             instructions: None,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use toolgate_wire::{Json, Message, Object, Sender, era::Era};
+use toolgate_wire::{Json, Message, Object, Sender, mcp::Era};
 
 use super::{
     connection::{Connection, Wire},

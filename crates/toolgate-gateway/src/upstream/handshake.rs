@@ -6,7 +6,7 @@ use hyper::header::HeaderValue;
 use toolgate::{Code, Executed, Failure};
 use toolgate_wire::{
     Id, Json, Message, Object, Shape,
-    era::{self, Era, LEGACY, MODERN},
+    mcp::{self, Era, LEGACY, MODERN, meta},
     notification, request,
 };
 
@@ -227,13 +227,13 @@ fn offer_of(answer: &Message) -> Option<ServerInfo> {
     let speaks = versions.iter().any(|version| version.text().as_deref() == Some(MODERN));
     let lists_legacy = versions
         .iter()
-        .any(|v| v.text().is_some_and(|v| era::VERSIONS.contains(&&*v) && !era::is_modern(&v)));
+        .any(|v| v.text().is_some_and(|v| mcp::VERSIONS.contains(&&*v) && !mcp::is_modern(&v)));
     let text = |json: Json| json.text().map(Cow::into_owned);
     speaks.then(|| ServerInfo {
         era: Era::Modern,
         version: MODERN.into(),
         capabilities: answer.member("capabilities").unwrap_or_else(Json::empty_object),
-        info: answer.member("_meta").and_then(|meta| meta.get(era::META_SERVER_INFO)),
+        info: answer.member("_meta").and_then(|meta| meta.get(meta::SERVER_INFO)),
         instructions: answer.member("instructions").and_then(text).map(Into::into),
         speaks_legacy: lists_legacy.then_some(true),
     })
@@ -275,8 +275,8 @@ async fn legacy(wire: &Wire, server: &str, hello: &HandshakeMode) -> Result<Serv
     result_of(&answer)?;
     let text = |name: &str| answer.member(name).and_then(|json| json.text().map(Cow::into_owned));
     let version = text("protocolVersion").unwrap_or_default();
-    if era::is_modern(&version) || !era::VERSIONS.contains(&version.as_str()) {
-        let versions = era::VERSIONS.join(", ");
+    if mcp::is_modern(&version) || !mcp::VERSIONS.contains(&version.as_str()) {
+        let versions = mcp::VERSIONS.join(", ");
         let what = format!("speaks version `{version}`, and toolgate speaks {versions}");
         return Err(nonsense(server, &what));
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use toolgate::{Code, Failure};
-use toolgate_wire::{Json, Message, Object, Shape, era::Era};
+use toolgate_wire::{Json, Message, Object, Shape, mcp::Era};
 
 use super::{
     connection::Connection,

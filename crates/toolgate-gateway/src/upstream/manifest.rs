@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use toolgate_wire::{Json, Limits, era::Era};
+use toolgate_wire::{Json, Limits, mcp::Era};
 
 use super::connection::ServerInfo;
 use crate::private_file;

@@ -22,6 +22,7 @@ use slots::{ConnectionSlot, source};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure};
+use toolgate_wire::mcp::Era;
 
 use super::{
     connection::Connection,
@@ -37,7 +38,6 @@ use crate::{
     process::child::ServerCommand,
     upstream::manifest::ServerManifest,
 };
-use toolgate_wire::era::Era;
 
 /// One server of the config.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use toolgate::Failure;
-use toolgate_wire::{Json, Object, era::Era};
+use toolgate_wire::{Json, Object, mcp::Era};
 
 use super::{
     connection::Connection,

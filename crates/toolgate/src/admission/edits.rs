@@ -1,6 +1,6 @@
 //! What has to change in a request's params before they are sent to a server.
 
-use toolgate_wire::{Json, Message, Object};
+use toolgate_wire::{Json, Message, Object, mcp::member};
 
 use crate::client_input::InputRound;
 
@@ -53,7 +53,7 @@ impl Edits {
     #[must_use]
     pub fn meta(&self, message: &Message) -> Option<Json> {
         match &self.meta {
-            Meta::Unchanged => message.member("_meta"),
+            Meta::Unchanged => message.member(member::META),
             Meta::Replaced(meta) => Some(meta.clone()),
             Meta::Removed => None,
         }
@@ -65,8 +65,8 @@ impl Edits {
             params.set(key, value.clone());
         }
         match &self.meta {
-            Meta::Replaced(meta) => params.set("_meta", meta.clone()),
-            Meta::Removed => drop(params.remove("_meta")),
+            Meta::Replaced(meta) => params.set(member::META, meta.clone()),
+            Meta::Removed => drop(params.remove(member::META)),
             Meta::Unchanged => {}
         }
         if self.has_own_round {

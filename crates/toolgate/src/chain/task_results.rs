@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use toolgate_wire::{Json, Kind};
+use toolgate_wire::{
+    Json, Kind,
+    mcp::{code, method},
+};
 
 use super::Chain;
 use crate::{
@@ -29,7 +32,7 @@ pub(super) async fn finish(
     });
     // The record names the task.
     let call = Call::new(tool, params);
-    if method == "tasks/result" {
+    if method == method::TASKS_RESULT {
         let whole = match (&answer.body, answer.origin.clone()) {
             (Ok(result), Some(line)) => answered(result).with_origin(line),
             (Ok(result), None) => answered(result),
@@ -92,7 +95,7 @@ fn answered(result: &Json) -> Outcome {
 async fn error_of(chain: &Chain, cx: &mut Context, call: &Call, error: &Json) -> Option<Json> {
     let text = |json: Json| json.text().map(std::borrow::Cow::into_owned);
     let before = RpcError {
-        code: error.get("code").and_then(|code| code.i64()).unwrap_or(-32603),
+        code: error.get("code").and_then(|code| code.i64()).unwrap_or(code::INTERNAL_ERROR),
         message: error.get("message").and_then(text).unwrap_or_default(),
         data: error.get("data"),
     };

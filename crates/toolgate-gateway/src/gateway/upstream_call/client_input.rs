@@ -2,7 +2,11 @@
 //! answer.
 
 use toolgate::{Code, Context, Executed, Failure, InputRound, Notice};
-use toolgate_wire::{Json, Message, Object, era::Era, response};
+use toolgate_wire::{
+    Json, Message, Object,
+    mcp::{Era, code, member, method},
+    response,
+};
 
 use super::{ExchangeResult, UpstreamCall, UpstreamReply, cancelled, too_long};
 use crate::{
@@ -46,7 +50,7 @@ impl UpstreamCall<'_> {
         cx: &Context,
         answer: &Message,
     ) -> Result<InputRound, Failure> {
-        let requests = answer.member("inputRequests").and_then(|json| json.object());
+        let requests = answer.member(member::INPUT_REQUESTS).and_then(|json| json.object());
         let mut responses = Object::new();
         for (key, request) in requests.iter().flat_map(Object::iter) {
             let method = request.get("method");
@@ -71,12 +75,12 @@ impl UpstreamCall<'_> {
             }
         }
         let responses = (!responses.is_empty()).then(|| responses.finish());
-        Ok(InputRound { state: answer.member("requestState"), responses })
+        Ok(InputRound { state: answer.member(member::REQUEST_STATE), responses })
     }
 
     /// A client is asked only what it said that it can answer.
     pub(super) fn check_questions(&self, answer: &Message) -> Result<(), Failure> {
-        let requests = answer.member("inputRequests").and_then(|json| json.object());
+        let requests = answer.member(member::INPUT_REQUESTS).and_then(|json| json.object());
         let abilities = self.caller.abilities();
         for (_, request) in requests.iter().flat_map(Object::iter) {
             let method = request.get("method");
@@ -98,7 +102,10 @@ impl UpstreamCall<'_> {
         let (state, responses) = match cx.forwarded_input() {
             Some(round) => (round.state.clone(), round.responses.clone()),
             None if self.edits.has_own_round() => (None, None),
-            None => (self.message.member("requestState"), self.message.member("inputResponses")),
+            None => (
+                self.message.member(member::REQUEST_STATE),
+                self.message.member(member::INPUT_RESPONSES),
+            ),
         };
         state.filter(suspended::is_ours).map(|state| (state, responses))
     }
@@ -115,7 +122,7 @@ impl UpstreamCall<'_> {
             let message = format!("`requestState` cannot be used: {}", why.0);
             Failure::new(Code::InvalidRequest, message).with_executed(Executed::No).with_rpc(
                 toolgate::RpcError {
-                    code: -32602,
+                    code: code::INVALID_PARAMS,
                     message: format!(
                         "`requestState` cannot be used: {}; call again without it",
                         why.0
@@ -155,11 +162,11 @@ fn for_session(method: &str, params: &Json) -> Json {
     let mode = params.get("mode");
     let is_url = mode.as_ref().and_then(Json::text).is_some_and(|mode| mode == "url");
     match params.object() {
-        Some(mut object) if method == "elicitation/create" && is_url => {
+        Some(mut object) if method == method::ELICITATION_CREATE && is_url => {
             if !object.contains("elicitationId")
                 && let Ok(id) = crate::ids::random_id()
             {
-                object.set("elicitationId", Json::string(&id));
+                object.set(member::ELICITATION_ID, Json::string(&id));
             }
             object.finish()
         }

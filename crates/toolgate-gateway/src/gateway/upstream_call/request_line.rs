@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 use toolgate::{Context, InputRound, Trace, admission::put_input};
-use toolgate_wire::{Json, Object, era::Era};
+use toolgate_wire::{
+    Json, Object,
+    mcp::{Era, member},
+};
 
 use super::UpstreamCall;
 use crate::{gateway::era_bridge, hops, upstream::in_flight::IdRewrite};
@@ -33,7 +36,7 @@ impl UpstreamCall<'_> {
         }
         let mut params = self.message.body().unwrap_or_default();
         if let Some(arguments) = arguments {
-            params.set("arguments", arguments.clone());
+            params.set(member::ARGUMENTS, arguments.clone());
         }
         self.edits.apply(&mut params, cx.forwarded_input());
         if is_translated {
@@ -53,17 +56,17 @@ fn follow(params: &mut Object, span: Option<&Trace>, token: Option<&Json>, hops:
     if span.is_none() && token.is_none() && hops.is_none() {
         return;
     }
-    let meta = params.get("_meta").map_or_else(|| Some(Object::new()), |meta| meta.object());
+    let meta = params.get(member::META).map_or_else(|| Some(Object::new()), |meta| meta.object());
     if let Some(mut meta) = meta {
         if let Some(span) = span {
             span.put(&mut meta);
         }
         if let Some(token) = token {
-            meta.set("progressToken", token.clone());
+            meta.set(member::PROGRESS_TOKEN, token.clone());
         }
         if let Some(hops) = hops {
             meta.set(hops::META, hops.clone());
         }
-        params.set("_meta", meta.finish());
+        params.set(member::META, meta.finish());
     }
 }

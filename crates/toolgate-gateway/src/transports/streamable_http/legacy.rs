@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::{Response, StatusCode, header::HeaderValue};
 use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure, Session, Transport};
-use toolgate_wire::{Message, Sender, Shape, era, split_batch};
+use toolgate_wire::{Message, Sender, Shape, mcp, split_batch};
 
 use super::{HttpExchange, SESSION, VERSION, bytes, empty, only, responder};
 use crate::{
@@ -138,7 +138,7 @@ impl HttpExchange<'_> {
         let version = only(headers, &VERSION)
             .map_err(|()| (StatusCode::BAD_REQUEST, "`MCP-Protocol-Version` stands there twice"))?;
         let is_known = |version: &[u8]| {
-            std::str::from_utf8(version).is_ok_and(|version| era::VERSIONS.contains(&version))
+            std::str::from_utf8(version).is_ok_and(|version| mcp::VERSIONS.contains(&version))
         };
         if version.is_some_and(|version| !is_known(version)) {
             return Err((

@@ -17,7 +17,10 @@ use hyper::{
     http::request::Parts,
 };
 use toolgate::Principal;
-use toolgate_wire::{Json, Message, Sender, era, headers, is_batch};
+use toolgate_wire::{
+    Json, Message, Sender, headers, is_batch,
+    mcp::{self, meta},
+};
 
 use self::{rejections::Rejections, sse_2024::Sse2024Clients};
 use super::http::{
@@ -286,13 +289,13 @@ impl HttpExchange<'_> {
     /// Whether a message stands for itself, as from 2026-07-28 on: it says so, or its headers name no legacy version.
     fn is_modern(&self, message: &Message) -> bool {
         let meta = message.member("_meta");
-        if meta.is_some_and(|meta| meta.get(era::META_PROTOCOL_VERSION).is_some()) {
+        if meta.is_some_and(|meta| meta.get(meta::PROTOCOL_VERSION).is_some()) {
             return true;
         }
         let version = self.head.headers.get(&VERSION).map(HeaderValue::as_bytes);
         let is_old = |version: &[u8]| {
             let text = std::str::from_utf8(version).unwrap_or_default().trim();
-            era::VERSIONS.contains(&text) && !era::is_modern(text)
+            mcp::VERSIONS.contains(&text) && !mcp::is_modern(text)
         };
         version.is_some_and(|version| !is_old(version)) && !self.head.headers.contains_key(&SESSION)
     }
@@ -326,7 +329,7 @@ fn bytes(status: StatusCode, body: ResponseBody) -> Response<ResponseBody> {
 
 /// A value of `_meta`, as text.
 fn said_version(message: &Message) -> Option<String> {
-    let version = message.member("_meta")?.get(era::META_PROTOCOL_VERSION)?;
+    let version = message.member("_meta")?.get(meta::PROTOCOL_VERSION)?;
     version
         .text()
         .map(std::borrow::Cow::into_owned)

@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::{task::JoinHandle, time::timeout};
-use toolgate_wire::{Json, Object, era::Era};
+use toolgate_wire::{Json, Object, mcp::Era};
 
 use super::{Server, SessionKey};
 use crate::{log_level::LogLevel, upstream::connection::Connection};

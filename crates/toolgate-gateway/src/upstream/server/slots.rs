@@ -10,6 +10,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use toolgate::{Failure, Principal};
+use toolgate_wire::mcp::Era;
 
 use super::{SESSIONLESS, Server, SessionKey};
 use crate::{
@@ -21,7 +22,6 @@ use crate::{
     },
     usage::LimitReached,
 };
-use toolgate_wire::era::Era;
 
 /// So many requests of one owner have a connection to themselves at once.
 const MOST_ALONE: usize = 16;

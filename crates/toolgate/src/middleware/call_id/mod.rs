@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use toolgate_wire::{Json, Kind, Object};
+use toolgate_wire::{Json, Kind, Object, mcp::member};
 
 use crate::{
     call::Call,
@@ -71,12 +71,12 @@ fn marked(cx: &Context, mut outcome: Outcome) -> Outcome {
 /// place for it: the result, or its `_meta`, is no object.
 fn mark(result: &Json, id: &str) -> Option<Json> {
     let mut result = result.object()?;
-    let mut meta = match result.get("_meta") {
+    let mut meta = match result.get(member::META) {
         None => Object::new(),
         Some(meta) if meta.kind() == Kind::Null => Object::new(),
         Some(meta) => meta.object()?,
     };
     meta.set(KEY, Json::string(id));
-    result.set("_meta", meta.finish());
+    result.set(member::META, meta.finish());
     Some(result.finish())
 }

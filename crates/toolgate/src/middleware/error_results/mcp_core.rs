@@ -1,7 +1,7 @@
 //! The same in the words of mcp-core: codes, categories and hints as its documents have them.
 
 use serde_json::{Map, Value, json};
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::member};
 
 use super::{NAME, ORDER, Told, render, told};
 use crate::{
@@ -100,13 +100,13 @@ fn rendered(failure: &Failure, told: &Told, call: &Call) -> ToolResult {
     result.set("content", Json::value(&content));
     let error = Json::value(&Value::Object(error));
     let has_schema =
-        call.tool().definition().is_some_and(|json| json.get("outputSchema").is_some());
+        call.tool().definition().is_some_and(|json| json.get(member::OUTPUT_SCHEMA).is_some());
     if has_schema {
-        let mut meta = result.get("_meta").and_then(|meta| meta.object()).unwrap_or_default();
+        let mut meta = result.get(member::META).and_then(|meta| meta.object()).unwrap_or_default();
         meta.set("error", error);
-        result.set("_meta", meta.finish());
+        result.set(member::META, meta.finish());
     } else {
-        result.set("structuredContent", error);
+        result.set(member::STRUCTURED_CONTENT, error);
     }
     plain.with_json(result.finish())
 }

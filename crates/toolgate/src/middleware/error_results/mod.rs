@@ -7,7 +7,7 @@ mod mcp_core;
 #[cfg(test)]
 mod tests;
 
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::code};
 
 pub use mcp_core::McpCoreResults;
 
@@ -89,7 +89,7 @@ const ORDER: &[Order] = &[
 /// `-32021`: declare this capability). Those speak to the client, with data that it acts on; a result
 /// would hide them from it.
 pub(in crate::middleware) fn is_for_the_client(rpc: &RpcError) -> bool {
-    (-32099..=-32020).contains(&rpc.code)
+    code::MCP.contains(&rpc.code)
 }
 
 /// What the client is told: the message, and how to recover.

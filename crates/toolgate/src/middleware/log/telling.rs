@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
-use toolgate_wire::{Json, Kind, Limits};
+use toolgate_wire::{Json, Kind, Limits, mcp::member};
 
 use crate::middleware::{
     audit::{Redactor, secret_names::unsealed},
@@ -54,7 +54,7 @@ impl<'a> Telling<'a> {
             return left_out(result).to_string();
         };
         // The text usually says the same once more, without names.
-        if let Some(structured) = members.get("structuredContent") {
+        if let Some(structured) = members.get(member::STRUCTURED_CONTENT) {
             self.hide(&structured);
         }
         if self.hidden.is_none() {

@@ -1,6 +1,6 @@
 //! What is changed about one tool, compiled: its published definition, and the arguments of its calls.
 
-use toolgate_wire::{Json, Kind, Object};
+use toolgate_wire::{Json, Kind, Object, mcp::member};
 
 use super::{NAME, Original, OverrideConfig};
 use crate::{call::Call, failure::Failure, registry::Code, tool::Tool};
@@ -66,8 +66,9 @@ impl Replacement {
         if let Some(annotations) = self.annotated(definition.get("annotations")) {
             definition.set("annotations", annotations);
         }
-        if let Some(schema) = definition.get("inputSchema").and_then(|own| self.schema(&own)) {
-            definition.set("inputSchema", schema);
+        if let Some(schema) = definition.get(member::INPUT_SCHEMA).and_then(|own| self.schema(&own))
+        {
+            definition.set(member::INPUT_SCHEMA, schema);
         }
         definition.is_changed().then(|| definition.finish())
     }
@@ -186,7 +187,7 @@ fn unexpected(name: &str) -> Failure {
 
 /// Whether the tool's own schema has an argument of this name.
 fn has_argument(tool: &Tool, name: &str) -> bool {
-    let schema = tool.definition().and_then(|definition| definition.get("inputSchema"));
+    let schema = tool.definition().and_then(|definition| definition.get(member::INPUT_SCHEMA));
     let properties = schema.and_then(|schema| schema.get("properties")?.object());
     properties.is_some_and(|properties| properties.contains(name))
 }

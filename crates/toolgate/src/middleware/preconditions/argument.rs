@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::member};
 
 use super::{
     Gate,
@@ -55,7 +55,7 @@ impl ConfirmArgument {
 /// The definition with the reserved argument in its schema.
 fn with_argument(tool: &Tool) -> Option<Tool> {
     let mut definition = tool.definition()?.object()?;
-    let mut schema = definition.get("inputSchema").and_then(|json| json.object())?;
+    let mut schema = definition.get(member::INPUT_SCHEMA).and_then(|json| json.object())?;
     let mut properties = match schema.get("properties") {
         Some(json) => json.object()?,
         None => toolgate_wire::Object::new(),
@@ -65,7 +65,7 @@ fn with_argument(tool: &Tool) -> Option<Tool> {
     let property = json!({"type": ["string", "boolean"], "description": description});
     properties.set(ARGUMENT, Json::value(&property));
     schema.set("properties", properties.finish());
-    definition.set("inputSchema", schema.finish());
+    definition.set(member::INPUT_SCHEMA, schema.finish());
     Some(tool.published(definition.finish()))
 }
 

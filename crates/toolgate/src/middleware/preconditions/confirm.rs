@@ -1,7 +1,10 @@
 //! Getting a confirmation, in whichever way the client can give one.
 
 use serde_json::json;
-use toolgate_wire::{Json, Limits};
+use toolgate_wire::{
+    Json, Limits,
+    mcp::{member, method},
+};
 
 use super::{
     Fallback, Gate, NAME, Question,
@@ -208,14 +211,14 @@ fn ask_by_result(gate: &Gate, call: &Call, binding: &Binding, question: &Questio
         Err(why) => return Failure::internal(why).into(),
     };
     let mut asked = toolgate_wire::Object::new();
-    asked.set("method", Json::string("elicitation/create"));
+    asked.set("method", Json::string(method::ELICITATION_CREATE));
     asked.set("params", params(gate, call, question, true));
     let mut requests = toolgate_wire::Object::new();
     requests.set(QUESTION, asked.finish());
     let mut result = toolgate_wire::Object::new();
-    result.set("resultType", Json::string("input_required"));
-    result.set("inputRequests", requests.finish());
-    result.set("requestState", Json::string(&state));
+    result.set(member::RESULT_TYPE, Json::string("input_required"));
+    result.set(member::INPUT_REQUESTS, requests.finish());
+    result.set(member::REQUEST_STATE, Json::string(&state));
     Outcome::asked(ToolResult::new(result.finish()))
 }
 
@@ -252,10 +255,11 @@ pub(super) fn carry(gate: &Gate, cx: &Context, call: &Call, mut outcome: Outcome
         return outcome;
     };
     let Some(mut object) = result.json().object() else { return outcome };
-    let inner = object.get("requestState").map_or_else(String::new, |s| s.as_str().to_owned());
+    let inner =
+        object.get(member::REQUEST_STATE).map_or_else(String::new, |s| s.as_str().to_owned());
     match gate.seals.issue(Purpose::Carry, &binding, gate.config.ttl, &inner) {
         Ok(state) => {
-            object.set("requestState", Json::string(&state));
+            object.set(member::REQUEST_STATE, Json::string(&state));
             outcome.set_result(result.with_json(object.finish()));
             outcome
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use toolgate_wire::{Json, Kind};
+use toolgate_wire::{Json, Kind, mcp::member};
 
 use super::{Gate, Key, NAME, Preview};
 use crate::{
@@ -142,7 +142,7 @@ fn finish(gate: &Gate, failure: Failure) -> Outcome {
     let rendered = error_results::rendered(&failure);
     match rendered.json().object() {
         Some(mut result) => {
-            result.set("isError", Json::value(&false.into()));
+            result.set(member::IS_ERROR, Json::value(&false.into()));
             Outcome::shown(failure, ToolResult::known(result.finish(), false, None))
         }
         None => failure.into(),

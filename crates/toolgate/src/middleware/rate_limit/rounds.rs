@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::member};
 
 use crate::{
     call::Call,
@@ -131,7 +131,7 @@ pub(super) fn may_go_on(outcome: &Outcome) -> bool {
 /// What a call that ended so may come back with.
 fn expected(outcome: &Outcome, binding: &Binding) -> Vec<Digest> {
     if outcome.class() == Class::InputRequired {
-        let state = outcome.result().and_then(|result| result.json().get("requestState"));
+        let state = outcome.result().and_then(|result| result.json().get(member::REQUEST_STATE));
         return vec![Credential::State(state.as_ref()).digest(binding)];
     }
     let Some(failure) = outcome.failure() else { return Vec::new() };

@@ -12,7 +12,10 @@ mod tests;
 pub(crate) use config::SMALLEST;
 pub use config::{Keep, ResponseLimitConfig};
 use shrink::{Blocks, CONTENT, CONTENTS, MESSAGES, Rigid, has_too_many_values, shrink};
-use toolgate_wire::Json;
+use toolgate_wire::{
+    Json,
+    mcp::{code, member, method},
+};
 
 use crate::{
     call::{Answer, Call, Request},
@@ -69,14 +72,14 @@ impl ResponseLimit {
     fn shortened(&self, result: &Json, method: &str) -> Option<Result<Json, Rigid>> {
         let (limit, keep) = (self.config.bytes, self.config.keep);
         let blocks: &Blocks = match method {
-            "resources/read" => &CONTENTS,
-            "prompts/get" => &MESSAGES,
+            method::RESOURCES_READ => &CONTENTS,
+            method::PROMPTS_GET => &MESSAGES,
             // Results of tasks are bounded as results, with the settings of their tools.
-            "tasks/result" => return None,
-            "tasks/get" if result.get("result").is_some() => return None,
+            method::TASKS_RESULT => return None,
+            method::TASKS_GET if result.get("result").is_some() => return None,
             // What there is, which clients page through.
             method if method.ends_with("/list") => return None,
-            "initialize" | "server/discover" => return None,
+            method::INITIALIZE | method::SERVER_DISCOVER => return None,
             _ => return Some(plain(result, limit, keep)),
         };
         Some(shrink(result, blocks, limit, keep, true))
@@ -177,7 +180,7 @@ fn bounded(
     }
     let (size, is_error) = (result.json().len(), result.is_error());
     // A tool that is known to declare no output schema may lose its structured content.
-    let schema = tool.definition().map(|json| json.get("outputSchema"));
+    let schema = tool.definition().map(|json| json.get(member::OUTPUT_SCHEMA));
     let optional = matches!(schema, Some(None));
     match shrink(result.json(), &CONTENT, limit, keep, optional) {
         // A client that knows the schema would throw the whole result away, or break.
@@ -189,7 +192,7 @@ fn bounded(
             too_large(outcome, size, limit, "the tool's output schema")
         }
         Ok(json) => {
-            let result_type = json.get("resultType");
+            let result_type = json.get(member::RESULT_TYPE);
             outcome.set_result(ToolResult::known(json, is_error, result_type.as_ref()));
             outcome
         }
@@ -221,7 +224,7 @@ fn short_rpc(rpc: &RpcError, limit: usize) -> RpcError {
 fn short_error(error: &Json, limit: usize) -> Json {
     let text = |json: Json| json.text().map(std::borrow::Cow::into_owned);
     let rpc = RpcError {
-        code: error.get("code").and_then(|code| code.i64()).unwrap_or(-32603),
+        code: error.get("code").and_then(|code| code.i64()).unwrap_or(code::INTERNAL_ERROR),
         message: error.get("message").and_then(text).unwrap_or_default(),
         data: error.get("data"),
     };

@@ -1,13 +1,13 @@
 //! Whether shortened structured content still fits the output schema that its tool published.
 
-use toolgate_wire::{Json, Kind};
+use toolgate_wire::{Json, Kind, mcp::member};
 
 use super::structured::SHORTEST_CUT;
 
 /// Whether the shortened result keeps what the schema promises. Content that did not fit before is not broken by being
 /// shortened.
 pub(super) fn is_kept(schema: &Json, result: &Json, shortened: &Json) -> bool {
-    let content = |result: &Json| result.get("structuredContent");
+    let content = |result: &Json| result.get(member::STRUCTURED_CONTENT);
     let (Some(before), Some(after)) = (content(result), content(shortened)) else {
         return content(result).is_none();
     };

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use toolgate_wire::{Json, Object};
+use toolgate_wire::{Json, Object, mcp::member};
 
 use super::{Keep, cut, structured};
 
@@ -68,7 +68,7 @@ pub(super) fn shrink(
     }
     let mut object = result.object().ok_or(Rigid)?;
     let content = object.get(blocks.member).and_then(|json| json.array());
-    let structured = object.get("structuredContent");
+    let structured = object.get(member::STRUCTURED_CONTENT);
     let room = limit.checked_sub(fixed(&object, blocks)).ok_or(Rigid)?;
 
     let elastic = size(content.as_deref().unwrap_or_default());
@@ -83,11 +83,11 @@ pub(super) fn shrink(
             Ok((json, cut)) => {
                 used = json.len();
                 dropped += cut;
-                object.set("structuredContent", json);
+                object.set(member::STRUCTURED_CONTENT, json);
             }
             Err(Rigid) if optional => {
                 dropped += structured.len();
-                object.remove("structuredContent");
+                object.remove(member::STRUCTURED_CONTENT);
             }
             Err(Rigid) => return Err(Rigid),
         }
@@ -152,10 +152,10 @@ fn after_string(mut text: &[u8]) -> &[u8] {
 }
 
 fn flag(object: &mut Object, dropped: usize) {
-    let meta = object.get("_meta").and_then(|json| json.object());
+    let meta = object.get(member::META).and_then(|json| json.object());
     let mut meta = meta.unwrap_or_default();
     meta.set(FLAG, Json::value(&serde_json::json!({"bytes": dropped})));
-    object.set("_meta", meta.finish());
+    object.set(member::META, meta.finish());
 }
 
 fn size(blocks: &[Json]) -> usize {

@@ -11,7 +11,7 @@ mod walk;
 pub use config::{PatternConfig, SanitizeConfig};
 pub use rules::BadSanitize;
 use rules::Rules;
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::method};
 use walk::Area;
 
 use super::error_results::is_for_the_client;
@@ -216,14 +216,14 @@ impl Middleware for Sanitize {
 fn area_of(method: &str) -> Area {
     match method {
         // Results of tasks are cleaned as results, with the settings of their tools.
-        "tasks/result" => Area::Opaque,
+        method::TASKS_RESULT => Area::Opaque,
         method if method.starts_with("tasks/") => Area::Task,
         // What there is, by the names that clients call it by.
-        "initialize"
-        | "server/discover"
-        | "prompts/list"
-        | "resources/list"
-        | "resources/templates/list" => Area::Opaque,
+        method::INITIALIZE
+        | method::SERVER_DISCOVER
+        | method::PROMPTS_LIST
+        | method::RESOURCES_LIST
+        | method::RESOURCES_TEMPLATES_LIST => Area::Opaque,
         _ => Area::Top,
     }
 }

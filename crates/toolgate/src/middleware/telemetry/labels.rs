@@ -7,6 +7,7 @@ use std::{
 };
 
 use opentelemetry::{KeyValue, StringValue};
+use toolgate_wire::mcp::method;
 
 use super::ending::Ending;
 use crate::{call::Call, identity::ToolId, middleware::audit::cut, tool::Tool, trace::Transport};
@@ -19,29 +20,29 @@ pub(super) const MOST_TOOLS: usize = 1000;
 
 /// The methods that have labels of their own.
 const METHODS: [&str; 23] = [
-    "completion/complete",
-    "elicitation/create",
-    "initialize",
-    "logging/setLevel",
-    "ping",
-    "prompts/get",
-    "prompts/list",
-    "resources/list",
-    "resources/read",
-    "resources/subscribe",
-    "resources/templates/list",
-    "resources/unsubscribe",
-    "roots/list",
-    "sampling/createMessage",
-    "server/discover",
-    "subscriptions/listen",
-    "tasks/cancel",
-    "tasks/get",
-    "tasks/list",
-    "tasks/result",
-    "tasks/update",
-    "tools/call",
-    "tools/list",
+    method::COMPLETION_COMPLETE,
+    method::ELICITATION_CREATE,
+    method::INITIALIZE,
+    method::LOGGING_SET_LEVEL,
+    method::PING,
+    method::PROMPTS_GET,
+    method::PROMPTS_LIST,
+    method::RESOURCES_LIST,
+    method::RESOURCES_READ,
+    method::RESOURCES_SUBSCRIBE,
+    method::RESOURCES_TEMPLATES_LIST,
+    method::RESOURCES_UNSUBSCRIBE,
+    method::ROOTS_LIST,
+    method::SAMPLING_CREATE_MESSAGE,
+    method::SERVER_DISCOVER,
+    method::SUBSCRIPTIONS_LISTEN,
+    method::TASKS_CANCEL,
+    method::TASKS_GET,
+    method::TASKS_LIST,
+    method::TASKS_RESULT,
+    method::TASKS_UPDATE,
+    method::TOOLS_CALL,
+    method::TOOLS_LIST,
 ];
 
 /// The name of a method in labels.
@@ -94,7 +95,7 @@ impl ToolLabels {
     /// The attributes that every span of a call of this tool has.
     pub(super) fn add_to_span(&self, attributes: &mut Vec<KeyValue>) {
         attributes.extend([
-            KeyValue::new("mcp.method.name", "tools/call"),
+            KeyValue::new("mcp.method.name", method::TOOLS_CALL),
             KeyValue::new("gen_ai.operation.name", "execute_tool"),
             KeyValue::new("gen_ai.tool.name", self.name.clone()),
             KeyValue::new("mcp.tool.name", self.name.clone()),
@@ -135,7 +136,7 @@ impl ToolLabels {
         if let Some(code) = ending.code {
             tool.push(KeyValue::new("code", code.name()));
         }
-        let mut operation = operation("tools/call", transport, ending);
+        let mut operation = operation(method::TOOLS_CALL, transport, ending);
         operation.push(KeyValue::new("gen_ai.tool.name", self.name.clone()));
         Measured { tool, operation }
     }

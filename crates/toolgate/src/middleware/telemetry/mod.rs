@@ -11,6 +11,7 @@ mod tests;
 
 use ending::Ending;
 use running::Running;
+use toolgate_wire::mcp::method;
 
 pub use config::TelemetryConfig;
 pub use instruments::{Instruments, SCOPE};
@@ -111,7 +112,7 @@ impl Middleware for Telemetry {
             // Nobody asked: the door itself wants to know what the chain shows.
             return next.list(cx, listing).await;
         }
-        let running = Running::request(&self.instruments, cx, "tools/list");
+        let running = Running::request(&self.instruments, cx, method::TOOLS_LIST);
         let listed = next.list(cx, listing).await;
         let failure = listed.as_ref().err();
         let ending = failure.map_or(Ending::OK, Ending::of_failure);

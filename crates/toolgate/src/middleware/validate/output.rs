@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use toolgate_wire::Json;
+use toolgate_wire::{Json, mcp::member};
 
 use super::{
     NAME,
@@ -90,7 +90,8 @@ impl Results {
 
 fn wrong(learnt: &Learnt, result: &Json) -> Option<Wrong> {
     let members = result.object().unwrap_or_default();
-    let is_complete = members.get("resultType").is_none_or(|kind| kind.as_str() == "\"complete\"");
+    let is_complete =
+        members.get(member::RESULT_TYPE).is_none_or(|kind| kind.as_str() == "\"complete\"");
     // A task that has only begun has no content yet.
     let is_task = members.contains("task") && !members.contains("content");
     if !is_complete || is_task {
