@@ -3,20 +3,20 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// A path of module names from the root of a crate.
-pub type Module = Vec<String>;
+pub(crate) type Module = Vec<String>;
 
 /// A file of a crate: its module, its path below `src`, and its tokens without those of tests and comments.
-pub struct Source {
-    pub module: Module,
-    pub path: String,
-    pub tokens: Vec<String>,
+pub(crate) struct Source {
+    pub(crate) module: Module,
+    pub(crate) path: String,
+    pub(crate) tokens: Vec<String>,
 }
 
 /// A file's path below `src`, and its text.
-pub type File = (String, String);
+pub(crate) type File = (String, String);
 
 /// Every crate of the workspace by name, with the files below its `src`.
-pub fn crates() -> Vec<(String, Vec<File>)> {
+pub(crate) fn crates() -> Vec<(String, Vec<File>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("crates");
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -29,7 +29,7 @@ pub fn crates() -> Vec<(String, Vec<File>)> {
 }
 
 /// The files of one crate without those that only tests have.
-pub fn sources(files: &[File]) -> Vec<Source> {
+pub(crate) fn sources(files: &[File]) -> Vec<Source> {
     let mut tests = BTreeSet::new();
     let mut sources = Vec::new();
     for (path, text) in files {
@@ -52,7 +52,7 @@ fn module(path: &str) -> Module {
     parts
 }
 
-pub fn child(module: &Module, name: &str) -> Module {
+pub(crate) fn child(module: &Module, name: &str) -> Module {
     module.iter().cloned().chain([name.to_owned()]).collect()
 }
 
