@@ -1,7 +1,7 @@
-//! The chain that governs calls now, and the one that a changed config puts in its place.
+//! The chain that calls pass now, and the chain that replaces it when the config changes.
 //!
-//! A chain never changes: a new config makes a new one, which is swapped in whole. A call keeps the one that it
-//! started with, so no call is judged half by an old rule and half by a new one.
+//! A chain never changes: the gateway builds a new chain from a new config and swaps it in whole. A call keeps the
+//! chain that it started with, so the old and the new rules never mix within one call.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use toolgate::{
 
 use crate::{config::Trigger, records::store_records::needs_no_store};
 
-/// Files that decide besides settings, with their content.
+/// The rule files that settings name (policies, schemas), with their content.
 pub(crate) type RuleFiles = Vec<(PathBuf, Option<Vec<u8>>)>;
 
 /// A chain with the settings that it was built from.
@@ -22,7 +22,7 @@ pub(crate) type RuleFiles = Vec<(PathBuf, Option<Vec<u8>>)>;
 pub struct ActiveChain {
     /// The chain and what it shares with the transport.
     pub stack: Stack,
-    /// What it was built from.
+    /// The settings that the chain was built from.
     pub settings: Settings,
     /// The content of the files that the settings name, as it was when the chain was built.
     files: RuleFiles,
@@ -32,11 +32,11 @@ pub struct ActiveChain {
 /// What a changed config does to one chain.
 #[derive(Debug)]
 pub enum Change {
-    /// It says what it said before.
+    /// The config has not changed for this chain.
     None,
-    /// It may widen access by these keys, so it waits for the operator.
+    /// These keys may widen access, so the change waits until the operator confirms it.
     Waits(Vec<String>),
-    /// This chain takes the place of the one before.
+    /// This chain replaces the active one.
     Next(Box<ActiveChain>),
 }
 
@@ -48,7 +48,7 @@ impl ActiveChain {
         Self { stack, settings, files, rules }
     }
 
-    /// Whether tools that nobody has approved are hidden.
+    /// Whether the chain hides tools that the operator has not approved.
     pub(crate) fn quarantines(&self) -> bool {
         self.settings.new_tools == NewTools::Quarantine
     }
@@ -58,7 +58,7 @@ impl ActiveChain {
         Ok(Self::new(stack, settings))
     }
 
-    /// Checks changed settings and builds the next chain from them. An error says why they cannot be used.
+    /// Checks changed settings and builds the next chain from them. The error says why the settings cannot be used.
     pub fn change(
         &self,
         settings: Settings,
@@ -71,14 +71,14 @@ impl ActiveChain {
         if settings.audit.otlp && !self.settings.audit.otlp {
             return Err("`audit.otlp` takes effect after a restart".to_owned());
         }
-        // The settings only name the files of policies: their content may have changed as well.
+        // The settings only name the policy files; the files themselves may have changed as well.
         let files = settings.rule_files();
         let is_same = self.settings == settings;
         if is_same && self.files == files {
             return Ok(Change::None);
         }
         let keys = self.waiting(&settings, &files, trigger);
-        // Settings that wait are not even tried: they may name files to be written. Files of rules are only read.
+        // Settings that wait are not built yet, because building may open files for writing. Rule files are only read.
         if !keys.is_empty() && !is_same {
             return Ok(Change::Waits(keys));
         }
@@ -87,20 +87,20 @@ impl ActiveChain {
             return Ok(Change::Waits(keys));
         }
         if trigger == Trigger::Changed && next.files != files {
-            // They changed again while the chain was built, and this content was not compared.
+            // The files changed again while the chain was built, so `waiting` has not compared this content.
             return Ok(Change::Waits(vec!["files of policies".to_owned()]));
         }
         Ok(Change::Next(Box::new(next)))
     }
 
-    /// The keys of changed settings that wait for the operator; none if the operator has asked.
+    /// The keys of changed settings that wait for the operator. Empty if the operator asked for the reload.
     fn waiting(&self, settings: &Settings, files: &RuleFiles, trigger: Trigger) -> Vec<String> {
         if trigger == Trigger::Asked {
             return Vec::new();
         }
         let widened = settings.widened_since(&self.settings);
         let mut keys: Vec<String> = widened.into_iter().map(str::to_owned).collect();
-        // A file that was not read before belongs to a policy or schema that is new, and judged above.
+        // A file that the old chain did not read belongs to a new setting, which `widened_since` has judged.
         let changed = |(path, content): &&(PathBuf, Option<Vec<u8>>)| {
             self.files.iter().any(|(known, before)| known == path && before != content)
         };
@@ -108,8 +108,8 @@ impl ActiveChain {
         keys
     }
 
-    /// Like [`change`](Self::change), for a program with one chain: gives the next chain, if there is one, and logs
-    /// what happens.
+    /// Like [`change`](Self::change), for a program with one chain: returns the next chain, if there is one, and logs
+    /// the result.
     #[must_use]
     pub fn reload(
         &self,
@@ -135,7 +135,7 @@ impl ActiveChain {
     }
 }
 
-/// Logs which changes wait, and how they are applied.
+/// Logs which changes wait, and how the operator applies them.
 pub(crate) fn log_waiting(keys: &[String]) {
     tracing::warn!(
         "the changed config waits, because it may widen access ({}): the old one stays in force; to apply it, run \

@@ -1,19 +1,19 @@
-//! How long to wait before something that failed is tried again.
+//! Exponential backoff between retries.
 
 use std::time::{Duration, Instant};
 
-/// Waits that double, from a first one up to a longest one.
+/// Retry delays that double from `first` up to `longest`.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     first: Duration,
     longest: Duration,
     next: Duration,
-    /// Since when it works, if it does.
+    /// When the last attempt succeeded, if it did.
     started: Option<Instant>,
 }
 
 impl Backoff {
-    /// For servers that are started or connected to again.
+    /// The delays for restarting or reconnecting to servers.
     pub(crate) fn new() -> Self {
         Self::between(Duration::from_millis(100), Duration::from_secs(30))
     }
@@ -22,12 +22,12 @@ impl Backoff {
         Self { first, longest, next: first, started: None }
     }
 
-    /// It works now. What works for twice the longest wait begins with the first wait again.
+    /// Records a success. After a success that lasts twice the longest delay, the next delay is `first` again.
     pub(crate) fn started(&mut self) {
         self.started = Some(Instant::now());
     }
 
-    /// It failed: how long to wait.
+    /// Records a failure and returns the delay before the next attempt.
     pub(crate) fn wait(&mut self) -> Duration {
         if self.started.take().is_some_and(|started| started.elapsed() > self.longest * 2) {
             self.next = self.first;
@@ -37,7 +37,7 @@ impl Backoff {
         wait
     }
 
-    /// The same for an attempt that took this long: what costs the server much time is not asked of it all the time.
+    /// Like `wait`, but at least as long as the failed attempt took, so that a slow server is not always busy with retries.
     pub(crate) fn wait_after(&mut self, attempt: Duration) -> Duration {
         self.wait().max(attempt.min(self.longest))
     }

@@ -1,4 +1,5 @@
-//! Batches, which are part of 2025-03-26 only: in which sessions they are taken, and how much they may be answered.
+//! JSON-RPC batches, which only protocol version 2025-03-26 has: which sessions accept them, and the size limit of
+//! their responses.
 
 use bytes::Bytes;
 use toolgate::{Code, Executed, Failure};
@@ -6,56 +7,57 @@ use toolgate_wire::{Id, Limits, Refused};
 
 use crate::refusal;
 
-/// The most bytes of all responses to one batch.
-const MOST: usize = 16 * 1024 * 1024;
+/// The limit for the size of all responses to one batch together.
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Why a batch is refused as a whole.
+/// The message with which the gateway refuses a whole batch.
 pub(crate) const REFUSED: &str = "a batch is part of protocol version 2025-03-26 only, which this session does not speak: \
      send each message on its own";
 
-/// The failure of a batch that the session does not take.
+/// The failure for a batch in a session of another version.
 pub(crate) fn refused() -> Failure {
     Failure::new(Code::InvalidRequest, REFUSED)
 }
 
-/// Whether a session of this version takes batches.
+/// Whether a session of this version accepts batches.
 pub(crate) fn are_allowed(version: Option<&str>) -> bool {
     version == Some("2025-03-26")
 }
 
-/// The responses to one batch: an array that does not grow beyond its bound.
+/// The responses to one batch: an array of limited size.
 #[derive(Debug)]
 pub(crate) struct Responses {
     text: Vec<u8>,
-    most: usize,
+    max_bytes: usize,
     is_full: bool,
 }
 
 impl Responses {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { text: Vec::new(), most: MOST.min(limits.max_bytes), is_full: false }
+        let max_bytes = MAX_RESPONSE_BYTES.min(limits.max_bytes);
+        Self { text: Vec::new(), max_bytes, is_full: false }
     }
 
-    /// Whether nothing further is to be run: each further request is refused.
+    /// Whether the array has reached its limit. The caller must then refuse the remaining requests.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Adds the response to a request. One that is over the bound becomes an error.
+    /// Adds the response to a request. A response that exceeds the limit is replaced by an error.
     pub(crate) fn add(&mut self, id: Option<&Id>, line: &[u8]) {
         let line = line.trim_ascii();
-        if self.text.len() + line.len() > self.most {
+        if self.text.len() + line.len() > self.max_bytes {
             self.is_full = true;
             let text = format!(
                 "the responses to a batch may have {} bytes in all, and this one is beyond that: the request ran",
-                self.most
+                self.max_bytes
             );
             return self.push(&refusal(id, text, Executed::Maybe));
         }
         self.push(line);
     }
 
-    /// Adds the refusal of a message that cannot be read, if its sender may be waiting for a response.
+    /// Adds the error for an unreadable message, if its sender may expect a response.
     pub(crate) fn add_unreadable(&mut self, refused: &Refused) {
         let failure = refusal::unreadable(refused);
         if refusal::expects_response(refused) {
@@ -65,11 +67,11 @@ impl Responses {
         }
     }
 
-    /// Adds the refusal of a request that comes after the bound was reached.
+    /// Adds the error for a request that comes after the limit was reached.
     pub(crate) fn refuse(&mut self, id: Option<&Id>) {
         let text = format!(
             "the responses to a batch may have {} bytes in all, which those before have reached: the request did not run",
-            self.most
+            self.max_bytes
         );
         self.push(&refusal(id, text, Executed::No));
     }
@@ -79,7 +81,7 @@ impl Responses {
         self.text.extend_from_slice(line);
     }
 
-    /// The whole array; `None` if there is nothing to answer.
+    /// The finished array; `None` if the batch needs no response.
     pub(crate) fn finish(mut self) -> Option<Bytes> {
         if self.text.is_empty() {
             return None;

@@ -1,27 +1,27 @@
-//! What a client can be asked while a call of it is under way.
+//! The client capabilities that decide which requests of servers a client can answer.
 
 use toolgate_wire::{Json, Object, mcp::method};
 
-/// A set of the questions that a client answers.
+/// The set of server requests that a client can answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ClientCapabilities(u8);
 
 impl ClientCapabilities {
-    /// Fills in forms.
+    /// Elicitation by a form.
     pub(crate) const FORMS: Self = Self(1);
-    /// Opens addresses.
+    /// Elicitation by a page to open.
     pub(crate) const URLS: Self = Self(2);
-    /// Asks a model.
+    /// `sampling/createMessage`
     pub(crate) const SAMPLING: Self = Self(4);
-    /// Tells its roots.
+    /// `roots/list`
     pub(crate) const ROOTS: Self = Self(8);
 
-    /// What a client's capabilities say.
+    /// Reads the `capabilities` object of a client.
     pub(crate) fn of(capabilities: &Json) -> Self {
         let mut abilities = Self::default();
         let Some(capabilities) = capabilities.object() else { return abilities };
         if let Some(modes) = capabilities.get("elicitation").and_then(|json| json.object()) {
-            // With nothing said it means forms, as before there were modes.
+            // An empty object means forms: versions before 2025-11-25 have no modes.
             if modes.is_empty() || modes.contains("form") {
                 abilities = abilities.and(Self::FORMS);
             }
@@ -39,7 +39,7 @@ impl ClientCapabilities {
         abilities
     }
 
-    /// The capabilities of a client that can be asked this.
+    /// The `capabilities` object for this set.
     pub(crate) fn capabilities(self) -> Json {
         let mut capabilities = Object::new();
         let mut modes = Object::new();
@@ -59,33 +59,33 @@ impl ClientCapabilities {
         capabilities.finish()
     }
 
-    /// The set as a number.
+    /// The set as a bit mask.
     pub(crate) const fn number(self) -> u8 {
         self.0
     }
 
-    /// Both.
+    /// The union of both sets.
     pub(crate) const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is among these.
+    /// Whether the set contains all of `other`.
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether nothing can be asked.
+    /// Whether the set is empty.
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether a request of a server can be put to the client.
+    /// Whether the client can answer this request of a server.
     pub(crate) fn can_answer(self, method: &str, params: Option<&Json>) -> bool {
         let needed = Self::needed_for(method, params);
         !needed.is_empty() && self.has(needed)
     }
 
-    /// What a client must be able to do to answer a request of a server; nothing for one that is no question.
+    /// The capabilities that a client needs to answer this request of a server. Empty for any other method.
     pub(crate) fn needed_for(method: &str, params: Option<&Json>) -> Self {
         match method {
             method::ELICITATION_CREATE => {
@@ -100,7 +100,7 @@ impl ClientCapabilities {
     }
 }
 
-/// The methods by which a server asks a client something.
+/// Whether the method is one of MCP's requests from servers to clients.
 pub(crate) fn is_question(method: &str) -> bool {
     matches!(
         method,
@@ -108,7 +108,7 @@ pub(crate) fn is_question(method: &str) -> bool {
     )
 }
 
-/// Whether a method is none of MCP's, in either direction: what it means is between the server and the client.
+/// Whether MCP does not define the method. The gateway passes such requests between server and client unread.
 pub(crate) fn is_vendor(method: &str) -> bool {
     let family = method.split('/').next().unwrap_or_default();
     !matches!(

@@ -1,10 +1,10 @@
-//! Loops of gateways: each request carries the gateways that it has passed, and a gateway that finds itself among them
-//! rejects it.
+//! Detects loops of gateways: each request carries the ids of the gateways that it has passed (its hops), and a gateway
+//! that finds its own id there rejects the request.
 //!
-//! An HTTP request has the id of the gateway that sends it in a header, which is part of the head that is made once.
-//! What opens a connection (`initialize`, `server/discover`) has it in `_meta`, for servers behind pipes. Only a request
-//! that came from another gateway, or goes to one behind a pipe, gets a list in its own `_meta`; every other request
-//! passes as it is. A list serves for nothing but rejections.
+//! Over HTTP the sending gateway puts its id into a header of every request. Over stdio it puts its id into `_meta` of
+//! the requests that open a connection (`initialize`, `server/discover`). Only a request that came from another gateway,
+//! or goes to a gateway over stdio, gets a list in its own `_meta`; the gateway leaves every other request unchanged.
+//! The list has no other purpose than rejecting loops.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _, UdpSocket},
@@ -16,18 +16,18 @@ use toolgate_wire::Json;
 
 use crate::config::{ServerConfig, Text};
 
-/// The header that names the gateways.
+/// The HTTP header with the ids.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("toolgate-hops");
-/// The member of `_meta` that does.
+/// The `_meta` key with the ids.
 pub(crate) const META: &str = "toolgate/hops";
-/// A request that has passed more gateways than this is in a loop, or might as well be.
-const MOST: usize = 16;
-/// Bytes of an id, in hexadecimal.
-const ID: usize = 16;
+/// A request that has passed more gateways than this counts as looping.
+const MAX_HOPS: usize = 16;
+/// The length of an id, in hexadecimal digits.
+const ID_LENGTH: usize = 16;
 
 static OWN: LazyLock<String> = LazyLock::new(|| {
-    let mut bytes = [0; ID / 2];
-    // Without randomness no gateway starts at all.
+    let mut bytes = [0; ID_LENGTH / 2];
+    // An error is ignored: without randomness the gateway does not start at all.
     let _ = getrandom::fill(&mut bytes);
     format!("{:016x}", u64::from_be_bytes(bytes))
 });
@@ -37,24 +37,24 @@ pub(crate) fn own() -> &'static str {
     &OWN
 }
 
-/// The gateways that a request has passed, in order: ids with commas between.
+/// The gateways that a request has passed, in order: their ids, separated by commas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hops(Arc<str>);
 
 impl Hops {
-    /// The list for the next server, with this gateway at its end.
+    /// The list to send to the server: these gateways and this one.
     pub(crate) fn onwards(&self) -> Json {
         Json::string(&format!("{},{}", self.0, own()))
     }
 }
 
-/// The list of a request that begins here.
+/// The list for a request that has passed no other gateway.
 pub(crate) fn from_here() -> Json {
     Json::string(own())
 }
 
-/// The gateways that a request has passed, by what its session, its headers and its `_meta` say. An error if this one is
-/// among them: it says why the request is rejected.
+/// Reads the gateways that a request has passed from its session, its headers and its `_meta`. An error is the reason to
+/// reject the request: this gateway is among them, there are too many, or the list is malformed.
 pub(crate) fn read(
     session: Option<&Hops>,
     headers: Option<&HeaderMap>,
@@ -68,15 +68,15 @@ pub(crate) fn read(
     let mut passed: Vec<String> = Vec::new();
     let mut take = |text: &str| {
         for id in text.split(',').map(str::trim) {
-            if id.len() != ID || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            if id.len() != ID_LENGTH || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                 return Err(format!("`{META}` is no list of gateways: the request did not run"));
             }
             if !passed.iter().any(|other| other == id) {
                 passed.push(id.to_owned());
             }
-            if passed.len() > MOST {
+            if passed.len() > MAX_HOPS {
                 return Err(format!(
-                    "the request has passed more than {MOST} gateways, so it is taken for a loop: it did not run"
+                    "the request has passed more than {MAX_HOPS} gateways, so it is taken for a loop: it did not run"
                 ));
             }
         }
@@ -103,7 +103,8 @@ pub(crate) fn read(
     Ok(Some(Hops(passed.join(",").into())))
 }
 
-/// Why a server is this gateway itself, listening at these addresses; `None` if it is not.
+/// The error for a configured server that is this gateway itself or leads back to it; `None` for any other server.
+/// `listen` has the addresses that this gateway listens on.
 pub(crate) fn leads_here(
     name: &str,
     server: &ServerConfig,
@@ -118,7 +119,7 @@ pub(crate) fn leads_here(
         (None, Some(url)) => ("leads back to this gateway", url),
         (None, None) => return None,
     };
-    // Whatever follows the path may be a secret.
+    // The query may contain a secret.
     let shown = url.split(['?', '#']).next().unwrap_or_default();
     Some(format!(
         "the server `{name}` {what} (`{shown}`): each call would call itself without end. Remove it from the config that \
@@ -126,7 +127,8 @@ pub(crate) fn leads_here(
     ))
 }
 
-/// Whether a URL is at one of these addresses; in a command it is of interest only if MCP is spoken there.
+/// Whether a URL points to one of these addresses. With `only_mcp` (URLs found in a command) the path must be an
+/// endpoint of the gateway, too.
 fn is_ours(url: &str, listen: &[SocketAddr], only_mcp: bool) -> bool {
     let Ok(uri) = url.parse::<Uri>() else { return false };
     let usual = match uri.scheme_str() {
@@ -140,7 +142,7 @@ fn is_ours(url: &str, listen: &[SocketAddr], only_mcp: bool) -> bool {
     if only_mcp && !(path.starts_with("/mcp") || path.starts_with("/sse")) {
         return false;
     }
-    // A name is only looked up where the port is one of ours.
+    // Resolve host names only if the port matches.
     let here: Vec<IpAddr> =
         listen.iter().filter(|a| a.port() == port).map(SocketAddr::ip).collect();
     if here.is_empty() {
@@ -170,11 +172,11 @@ fn is_same(here: IpAddr, there: IpAddr) -> bool {
     if here == there {
         return true;
     }
-    // To connect to no address in particular is to connect to this machine.
+    // A connection to the unspecified address (0.0.0.0, ::) goes to this machine.
     if there.is_unspecified() {
         return here.is_loopback() || here.is_unspecified();
     }
-    // An address is of this machine if a socket can have it.
+    // An address belongs to this machine if a socket can bind to it.
     here.is_unspecified() && (there.is_loopback() || UdpSocket::bind((there, 0)).is_ok())
 }
 
@@ -199,7 +201,7 @@ mod tests {
         for odd in ["", "x", "0123456789abcdef,", "0123456789abcdeg", &"a".repeat(70_000)] {
             assert!(list(odd).is_err(), "{odd}");
         }
-        let many: Vec<String> = (0..=MOST).map(|n| format!("{n:016x}")).collect();
+        let many: Vec<String> = (0..=MAX_HOPS).map(|n| format!("{n:016x}")).collect();
         assert!(list(&many.join(",")).unwrap_err().contains("more than"));
     }
 

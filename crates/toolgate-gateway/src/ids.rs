@@ -1,4 +1,4 @@
-//! Ids that nobody can guess, as hexadecimal digits.
+//! Random ids that cannot be guessed, as hexadecimal digits.
 
 use std::{fmt::Write as _, sync::Arc};
 

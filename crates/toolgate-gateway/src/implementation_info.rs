@@ -1,4 +1,4 @@
-//! How the gateway introduces itself to clients and servers.
+//! Name, version and `_meta` with which the gateway introduces itself to clients and servers.
 
 use toolgate_wire::{
     Json, Object,
@@ -7,7 +7,7 @@ use toolgate_wire::{
 
 use crate::hops;
 
-/// What a request of our own says in `_meta`, from 2026-07-28 on.
+/// `_meta` of the gateway's own requests to servers of 2026-07-28.
 pub(crate) fn own_meta() -> Json {
     let mut meta = Object::new();
     meta.set(meta::PROTOCOL_VERSION, Json::string(mcp::MODERN));
@@ -17,7 +17,7 @@ pub(crate) fn own_meta() -> Json {
     meta.finish()
 }
 
-/// How we introduce ourselves.
+/// The gateway as `clientInfo` or `serverInfo`.
 pub(crate) fn ourselves() -> Json {
     Json::value(&serde_json::json!({
         "name": "toolgate", "title": "toolgate", "version": env!("CARGO_PKG_VERSION"),

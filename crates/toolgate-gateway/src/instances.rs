@@ -1,7 +1,8 @@
-//! Which gateways of this user run, so that `toolgate reload` and `toolgate status` find them.
+//! The running gateways of this user, so that `toolgate reload` and `toolgate status` find them.
 //!
-//! Each has a file named after its process in a private folder, and holds a lock on it: a file without a lock is of a
-//! process that is gone, whoever has its number now. `toolgate serve` has a socket beside it, which says what it serves.
+//! Each gateway locks a file named after its process id in a private folder. A file without a lock belongs to a process
+//! that has ended, even if another process has its id now. `toolgate serve` has a socket beside the file, on which it
+//! reports its status.
 
 use std::{
     fs::{DirBuilder, File, OpenOptions, TryLockError},
@@ -19,10 +20,10 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::gateway::GatewayStatus;
 
-/// How long a gateway may take to say what it serves, and a reader to read it.
+/// How long a gateway may take to send its status, and a reader to read it.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A gateway that says that it runs; dropped, it says so no more.
+/// The entry of this process among the running gateways. Dropping it removes the entry.
 #[derive(Debug)]
 pub struct Instance {
     path: PathBuf,
@@ -35,7 +36,7 @@ impl Drop for Instance {
     }
 }
 
-/// Says in `folder` that this process runs with a config file. It must take SIGUSR1 by then.
+/// Registers this process and its config file in `folder`. The process must already handle SIGUSR1.
 pub fn announce(folder: &Path, config: &Path) -> io::Result<Instance> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let path = folder.join(std::process::id().to_string());
@@ -50,7 +51,7 @@ pub fn announce(folder: &Path, config: &Path) -> io::Result<Instance> {
     Ok(Instance { path, _locked: file })
 }
 
-/// Asks the gateways that run with this config file, or with any, to read it again. Gives their processes.
+/// Tells the gateways that run with this config file, or all gateways, to reload it. Returns their process ids.
 pub fn ask_to_reload(folder: &Path, config: Option<&Path>) -> io::Result<Vec<u32>> {
     let config = config.map(Path::canonicalize).transpose()?;
     let entries = match std::fs::read_dir(folder) {
@@ -82,7 +83,7 @@ pub fn ask_to_reload(folder: &Path, config: Option<&Path>) -> io::Result<Vec<u32
     Ok(asked)
 }
 
-/// The socket on which a gateway says what it serves; removed when it is dropped.
+/// The socket on which a gateway reports its status. Dropping it removes the socket.
 #[derive(Debug)]
 pub struct StatusSocket {
     path: PathBuf,
@@ -100,14 +101,14 @@ impl StatusSocket {
     pub fn bind(folder: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let path = folder.join(format!("{}.sock", std::process::id()));
-        // A process that had this number before may have been killed.
+        // A killed process with the same id may have left its socket behind.
         let _ = std::fs::remove_file(&path);
         let listener = tokio::net::UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         Ok(Self { path, listener })
     }
 
-    /// Waits for the next process of this user that asks. Cancel safe.
+    /// Waits for the next connection of a process of this user. Cancel safe.
     pub async fn asked(&self) -> tokio::net::UnixStream {
         loop {
             match self.listener.accept().await {
@@ -127,7 +128,7 @@ impl StatusSocket {
     }
 }
 
-/// Answers a process that asked. A reader that does not read is left after a while.
+/// Sends the status to a process. A reader that takes longer than `STATUS_TIMEOUT` is given up.
 pub fn answer(mut stream: tokio::net::UnixStream, status: &GatewayStatus) {
     let text = serde_json::to_vec(status).unwrap_or_default();
     tokio::spawn(async move {
@@ -139,7 +140,7 @@ pub fn answer(mut stream: tokio::net::UnixStream, status: &GatewayStatus) {
     });
 }
 
-/// What the gateways of this user serve. One that does not answer in time is an error that names its process.
+/// The status of each gateway of this user. The error for a gateway that does not answer in time names its process.
 pub fn statuses(folder: &Path) -> io::Result<Vec<GatewayStatus>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,

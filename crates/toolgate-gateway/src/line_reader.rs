@@ -1,4 +1,4 @@
-//! Reads the lines of a pipe: a client's, a server's, and what a server prints beside the protocol.
+//! Reads lines from a pipe: messages of a client or a server, and a server's stderr.
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use toolgate_wire::lines::{Line, Lines};
@@ -12,7 +12,7 @@ pub(crate) struct LineReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// Lines longer than `max_bytes` are given by their start and end.
+    /// Of a line longer than `max_bytes`, only start and end are kept.
     pub(crate) fn new(pipe: R, max_bytes: usize) -> Self {
         Self { pipe, lines: Lines::new(max_bytes), is_closed: false }
     }
@@ -30,12 +30,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Whether the other side has closed the pipe, as far as was read.
+    /// Whether reading has reached the end of the pipe.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Reads without giving a line, so that the end of the pipe is noticed early. Gives how many bytes came. Cancel safe.
+    /// Reads into the buffer without returning a line, so that the caller notices the end of the pipe early. Returns the
+    /// number of bytes read. Cancel safe.
     pub(crate) async fn read_more(&mut self) -> usize {
         match self.pipe.read_buf(self.lines.buffer()).await {
             Ok(0) => self.is_closed = true,

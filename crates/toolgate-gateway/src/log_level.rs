@@ -1,8 +1,8 @@
-//! How much a client wants to hear of what servers do.
+//! The severity of log messages (`notifications/message`), by which clients choose what servers send them.
 
 use toolgate_wire::{Json, Message};
 
-/// The levels of the protocol, the most talkative first.
+/// The levels of the protocol, the least severe first.
 const LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
@@ -11,7 +11,7 @@ const LEVELS: [&str; 8] =
 pub(crate) struct LogLevel(u8);
 
 impl LogLevel {
-    /// Everything.
+    /// The least severe level: it includes all messages.
     pub(crate) const ALL: Self = Self(0);
 
     /// The level of this name.
@@ -30,12 +30,12 @@ impl LogLevel {
         self.0
     }
 
-    /// The level of a number, if there is one.
+    /// The level with this number, if there is one.
     pub(crate) fn by_number(number: u8) -> Option<Self> {
         (usize::from(number) < LEVELS.len()).then_some(Self(number))
     }
 
-    /// The level that a message has; what says none is of no importance.
+    /// The level of a log message. A message without a level has the least severe one.
     pub(crate) fn of(message: &Message) -> Self {
         let level = message.member("level");
         level

@@ -1,4 +1,4 @@
-//! Files that only their owner can read, written whole.
+//! Writes files that only their owner can read, atomically.
 
 use std::{
     io::Write as _,
@@ -6,10 +6,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Tells files apart: two of one server may be written at once.
+/// Numbers temporary files, because two writers may write the same file at once.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Written whole beside its place and then moved there: a reader finds the old one or the new one.
+/// Writes a temporary file beside `path` and renames it, so that a reader finds either the old or the new content.
 pub(crate) fn write(path: &Path, text: &[u8]) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     if let Some(folder) = path.parent() {

@@ -1,4 +1,4 @@
-//! Messages in which a server asks a person something, with the name of who asks.
+//! Adds the server's name to messages in which it asks the user for something.
 
 use toolgate::attribution;
 use toolgate_wire::{
@@ -6,7 +6,8 @@ use toolgate_wire::{
     mcp::{code, member},
 };
 
-/// The message as the client gets it: a question, or an answer that asks for something first.
+/// The message with the server's name in it, if it is a request for user input or a response that asks for input first;
+/// any other message unchanged.
 pub(crate) fn attributed(message: Message, server: &str, is_one_of_several: bool) -> Message {
     let body = match message.shape() {
         Shape::Request => message.params().and_then(|params| {
@@ -26,12 +27,12 @@ pub(crate) fn attributed(message: Message, server: &str, is_one_of_several: bool
         _ => None,
     };
     let Some(body) = body else { return message };
-    // What was read once can be read again: only its length is another.
+    // The message was valid before; only its length has changed, so no length limit applies.
     let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
     Message::parse(message.with_body(body), &limits).unwrap_or(message)
 }
 
-/// Whether an answer asks for input first.
+/// Whether a response asks for input first (`resultType` is `input_required`).
 pub(crate) fn is_asking(answer: &Message) -> bool {
     answer.shape() == Shape::Response
         && answer

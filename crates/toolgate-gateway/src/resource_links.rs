@@ -1,5 +1,5 @@
-//! Resources that servers returned in results. A client may read them although no list has them: the gateway asks the
-//! server that returned them.
+//! Remembers which server returned which resource URI in a result. A client may read such a resource although no list
+//! has it: the gateway then asks the server that returned it.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -9,12 +9,12 @@ use std::{
 use parking_lot::Mutex;
 use toolgate_wire::{Json, Kind};
 
-/// So many addresses are remembered for each server; the oldest go first. A server cannot displace another's.
-const MOST: usize = 4096;
-/// Longer addresses are not remembered.
-const LONGEST: usize = 2048;
+/// The number of URIs to remember for each server. Beyond that, a server's own oldest URIs are dropped.
+const MAX_URIS: usize = 4096;
+/// Longer URIs are not remembered.
+const MAX_URI_LENGTH: usize = 2048;
 
-/// The addresses that servers returned to one principal.
+/// The URIs that servers returned to one principal.
 #[derive(Debug, Default)]
 pub(crate) struct ResourceLinks(Mutex<HashMap<Arc<str>, LinkedResource>>);
 
@@ -25,9 +25,9 @@ struct LinkedResource {
 }
 
 impl ResourceLinks {
-    /// Remembers the addresses in a result of a server.
+    /// Remembers the URIs in a result of a server.
     pub(crate) fn note(&self, server: &Arc<str>, result: &Json) {
-        // Most results have none: one look at the text tells.
+        // Most results have none, so search the text before parsing it.
         if memchr::memmem::find(result.as_bytes(), b"\"uri\"").is_none() {
             return;
         }
@@ -37,12 +37,12 @@ impl ResourceLinks {
         }
         let mut links = self.0.lock();
         let returned = links.entry(Arc::clone(server)).or_default();
-        for uri in uris.into_iter().filter(|uri| uri.len() <= LONGEST) {
+        for uri in uris.into_iter().filter(|uri| uri.len() <= MAX_URI_LENGTH) {
             let uri: Arc<str> = uri.into();
             if returned.uris.insert(Arc::clone(&uri)) {
                 returned.order.push_back(uri);
             }
-            if returned.order.len() > MOST
+            if returned.order.len() > MAX_URIS
                 && let Some(oldest) = returned.order.pop_front()
             {
                 returned.uris.remove(&oldest);
@@ -50,7 +50,7 @@ impl ResourceLinks {
         }
     }
 
-    /// The servers that returned an address.
+    /// The servers that returned a URI.
     pub(crate) fn servers(&self, uri: &str) -> Vec<Arc<str>> {
         let links = self.0.lock();
         let returned = links.iter().filter(|(_, returned)| returned.uris.contains(uri));
@@ -60,7 +60,7 @@ impl ResourceLinks {
     }
 }
 
-/// The addresses in the result of a call, of a prompt or of a read.
+/// The URIs in the result of `tools/call`, `prompts/get` or `resources/read`.
 fn uris(result: &Json) -> Vec<String> {
     let list = |json: Option<Json>| json.and_then(|json| json.array()).unwrap_or_default();
     let mut uris = Vec::new();
@@ -80,7 +80,7 @@ fn uris(result: &Json) -> Vec<String> {
     uris
 }
 
-/// The address of a link or of an embedded resource.
+/// The URI of a resource link or an embedded resource.
 fn uri_of(block: &Json) -> Option<String> {
     match text(block, "type")?.as_str() {
         "resource_link" => text(block, "uri"),
@@ -128,10 +128,10 @@ mod tests {
         let (one, two): (Arc<str>, Arc<str>) = ("one".into(), "two".into());
         let link = |uri: &str| json(&format!(r#"{{"contents":[{{"uri":"{uri}"}}]}}"#));
         links.note(&one, &link("x:mine"));
-        for n in 0..=MOST {
+        for n in 0..=MAX_URIS {
             links.note(&two, &link(&format!("x:{n}")));
         }
-        links.note(&two, &link(&"y".repeat(LONGEST + 1)));
+        links.note(&two, &link(&"y".repeat(MAX_URI_LENGTH + 1)));
         assert_eq!(links.servers("x:mine"), [Arc::clone(&one)]);
         assert!(links.servers("x:0").is_empty());
         links.note(&two, &link("x:mine"));

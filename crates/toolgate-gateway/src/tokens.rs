@@ -1,4 +1,4 @@
-//! The secrets that clients show, and whose they are.
+//! Bearer tokens: which principal a token belongs to, and which namespaces it opens.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -8,7 +8,7 @@ use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
 
 use crate::config::serve::{TokenConfig, opens};
 
-/// The token of a request: of its one `Authorization` header, if that has the form of one.
+/// The bearer token of a request; `None` unless there is exactly one well-formed `Authorization` header.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
@@ -18,7 +18,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && is_whole).then_some(token)
 }
 
-/// Tokens that cannot be told apart, or that nobody could send.
+/// Why the configured tokens cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokensError {
     #[error("`serve.tokens.{0}` is empty: give it a secret, or leave it out")]
@@ -31,11 +31,11 @@ pub(crate) enum TokensError {
     Same(String, String),
 }
 
-/// Whose secret a token is, and which namespaces it opens. Only digests are kept.
+/// The configured tokens. Only digests of the secrets are kept.
 #[derive(Default)]
 pub(crate) struct Tokens(Vec<TokenEntry>);
 
-/// One token.
+/// One configured token.
 pub(crate) struct TokenEntry {
     pub(crate) name: Box<str>,
     digest: [u8; 32],
@@ -43,7 +43,7 @@ pub(crate) struct TokenEntry {
 }
 
 impl TokenEntry {
-    /// Whether it opens a namespace.
+    /// Whether the token gives access to a namespace.
     pub(crate) fn opens(&self, namespace: &str) -> bool {
         opens(self.namespaces.as_deref(), namespace)
     }
@@ -70,12 +70,12 @@ impl Tokens {
         Ok(Self(entries))
     }
 
-    /// Whether nobody needs one.
+    /// Whether no tokens are configured, so that clients need none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whose token it is. All are compared, always, so that the time it takes tells nothing.
+    /// The entry of a token. Compares all entries, so that the time taken reveals nothing about the secrets.
     pub(crate) fn owner(&self, token: &str) -> Option<&TokenEntry> {
         let shown = digest(token);
         let mut found = u64::MAX;

@@ -1,4 +1,4 @@
-//! What each principal makes the gateway keep, and how much of the whole one of them may use.
+//! Resource accounting: what each principal uses of the gateway's limits, and the share that one principal may use.
 
 use std::{
     borrow::Cow,
@@ -16,28 +16,28 @@ use toolgate::{Code, Executed, Failure, Principal, Session};
 
 use crate::resource_links::ResourceLinks;
 
-/// So many calls wait for their clients at once.
-const MOST_PARKED: usize = 1000;
-/// So many bytes their questions may have.
-const MOST_PARKED_BYTES: usize = 64 * 1024 * 1024;
-/// So many bytes the addresses of subscriptions may have.
-const MOST_SUBSCRIPTION_BYTES: usize = 64 * 1024 * 1024;
-/// So many bytes of answers are kept for clients that lost their stream.
-const MOST_REPLAY_BYTES: usize = 256 * 1024 * 1024;
-/// So many servers start at once.
-pub(crate) const STARTS: usize = 16;
+/// The number of calls that may wait for input of their clients.
+const MAX_SUSPENDED_CALLS: usize = 1000;
+/// The size of the requests for input of these calls.
+const MAX_SUSPENDED_BYTES: usize = 64 * 1024 * 1024;
+/// The size of the URIs of all subscriptions.
+const MAX_SUBSCRIPTION_BYTES: usize = 64 * 1024 * 1024;
+/// The size of the responses kept for clients that lost their stream.
+const MAX_REPLAY_BYTES: usize = 256 * 1024 * 1024;
+/// The number of servers that may start at the same time.
+pub(crate) const MAX_STARTS: usize = 16;
 
-/// How much of the whole one principal may use.
+/// The fraction of each limit that one principal may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share(f64);
 
 impl Share {
-    /// All of it where there is one principal; this much where there are several.
+    /// `share` if there are several principals; a single principal may use everything.
     pub(crate) fn new(share: f64, principals: usize) -> Self {
         Self(if principals > 1 { share } else { 1.0 })
     }
 
-    /// What one principal may use of so much: one at least.
+    /// What one principal may use of a limit: at least one.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -49,40 +49,40 @@ impl Share {
     }
 }
 
-/// What is counted.
+/// The resources that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UsageKind {
-    /// Sessions, and requests that listen: `subscriptions/listen`.
+    /// Sessions, and open `subscriptions/listen` requests.
     Sessions,
-    /// Streams of the transport of 2024-11-05.
+    /// Streams of the SSE transport of 2024-11-05.
     SseStreams,
     Subscriptions,
     SubscriptionBytes,
-    /// Calls that wait for their client to come back.
-    SuspendedCall,
-    ParkedBytes,
-    /// Answers that are kept for clients that lost their stream.
+    /// Calls that wait until their client comes back with input.
+    SuspendedCalls,
+    SuspendedBytes,
+    /// Responses kept for clients that lost their stream.
     ReplayBytes,
 }
 
 impl UsageKind {
     const COUNT: usize = 7;
 
-    /// What it is called in messages, and the setting that bounds it.
-    const fn told(self) -> (&'static str, Option<&'static str>) {
+    /// The name in messages, and the setting with the limit.
+    const fn label(self) -> (&'static str, Option<&'static str>) {
         match self {
             Self::Sessions => ("sessions", Some("serve.sessions")),
             Self::SseStreams => ("streams of /sse", Some("serve.sessions")),
             Self::Subscriptions => ("subscriptions", Some("serve.subscriptions")),
             Self::SubscriptionBytes => ("bytes of subscriptions", None),
-            Self::SuspendedCall => ("calls that wait for their client", None),
-            Self::ParkedBytes => ("bytes of calls that wait for their client", None),
+            Self::SuspendedCalls => ("calls that wait for their client", None),
+            Self::SuspendedBytes => ("bytes of calls that wait for their client", None),
             Self::ReplayBytes => ("bytes of answers for lost streams", None),
         }
     }
 
     fn full(self, bound: usize, is_share: bool) -> LimitReached {
-        let (what, setting) = self.told();
+        let (what, setting) = self.label();
         LimitReached {
             what,
             setting: setting.map(Cow::Borrowed),
@@ -93,20 +93,20 @@ impl UsageKind {
     }
 }
 
-/// There is no room: for one principal, or for anybody.
+/// A limit is reached: the share of one principal, or the limit of the whole gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LimitReached {
     what: &'static str,
     setting: Option<Cow<'static, str>>,
     bound: usize,
-    /// Whether only this principal is at its bound.
+    /// Whether it is the share of this principal that is used up; others may go on.
     pub(crate) is_share: bool,
-    /// Whether it is what one session may have.
+    /// Whether the limit holds for each session.
     is_session: bool,
 }
 
 impl LimitReached {
-    /// Of something that a setting of its own bounds.
+    /// A limit that an operator sets by `setting`.
     pub(crate) fn new(
         what: &'static str,
         setting: impl Into<Cow<'static, str>>,
@@ -116,12 +116,12 @@ impl LimitReached {
         Self { what, setting: Some(setting.into()), bound, is_share, is_session: false }
     }
 
-    /// Of something that each session may have so much of.
+    /// A fixed limit for each session.
     pub(crate) fn in_session(what: &'static str, bound: usize) -> Self {
         Self { what, setting: None, bound, is_share: true, is_session: true }
     }
 
-    /// As a failure: nothing ran.
+    /// The failure to answer with: nothing ran.
     pub(crate) fn failure(&self) -> Failure {
         let failure = Failure::new(Code::Overloaded, self.to_string())
             .retry_after(std::time::Duration::from_secs(1))
@@ -151,7 +151,7 @@ impl fmt::Display for LimitReached {
     }
 }
 
-/// All principals' use of the gateway.
+/// The use of all principals together.
 #[derive(Debug)]
 pub(crate) struct Usage {
     pub(crate) share: Share,
@@ -171,16 +171,16 @@ impl Usage {
             sessions,
             sessions,
             subscriptions,
-            MOST_SUBSCRIPTION_BYTES,
-            MOST_PARKED,
-            MOST_PARKED_BYTES,
-            MOST_REPLAY_BYTES,
+            MAX_SUBSCRIPTION_BYTES,
+            MAX_SUSPENDED_CALLS,
+            MAX_SUSPENDED_BYTES,
+            MAX_REPLAY_BYTES,
         ];
         let whole = Arc::new(Whole { used: Default::default(), bounds });
         Self { share, whole, accounts: Mutex::default() }
     }
 
-    /// The account of a principal: one for all namespaces.
+    /// The account of a principal, which all namespaces share.
     pub(crate) fn account(&self, principal: &Principal) -> Arc<Account> {
         let mut accounts = self.accounts.lock();
         let account = accounts.entry(principal.clone()).or_insert_with(|| {
@@ -189,26 +189,26 @@ impl Usage {
                 share: self.share,
                 whole: Arc::clone(&self.whole),
                 used: Default::default(),
-                starts: Semaphore::new(self.share.of(STARTS)),
+                starts: Semaphore::new(self.share.of(MAX_STARTS)),
             })
         });
         Arc::clone(account)
     }
 }
 
-/// What one principal uses.
+/// The use of one principal.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) principal: Principal,
     pub(crate) share: Share,
     whole: Arc<Whole>,
     used: [AtomicUsize; UsageKind::COUNT],
-    /// So many servers of its own start at once: others' do not wait for all of them.
+    /// Limits how many servers start at once for this principal, so that those of others need not wait for all of them.
     pub(crate) starts: Semaphore,
 }
 
 impl Account {
-    /// Takes so much, if there is room; given back when it is dropped.
+    /// Reserves an amount, if the limits allow it. Dropping the reservation releases it.
     pub(crate) fn take(
         self: &Arc<Self>,
         kind: UsageKind,
@@ -234,7 +234,7 @@ impl Account {
     }
 }
 
-/// Something that a principal uses. Dropped, it is given back.
+/// An amount that a principal has reserved. Dropping it releases the amount.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     account: Arc<Account>,
@@ -243,14 +243,14 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Takes so much more of it.
+    /// Reserves more.
     pub(crate) fn grow(&mut self, amount: usize) -> Result<(), LimitReached> {
         let mut more = self.account.take(self.kind, amount)?;
         self.amount += std::mem::take(&mut more.amount);
         Ok(())
     }
 
-    /// Gives so much of it back.
+    /// Releases a part.
     pub(crate) fn shrink(&mut self, amount: usize) {
         let amount = amount.min(self.amount);
         self.amount -= amount;
@@ -272,13 +272,13 @@ impl Drop for Reservation {
 /// One principal in one namespace.
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// The session of requests that belong to none: all of one principal are one.
+    /// The session for requests of 2026-07-28, which have none: all requests of one principal share it.
     pub(crate) session: Arc<Session>,
     pub(crate) account: Arc<Account>,
-    /// Resources that servers returned to it.
+    /// The resources that servers returned to this principal.
     pub(crate) links: ResourceLinks,
     in_flight: AtomicUsize,
-    /// The requests in flight of the whole namespace.
+    /// The number of requests in flight in the whole namespace.
     all: Arc<AtomicUsize>,
 }
 
@@ -288,27 +288,27 @@ impl Member {
         Self { session, account, links, in_flight: AtomicUsize::new(0), all }
     }
 
-    /// Lets one more request in, if there is room: `most` are allowed in the namespace, and a share of it for each
+    /// Admits one more request, if the limits allow it: `limit` for the namespace, and a share of `limit` for each
     /// principal.
-    pub(crate) fn enter(self: &Arc<Self>, most: usize) -> Result<InFlightPermit, LimitReached> {
+    pub(crate) fn admit(self: &Arc<Self>, limit: usize) -> Result<InFlightPermit, LimitReached> {
         let own = self.in_flight.fetch_add(1, Ordering::Relaxed);
         let all = self.all.fetch_add(1, Ordering::Relaxed);
-        let entered = InFlightPermit(Arc::clone(self));
-        let share = self.account.share.of(most);
+        let permit = InFlightPermit(Arc::clone(self));
+        let share = self.account.share.of(limit);
         let full = |bound, is_share| {
             LimitReached::new("requests in flight", "limits.in_flight", bound, is_share)
         };
         if own >= share {
-            return Err(full(share, share < most));
+            return Err(full(share, share < limit));
         }
-        if all >= most {
-            return Err(full(most, false));
+        if all >= limit {
+            return Err(full(limit, false));
         }
-        Ok(entered)
+        Ok(permit)
     }
 }
 
-/// A request in flight.
+/// The permit of a request in flight. Dropping it ends the request's count.
 #[derive(Debug)]
 pub(crate) struct InFlightPermit(Arc<Member>);
 

@@ -1,4 +1,5 @@
-//! The way out: a bounded queue of messages, and the task that writes them in as few writes as it can.
+//! The write side of a pipe: a bounded queue of messages, and the task that writes them with as few system calls as
+//! possible.
 
 use std::{
     collections::VecDeque,
@@ -14,16 +15,16 @@ use tokio::{
 };
 use toolgate_wire::single_line;
 
-/// So many messages wait for the writer before senders have to.
-const ROOM: usize = 1024;
+/// The number of messages that may wait for the writer. Beyond that, senders wait.
+const MAX_QUEUED: usize = 1024;
 
-/// Messages up to this size are copied together; larger ones are written from where they are.
-const SMALL: usize = 16 * 1024;
+/// Messages up to this size are copied into one buffer; larger ones are written without a copy.
+const MAX_COPIED: usize = 16 * 1024;
 
 /// A queue of messages for one pipe.
 ///
-/// Each message gets a number in the order of the queue, and the writer tells up to which number it
-/// has written. So after a crash one can say of each call whether the server may have seen it.
+/// Each message gets a number in the order of the queue, and the writer publishes the number of the last message that
+/// it has begun to write. So after a crash the gateway knows of each call whether the server may have seen it.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
     queue: Mutex<Queue>,
@@ -44,34 +45,35 @@ impl WriteQueue {
         Self {
             queue: Mutex::default(),
             wake: Notify::new(),
-            room: Semaphore::new(ROOM),
+            room: Semaphore::new(MAX_QUEUED),
             written: AtomicU64::new(0),
         }
     }
 
-    /// Queues one message (with or without its newline) and waits while there is no room. Gives its number.
-    pub(crate) async fn push(&self, line: Bytes) -> u64 {
-        // Closed only when the outbox is: then nobody reads what is pushed.
+    /// Queues one message (with or without its newline) and waits while the queue is full.
+    /// `None` if the queue is closed: the message will not be written.
+    pub(crate) async fn push(&self, line: Bytes) -> Option<u64> {
+        // An error means that the queue is closed; `put` checks that.
         if let Ok(permit) = self.room.acquire().await {
             permit.forget();
         }
         self.put(line, 0)
     }
 
-    /// Queues one message without waiting: for what must not wait, and is bounded by something else.
-    pub(crate) fn push_now(&self, line: Bytes) -> u64 {
+    /// Queues one message without waiting, for messages whose number something else limits.
+    pub(crate) fn push_now(&self, line: Bytes) -> Option<u64> {
         self.put(line, 1)
     }
 
-    fn put(&self, line: Bytes, borrowed: usize) -> u64 {
-        // The last check: whoever made the line, one message is one line.
+    fn put(&self, line: Bytes, borrowed: usize) -> Option<u64> {
+        // The last check before writing: one message is one line.
         let line = single_line(line);
         let mut queue = self.queue.lock();
         if queue.closed {
-            return u64::MAX;
+            return None;
         }
         if borrowed > 0 {
-            // Takes room if there is some, so that what the writer gives back adds up.
+            // Takes a permit if one is free, because the writer adds one permit for each message.
             self.room.forget_permits(borrowed);
         }
         queue.lines.push_back(line);
@@ -79,23 +81,23 @@ impl WriteQueue {
         let number = queue.queued;
         drop(queue);
         self.wake.notify_one();
-        number
+        Some(number)
     }
 
-    /// Whether the message of this number was written, at least in part.
+    /// Whether the writer has begun to write the message with this number.
     pub(crate) fn was_written(&self, number: u64) -> bool {
         number <= self.written.load(Ordering::Acquire)
     }
 
-    /// Takes no more messages; the writer ends when those in the queue are written.
+    /// Accepts no more messages; the writer ends once it has written those in the queue.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;
         self.room.close();
         self.wake.notify_one();
     }
 
-    /// Takes no more messages, and throws away those that nobody has begun to write: whoever waits for an answer to one
-    /// of them can be told that it was not sent, and it never will be.
+    /// Accepts no more messages, and drops those that the writer has not begun to write. Their senders learn from
+    /// `was_written` that they were not sent.
     pub(crate) fn abandon(&self) {
         let mut queue = self.queue.lock();
         queue.closed = true;
@@ -105,12 +107,12 @@ impl WriteQueue {
         self.wake.notify_one();
     }
 
-    /// Whether senders need not wait.
+    /// Whether `push` would not wait.
     pub(crate) fn has_room(&self) -> bool {
         self.room.available_permits() > 0
     }
 
-    /// The next message, for a way that takes them one by one; `None` once the outbox is closed and empty.
+    /// The next message, for transports that send them one by one; `None` once the queue is closed and empty.
     pub(crate) async fn next(&self) -> Option<Bytes> {
         loop {
             let closed = {
@@ -130,16 +132,16 @@ impl WriteQueue {
         }
     }
 
-    /// Writes messages until the outbox is closed and empty, or the pipe breaks.
+    /// Writes messages until the queue is closed and empty, or the pipe breaks.
     pub(crate) async fn drain(&self, mut pipe: impl AsyncWrite + Unpin) -> io::Result<()> {
         let mut batch = VecDeque::new();
-        let mut small = Vec::with_capacity(SMALL);
+        let mut small = Vec::with_capacity(MAX_COPIED);
         loop {
             let closed = {
                 let mut queue = self.queue.lock();
                 std::mem::swap(&mut queue.lines, &mut batch);
                 if !batch.is_empty() {
-                    // From here on the other side may see them.
+                    // From here on the reader of the pipe may see these messages.
                     self.written.store(queue.queued, Ordering::Release);
                 }
                 queue.closed
@@ -153,14 +155,14 @@ impl WriteQueue {
             }
             let count = batch.len();
             for line in batch.drain(..) {
-                if line.len() > SMALL {
+                if line.len() > MAX_COPIED {
                     write_large(&mut pipe, &small, &line).await?;
                     small.clear();
                     continue;
                 }
                 small.extend_from_slice(&line);
                 small.push(b'\n');
-                if small.len() > SMALL {
+                if small.len() > MAX_COPIED {
                     pipe.write_all(&small).await?;
                     small.clear();
                 }
@@ -175,7 +177,7 @@ impl WriteQueue {
     }
 }
 
-/// Writes what is waiting and one large message in one go, without copying the large one.
+/// Writes the buffer and one large message with vectored writes, without copying the large one.
 async fn write_large(
     pipe: &mut (impl AsyncWrite + Unpin),
     before: &[u8],
@@ -200,64 +202,64 @@ mod tests {
 
     #[tokio::test]
     async fn writes_in_order_with_one_newline_each_and_tells_what_was_written() {
-        let outbox = WriteQueue::new();
-        let large = Bytes::from(vec![b'x'; 3 * SMALL]);
-        assert_eq!(outbox.push(Bytes::from_static(b"a\n")).await, 1);
-        assert_eq!(outbox.push_now(large.clone()), 2);
-        assert_eq!(outbox.push(Bytes::from_static(b"b")).await, 3);
-        assert!(!outbox.was_written(1));
-        outbox.close();
-        assert_eq!(outbox.push_now(Bytes::from_static(b"late")), u64::MAX);
+        let queue = WriteQueue::new();
+        let large = Bytes::from(vec![b'x'; 3 * MAX_COPIED]);
+        assert_eq!(queue.push(Bytes::from_static(b"a\n")).await, Some(1));
+        assert_eq!(queue.push_now(large.clone()), Some(2));
+        assert_eq!(queue.push(Bytes::from_static(b"b")).await, Some(3));
+        assert!(!queue.was_written(1));
+        queue.close();
+        assert_eq!(queue.push_now(Bytes::from_static(b"late")), None);
         let mut out = Vec::new();
-        outbox.drain(&mut out).await.unwrap();
+        queue.drain(&mut out).await.unwrap();
         let expected = [b"a\n", large.as_ref(), b"\nb\n"].concat();
         assert_eq!(out, expected);
-        assert!(outbox.was_written(3) && !outbox.was_written(u64::MAX));
+        assert!(queue.was_written(3) && !queue.was_written(4));
     }
 
     #[tokio::test]
     async fn a_message_is_one_line_whoever_made_it() {
-        let outbox = WriteQueue::new();
-        let large = format!("{{\r\n\"a\":\"{}\"\n}}\r\n", "x".repeat(3 * SMALL));
-        outbox.push(Bytes::from_static(b"\n{\n\r}\r\n\n")).await;
-        outbox.push_now(Bytes::from(large));
-        outbox.close();
-        assert_eq!(outbox.next().await.as_deref(), Some(&b" {  }"[..]));
+        let queue = WriteQueue::new();
+        let large = format!("{{\r\n\"a\":\"{}\"\n}}\r\n", "x".repeat(3 * MAX_COPIED));
+        queue.push(Bytes::from_static(b"\n{\n\r}\r\n\n")).await;
+        queue.push_now(Bytes::from(large));
+        queue.close();
+        assert_eq!(queue.next().await.as_deref(), Some(&b" {  }"[..]));
         let mut out = Vec::new();
-        outbox.drain(&mut out).await.unwrap();
+        queue.drain(&mut out).await.unwrap();
         assert_eq!(out.iter().position(|byte| *byte == b'\n'), Some(out.len() - 1));
         assert!(out.ends_with(b"}\n") && !out.contains(&b'\r'));
     }
 
     #[tokio::test]
     async fn what_is_abandoned_is_never_written() {
-        let outbox = WriteQueue::new();
-        let number = outbox.push(Bytes::from_static(b"a")).await;
-        outbox.abandon();
+        let queue = WriteQueue::new();
+        let number = queue.push(Bytes::from_static(b"a")).await.unwrap();
+        queue.abandon();
         let mut out = Vec::new();
-        outbox.drain(&mut out).await.unwrap();
-        assert!(out.is_empty() && !outbox.was_written(number));
-        assert_eq!(outbox.next().await, None);
+        queue.drain(&mut out).await.unwrap();
+        assert!(out.is_empty() && !queue.was_written(number));
+        assert_eq!(queue.next().await, None);
     }
 
     #[tokio::test]
     async fn a_full_queue_makes_senders_wait_and_a_reader_frees_them() {
-        let outbox = std::sync::Arc::new(WriteQueue::new());
-        for _ in 0..ROOM {
-            outbox.push(Bytes::from_static(b"x")).await;
+        let queue = std::sync::Arc::new(WriteQueue::new());
+        for _ in 0..MAX_QUEUED {
+            queue.push(Bytes::from_static(b"x")).await;
         }
         let waiting = tokio::spawn({
-            let outbox = std::sync::Arc::clone(&outbox);
-            async move { outbox.push(Bytes::from_static(b"y")).await }
+            let queue = std::sync::Arc::clone(&queue);
+            async move { queue.push(Bytes::from_static(b"y")).await }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         let writer = tokio::spawn({
-            let outbox = std::sync::Arc::clone(&outbox);
-            async move { outbox.drain(tokio::io::sink()).await }
+            let queue = std::sync::Arc::clone(&queue);
+            async move { queue.drain(tokio::io::sink()).await }
         });
-        assert_eq!(waiting.await.unwrap(), ROOM as u64 + 1);
-        outbox.close();
+        assert_eq!(waiting.await.unwrap(), Some(MAX_QUEUED as u64 + 1));
+        queue.close();
         writer.await.unwrap().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Where a list goes on: a text that says nothing to whoever holds it, and that only this process could have made.
+//! Cursors of lists: opaque to clients, and authenticated with a key of this process, so that clients cannot forge them.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use sha2::Sha256;
 
 use crate::upstream::manifest::ListName;
 
-/// List, generation, offset.
-const SAID: usize = 1 + 8 + 4;
-/// So much of the seal is kept.
-const SEAL: usize = 16;
+/// The length of list, generation and offset.
+const CONTENT_LENGTH: usize = 1 + 8 + 4;
+/// The length of the truncated seal.
+const SEAL_LENGTH: usize = 16;
 
-/// Why a cursor does not lead anywhere: the message of a `-32602`.
+/// Why a cursor is not valid: the message of the error `-32602`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadCursor {
     #[error("the list has changed since this cursor was given: list again without a cursor")]
@@ -24,19 +24,19 @@ pub(crate) enum BadCursor {
     Tampered,
 }
 
-/// Makes cursors, and knows its own again.
+/// Makes and verifies cursors.
 #[derive(Clone)]
 pub(crate) struct Cursors(Hmac<Sha256>);
 
 impl Cursors {
-    /// With a key that nobody else has.
+    /// Creates a random key.
     pub(crate) fn new() -> Result<Self, getrandom::Error> {
         let mut key = [0; 64];
         getrandom::fill(&mut key)?;
         Ok(Self(Hmac::new(&key.into())))
     }
 
-    /// A cursor for one principal: the list of that kind, as it was in that generation, from that entry on.
+    /// A cursor for one principal, list and generation that continues at this offset.
     pub(crate) fn seal(
         &self,
         kind: ListName,
@@ -44,16 +44,16 @@ impl Cursors {
         offset: u32,
         principal: &str,
     ) -> String {
-        let mut bytes = Vec::with_capacity(SAID + SEAL);
+        let mut bytes = Vec::with_capacity(CONTENT_LENGTH + SEAL_LENGTH);
         bytes.push(kind as u8);
         bytes.extend(generation.to_be_bytes());
         bytes.extend(offset.to_be_bytes());
         let seal = self.mac(&bytes, principal).finalize().into_bytes();
-        bytes.extend(seal.iter().take(SEAL));
+        bytes.extend(seal.iter().take(SEAL_LENGTH));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The entry that a list goes on with.
+    /// Verifies a cursor and returns its offset.
     pub(crate) fn open(
         &self,
         cursor: &str,
@@ -61,13 +61,13 @@ impl Cursors {
         generation: u64,
         principal: &str,
     ) -> Result<u32, BadCursor> {
-        let mut bytes = [0; SAID + SEAL];
+        let mut bytes = [0; CONTENT_LENGTH + SEAL_LENGTH];
         let length = URL_SAFE_NO_PAD.decode_slice(cursor, &mut bytes);
         if length != Ok(bytes.len()) {
             return Err(BadCursor::Tampered);
         }
-        let (said, seal) = bytes.split_at(SAID);
-        // In constant time.
+        let (said, seal) = bytes.split_at(CONTENT_LENGTH);
+        // Compares in constant time.
         if self.mac(said, principal).verify_truncated_left(seal).is_err() {
             return Err(BadCursor::Tampered);
         }
@@ -86,8 +86,8 @@ impl Cursors {
         Ok(u32::from_be_bytes(*offset))
     }
 
-    /// The principal is sealed with it and not told. What comes before it has one length: nothing can be moved between
-    /// the two.
+    /// The seal covers the principal, which the cursor does not contain. The part before it has a fixed length, so the
+    /// boundary between the two is unambiguous.
     fn mac(&self, said: &[u8], principal: &str) -> Hmac<Sha256> {
         self.0.clone().chain_update(said).chain_update(principal)
     }
@@ -132,7 +132,7 @@ mod tests {
             generation: u64,
             offset: u32,
             principal in ".{0,20}",
-            flipped in 0..(SAID + SEAL) * 8,
+            flipped in 0..(CONTENT_LENGTH + SEAL_LENGTH) * 8,
         ) {
             let kind = KINDS[kind];
             let cursors = Cursors::new().unwrap();

@@ -1,4 +1,5 @@
-//! Arguments that a tool's schema wants mirrored in headers (`x-mcp-header`), from 2026-07-28 on.
+//! Header parameters (2026-07-28): arguments that a request must repeat in HTTP headers, because the tool's input schema
+//! has the annotation `x-mcp-header`.
 
 use hyper::{
     HeaderMap,
@@ -6,25 +7,25 @@ use hyper::{
 };
 use toolgate_wire::{Json, Kind, headers, mcp::member};
 
-/// The annotation.
+/// The schema annotation with the name of the header.
 const ANNOTATION: &str = "x-mcp-header";
-/// No schema that is meant well is nested deeper.
-const DEEPEST: usize = 16;
+/// Annotations nested deeper are ignored.
+const MAX_DEPTH: usize = 16;
 
-/// One argument and its header.
+/// An argument and its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderParam {
     path: Vec<String>,
     header: HeaderName,
 }
 
-/// The annotations of a tool cannot be heeded, and why.
+/// Why the annotations of a tool cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BadHeaderParam(pub(crate) String);
 
-/// The mirrored arguments of a tool; an error if an annotation is not valid.
+/// The header parameters of a tool; an error if an annotation is not valid.
 pub(crate) fn of(definition: &Json) -> Result<Vec<HeaderParam>, BadHeaderParam> {
-    // Nearly all tools have none: one look at the text tells.
+    // Nearly all tools have none, so search the text before parsing it.
     if memchr::memmem::find(definition.as_bytes(), ANNOTATION.as_bytes()).is_none() {
         return Ok(Vec::new());
     }
@@ -40,7 +41,7 @@ fn collect(
     path: &mut Vec<String>,
     found: &mut Vec<HeaderParam>,
 ) -> Result<(), BadHeaderParam> {
-    if path.len() > DEEPEST {
+    if path.len() > MAX_DEPTH {
         return Ok(());
     }
     let Some(properties) = schema.get("properties").and_then(|json| json.object()) else {
@@ -78,7 +79,7 @@ fn header(
     let header = format!("{}{}", headers::PARAM, name.to_ascii_lowercase());
     let header = HeaderName::from_bytes(header.as_bytes())
         .map_err(|_| bad("a name is of letters, digits and few other characters"))?;
-    if found.iter().any(|mirror| mirror.header == header) {
+    if found.iter().any(|param| param.header == header) {
         return Err(bad("a name stands for one argument only"));
     }
     Ok(header)
@@ -93,7 +94,7 @@ impl HeaderParam {
         (value.kind() != Kind::Null).then_some(value)
     }
 
-    /// Whether a request's header says what its argument says; what is wrong otherwise.
+    /// Checks that the header of a request repeats its argument. The error says what is wrong.
     pub(crate) fn check(&self, given: &HeaderMap, arguments: Option<&Json>) -> Result<(), String> {
         let header = &self.header;
         let mut values = given.get_all(header).iter();
@@ -163,15 +164,15 @@ mod tests {
         assert_eq!(found.len(), 2);
         let arguments = json(r#"{"a":"für","b":{"c":5}}"#);
         let headers: HeaderMap =
-            found.iter().filter_map(|mirror| mirror.header(Some(&arguments))).collect();
+            found.iter().filter_map(|param| param.header(Some(&arguments))).collect();
         assert_eq!(headers["mcp-param-region"], "=?base64?ZsO8cg==?=");
         assert_eq!(headers["mcp-param-n"], "5");
-        for mirror in &found {
-            assert_eq!(mirror.check(&headers, Some(&arguments)), Ok(()));
-            assert!(mirror.check(&HeaderMap::new(), Some(&arguments)).is_err());
-            assert!(mirror.check(&headers, Some(&json(r#"{"a":"x","b":{"c":6}}"#))).is_err());
-            assert!(mirror.check(&headers, None).is_err());
-            assert_eq!(mirror.check(&HeaderMap::new(), None), Ok(()));
+        for param in &found {
+            assert_eq!(param.check(&headers, Some(&arguments)), Ok(()));
+            assert!(param.check(&HeaderMap::new(), Some(&arguments)).is_err());
+            assert!(param.check(&headers, Some(&json(r#"{"a":"x","b":{"c":6}}"#))).is_err());
+            assert!(param.check(&headers, None).is_err());
+            assert_eq!(param.check(&HeaderMap::new(), None), Ok(()));
         }
     }
 

@@ -1,14 +1,14 @@
-//! Lists as they are sent: their entries, how long they may be kept, and their pages.
+//! Finished lists for clients: entries, cache hints and pages.
 
 use toolgate_wire::{
     Json, Object,
     mcp::{Era, member, meta},
 };
 
-use super::snapshot::Missing;
+use super::snapshot::MissingServer;
 use crate::implementation_info::ourselves;
 
-/// The lists of a namespace besides its tools, which each client may see differently.
+/// The lists of a namespace that are the same for all clients. (Which tools a client sees depends on the chain.)
 #[derive(Debug, Default)]
 pub(crate) struct ListPages {
     pub(crate) prompts: Vec<Json>,
@@ -17,7 +17,7 @@ pub(crate) struct ListPages {
     pub(crate) hints: CacheHints,
 }
 
-/// How long a list may be kept, and by whom.
+/// How long clients may cache a list, and whether shared caches may, too.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CacheHints {
     pub(crate) ttl_ms: u64,
@@ -28,10 +28,10 @@ pub(crate) struct CacheHints {
 #[derive(Clone, Debug)]
 pub(crate) struct ListPage(pub(crate) Json);
 
-/// The definition of a tool for clients of an era: until 2025-11-25 an output is an object, and another one cannot be
-/// described.
+/// The definition of a tool for clients of an era. In legacy versions an output schema must describe an object; another
+/// output schema is removed.
 pub(crate) fn definition_for(definition: &Json, era: Era) -> Json {
-    // Hardly any tool has one: one look at the text tells.
+    // Few tools have one, so search the text before parsing it.
     let has_schema = || memchr::memmem::find(definition.as_bytes(), b"\"outputSchema\"").is_some();
     if era == Era::Modern || !has_schema() {
         return definition.clone();
@@ -47,19 +47,19 @@ pub(crate) fn definition_for(definition: &Json, era: Era) -> Json {
     }
 }
 
-/// `_meta` of results that are our own: who answers.
+/// `_meta` of the gateway's own results.
 pub(crate) fn server_meta() -> Object {
     let mut meta = Object::new();
     meta.set(meta::SERVER_INFO, ourselves());
     meta
 }
 
-/// `_meta` of a list in which the entries of some servers are missing.
+/// The `_meta` key of a list in which the entries of some servers are missing.
 pub(crate) const META_MISSING: &str = "toolgate/missing";
 
-/// Which servers are missing in a list, and why.
-pub(crate) fn missing_meta(missing: &[Missing]) -> Json {
-    let one = |missing: &Missing| {
+/// The value of `META_MISSING`: the missing servers, and why they are missing.
+pub(crate) fn missing_meta(missing: &[MissingServer]) -> Json {
+    let one = |missing: &MissingServer| {
         let why = missing.why().unwrap_or_else(|| "it has not answered yet".to_owned());
         Json::value(&serde_json::json!({"server": &*missing.server.name, "why": why}))
     };

@@ -1,4 +1,4 @@
-//! The catalog: what a namespace offers, put together from what its servers offer.
+//! The catalog: the tools, prompts, resources and templates of a namespace, joined from the lists of its servers.
 
 pub(crate) mod cursor;
 pub(crate) mod header_params;

@@ -1,5 +1,5 @@
-//! Who owns each wire name of a namespace. A name keeps its owner while the gateway runs, and across restarts: what a
-//! server lists later never takes a name from another server.
+//! The owners of the wire names of a namespace. A name keeps its owner while the gateway runs and across restarts, so that
+//! a server cannot take over another server's name by listing it later.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::{private_file, upstream::manifest::ListName};
 
-/// The form in which owners are written. Others are not read.
-const FORM: u64 = 1;
-/// So many names that a server no longer lists stay reserved for it. With more, all of them are released.
-const MOST_UNLISTED: usize = 10_000;
-/// The lists of a namespace, as they are called in the file.
+/// The version of the file format. Files of other versions are ignored.
+const FORMAT_VERSION: u64 = 1;
+/// The number of names that stay reserved for a server that no longer lists them. With more, all of them are released.
+const MAX_RESERVED: usize = 10_000;
+/// The names of the lists in the file.
 const LISTS: [&str; 4] = ["tools", "prompts", "resources", "templates"];
 
 /// The owner of a name.
@@ -24,20 +24,20 @@ pub(crate) struct NameOwner {
     pub(crate) server: Arc<str>,
     /// The server's own name for it.
     pub(crate) own: Arc<str>,
-    /// The number of the change that gave it the name: a smaller one is older.
+    /// The number of the change that assigned the name: a smaller number is older.
     pub(crate) since: u64,
 }
 
 impl NameOwner {
-    pub(crate) fn is(&self, server: &str, own: &str) -> bool {
+    pub(crate) fn matches(&self, server: &str, own: &str) -> bool {
         *self.server == *server && *self.own == *own
     }
 }
 
-/// The names of one list with their owners.
-pub(crate) type Held = HashMap<Box<str>, NameOwner>;
+/// The owners of the names of one list.
+pub(crate) type OwnersByName = HashMap<Box<str>, NameOwner>;
 
-/// A name that a snapshot gives out.
+/// A name that a snapshot assigns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) name: Box<str>,
@@ -45,23 +45,23 @@ pub(crate) struct Claim {
     pub(crate) own: Arc<str>,
 }
 
-/// The names that a snapshot gives out, list by list.
+/// The names that a snapshot assigns, for each list.
 pub(crate) type Claims = [Vec<Claim>; 4];
 
 /// The owners of all names of a namespace.
 #[derive(Debug, Default)]
 pub(crate) struct NameOwners {
-    /// Where they are kept; in memory only without one.
+    /// The file; `None` keeps the owners in memory only.
     path: Option<PathBuf>,
-    /// Whether the gateway is only inspected: then nothing is written, and nothing is logged of names.
+    /// Whether this is an inspection, which writes no file and logs no collisions.
     is_only_read: bool,
     /// The number of the next change.
     next: u64,
-    lists: [Held; 4],
+    lists: [OwnersByName; 4],
 }
 
 impl NameOwners {
-    /// Reads what was kept. A file that cannot be read is reported, and the names are given out anew.
+    /// Reads the file. If it cannot be parsed, logs that and begins without owners.
     pub(crate) fn read(path: Option<PathBuf>) -> Self {
         let text = path.as_ref().and_then(|path| std::fs::read(path).ok());
         let read = text.as_ref().map(|text| parse(text));
@@ -72,18 +72,18 @@ impl NameOwners {
         Self { path, next, lists, is_only_read: false }
     }
 
-    /// The same for a gateway that is only inspected.
+    /// The same for an inspection.
     pub(crate) fn only_read(path: Option<PathBuf>) -> Self {
         Self { path: None, is_only_read: true, ..Self::read(path) }
     }
 
-    /// Whether the gateway is only inspected.
+    /// Whether this is an inspection.
     pub(crate) fn is_only_read(&self) -> bool {
         self.is_only_read
     }
 
     /// The owners of one list.
-    pub(crate) fn of(&self, list: ListName) -> &Held {
+    pub(crate) fn of(&self, list: ListName) -> &OwnersByName {
         let [tools, prompts, resources, templates] = &self.lists;
         match list {
             ListName::Tools => tools,
@@ -93,16 +93,16 @@ impl NameOwners {
         }
     }
 
-    /// Whether all of these names have these owners already.
+    /// Whether all of these names already have these owners.
     pub(crate) fn has_all(&self, claims: &Claims) -> bool {
-        let has = |held: &Held, claim: &Claim| {
-            held.get(&claim.name).is_some_and(|owner| owner.is(&claim.server, &claim.own))
+        let has = |held: &OwnersByName, claim: &Claim| {
+            held.get(&claim.name).is_some_and(|owner| owner.matches(&claim.server, &claim.own))
         };
         self.lists.iter().zip(claims).all(|(held, claims)| claims.iter().all(|c| has(held, c)))
     }
 
-    /// Makes these the owners of their names, and writes that down. What a server of the namespace does not list at
-    /// present keeps its names.
+    /// Records the owners of these names and writes the file. A server of the namespace keeps names that it does not list
+    /// at present.
     pub(crate) fn record(&mut self, claims: Claims, servers: &HashSet<&str>) {
         let mut is_changed = false;
         for (held, claims) in self.lists.iter_mut().zip(claims) {
@@ -123,7 +123,7 @@ impl NameOwners {
     }
 
     fn text(&self) -> Vec<u8> {
-        let mut text = json!({"toolgate": FORM, "next": self.next});
+        let mut text = json!({"toolgate": FORMAT_VERSION, "next": self.next});
         for (name, held) in LISTS.into_iter().zip(&self.lists) {
             let entries = held.iter().map(|(name, owner)| {
                 let owner = json!([&*owner.server, &*owner.own, owner.since]);
@@ -137,13 +137,18 @@ impl NameOwners {
     }
 }
 
-/// The new owners, and of the old ones those whose server is still there and does not list what they name.
-fn joined(old: &Held, claims: Vec<Claim>, servers: &HashSet<&str>, now: u64) -> Held {
+/// The new owners, and those old ones whose server still exists and does not list the entry at present.
+fn joined(
+    old: &OwnersByName,
+    claims: Vec<Claim>,
+    servers: &HashSet<&str>,
+    now: u64,
+) -> OwnersByName {
     let listed: HashSet<(Arc<str>, Arc<str>)> =
         claims.iter().map(|claim| (Arc::clone(&claim.server), Arc::clone(&claim.own))).collect();
-    let mut new: Held = HashMap::with_capacity(claims.len());
+    let mut new: OwnersByName = HashMap::with_capacity(claims.len());
     for Claim { name, server, own } in claims {
-        let before = old.get(&name).filter(|owner| owner.is(&server, &own));
+        let before = old.get(&name).filter(|owner| owner.matches(&server, &own));
         let since = before.map_or(now, |owner| owner.since);
         new.insert(name, NameOwner { server, own, since });
     }
@@ -154,17 +159,17 @@ fn joined(old: &Held, claims: Vec<Claim>, servers: &HashSet<&str>, now: u64) -> 
             unlisted.entry(&owner.server).or_default().push((name, owner));
         }
     }
-    let kept = unlisted.into_values().filter(|names| names.len() <= MOST_UNLISTED).flatten();
+    let kept = unlisted.into_values().filter(|names| names.len() <= MAX_RESERVED).flatten();
     new.extend(kept.map(|(name, owner)| (name.clone(), owner.clone())));
     new
 }
 
-fn parse(text: &[u8]) -> Option<(u64, [Held; 4])> {
+fn parse(text: &[u8]) -> Option<(u64, [OwnersByName; 4])> {
     let json: Value = serde_json::from_slice(text).ok()?;
-    if json.get("toolgate")?.as_u64()? != FORM {
+    if json.get("toolgate")?.as_u64()? != FORMAT_VERSION {
         return None;
     }
-    let mut lists: [Held; 4] = Default::default();
+    let mut lists: [OwnersByName; 4] = Default::default();
     for (name, held) in LISTS.into_iter().zip(&mut lists) {
         for (name, owner) in json.get(name)?.as_object()? {
             let owner = NameOwner {

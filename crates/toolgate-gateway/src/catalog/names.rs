@@ -1,7 +1,7 @@
-//! Which name each tool and each prompt has on the wire. A name never passes from one server to another.
+//! Assigns the wire names of tools and prompts. A name never passes from one server to another.
 //!
-//! In this order: names that an operator gave; names that already have an owner; then, in the order of the config, all
-//! others. Names that begin with a server's prefix and `__` are reserved for that server.
+//! The order of assignment: names that the operator configured; names with a recorded owner; then all others, in the order
+//! of the config. Names that begin with a server's prefix and `__` are reserved for that server.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,36 +10,36 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use super::name_owners::Held;
+use super::name_owners::OwnersByName;
 use crate::config::Prefix;
 
-/// The most bytes of a name: some clients take no more.
-const LONGEST: usize = 64;
-/// Between a prefix and a name.
+/// The maximum length of a name, because some clients accept no longer names.
+const MAX_NAME_LENGTH: usize = 64;
+/// The separator between a prefix and a name.
 const SEPARATOR: &str = "__";
-/// An underscore and eight digits, at the end of a name that was cut.
-const MARK: usize = 9;
+/// The length of the mark at the end of a shortened name: an underscore and eight hexadecimal digits.
+const MARK_LENGTH: usize = 9;
 
-/// One server with what it lists, in its order.
+/// A server with the names that it lists, in its order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerNames {
     pub(crate) server: String,
-    /// What its prefixed names begin with.
+    /// The prefix of its names.
     pub(crate) prefix: String,
-    /// Its own names, each with the name that an operator gave it, if one did.
+    /// Its own names, each with the name that the operator configured for it, if any.
     pub(crate) names: Vec<(String, Option<String>)>,
 }
 
-/// A name that something does not get because another server has it.
+/// A name that a tool, prompt or URI does not get because it belongs to another server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Collision {
     pub(crate) name: String,
-    /// A server, and its own name for it; no name where the name is reserved for the server by its prefix.
+    /// The owner: a server and its own name; without a name if the prefix reserves the name for the server.
     pub(crate) first: (String, String),
     pub(crate) second: (String, String),
-    /// The name that the second gets instead; without one it is left out.
+    /// The name that the second one gets instead; `None` if it is left out.
     pub(crate) instead: Option<String>,
-    /// It is the address of a resource, or a template: these are never renamed.
+    /// Whether it is the URI of a resource or a template. These are never renamed.
     pub(crate) is_address: bool,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for Collision {
     }
 }
 
-/// The addresses of one server that are left out because another one has them.
+/// The URIs of one server that are left out because another server has them.
 #[derive(Debug)]
 pub(crate) struct AddressGroup<'a> {
     owner: &'a str,
@@ -93,7 +93,7 @@ pub(crate) struct AddressGroup<'a> {
 }
 
 impl<'a> AddressGroup<'a> {
-    /// The addresses among these, by the two servers.
+    /// Groups the URIs among these collisions by the two servers.
     pub(crate) fn of(collisions: &'a [Collision]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for collision in collisions.iter().filter(|collision| collision.is_address) {
@@ -109,7 +109,7 @@ impl<'a> AddressGroup<'a> {
         groups
     }
 
-    /// Whether it is about the same two servers.
+    /// Whether the collision is between the same two servers.
     pub(crate) fn has(&self, other: &Collision) -> bool {
         other.is_address && other.first.0 == self.owner && other.second.0 == self.newcomer
     }
@@ -132,12 +132,11 @@ impl fmt::Display for AddressGroup<'_> {
     }
 }
 
-/// The name of each, server by server in the order they came in; `None` for what is left out. And what did not get the
-/// name that it would have alone.
+/// The name of each entry, in the order of the input; `None` for entries that are left out. Also returns the collisions.
 pub(crate) fn assign(
     mode: Prefix,
     servers: &[ServerNames],
-    held: &Held,
+    held: &OwnersByName,
 ) -> (Vec<Vec<Option<String>>>, Vec<Collision>) {
     let mut assignment = Assignment::new(mode, servers, held);
     assignment.give(|assignment, _, (_, fixed)| {
@@ -145,7 +144,8 @@ pub(crate) fn assign(
     });
     assignment.give(|assignment, number, (own, fixed)| {
         let server = &servers.get(number)?.server;
-        let is_own = |name: &String| held.get(name.as_str()).is_some_and(|o| o.is(server, own));
+        let is_own =
+            |name: &String| held.get(name.as_str()).is_some_and(|o| o.matches(server, own));
         let mut names = fixed.is_none().then(|| assignment.candidates(number, own))?.into_iter();
         names.find(|name| is_own(name) && !assignment.owners.contains_key(name))
     });
@@ -157,23 +157,23 @@ pub(crate) fn assign(
     (assignment.assigned, collisions)
 }
 
-/// Names while they are given out.
+/// The state of an assignment.
 struct Assignment<'a> {
     mode: Prefix,
     servers: &'a [ServerNames],
-    held: &'a Held,
+    held: &'a OwnersByName,
     present: HashSet<&'a str>,
-    /// What names with the prefix of each server begin with, in lower case.
+    /// The prefix of each server with the separator, in lower case.
     prefixes: Vec<String>,
-    /// Each name with the number of its server and its own name.
+    /// The assigned names, each with the index of its server and the server's own name.
     owners: HashMap<String, (usize, &'a str)>,
-    /// Names in lower case, with the server that had one like it first.
+    /// The assigned names in lower case, with the index of the first server.
     folded: HashMap<String, usize>,
     assigned: Vec<Vec<Option<String>>>,
 }
 
 impl<'a> Assignment<'a> {
-    fn new(mode: Prefix, servers: &'a [ServerNames], held: &'a Held) -> Self {
+    fn new(mode: Prefix, servers: &'a [ServerNames], held: &'a OwnersByName) -> Self {
         let start = |server: &ServerNames| (plain(&server.prefix) + SEPARATOR).to_ascii_lowercase();
         Self {
             mode,
@@ -187,13 +187,13 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Gives names to all that have none yet, in order. `choose` gets the number of the server, and what it lists.
+    /// Assigns names to all entries without one, in order. `choose` gets the index of the server and the entry.
     fn give(&mut self, choose: impl Fn(&Self, usize, &(String, Option<String>)) -> Option<String>) {
         let mut assigned = std::mem::take(&mut self.assigned);
         for (number, (server, names)) in self.servers.iter().zip(&mut assigned).enumerate() {
             let mut seen = HashSet::new();
             for (listed, slot) in server.names.iter().zip(names) {
-                // Of what is listed twice, the first one counts.
+                // If a server lists an entry twice, the first one counts.
                 if !seen.insert(&listed.0) || slot.is_some() {
                     continue;
                 }
@@ -206,7 +206,7 @@ impl<'a> Assignment<'a> {
         self.assigned = assigned;
     }
 
-    /// The names that something may have, the best one first.
+    /// The possible names of an entry, the best one first.
     fn candidates(&self, number: usize, own: &str) -> Vec<String> {
         let Some(server) = self.servers.get(number) else { return Vec::new() };
         let own_name = (self.mode != Prefix::Always).then(|| cut(own.to_owned()));
@@ -219,7 +219,7 @@ impl<'a> Assignment<'a> {
         own_name.filter(is_free).into_iter().chain([prefixed]).collect()
     }
 
-    /// The server, other than this one, whose prefix the name begins with. Of several prefixes the longest counts.
+    /// The other server whose prefix the name begins with. Of several matching prefixes, the longest counts.
     fn reserved_for(&self, name: &str, number: usize) -> Option<usize> {
         let begins = |prefix: &String| {
             let start = name.as_bytes().get(..prefix.len());
@@ -231,7 +231,7 @@ impl<'a> Assignment<'a> {
         others.max_by_key(|(_, prefix)| prefix.len()).map(|(other, _)| other)
     }
 
-    /// What keeps this server's own name from having this name on the wire: a server, and its own name for it.
+    /// The entry that prevents this entry from having this name: its server and the server's own name.
     fn obstacle(&self, name: &str, number: usize, own: &str) -> Option<(String, String)> {
         let server = self.servers.get(number)?;
         let named = |number: usize| self.servers.get(number).map(|s| s.server.clone());
@@ -242,15 +242,15 @@ impl<'a> Assignment<'a> {
             return Some((named(*other)?, (*its).to_owned()));
         }
         let held = self.held.get(name).filter(|owner| self.present.contains(&*owner.server));
-        if let Some(owner) = held.filter(|owner| !owner.is(&server.server, own)) {
+        if let Some(owner) = held.filter(|owner| !owner.matches(&server.server, own)) {
             return Some((owner.server.to_string(), owner.own.to_string()));
         }
-        // Two names that differ only in case look like one.
+        // Names that differ only in case would be confused, so they collide.
         let folded = self.folded.get(&name.to_ascii_lowercase()).filter(|other| **other != number);
         folded.and_then(|other| Some((named(*other)?, name.to_owned())))
     }
 
-    /// What did not get the name that it would have alone, and why.
+    /// The entries that did not get their first choice, and why.
     fn collisions(&self) -> Vec<Collision> {
         let mut collisions = Vec::new();
         for (number, (server, assigned)) in self.servers.iter().zip(&self.assigned).enumerate() {
@@ -292,12 +292,13 @@ fn plain(prefix: &str) -> String {
     prefix.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
-/// `PREFIX__NAME`, cut if it is too long.
+/// `PREFIX__NAME`, shortened if it is too long.
 pub(crate) fn prefixed(prefix: &str, own: &str) -> String {
     cut(plain(prefix) + SEPARATOR + own)
 }
 
-/// The same where `PREFIX__NAME` begins with the longer prefix of another server: without a second `__`, and with a mark.
+/// The name for the case that `PREFIX__NAME` begins with the longer prefix of another server: with a single underscore
+/// and a mark.
 fn distinct(prefix: &str, own: &str) -> String {
     let mut name = plain(prefix) + SEPARATOR;
     let digest = Sha256::digest((name.clone() + own).as_bytes());
@@ -306,27 +307,27 @@ fn distinct(prefix: &str, own: &str) -> String {
             name.push(c);
         }
     }
-    name.truncate(name.floor_char_boundary(LONGEST - MARK));
+    name.truncate(name.floor_char_boundary(MAX_NAME_LENGTH - MARK_LENGTH));
     if !name.ends_with('_') {
         name.push('_');
     }
     mark(name, &digest)
 }
 
-/// A name of at most 64 bytes: one that is longer is cut, with a mark at its end that is the same each time.
+/// A name of at most `MAX_NAME_LENGTH` bytes: a longer name is cut, and a digest of the whole name becomes its mark.
 pub(crate) fn cut(mut name: String) -> String {
-    if name.len() <= LONGEST {
+    if name.len() <= MAX_NAME_LENGTH {
         return name;
     }
     let digest = Sha256::digest(name.as_bytes());
-    name.truncate(name.floor_char_boundary(LONGEST - MARK));
+    name.truncate(name.floor_char_boundary(MAX_NAME_LENGTH - MARK_LENGTH));
     name.push('_');
     mark(name, &digest)
 }
 
 fn mark(mut name: String, digest: &[u8]) -> String {
-    for byte in digest.iter().take((MARK - 1) / 2) {
-        // To write to a string does not fail.
+    for byte in digest.iter().take((MARK_LENGTH - 1) / 2) {
+        // Writing to a string cannot fail.
         let _written = write!(name, "{byte:02x}");
     }
     name

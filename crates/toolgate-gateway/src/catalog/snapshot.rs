@@ -1,4 +1,4 @@
-//! What a namespace offers at one moment: who owns each name, and lists that are ready to be sent. Never changes.
+//! An immutable snapshot of what a namespace offers: the server of each name and URI, and the finished lists.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,7 +17,7 @@ use toolgate_wire::{
 use super::{
     header_params::{self, HeaderParam},
     lists::{CacheHints, ListPage, ListPages, definition_for},
-    name_owners::{Claim, Claims, Held, NameOwners},
+    name_owners::{Claim, Claims, NameOwners, OwnersByName},
     names::{self, Collision, ServerNames},
     templates::Template,
 };
@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// One server of a namespace with what it offers.
+/// A server of a namespace with its manifest.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerListing {
     pub(crate) server: Arc<Server>,
@@ -41,11 +41,11 @@ pub(crate) struct ServerListing {
 pub(crate) struct ToolEntry {
     pub(crate) tool: Arc<Tool>,
     pub(crate) server: Arc<Server>,
-    /// Arguments that are mirrored in headers.
-    pub(crate) mirrors: Arc<[HeaderParam]>,
+    /// The arguments that requests repeat in headers.
+    pub(crate) header_params: Arc<[HeaderParam]>,
 }
 
-/// What a name or an address belongs to.
+/// Where a request for a name goes.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) server: Arc<Server>,
@@ -53,16 +53,16 @@ pub(crate) struct Route {
     pub(crate) own: Arc<str>,
 }
 
-/// A server whose entries are not in a list.
+/// A server whose entries are missing in a list.
 #[derive(Debug)]
-pub(crate) struct Missing {
+pub(crate) struct MissingServer {
     pub(crate) server: Arc<Server>,
-    /// What it answered, if it did.
+    /// The error that the server answered, if it did.
     pub(crate) error: Option<Json>,
 }
 
-impl Missing {
-    /// Why, for people; `None` if the server is still coming up.
+impl MissingServer {
+    /// The reason for people; `None` if the server is still starting.
     pub(crate) fn why(&self) -> Option<String> {
         match (&self.error, self.server.state()) {
             (Some(error), _) => Some(error_text(error)),
@@ -72,21 +72,21 @@ impl Missing {
     }
 }
 
-/// Everything that a namespace offers.
+/// What a namespace offers.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) generation: u64,
-    /// In the order of the list, as clients see them.
+    /// The tools in the order of the list, with the names that clients see.
     pub(crate) tools: Vec<Arc<Tool>>,
     by_name: HashMap<Box<str>, ToolEntry>,
     prompts: HashMap<Box<str>, Route>,
     resources: HashMap<Box<str>, Arc<Server>>,
-    /// The one that decides first.
+    /// Templates in the order in which they are matched.
     templates: Vec<Listing>,
     pub(crate) lists: ListPages,
     pub(crate) offered: Vec<ServerListing>,
     pub(crate) collisions: Vec<Collision>,
-    /// A server that has not answered yet may own some of these names: nothing is called by them until it has.
+    /// Whether some server has not answered yet. It may own some of these names, so requests wait for it.
     pub(crate) is_provisional: bool,
     finished: OnceLock<[ListPage; 2]>,
 }
@@ -97,18 +97,18 @@ struct Listing {
     text: Arc<str>,
     template: Template,
     server: Arc<Server>,
-    /// Since when the server has it: an older one decides before a newer one.
+    /// The number of the change that assigned the template: an older template matches before a newer one.
     since: u64,
 }
 
 impl Listing {
-    /// Less decides first: the older one, then the one that says more of an address.
+    /// The order of matching: older templates first, then those with a longer fixed prefix.
     fn rank(&self) -> (u64, std::cmp::Reverse<usize>) {
         (self.since, std::cmp::Reverse(self.template.literal()))
     }
 }
 
-/// What a snapshot is made by.
+/// The inputs of a snapshot besides the listings.
 #[derive(Debug)]
 pub(crate) struct SnapshotInputs<'a> {
     pub(crate) generation: u64,
@@ -116,15 +116,15 @@ pub(crate) struct SnapshotInputs<'a> {
     pub(crate) rules: &'a TierRules,
     pub(crate) overrides: &'a Overrides,
     pub(crate) hints_are_private: bool,
-    /// Who owns names already.
+    /// The current owners of names.
     pub(crate) owners: &'a NameOwners,
 }
 
 impl Snapshot {
-    /// Puts together what the servers offer, in their order; and the names that it gives out.
-    pub(crate) fn new(offered: Vec<ServerListing>, making: &SnapshotInputs<'_>) -> (Self, Claims) {
+    /// Joins the listings of the servers, in their order. Also returns the names that the snapshot assigns.
+    pub(crate) fn new(offered: Vec<ServerListing>, inputs: &SnapshotInputs<'_>) -> (Self, Claims) {
         let mut snapshot = Self {
-            generation: making.generation,
+            generation: inputs.generation,
             tools: Vec::new(),
             by_name: HashMap::new(),
             prompts: HashMap::new(),
@@ -137,17 +137,17 @@ impl Snapshot {
             finished: OnceLock::new(),
         };
         let offered = snapshot.offered.clone();
-        let tools = snapshot.add_tools(&offered, making);
-        let prompts = snapshot.add_prompts(&offered, making);
-        let templates = snapshot.add_templates(&offered, making);
-        let resources = snapshot.add_resources(&offered, making);
-        snapshot.lists.hints = hints(&offered, making.hints_are_private);
+        let tools = snapshot.add_tools(&offered, inputs);
+        let prompts = snapshot.add_prompts(&offered, inputs);
+        let templates = snapshot.add_templates(&offered, inputs);
+        let resources = snapshot.add_resources(&offered, inputs);
+        snapshot.lists.hints = hints(&offered, inputs.hints_are_private);
         let claims = [tools, prompts, resources, templates];
-        snapshot.is_provisional = snapshot.is_incomplete() && !making.owners.has_all(&claims);
+        snapshot.is_provisional = snapshot.is_incomplete() && !inputs.owners.has_all(&claims);
         (snapshot, claims)
     }
 
-    fn add_tools(&mut self, offered: &[ServerListing], making: &SnapshotInputs<'_>) -> Vec<Claim> {
+    fn add_tools(&mut self, offered: &[ServerListing], inputs: &SnapshotInputs<'_>) -> Vec<Claim> {
         let listed: Vec<Vec<ListedTool>> = offered.iter().map(callable).collect();
         let names: Vec<ServerNames> = offered
             .iter()
@@ -157,25 +157,25 @@ impl Snapshot {
                 prefix: prefix(&offered.server),
                 names: tools
                     .iter()
-                    .map(|tool| tool.fixed(&offered.server, making.overrides))
+                    .map(|tool| tool.fixed(&offered.server, inputs.overrides))
                     .collect(),
             })
             .collect();
-        let held = making.owners.of(ListName::Tools);
-        let (assigned, collisions) = names::assign(making.prefix, &names, held);
+        let held = inputs.owners.of(ListName::Tools);
+        let (assigned, collisions) = names::assign(inputs.prefix, &names, held);
         let (mut claims, mut renamed) = (Vec::new(), Vec::new());
         for ((offered, tools), names) in offered.iter().zip(listed).zip(assigned) {
             let server = &offered.server;
             for (tool, name) in tools.into_iter().zip(names) {
                 let Some(name) = name else { continue };
                 let id = ToolId::new(Arc::clone(&server.name), tool.own.as_str());
-                let is_given = making.overrides.wire_name(&id) != tool.own;
+                let is_given = inputs.overrides.wire_name(&id) != tool.own;
                 let shown = named(&tool.definition, &tool.own, &name);
-                let shown = Arc::new(Tool::listed(id, shown, making.rules));
+                let shown = Arc::new(Tool::listed(id, shown, inputs.rules));
                 let entry = ToolEntry {
                     tool: Arc::clone(&shown),
                     server: Arc::clone(server),
-                    mirrors: tool.mirrors.into(),
+                    header_params: tool.header_params.into(),
                 };
                 self.tools.push(shown);
                 if is_given {
@@ -190,11 +190,11 @@ impl Snapshot {
             claims.extend(self.prefixed_alias(&collision));
             self.collisions.push(collision);
         }
-        claims.extend(renamed.iter().filter_map(|entry| self.alias(entry, making)));
+        claims.extend(renamed.iter().filter_map(|entry| self.alias(entry, inputs)));
         claims
     }
 
-    /// A tool whose name another server's tool did not get can be called with its prefix too.
+    /// If another server's tool collides with this tool's plain name, this tool can also be called with its prefix.
     fn prefixed_alias(&mut self, collision: &Collision) -> Option<Claim> {
         let entry = self.by_name.get(collision.name.as_str()).cloned()?;
         let alias = names::prefixed(&prefix(&entry.server), entry.tool.id().name());
@@ -210,17 +210,17 @@ impl Snapshot {
         Some(claim)
     }
 
-    /// A tool that was given another name may still be called by its own, unless that is another tool's.
-    fn alias(&mut self, entry: &ToolEntry, making: &SnapshotInputs<'_>) -> Option<Claim> {
+    /// A renamed tool can also be called by its own name, unless that name belongs to another tool.
+    fn alias(&mut self, entry: &ToolEntry, inputs: &SnapshotInputs<'_>) -> Option<Claim> {
         let (own, server) = (entry.tool.id().name(), &entry.server);
-        if making.overrides.resolve(&server.name, own) != Resolved::Tool(own) {
+        if inputs.overrides.resolve(&server.name, own) != Resolved::Tool(own) {
             return None;
         }
-        let alias = match making.prefix {
+        let alias = match inputs.prefix {
             Prefix::Always => names::prefixed(&prefix(server), own),
             Prefix::OnCollision | Prefix::Never => names::cut(own.to_owned()),
         };
-        let owner = self.owner(making.owners.of(ListName::Tools), &alias);
+        let owner = self.owner(inputs.owners.of(ListName::Tools), &alias);
         let is_another =
             owner.is_some_and(|(owner, its, _)| *owner != server.name || **its != *own);
         if is_another || self.by_name.contains_key(&*alias) {
@@ -231,8 +231,13 @@ impl Snapshot {
         Some(claim)
     }
 
-    /// The owner of a name, if its server is here: the server, its own name, and since when.
-    fn owner<'a>(&self, held: &'a Held, name: &str) -> Option<(&'a Arc<str>, &'a Arc<str>, u64)> {
+    /// The recorded owner of a name, if its server belongs to the namespace: the server, its own name, and the number of the
+    /// change.
+    fn owner<'a>(
+        &self,
+        held: &'a OwnersByName,
+        name: &str,
+    ) -> Option<(&'a Arc<str>, &'a Arc<str>, u64)> {
         let owner = held.get(name)?;
         let is_here = self.offered.iter().any(|offered| offered.server.name == owner.server);
         is_here.then_some((&owner.server, &owner.own, owner.since))
@@ -241,7 +246,7 @@ impl Snapshot {
     fn add_prompts(
         &mut self,
         offered: &[ServerListing],
-        making: &SnapshotInputs<'_>,
+        inputs: &SnapshotInputs<'_>,
     ) -> Vec<Claim> {
         let listed: Vec<Vec<(String, Json)>> = offered
             .iter()
@@ -261,8 +266,8 @@ impl Snapshot {
                 names: prompts.iter().map(|(own, _)| (own.clone(), None)).collect(),
             })
             .collect();
-        let held = making.owners.of(ListName::Prompts);
-        let (assigned, collisions) = names::assign(making.prefix, &names, held);
+        let held = inputs.owners.of(ListName::Prompts);
+        let (assigned, collisions) = names::assign(inputs.prefix, &names, held);
         self.collisions.extend(collisions);
         let mut claims = Vec::new();
         for ((offered, prompts), names) in offered.iter().zip(listed).zip(assigned) {
@@ -277,14 +282,14 @@ impl Snapshot {
         claims
     }
 
-    /// Addresses are as they are. One that has an owner stays with it, also one that an older template of another
-    /// server covers; of two servers that come with the same one, the first has it.
+    /// URIs are never renamed. A URI stays with its recorded owner, or with the server whose older template matches it; if
+    /// two servers list the same new URI, the first server gets it.
     fn add_resources(
         &mut self,
         offered: &[ServerListing],
-        making: &SnapshotInputs<'_>,
+        inputs: &SnapshotInputs<'_>,
     ) -> Vec<Claim> {
-        let held = making.owners.of(ListName::Resources);
+        let held = inputs.owners.of(ListName::Resources);
         let mut claims = Vec::new();
         for ServerListing { server, manifest } in offered {
             let entries = manifest.iter().flat_map(|manifest| manifest.resources.entries.iter());
@@ -308,7 +313,7 @@ impl Snapshot {
         claims
     }
 
-    /// The server whose template had this address before.
+    /// The server whose older template matches this URI.
     fn older_template(&self, uri: &str, since: u64) -> Option<Arc<str>> {
         let mut older = self.templates.iter().take_while(|listing| listing.since < since);
         let covers = |listing: &&Listing| self.applies(listing) && listing.template.matches(uri);
@@ -325,13 +330,13 @@ impl Snapshot {
         });
     }
 
-    /// The same for templates.
+    /// The same as `add_resources` for templates.
     fn add_templates(
         &mut self,
         offered: &[ServerListing],
-        making: &SnapshotInputs<'_>,
+        inputs: &SnapshotInputs<'_>,
     ) -> Vec<Claim> {
-        let held = making.owners.of(ListName::Templates);
+        let held = inputs.owners.of(ListName::Templates);
         let mut claims: Vec<Claim> = Vec::new();
         for ServerListing { server, manifest } in offered {
             let entries = manifest.iter().flat_map(|manifest| manifest.templates.entries.iter());
@@ -361,13 +366,13 @@ impl Snapshot {
         claims
     }
 
-    /// Whether a template says anything of addresses that its server does not list: one without a scheme would be for
-    /// everything that other servers have.
+    /// Whether to match a template against unlisted URIs. A template without a fixed scheme would match the URIs of other
+    /// servers, so it counts only if there is one server.
     fn applies(&self, listing: &Listing) -> bool {
         self.offered.len() < 2 || listing.template.has_scheme()
     }
 
-    /// The tool of a name.
+    /// The tool with this wire name.
     pub(crate) fn tool(&self, name: &str) -> Option<&ToolEntry> {
         self.by_name.get(name)
     }
@@ -380,13 +385,13 @@ impl Snapshot {
             .collect()
     }
 
-    /// The prompt of a name.
+    /// The prompt with this wire name.
     pub(crate) fn prompt(&self, name: &str) -> Option<&Route> {
         self.prompts.get(name)
     }
 
-    /// The server of a resource, or of the template that it fits: the oldest one, and of those the most specific one.
-    /// Where two servers have one that is as good as the other's, nobody is asked.
+    /// The server of a resource, or of the first template that matches it. `None` if equally good templates of two servers
+    /// match.
     pub(crate) fn resource(&self, uri: &str) -> Option<&Arc<Server>> {
         if let Some(server) = self.resources.get(uri) {
             return Some(server);
@@ -399,7 +404,7 @@ impl Snapshot {
         is_only.then_some(&best.server)
     }
 
-    /// The one server that has addresses of the same scheme, or resources at all.
+    /// The only server with URIs of the same scheme, or the only server with resources at all.
     pub(crate) fn likely_owner(&self, uri: &str) -> Option<Arc<Server>> {
         let scheme = uri.split_once(':').map(|(scheme, _)| format!("{scheme}:"))?;
         let listed = self.resources.iter().map(|(uri, server)| (&**uri, server));
@@ -417,8 +422,8 @@ impl Snapshot {
         }
     }
 
-    /// The prompt that a name with a server's prefix means, if that server does not list it. Prefixes are reserved: of
-    /// those that fit, the longest counts.
+    /// The route for an unlisted prompt whose name begins with a server's prefix. Of several matching prefixes, the longest
+    /// counts.
     pub(crate) fn by_prefix(&self, name: &str) -> Option<Route> {
         let fitting = self.offered.iter().filter_map(|offered| {
             let own = name.strip_prefix(&names::prefixed(&prefix(&offered.server), ""))?;
@@ -426,19 +431,19 @@ impl Snapshot {
                 .then(|| Route { server: Arc::clone(&offered.server), own: own.into() })
         });
         let found = fitting.min_by_key(|owned| owned.own.len())?;
-        // What is listed has one name.
+        // A listed prompt can only be reached by its wire name.
         let is_it =
             |owned: &Route| owned.server.name == found.server.name && owned.own == found.own;
         (!self.prompts.values().any(is_it)).then_some(found)
     }
 
-    /// The server of this name.
+    /// The server with this name.
     pub(crate) fn server(&self, name: &str) -> Option<&Arc<Server>> {
         self.offered.iter().map(|offered| &offered.server).find(|server| *server.name == *name)
     }
 
-    /// The servers whose entries are not in a list, and why.
-    pub(crate) fn missing(&self, list: ListName) -> Vec<Missing> {
+    /// The servers whose entries are missing in a list, and why.
+    pub(crate) fn missing(&self, list: ListName) -> Vec<MissingServer> {
         let missing = self.offered.iter().filter_map(|ServerListing { server, manifest }| {
             let error = match manifest {
                 Some(manifest) if manifest.list(list).entries.is_empty() => {
@@ -447,18 +452,18 @@ impl Snapshot {
                 Some(_) => return None,
                 None => None,
             };
-            Some(Missing { server: Arc::clone(server), error })
+            Some(MissingServer { server: Arc::clone(server), error })
         });
         missing.collect()
     }
 
-    /// The server of a template, as it is written in the list.
+    /// The server that lists this template.
     pub(crate) fn template(&self, uri: &str) -> Option<&Arc<Server>> {
         let found = self.templates.iter().find(|listing| *listing.text == *uri);
         found.map(|listing| &listing.server).or_else(|| self.resource(uri))
     }
 
-    /// Servers that have this capability, in order.
+    /// The servers with this capability, in order.
     pub(crate) fn servers_with(&self, capability: &str) -> impl Iterator<Item = &Arc<Server>> {
         let has = move |offered: &&ServerListing| {
             offered.manifest.as_ref().is_some_and(|manifest| manifest.offer.has(capability))
@@ -466,7 +471,7 @@ impl Snapshot {
         self.offered.iter().filter(has).map(|offered| &offered.server)
     }
 
-    /// The only server, if there is just one.
+    /// The server of a namespace with exactly one server.
     pub(crate) fn only_server(&self) -> Option<&Arc<Server>> {
         match &*self.offered {
             [only] => Some(&only.server),
@@ -474,20 +479,20 @@ impl Snapshot {
         }
     }
 
-    /// Whether some server may still turn out to offer something.
+    /// Whether some server has not answered yet, so that its listing is unknown.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.offered.iter().any(|offered| offered.manifest.is_none() && offered.server.may_come())
     }
 
-    /// Servers that failed before anybody knew what they offer, and that nobody starts again unless they are needed.
-    pub(crate) fn forgotten(&self) -> impl Iterator<Item = &Arc<Server>> {
+    /// Servers that failed before their first listing. The gateway restarts them only on demand.
+    pub(crate) fn failed_unlisted(&self) -> impl Iterator<Item = &Arc<Server>> {
         let unknown = self.offered.iter().filter(|offered| offered.manifest.is_none());
         unknown
             .map(|offered| &offered.server)
             .filter(|server| server.config.start == Start::OnDemand)
     }
 
-    /// The finished list of all tools, for clients of an era.
+    /// The finished page with all tools, for clients of an era.
     pub(crate) fn finished(&self, era: Era) -> &ListPage {
         let [legacy, modern] = self.finished.get_or_init(|| {
             [Era::Legacy, Era::Modern].map(|era| {
@@ -503,11 +508,11 @@ impl Snapshot {
     }
 }
 
-/// A tool as its server lists it.
+/// A tool in the list of its server.
 struct ListedTool {
     own: String,
     definition: Json,
-    mirrors: Vec<HeaderParam>,
+    header_params: Vec<HeaderParam>,
 }
 
 impl ListedTool {
@@ -518,7 +523,7 @@ impl ListedTool {
     }
 }
 
-/// The tools of a server that can be called, each once.
+/// The tools of a server that can be called, without duplicates.
 fn callable(offered: &ServerListing) -> Vec<ListedTool> {
     let Some(manifest) = &offered.manifest else { return Vec::new() };
     let server = &offered.server;
@@ -528,9 +533,9 @@ fn callable(offered: &ServerListing) -> Vec<ListedTool> {
     let mut seen = HashSet::new();
     let listed = manifest.tools.entries.iter().filter_map(|definition| {
         let own = text(definition, "name").filter(|name| !name.is_empty())?;
-        let mirrors = match header_params::of(definition) {
-            Ok(mirrors) => mirrors,
-            // Over HTTP a call of it could not be made as the protocol wants it.
+        let header_params = match header_params::of(definition) {
+            Ok(header_params) => header_params,
+            // The gateway could not send a valid call of this tool over HTTP.
             Err(bad) if checks_headers => {
                 tracing::warn!("the tool `{}/{own}` is left out: {}", server.name, bad.0);
                 return None;
@@ -540,7 +545,7 @@ fn callable(offered: &ServerListing) -> Vec<ListedTool> {
         seen.insert(own.clone()).then(|| ListedTool {
             own,
             definition: definition.clone(),
-            mirrors,
+            header_params,
         })
     });
     listed.collect()
@@ -558,7 +563,7 @@ fn text(entry: &Json, member: &str) -> Option<String> {
     Some(entry.get(member)?.text()?.into_owned())
 }
 
-/// The definition under another name.
+/// The definition with another name.
 fn named(definition: &Json, own: &str, name: &str) -> Json {
     match definition.object() {
         Some(mut object) if own != name => {
@@ -569,7 +574,7 @@ fn named(definition: &Json, own: &str, name: &str) -> Json {
     }
 }
 
-/// How long lists may be kept: as long as the shortest, and by nobody else if one is private.
+/// The cache hints of the joined lists: the shortest time of all servers, and private if one server's list is private.
 fn hints(offered: &[ServerListing], is_private: bool) -> CacheHints {
     let manifests = || offered.iter().filter_map(|offered| offered.manifest.as_ref());
     let is_whole = offered.iter().all(|offered| offered.manifest.is_some());
@@ -582,16 +587,16 @@ fn hints(offered: &[ServerListing], is_private: bool) -> CacheHints {
     }
 }
 
-/// A list with what comes before and behind it.
+/// Composes the pages of lists.
 impl CacheHints {
-    /// One page of a list as the result of a request.
+    /// One page of a list as a result.
     pub(crate) fn page(
         self,
         member: &str,
         list: Json,
         era: Era,
         next: Option<&str>,
-        missing: &[Missing],
+        missing: &[MissingServer],
     ) -> ListPage {
         let mut result = Object::new();
         if era == Era::Modern {

@@ -1,36 +1,36 @@
-//! Whether an address could have been made from a template (RFC 6570), so that the gateway knows which server to ask.
+//! Matches URIs against the URI templates (RFC 6570) of servers, so that the gateway knows which server has a resource.
 //!
-//! A template becomes a regular expression, which is matched in linear time whatever a server lists.
+//! A template becomes a regular expression, which matches in linear time, whatever a server lists.
 
 use std::fmt::Write as _;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// Longer templates match nothing but themselves.
-const LONGEST: usize = 1024;
-/// Longer addresses match nothing.
-const LONGEST_ADDRESS: usize = 32 * 1024;
-/// The most memory of one template's expression, and again of what is remembered while matching.
+/// A longer template matches only its own text.
+const MAX_TEMPLATE_LENGTH: usize = 1024;
+/// A longer URI matches no template.
+const MAX_URI_LENGTH: usize = 32 * 1024;
+/// The memory limit of one template's expression, and of the matcher's cache.
 const EXPRESSION_BYTES: usize = 1 << 20;
 
-/// The bytes that a value may have. Servers are not strict about what has to be encoded, and so this is not either.
+/// The bytes that the value of a variable may have. Servers are lenient about percent-encoding, so the pattern is, too.
 const ANY: &str = ".";
 const SEGMENT: &str = "[^/]";
 const QUERY: &str = "[^&#]";
 
-/// A template that was read.
+/// A parsed template.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    /// What every match begins with.
+    /// The prefix of every match.
     start: Box<str>,
-    /// `None`: nothing else matches.
+    /// `None`: only `start` itself matches.
     expression: Option<Regex>,
 }
 
 impl Template {
-    /// Reads a template. One that is not well-formed matches what it says, to the letter.
+    /// Parses a template. A malformed template matches only its own text.
     pub(crate) fn parse(text: &str) -> Self {
-        let is_template = text.len() <= LONGEST && text.contains('{');
+        let is_template = text.len() <= MAX_TEMPLATE_LENGTH && text.contains('{');
         let pattern = is_template.then(|| template(text)).flatten();
         let expression = pattern.and_then(|pattern| {
             let mut builder = RegexBuilder::new(&format!(r"\A{pattern}\z"));
@@ -44,24 +44,24 @@ impl Template {
         Self { start: start.into(), expression }
     }
 
-    /// How many bytes every match begins with: the more, the more specific it is.
+    /// The length of the fixed prefix: a longer prefix is more specific.
     pub(crate) fn literal(&self) -> usize {
         self.start.len()
     }
 
-    /// Whether all matches have one scheme (`file:`), which the template says.
+    /// Whether the template fixes the scheme (`file:`) of all matches.
     pub(crate) fn has_scheme(&self) -> bool {
         let (scheme, _) = self.start.split_once(':').unwrap_or_default();
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
         scheme.starts_with(|first: char| first.is_ascii_alphabetic()) && scheme.bytes().all(fits)
     }
 
-    /// Whether some values make this address of the template.
+    /// Whether the template can produce this URI.
     pub(crate) fn matches(&self, address: &str) -> bool {
         match &self.expression {
             None => *address == *self.start,
             Some(expression) => {
-                address.len() <= LONGEST_ADDRESS
+                address.len() <= MAX_URI_LENGTH
                     && address.starts_with(&*self.start)
                     && expression.is_match(address.as_bytes())
             }
@@ -69,7 +69,7 @@ impl Template {
     }
 }
 
-/// The pattern of a template; `None` if it is not well-formed.
+/// The pattern of a template; `None` if it is malformed.
 fn template(text: &str) -> Option<String> {
     let mut pattern = String::new();
     let mut rest = text;
@@ -93,7 +93,7 @@ fn expression(text: &str) -> Option<String> {
     let variables: Vec<_> = names.split(',').map(variable).collect::<Option<_>>()?;
     let is_many = variables.iter().any(|variable| variable.is_many);
     Some(match operator {
-        // Some servers take `{path*}` for all that is left of a path.
+        // Some servers use `{path*}` for the rest of a path, slashes included.
         None if is_many => format!("{ANY}+"),
         None => format!("{SEGMENT}+"),
         Some('+') => format!("{ANY}*"),
@@ -110,7 +110,7 @@ fn expression(text: &str) -> Option<String> {
     })
 }
 
-/// The name of one of the variables, and perhaps a value. Those of a list have names of their own.
+/// The pattern for the name of one of the variables and an optional value. A list (`*`) may have any names.
 fn pair(variables: &[Variable<'_>], value: &str) -> String {
     if variables.iter().any(|variable| variable.is_many) {
         return format!("{value}*");
@@ -137,7 +137,7 @@ fn variable(text: &str) -> Option<Variable<'_>> {
         Some(name) => (name, true),
         None => (text, false),
     };
-    // How long a value may be is its server's business.
+    // Ignore the maximum length of the value: the server checks it.
     let name = match name.split_once(':') {
         Some((name, length)) if !is_many => {
             let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());

@@ -13,7 +13,7 @@ use toolgate_wire::Id;
 #[derive(Debug, Default)]
 pub(crate) struct ActiveRequests(Mutex<HashMap<Id, CancellationToken>>);
 
-/// A request of the same id is in flight: it could not be said which of the two a response belongs to.
+/// A request with the same id is in flight, so a response would be ambiguous.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DuplicateId;
 

@@ -1,4 +1,4 @@
-//! Who makes a request: a legacy session, or whoever a request of 2026-07-28 says that it is.
+//! The caller of a request: a legacy session, or the client that a request of 2026-07-28 describes in `_meta`.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
 };
 use crate::{hops::Hops, implementation_info::ourselves};
 
-/// Who makes a request, and how it speaks.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) session: Arc<Session>,
@@ -34,16 +34,16 @@ pub(crate) struct Caller {
     pub(crate) hops: Option<Hops>,
 }
 
-/// How a caller speaks.
+/// The protocol of a caller, with the state that belongs to it.
 #[derive(Clone, Debug)]
 pub(crate) enum CallerProtocol {
-    /// In a session.
+    /// 2025-11-25 and earlier: a session.
     Legacy(Arc<LegacySession>),
-    /// With each request for itself.
+    /// 2026-07-28: each request describes its client.
     Modern(RequestMeta),
 }
 
-/// What a request of 2026-07-28 says of its sender.
+/// The description of the client in `_meta` of a request of 2026-07-28.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestMeta {
     pub(crate) version: Arc<str>,
@@ -53,7 +53,7 @@ pub(crate) struct RequestMeta {
 }
 
 impl RequestMeta {
-    /// The same where the server judges whether something is missing.
+    /// Reads `_meta` for a server that checks it itself: missing members are not an error.
     pub(crate) fn lenient(version: &str, meta: Option<&Json>) -> Self {
         let unsaid = || Self {
             version: version.into(),
@@ -64,7 +64,7 @@ impl RequestMeta {
         Self::of(meta).unwrap_or_else(|_| unsaid())
     }
 
-    /// What `_meta` says; the name of the member that is missing otherwise.
+    /// Reads `_meta`. The error is the name of the missing member.
     pub(crate) fn of(meta: Option<&Json>) -> Result<Self, &'static str> {
         let version = meta.and_then(|meta| meta.get(meta::PROTOCOL_VERSION));
         let version = version.as_ref().and_then(Json::text).ok_or(meta::PROTOCOL_VERSION)?;
@@ -83,7 +83,7 @@ impl RequestMeta {
 }
 
 impl RequestMeta {
-    /// Tells clients apart by the name and version that they say, as briefly as a key needs it.
+    /// A short digest of the client's name and version, to distinguish clients.
     fn client_digest(&self) -> u64 {
         let text = |key| Some(self.info.as_ref()?.get(key)?.text()?.into_owned());
         let said = format!("{:?} {:?}", text("name"), text("version"));
@@ -104,7 +104,7 @@ impl Caller {
         self.era() == Era::Modern
     }
 
-    /// The version that it speaks.
+    /// The protocol version of the request.
     pub(crate) fn version(&self) -> &Arc<str> {
         match &self.speaks {
             CallerProtocol::Legacy(session) => &session.version,
@@ -112,7 +112,7 @@ impl Caller {
         }
     }
 
-    /// Whether this request is the only one of its session in flight: what its server asks is about it.
+    /// Whether this request is the only one of its session in flight, so that a request of the server must belong to it.
     pub(crate) fn has_one_request(&self) -> bool {
         match &self.speaks {
             CallerProtocol::Legacy(session) => session.requests.count() <= 1,
@@ -120,7 +120,7 @@ impl Caller {
         }
     }
 
-    /// What it says that it is.
+    /// The client's name and version.
     pub(crate) fn info(&self) -> Option<Arc<ClientInfo>> {
         match &self.speaks {
             CallerProtocol::Legacy(session) => session.info.clone(),
@@ -132,7 +132,7 @@ impl Caller {
         }
     }
 
-    /// What it can be asked.
+    /// The server requests that the client can answer.
     pub(crate) fn abilities(&self) -> ClientCapabilities {
         match &self.speaks {
             CallerProtocol::Legacy(session) => session.abilities,
@@ -140,7 +140,7 @@ impl Caller {
         }
     }
 
-    /// How layers can ask it something.
+    /// How layers can ask the user.
     pub(crate) fn asking(&self, side: &SideChannel) -> ClientInput {
         if !self.abilities().has(ClientCapabilities::FORMS) {
             return ClientInput::Unavailable;
@@ -154,7 +154,7 @@ impl Caller {
         }
     }
 
-    /// Whether a log message of a call is of interest.
+    /// Whether the client wants log messages of this level.
     pub(crate) fn wants_log(&self, level: LogLevel) -> bool {
         match &self.speaks {
             CallerProtocol::Legacy(session) => session.wants_log(level),
@@ -162,7 +162,7 @@ impl Caller {
         }
     }
 
-    /// Whether log messages are of interest at all.
+    /// Whether the client wants log messages at all.
     pub(crate) fn hears_logs(&self) -> bool {
         match &self.speaks {
             CallerProtocol::Legacy(_) => true,
@@ -170,8 +170,8 @@ impl Caller {
         }
     }
 
-    /// Whether it can be asked what is no method of MCP: whoever takes requests answers each, if only with an error.
-    /// From 2026-07-28 on a client takes none, and is asked by results; one without capabilities is not.
+    /// Whether the client can get requests with vendor methods. A legacy client answers any request, if only with an error.
+    /// A client of 2026-07-28 gets them as results, if it declares any capability.
     pub(crate) fn takes_vendor_requests(&self) -> bool {
         match &self.speaks {
             CallerProtocol::Legacy(_) => true,
@@ -181,7 +181,7 @@ impl Caller {
         }
     }
 
-    /// The session that all requests of this client belong to, where it has one.
+    /// The id of the client's session, if it has one.
     pub(crate) fn session_id(&self) -> Option<Arc<str>> {
         match &self.speaks {
             CallerProtocol::Legacy(session) => Some(Arc::clone(&session.session.id)),
@@ -189,13 +189,13 @@ impl Caller {
         }
     }
 
-    /// Who opens a connection of its own to a server: a session, or all requests of one principal and client that can be asked
-    /// the same.
+    /// The key of private connections to servers: one for each legacy session; for 2026-07-28, one for all requests of the
+    /// same principal, client and capabilities.
     pub(crate) fn owner(&self) -> SessionKey {
         match &self.speaks {
             CallerProtocol::Legacy(session) => session.owner(),
-            // As many as there are clients by name and ways to be asked, however capabilities are spelt. A connection
-            // is no session: clients open several for what they ask at once, and close those that are idle.
+            // The key does not depend on the HTTP connection, because clients open several connections and close idle
+            // ones, nor on how the client spells its capabilities.
             CallerProtocol::Modern(said) => {
                 let (session, abilities) = (&self.session, self.abilities());
                 let (number, client) = (abilities.number(), said.client_digest());

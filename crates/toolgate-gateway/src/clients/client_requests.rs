@@ -1,4 +1,5 @@
-//! Questions to a client of the time before 2026-07-28: requests of ours that it answers while its own call waits.
+//! Requests from the gateway to a legacy client (elicitation, sampling, roots), which the client answers while its own
+//! call waits.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,33 +15,42 @@ use toolgate_wire::{
 use super::side_channel::SideChannel;
 use crate::ids::random_id;
 
-/// So many questions wait for one client's answer.
-const MOST: usize = 100;
+/// The number of requests that may wait for responses of one client.
+const MAX_PENDING: usize = 100;
 
-/// Questions that wait for one client's answer.
+/// The requests that wait for responses of one client.
 #[derive(Debug, Default)]
-pub(crate) struct ClientRequests(Mutex<PendingReply>);
+pub(crate) struct ClientRequests(Mutex<PendingClientRequests>);
 
-/// The ids of our questions on one connection. Only the client that is asked sees them: a server that makes a request
-/// cannot use one, and so has none of its questions answered in place of ours.
+/// A client's response to a request of the gateway.
+#[derive(Clone, Debug)]
+pub(crate) enum ClientReply {
+    /// The `result`.
+    Result(Json),
+    /// The `error` object.
+    Error(Json),
+}
+
+/// The ids of the gateway's own requests on one connection. They begin with a random prefix that only the client sees,
+/// so that a server whose requests pass through cannot use one of them and receive a response meant for the gateway.
 #[derive(Debug, Default)]
 pub(crate) struct ClientRequestIds {
-    /// What each begins with, drawn when the first is needed.
+    /// The prefix of each id, made when the first id is needed.
     prefix: Option<String>,
-    asked: u64,
+    count: u64,
 }
 
 impl ClientRequestIds {
-    /// The next id; `None` if the system gives no randomness, and so nothing can be asked safely.
+    /// The next id; `None` if the system gives no randomness, so that no safe id can be made.
     pub(crate) fn next(&mut self) -> Option<Id> {
         if self.prefix.is_none() {
             self.prefix = Some(format!("toolgate-q-{}-", random_id().ok()?));
         }
-        self.asked += 1;
-        Some(Id::string(&format!("{}{}", self.prefix.as_deref()?, self.asked)))
+        self.count += 1;
+        Some(Id::string(&format!("{}{}", self.prefix.as_deref()?, self.count)))
     }
 
-    /// Whether an id is, or could become, one of these.
+    /// Whether an id has the prefix.
     pub(crate) fn has(&self, id: &Id) -> bool {
         let prefix = self.prefix.as_deref();
         prefix.is_some_and(|prefix| id.as_json().text().is_some_and(|id| id.starts_with(prefix)))
@@ -48,59 +58,65 @@ impl ClientRequestIds {
 }
 
 #[derive(Debug, Default)]
-struct PendingReply {
+struct PendingClientRequests {
     ids: ClientRequestIds,
-    by_id: HashMap<Id, oneshot::Sender<Result<Json, Json>>>,
+    by_id: HashMap<Id, oneshot::Sender<ClientReply>>,
 }
 
 impl ClientRequests {
-    fn lock(&self) -> MutexGuard<'_, PendingReply> {
+    fn lock(&self) -> MutexGuard<'_, PendingClientRequests> {
         self.0.lock()
     }
 
-    /// Takes an answer of the client; `false`: nobody waits for it.
-    pub(crate) fn take(&self, message: &Message) -> bool {
+    /// Delivers a response of the client to the request that waits for it. `false` if no request waits for it.
+    pub(crate) fn deliver(&self, message: &Message) -> bool {
         let waiting = message.id().and_then(|id| self.lock().by_id.remove(id));
         let Some(waiting) = waiting else { return false };
-        let answer = message.result().map(|result| result.owned());
-        let error = || message.error().map_or_else(Json::null, |error| error.owned());
-        drop(waiting.send(answer.ok_or_else(error)));
+        let reply = match message.result() {
+            Some(result) => ClientReply::Result(result.owned()),
+            None => {
+                ClientReply::Error(message.error().map_or_else(Json::null, |error| error.owned()))
+            }
+        };
+        drop(waiting.send(reply));
         true
     }
 
-    /// Whether an id is one that only questions of ours have. A server's own request never has one.
+    /// Whether only requests of the gateway can have this id.
     pub(crate) fn has(&self, id: &Id) -> bool {
         self.lock().ids.has(id)
     }
 
-    /// Takes a response of the client that is for us, also one that comes too late; `false`: it is for the server.
+    /// Delivers a response if it belongs to the gateway, even if it comes too late. `false` if it belongs to the server.
     pub(crate) fn is_ours(&self, message: &Message) -> bool {
-        self.take(message) || message.id().is_some_and(|id| self.has(id))
+        self.deliver(message) || message.id().is_some_and(|id| self.has(id))
     }
 
-    /// Asks, and waits for the result or the error of the answer; `None` if the client is gone. Given up, the question
-    /// is taken back.
+    /// Sends a request and waits for the response; `None` if the client is gone. If the future is dropped, the gateway
+    /// cancels the request.
     pub(crate) async fn ask(
         &self,
         side: &SideChannel,
         method: &str,
         params: Option<&Json>,
-    ) -> Option<Result<Json, Json>> {
+    ) -> Option<ClientReply> {
         let (sender, answer) = oneshot::channel();
         let id = {
             let mut waiting = self.lock();
-            if waiting.by_id.len() >= MOST {
-                let why = format!("{MOST} questions wait for the client's answer, and no more can");
+            if waiting.by_id.len() >= MAX_PENDING {
+                let why = format!(
+                    "{MAX_PENDING} questions wait for the client's answer, and no more can"
+                );
                 let mut error = Object::new();
                 error.set("code", Json::value(&(code::INTERNAL_ERROR).into()));
                 error.set("message", Json::string(&why));
-                return Some(Err(error.finish()));
+                return Some(ClientReply::Error(error.finish()));
             }
             let id = waiting.ids.next()?;
             waiting.by_id.insert(id.clone(), sender);
             id
         };
-        let mut open = OpenRequest { questions: self, side, id: Some(id.clone()) };
+        let mut open = OpenRequest { client_requests: self, side, id: Some(id.clone()) };
         if !side.send(request(&id, method, params)).await {
             return None;
         }
@@ -110,9 +126,9 @@ impl ClientRequests {
     }
 }
 
-/// A question without an answer yet. Dropped, it is taken back.
+/// A request without a response yet. Dropping it cancels the request.
 struct OpenRequest<'a> {
-    questions: &'a ClientRequests,
+    client_requests: &'a ClientRequests,
     side: &'a SideChannel,
     id: Option<Id>,
 }
@@ -120,7 +136,7 @@ struct OpenRequest<'a> {
 impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
-        self.questions.lock().by_id.remove(&id);
+        self.client_requests.lock().by_id.remove(&id);
         let mut params = Object::new();
         params.set(member::REQUEST_ID, id.as_json().clone());
         params.set("reason", Json::string("the call that it was about is over"));
@@ -128,7 +144,7 @@ impl Drop for OpenRequest<'_> {
     }
 }
 
-/// Asks the client of one call, for layers that want something confirmed.
+/// Lets a layer ask the user of one call by elicitation.
 #[derive(Debug)]
 pub(crate) struct Elicitor {
     pub(crate) session: Arc<super::legacy_session::LegacySession>,
@@ -138,11 +154,14 @@ pub(crate) struct Elicitor {
 impl Elicit for Elicitor {
     fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, ElicitError>> {
         Box::pin(async move {
-            let asked =
-                self.session.questions.ask(&self.side, method::ELICITATION_CREATE, Some(&params));
+            let asked = self.session.client_requests.ask(
+                &self.side,
+                method::ELICITATION_CREATE,
+                Some(&params),
+            );
             match asked.await {
-                Some(Ok(answer)) => Ok(answer),
-                Some(Err(_)) => Err(ElicitError::Unsupported),
+                Some(ClientReply::Result(answer)) => Ok(answer),
+                Some(ClientReply::Error(_)) => Err(ElicitError::Unsupported),
                 None => Err(ElicitError::Disconnected),
             }
         })

@@ -1,4 +1,4 @@
-//! A session of a client of the time before 2026-07-28.
+//! A session of a legacy client (2025-11-25 and earlier).
 
 use std::{
     borrow::Cow,
@@ -25,7 +25,7 @@ use crate::{
     upstream::server::SessionKey, usage::Member,
 };
 
-/// No level was asked for.
+/// The client has not set a log level.
 const NO_LEVEL: u8 = u8::MAX;
 
 /// One session.
@@ -38,14 +38,14 @@ pub(crate) struct LegacySession {
     pub(crate) info_text: Json,
     pub(crate) info: Option<Arc<ClientInfo>>,
     pub(crate) abilities: ClientCapabilities,
-    pub(crate) questions: ClientRequests,
-    pub(crate) outlet: Arc<NotificationQueue>,
+    pub(crate) client_requests: ClientRequests,
+    pub(crate) notifications: Arc<NotificationQueue>,
     pub(crate) replay: ReplayBuffer,
-    /// The gateways that the session was opened through.
+    /// The gateways through which the session was opened.
     pub(crate) hops: Option<Hops>,
-    /// Cancelled when the session is over.
+    /// Cancelled when the session ends.
     pub(crate) over: CancellationToken,
-    /// Cancels whoever reads the outlet now: the last one to open the stream has it.
+    /// Cancels the current reader of the notifications: the stream that was opened last replaces the one before.
     reader: Mutex<CancellationToken>,
     level: AtomicU8,
     pub(crate) requests: Arc<ActiveRequests>,
@@ -72,8 +72,8 @@ impl LegacySession {
             capabilities,
             info_text,
             info,
-            questions: ClientRequests::default(),
-            outlet: NotificationQueue::new(NotificationFilter::everything()),
+            client_requests: ClientRequests::default(),
+            notifications: NotificationQueue::new(NotificationFilter::everything()),
             replay: ReplayBuffer::new(Arc::clone(&member.account)),
             member,
             hops,
@@ -87,7 +87,7 @@ impl LegacySession {
         }
     }
 
-    /// Who opens a connection of its own to a server.
+    /// The key of connections to servers that belong to this session.
     pub(crate) fn owner(&self) -> SessionKey {
         SessionKey {
             key: Arc::clone(&self.session.id),
@@ -99,7 +99,7 @@ impl LegacySession {
         }
     }
 
-    /// Registers a request, and keeps the session in use until it is answered.
+    /// Registers a request, and keeps the session in use until the response.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: &Id,
@@ -110,12 +110,12 @@ impl LegacySession {
         Ok((in_flight, self.busy()))
     }
 
-    /// The level from which on the client wants to hear of what servers do, if it said.
+    /// The log level that the client has set, if it has.
     pub(crate) fn level(&self) -> Option<LogLevel> {
         LogLevel::by_number(self.level.load(Ordering::Relaxed))
     }
 
-    /// Whether a log message is of interest: where nothing was said, servers decide.
+    /// Whether the client wants log messages of this level. Without a level set, the server decides.
     pub(crate) fn wants_log(&self, level: LogLevel) -> bool {
         self.level().is_none_or(|least| level >= least)
     }
@@ -124,7 +124,7 @@ impl LegacySession {
         self.level.store(level.number(), Ordering::Relaxed);
     }
 
-    /// Takes over the stream of the session: whoever had it before is told to let go.
+    /// Makes the caller the reader of the notifications, and cancels the previous reader.
     pub(crate) fn take_stream(&self) -> CancellationToken {
         let mut reader = self.reader.lock();
         reader.cancel();
@@ -137,7 +137,7 @@ impl LegacySession {
         self.used_ms.store(now, Ordering::Relaxed);
     }
 
-    /// For how long nothing has happened.
+    /// How long the session has been idle.
     pub(crate) fn idle_for(&self) -> Duration {
         if self.busy.load(Ordering::Relaxed) > 0 {
             return Duration::ZERO;
@@ -146,21 +146,21 @@ impl LegacySession {
         self.born.elapsed().saturating_sub(used)
     }
 
-    /// Something is going on that is no request: a stream is open.
+    /// Keeps the session in use while a stream is open.
     pub(crate) fn busy(self: &Arc<Self>) -> SessionUse {
         self.busy.fetch_add(1, Ordering::Relaxed);
         SessionUse(Arc::clone(self))
     }
 
-    /// The session is over: everything of it is given up.
+    /// Ends the session: cancels its requests and closes its notifications.
     pub(crate) fn end(&self) {
         self.over.cancel();
-        self.outlet.close();
+        self.notifications.close();
         self.requests.cancel_all();
     }
 }
 
-/// Elicitation came with 2025-06-18, and addresses to open with 2025-11-25.
+/// The capabilities that the version allows: elicitation since 2025-06-18, elicitation by URL since 2025-11-25.
 fn abilities(version: &str, capabilities: &Json) -> ClientCapabilities {
     let said = ClientCapabilities::of(capabilities);
     let mut abilities = ClientCapabilities::default();
@@ -178,7 +178,7 @@ fn abilities(version: &str, capabilities: &Json) -> ClientCapabilities {
     abilities
 }
 
-/// The session is in use as long as this is there.
+/// Keeps a session in use until this is dropped.
 #[derive(Debug)]
 pub(crate) struct SessionUse(Arc<LegacySession>);
 

@@ -1,4 +1,4 @@
-//! Clients: what each of them is, can be asked, and is told.
+//! The state of clients: who makes a request, sessions, requests in both directions, and notifications.
 
 pub(crate) mod active_requests;
 pub(crate) mod caller;

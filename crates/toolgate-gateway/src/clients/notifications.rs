@@ -1,4 +1,4 @@
-//! What a client is told that belongs to no request: gathered until it reads, and never more than a little.
+//! The queue of notifications for one client: merges repeated changes while the client does not read, and is bounded.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -17,39 +17,39 @@ use toolgate_wire::{
 
 use crate::upstream::{events::ListKind, server::Server, subscriptions::SubscriptionGuard};
 
-/// So many messages that cannot be put together wait; further ones are dropped, the oldest first.
-const MOST: usize = 256;
-/// So many resources are remembered as changed.
-const MOST_UPDATED: usize = 1024;
-/// So many bytes of messages wait, besides the newest.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// So many resources one client is subscribed to.
-pub(crate) const MOST_SUBSCRIBED: usize = 1000;
+/// The number of messages that may wait. Beyond that, the oldest are dropped.
+const MAX_MESSAGES: usize = 256;
+/// The number of updated resources that may wait.
+const MAX_UPDATED: usize = 1024;
+/// The size of the messages that may wait, besides the newest.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// The number of resources that one client may subscribe to.
+pub(crate) const MAX_SUBSCRIPTIONS: usize = 1000;
 
-/// One client's ear for what happens. Whatever comes while it does not listen is put together.
+/// The notifications that wait for one client.
 #[derive(Debug)]
 pub(crate) struct NotificationQueue {
     wanted: NotificationFilter,
     state: Mutex<QueueState>,
-    subscribed: Mutex<BySubject>,
+    subscribed: Mutex<SubscriptionsByUri>,
     wake: Notify,
 }
 
-/// Subscriptions by their address. Servers may have the same one.
-type BySubject = BTreeMap<Arc<str>, Vec<SubscriptionGuard>>;
+/// Subscriptions by their URI. Several servers may have the same URI.
+type SubscriptionsByUri = BTreeMap<Arc<str>, Vec<SubscriptionGuard>>;
 
-/// What a client wants to hear of.
+/// Which list changes a client wants to be notified of.
 #[derive(Debug, Default)]
 pub(crate) struct NotificationFilter {
     pub(crate) tools: bool,
     pub(crate) prompts: bool,
     pub(crate) resources: bool,
-    /// The request that asked for it, from 2026-07-28 on: named in each message.
+    /// The id of the `subscriptions/listen` request (2026-07-28), to put into each notification.
     pub(crate) subscription: Option<Id>,
 }
 
 impl NotificationFilter {
-    /// All lists.
+    /// All list changes.
     pub(crate) fn everything() -> Self {
         Self { tools: true, prompts: true, resources: true, subscription: None }
     }
@@ -79,26 +79,26 @@ impl NotificationQueue {
         Arc::new(Self { wanted, state, subscribed, wake: Notify::new() })
     }
 
-    /// Whether it is that of a session, which hears of everything.
+    /// Whether the queue belongs to a legacy session, which gets all notifications.
     pub(crate) fn is_session(&self) -> bool {
         self.wanted.subscription.is_none()
     }
 
-    fn subscribed(&self) -> MutexGuard<'_, BySubject> {
+    fn subscribed(&self) -> MutexGuard<'_, SubscriptionsByUri> {
         self.subscribed.lock()
     }
 
-    /// Whether it hears of this resource of a server already.
+    /// Whether the client has subscribed to this resource of a server.
     pub(crate) fn is_subscribed(&self, server: &Server, uri: &str) -> bool {
         self.subscribed().get(uri).is_some_and(|known| known.iter().any(|one| one.is_at(server)))
     }
 
-    /// Whether it may hear of one more resource.
+    /// Whether the client may subscribe to another resource.
     pub(crate) fn has_room(&self) -> bool {
-        self.subscribed().len() < MOST_SUBSCRIBED
+        self.subscribed().len() < MAX_SUBSCRIPTIONS
     }
 
-    /// Hears of a resource from here on.
+    /// Adds a subscription.
     pub(crate) fn subscribe(&self, server: &Server, subscribed: SubscriptionGuard) {
         let mut all = self.subscribed();
         let known = all.entry(Arc::clone(subscribed.uri())).or_default();
@@ -107,13 +107,13 @@ impl NotificationQueue {
         }
     }
 
-    /// Hears of a resource no more.
+    /// Removes the subscriptions to a URI.
     pub(crate) fn unsubscribe(&self, uri: &str) {
         let gone = self.subscribed().remove(uri);
         drop(gone);
     }
 
-    /// A resource of a server changed: told if somebody here wants to know of it, or of what it is a part of.
+    /// Queues an update of a server's resource, if the client has subscribed to the resource or to a parent of it.
     pub(crate) fn updated_at(&self, server: &Server, owner: Option<&str>, uri: &Arc<str>) {
         let wants = any_prefix(&self.subscribed(), uri, |known| {
             known.iter().any(|one| one.covers(server, owner, uri))
@@ -127,7 +127,7 @@ impl NotificationQueue {
         self.state.lock()
     }
 
-    /// A list changed.
+    /// Queues the change of a list, if the client wants it.
     pub(crate) fn changed(&self, kind: ListKind) {
         if self.wanted.wants(kind) {
             if let Some(flag) = self.lock().changed.get_mut(kind as usize) {
@@ -137,20 +137,20 @@ impl NotificationQueue {
         }
     }
 
-    /// A resource changed.
+    /// Queues the update of a resource.
     fn updated(&self, uri: &Arc<str>) {
         let mut state = self.lock();
-        if state.updated.len() < MOST_UPDATED {
+        if state.updated.len() < MAX_UPDATED {
             state.updated.insert(Arc::clone(uri));
         }
         drop(state);
         self.wake.notify_one();
     }
 
-    /// A message of its own.
+    /// Queues a message that cannot be merged.
     pub(crate) fn push(&self, line: Bytes) {
         let mut state = self.lock();
-        while (state.lines.len() >= MOST || state.bytes + line.len() > MOST_BYTES)
+        while (state.lines.len() >= MAX_MESSAGES || state.bytes + line.len() > MAX_BYTES)
             && let Some(oldest) = state.lines.pop_front()
         {
             state.bytes -= oldest.len();
@@ -162,7 +162,7 @@ impl NotificationQueue {
         self.wake.notify_one();
     }
 
-    /// Nothing follows, and nothing is listened to.
+    /// Closes the queue and removes all subscriptions.
     pub(crate) fn close(&self) {
         let subscribed = std::mem::take(&mut *self.subscribed());
         drop(subscribed);
@@ -171,7 +171,8 @@ impl NotificationQueue {
         self.wake.notify_waiters();
     }
 
-    /// Everything that has come up since, as messages; `None` once it is closed. For one reader at a time; cancel safe.
+    /// Waits for messages and returns all of them; `None` once the queue is closed and empty. For one reader at a time;
+    /// cancel safe.
     pub(crate) async fn next(&self) -> Option<Vec<Bytes>> {
         loop {
             let lines = self.take();
@@ -217,8 +218,8 @@ impl NotificationQueue {
     }
 }
 
-/// Whether one of the values satisfies whose key is the text or a beginning of it. Looks at few of the others: each look
-/// goes to the next shorter key that can be one.
+/// Whether `holds` is true for a value whose key is a prefix of the text. Each lookup goes to the next shorter key that
+/// can be a prefix, so it visits few other keys.
 fn any_prefix<T>(all: &BTreeMap<Arc<str>, T>, text: &str, holds: impl Fn(&T) -> bool) -> bool {
     let mut end = text.len();
     loop {
@@ -247,18 +248,18 @@ mod tests {
 
     #[tokio::test]
     async fn whatever_comes_at_once_is_told_once() {
-        let outlet = NotificationQueue::new(NotificationFilter::everything());
+        let queue = NotificationQueue::new(NotificationFilter::everything());
         for _ in 0..1000 {
-            outlet.changed(ListKind::Tools);
-            outlet.updated(&"a:b".into());
-            outlet.push(Bytes::from_static(b"x"));
+            queue.changed(ListKind::Tools);
+            queue.updated(&"a:b".into());
+            queue.push(Bytes::from_static(b"x"));
         }
-        let lines = outlet.next().await.unwrap();
-        assert_eq!(lines.len(), 2 + MOST);
+        let lines = queue.next().await.unwrap();
+        assert_eq!(lines.len(), 2 + MAX_MESSAGES);
         assert_eq!(lines[0], r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
         assert!(std::str::from_utf8(&lines[1]).unwrap().contains(r#"{"uri":"a:b"}"#));
-        outlet.close();
-        assert!(outlet.next().await.is_none());
+        queue.close();
+        assert!(queue.next().await.is_none());
     }
 
     #[tokio::test]
@@ -268,10 +269,10 @@ mod tests {
             subscription: Some(Id::number(7)),
             ..NotificationFilter::default()
         };
-        let outlet = NotificationQueue::new(wanted);
-        outlet.changed(ListKind::Tools);
-        outlet.changed(ListKind::Prompts);
-        let lines = outlet.next().await.unwrap();
+        let queue = NotificationQueue::new(wanted);
+        queue.changed(ListKind::Tools);
+        queue.changed(ListKind::Prompts);
+        let lines = queue.next().await.unwrap();
         assert_eq!(lines.len(), 1);
         let text = std::str::from_utf8(&lines[0]).unwrap();
         assert!(text.contains("prompts/list_changed") && text.contains(r#"subscriptionId":7"#));
@@ -295,11 +296,11 @@ mod tests {
 
     #[tokio::test]
     async fn messages_are_bounded_in_bytes_and_the_newest_stays() {
-        let outlet = NotificationQueue::new(NotificationFilter::everything());
-        let large = Bytes::from(vec![b'x'; MOST_BYTES / 2]);
-        (0..10).for_each(|_| outlet.push(large.clone()));
-        outlet.push(Bytes::from(vec![b'y'; 2 * MOST_BYTES]));
-        let lines = outlet.next().await.unwrap();
-        assert_eq!(lines.iter().map(Bytes::len).collect::<Vec<_>>(), [2 * MOST_BYTES]);
+        let queue = NotificationQueue::new(NotificationFilter::everything());
+        let large = Bytes::from(vec![b'x'; MAX_BYTES / 2]);
+        (0..10).for_each(|_| queue.push(large.clone()));
+        queue.push(Bytes::from(vec![b'y'; 2 * MAX_BYTES]));
+        let lines = queue.next().await.unwrap();
+        assert_eq!(lines.iter().map(Bytes::len).collect::<Vec<_>>(), [2 * MAX_BYTES]);
     }
 }

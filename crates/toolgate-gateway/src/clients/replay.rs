@@ -1,4 +1,4 @@
-//! Streams of answers that can be taken up again where they broke off, as long as they are remembered.
+//! Replay buffers of event streams, so that a client can resume a broken stream.
 
 use std::{
     collections::VecDeque,
@@ -12,12 +12,12 @@ use tokio::sync::Notify;
 
 use crate::usage::{Account, Reservation, UsageKind};
 
-/// So long a stream is remembered after its end.
-const REMEMBERED: Duration = Duration::from_mins(1);
-/// So many streams of one session are remembered.
-const MOST_STREAMS: usize = 32;
-/// So many bytes of one stream.
-const MOST_BYTES: usize = 2 * 1024 * 1024;
+/// How long to keep a stream after its end.
+const KEEP_ENDED: Duration = Duration::from_mins(1);
+/// The number of streams to keep for one session.
+const MAX_STREAMS: usize = 32;
+/// The size of the events to keep for one stream.
+const MAX_STREAM_BYTES: usize = 2 * 1024 * 1024;
 
 /// The streams of one session.
 #[derive(Debug)]
@@ -46,21 +46,21 @@ impl ReplayBuffer {
             wake: Notify::new(),
         });
         streams.1.push_back(Arc::clone(&stream));
-        forget_old(&mut streams.1);
-        if streams.1.len() > MOST_STREAMS {
-            // One that is done first: it was most likely read to its end.
+        drop_expired(&mut streams.1);
+        if streams.1.len() > MAX_STREAMS {
+            // Drop a stream that has ended first: the client most likely has read it to its end.
             let done = streams.1.iter().position(|stream| stream.lock().done_at.is_some());
             drop(streams.1.remove(done.unwrap_or(0)));
         }
         stream
     }
 
-    /// Forgets streams that ended a while ago.
+    /// Drops streams that ended longer than `KEEP_ENDED` ago.
     pub(crate) fn sweep(&self) {
-        forget_old(&mut self.lock().1);
+        drop_expired(&mut self.lock().1);
     }
 
-    /// The stream of an event, and the number of that event.
+    /// The stream of an event id, and the number of the event.
     pub(crate) fn find(&self, event: &str) -> Option<(Arc<ReplayStream>, u64)> {
         let (stream, number) = event.split_once('-')?;
         let (stream, number): (u64, u64) = (stream.parse().ok()?, number.parse().ok()?);
@@ -70,16 +70,16 @@ impl ReplayBuffer {
     }
 }
 
-fn forget_old(streams: &mut VecDeque<Arc<ReplayStream>>) {
-    streams.retain(|stream| stream.lock().done_at.is_none_or(|at| at.elapsed() < REMEMBERED));
+fn drop_expired(streams: &mut VecDeque<Arc<ReplayStream>>) {
+    streams.retain(|stream| stream.lock().done_at.is_none_or(|at| at.elapsed() < KEEP_ENDED));
 }
 
-/// What an event takes in memory, about: many small ones take more than their text.
+/// The approximate memory of an event: its text and the overhead, which matters for many small events.
 fn cost(line: &Bytes) -> usize {
     line.len() + 256
 }
 
-/// One stream: the events that were sent on it.
+/// One stream with the events that were sent on it.
 #[derive(Debug)]
 pub(crate) struct ReplayStream {
     number: u64,
@@ -93,8 +93,8 @@ struct EventLog {
     events: VecDeque<(u64, Bytes)>,
     next: u64,
     bytes: usize,
-    /// What it takes of the memory for its principal.
-    place: Option<Reservation>,
+    /// The memory that the principal has reserved for the events.
+    reservation: Option<Reservation>,
     done_at: Option<Instant>,
 }
 
@@ -103,32 +103,32 @@ impl ReplayStream {
         self.log.lock()
     }
 
-    /// Remembers a message and gives the id of its event.
+    /// Keeps a message and returns the id of its event.
     pub(crate) fn add(&self, line: &Bytes) -> String {
         let mut log = self.lock();
         let number = log.next;
         log.next += 1;
-        while log.bytes + cost(line) > MOST_BYTES
+        while log.bytes + cost(line) > MAX_STREAM_BYTES
             && let Some((_, oldest)) = log.events.pop_front()
         {
             log.bytes -= cost(&oldest);
-            if let Some(place) = &mut log.place {
-                place.shrink(cost(&oldest));
+            if let Some(reservation) = &mut log.reservation {
+                reservation.shrink(cost(&oldest));
             }
         }
-        let taken = match &mut log.place {
-            Some(place) => place.grow(cost(line)),
+        let taken = match &mut log.reservation {
+            Some(reservation) => reservation.grow(cost(line)),
             none => self
                 .account
                 .take(UsageKind::ReplayBytes, cost(line))
-                .map(|place| *none = Some(place)),
+                .map(|reservation| *none = Some(reservation)),
         };
         match taken {
             Ok(()) => {
                 log.bytes += cost(line);
                 log.events.push_back((number, line.clone()));
             }
-            // What finds no place is sent, but cannot be sent again.
+            // The event is sent anyway, but cannot be replayed.
             Err(full) => {
                 tracing::debug!("an event cannot be sent again if its stream breaks: {full}");
             }
@@ -138,7 +138,7 @@ impl ReplayStream {
         self.id(number)
     }
 
-    /// The id of the event of this number.
+    /// The id of the event with this number.
     pub(crate) fn id(&self, number: u64) -> String {
         format!("{}-{number}", self.number)
     }
@@ -152,18 +152,18 @@ impl ReplayStream {
         self.id(number)
     }
 
-    /// Nothing follows.
+    /// Marks the end of the stream.
     pub(crate) fn done(&self) {
         self.lock().done_at = Some(Instant::now());
         self.wake.notify_waiters();
     }
 
-    /// What was sent after the event of this number; waits for more. `None` once nothing follows. Cancel safe.
+    /// The first event after this number; waits if there is none yet. `None` once the stream has ended. Cancel safe.
     pub(crate) async fn after(&self, number: u64) -> Option<(u64, Bytes)> {
         loop {
             let woken = self.wake.notified();
             tokio::pin!(woken);
-            // Before the look: what comes between the two wakes it.
+            // Register before checking the log, so that an event added in between wakes the task.
             woken.as_mut().enable();
             {
                 let log = self.lock();
@@ -212,13 +212,13 @@ mod tests {
     fn streams_and_bytes_are_bounded() {
         let replay = replay();
         let first = replay.stream();
-        for _ in 0..2 * MOST_STREAMS {
+        for _ in 0..2 * MAX_STREAMS {
             replay.stream();
         }
         assert!(replay.find(&first.id(0)).is_none());
         let stream = replay.stream();
-        let large = Bytes::from(vec![0; MOST_BYTES / 4]);
+        let large = Bytes::from(vec![0; MAX_STREAM_BYTES / 4]);
         (0..100).for_each(|_| drop(stream.add(&large)));
-        assert!(stream.lock().bytes <= MOST_BYTES);
+        assert!(stream.lock().bytes <= MAX_STREAM_BYTES);
     }
 }

@@ -1,4 +1,4 @@
-//! All sessions: ended when nobody uses them, found by an id that nobody can guess.
+//! The table of legacy sessions, by their random ids.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -8,14 +8,14 @@ use toolgate::Principal;
 use super::legacy_session::LegacySession;
 use crate::usage::Reservation;
 
-/// A session with its place.
-type Place = (Arc<LegacySession>, Reservation);
+/// A session with the reservation that counts it.
+type SessionEntry = (Arc<LegacySession>, Reservation);
 
 /// The sessions of the gateway.
 #[derive(Debug)]
 pub(crate) struct SessionTable {
-    /// The place is free again once the session is taken out.
-    sessions: RwLock<HashMap<Arc<str>, Place>>,
+    /// Removing an entry releases its reservation.
+    sessions: RwLock<HashMap<Arc<str>, SessionEntry>>,
     idle: Option<Duration>,
 }
 
@@ -24,19 +24,19 @@ impl SessionTable {
         Self { sessions: RwLock::default(), idle }
     }
 
-    /// Enters a session, which has a place.
-    pub(crate) fn enter(&self, session: &Arc<LegacySession>, place: Reservation) {
+    /// Adds a session.
+    pub(crate) fn insert(&self, session: &Arc<LegacySession>, place: Reservation) {
         let mut sessions = self.sessions.write();
         sessions.insert(Arc::clone(&session.session.id), (Arc::clone(session), place));
     }
 
-    /// The session of this id.
+    /// The session with this id.
     pub(crate) fn by_id(&self, id: &str) -> Option<Arc<LegacySession>> {
         let sessions = self.sessions.read();
         sessions.get(id).map(|(session, _)| Arc::clone(session))
     }
 
-    /// The session of this id, if it is of this namespace and of whoever it was given to.
+    /// The session with this id, if it belongs to this namespace and principal.
     pub(crate) fn find(
         &self,
         id: &str,
@@ -50,18 +50,18 @@ impl SessionTable {
         is_theirs.then(|| Arc::clone(found))
     }
 
-    /// Takes a session out.
+    /// Removes a session.
     pub(crate) fn remove(&self, id: &str) {
         self.sessions.write().remove(id);
     }
 
-    /// All of them.
+    /// All sessions.
     pub(crate) fn all(&self) -> Vec<Arc<LegacySession>> {
         let sessions = self.sessions.read();
         sessions.values().map(|(session, _)| Arc::clone(session)).collect()
     }
 
-    /// Takes out those that nobody used for long.
+    /// Removes and returns the sessions that were idle for too long.
     pub(crate) fn take_idle(&self) -> Vec<Arc<LegacySession>> {
         let Some(idle) = self.idle else { return Vec::new() };
         let mut sessions = self.sessions.write();
@@ -76,13 +76,13 @@ impl SessionTable {
         taken
     }
 
-    /// For how long they may be idle.
-    pub(crate) fn idle(&self) -> Option<Duration> {
+    /// How long a session may be idle; `None` without a limit.
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
         self.idle
     }
 
-    /// How often to look for those.
-    pub(crate) fn look_every(&self) -> Duration {
+    /// How often to look for idle sessions.
+    pub(crate) fn sweep_interval(&self) -> Duration {
         let often = Duration::from_secs(30);
         self.idle.map_or(often, |idle| (idle / 4).clamp(Duration::from_millis(50), often))
     }

@@ -1,4 +1,4 @@
-//! Where messages go that a client gets about a request before its answer.
+//! The side channel of a request: where the gateway sends notifications and requests to the client before the response.
 
 use std::sync::Arc;
 
@@ -8,44 +8,44 @@ use tokio::sync::mpsc;
 use super::notifications::NotificationQueue;
 use crate::write_queue::WriteQueue;
 
-/// So many such messages wait for a client to read them.
-pub(crate) const ROOM: usize = 16;
+/// The number of messages that may wait in a [`SideChannel::Stream`].
+pub(crate) const STREAM_CAPACITY: usize = 16;
 
-/// The way to a client while a request of it is under way.
+/// Sends messages to a client while one of its requests is in flight.
 #[derive(Clone, Debug)]
 pub(crate) enum SideChannel {
-    /// Nobody hears.
-    Nobody,
-    /// The stream of the answer.
+    /// The client takes no messages before the response.
+    None,
+    /// The stream that ends with the response.
     Stream(mpsc::Sender<Bytes>),
-    /// The one pipe to the client.
+    /// The client's stdout pipe.
     Pipe(Arc<WriteQueue>),
-    /// Whatever the client listens to.
+    /// The client's notification stream.
     NotificationQueue(Arc<NotificationQueue>),
 }
 
 impl SideChannel {
-    /// Sends a message, and waits while the client is slow to read; `false` if it is gone.
+    /// Sends a message, and waits while the client is slow to read. `false` if the client is gone.
     pub(crate) async fn send(&self, line: Bytes) -> bool {
         match self {
-            Self::Nobody => false,
+            Self::None => false,
             Self::Stream(sender) => sender.send(line).await.is_ok(),
-            Self::Pipe(outbox) => outbox.push(line).await != u64::MAX,
-            Self::NotificationQueue(outlet) => {
-                outlet.push(line);
+            Self::Pipe(queue) => queue.push(line).await.is_some(),
+            Self::NotificationQueue(queue) => {
+                queue.push(line);
                 true
             }
         }
     }
 
-    /// Sends a message if there is room for it.
+    /// Sends a message without waiting. `false` if it could not be sent.
     pub(crate) fn try_send(&self, line: Bytes) -> bool {
         match self {
-            Self::Nobody => false,
+            Self::None => false,
             Self::Stream(sender) => sender.try_send(line).is_ok(),
-            Self::Pipe(outbox) => outbox.push_now(line) != u64::MAX,
-            Self::NotificationQueue(outlet) => {
-                outlet.push(line);
+            Self::Pipe(queue) => queue.push_now(line).is_some(),
+            Self::NotificationQueue(queue) => {
+                queue.push(line);
                 true
             }
         }

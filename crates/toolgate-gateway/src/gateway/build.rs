@@ -1,4 +1,4 @@
-//! What a gateway is made from: the config, and what the command line lays over it.
+//! What a gateway is built from: its options, the settings of each namespace, and the record sinks.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -23,10 +23,10 @@ use crate::{
 /// Reads the settings of a namespace, at the start and whenever the file changes.
 pub type NamespaceSource = Arc<dyn Fn(&str) -> Result<NamespaceSettings, String> + Send + Sync>;
 
-/// What a namespace is set to.
+/// The settings of a namespace.
 #[derive(Clone, Debug)]
 pub struct NamespaceSettings {
-    /// The chain.
+    /// The settings of the chain.
     pub settings: Settings,
     /// Where records of calls are sent.
     pub trail: Option<TrailConfig>,
@@ -34,30 +34,30 @@ pub struct NamespaceSettings {
     pub telemetry: Option<TelemetryConfig>,
 }
 
-/// What to serve, and how.
+/// The options of a gateway.
 #[derive(Clone)]
 pub struct GatewayOptions {
     /// The servers and namespaces.
     pub config: Config,
-    /// The door.
+    /// Addresses, tokens and limits for clients.
     pub serve: ServeConfig,
-    /// What each namespace is set to.
+    /// Reads the settings of each namespace.
     pub settings: NamespaceSource,
     /// Where the call log is kept.
     pub store: Option<String>,
-    /// Where it is remembered what servers offer.
+    /// The folder of the manifest cache.
     pub manifests: Option<PathBuf>,
-    /// Watches the file that the settings come from; begun before the file was read.
+    /// Watches the config file. The watch begins before the file is read.
     pub watch: ConfigWatch,
-    /// Only this namespace is needed.
+    /// Serve only this namespace (a stdio gateway).
     pub only: Option<String>,
-    /// The one server that the one client has to itself, in place of those of the config.
+    /// The server of the only client, instead of the servers of the config (`toolgate wrap`).
     pub exclusive: Option<ExclusiveServer>,
-    /// The namespaces to look at, for commands that only look: nothing is opened, written or remembered.
+    /// The namespaces to inspect, for commands that serve nothing: the gateway then opens, writes and caches nothing.
     pub inspects: Option<Vec<String>>,
 }
 
-/// A server for one client, which it has to itself: `toolgate wrap`.
+/// A server with exactly one client: `toolgate wrap`.
 #[derive(Clone, Debug)]
 pub struct ExclusiveServer {
     /// The id of the server: its tools are `ID/NAME`.
@@ -71,7 +71,7 @@ pub struct ExclusiveServer {
 }
 
 impl GatewayOptions {
-    /// Whether names may turn out to collide: then it is known before anybody is let in.
+    /// Whether names may collide, so that the gateway must wait for the servers' lists before it accepts clients.
     pub fn settles_first(&self) -> Result<bool, GatewayError> {
         for name in self.config.namespaces() {
             let failed =
@@ -86,7 +86,7 @@ impl GatewayOptions {
     }
 }
 
-/// Where calls wait for a person's approval.
+/// The folder where calls wait for a person's approval.
 fn approvals(options: &GatewayOptions) -> Option<Arc<dyn Approvals>> {
     if options.inspects.is_some() {
         return None;
@@ -103,16 +103,16 @@ impl std::fmt::Debug for GatewayOptions {
     }
 }
 
-/// Where what chains tell goes: one set for all namespaces that say the same of it.
+/// The open record sinks: namespaces with the same record settings share one set.
 #[derive(Default)]
 pub(super) struct OpenedRecords {
     sets: Vec<(NamespaceSettings, RecordSinks, Parts)>,
-    /// Each with the set that it tells to.
+    /// The chains, each with the index of its set.
     stacks: Vec<(usize, Settings, Stack)>,
 }
 
 impl OpenedRecords {
-    /// Makes a namespace.
+    /// Builds a namespace.
     pub(super) async fn namespace(
         &mut self,
         name: &str,
@@ -123,12 +123,12 @@ impl OpenedRecords {
     ) -> Result<Namespace, GatewayError> {
         let config = |error: crate::config::ConfigError| GatewayError::Settings(error.to_string());
         let said = (options.settings)(name).map_err(GatewayError::Settings)?;
-        let at = self.outlets(&said, options).await?;
-        let (acquaintances, parts) = match self.sets.get(at) {
-            Some((_, outlets, parts)) => (outlets.acquaintances(), parts.clone()),
+        let at = self.sinks(&said, options).await?;
+        let (seen_tools, parts) = match self.sets.get(at) {
+            Some((_, sinks, parts)) => (sinks.acquaintances(), parts.clone()),
             None => (None, Parts::default()),
         };
-        // Which tools are known, and what was used up of rates, is each namespace's own.
+        // Known tools, rate counters and approvals belong to each namespace alone.
         let parts = Parts {
             known: toolgate::middleware::filter::KnownTools::default(),
             counters: toolgate::middleware::rate_limit::Counters::default(),
@@ -143,7 +143,7 @@ impl OpenedRecords {
             names.iter().filter_map(|name| servers.get(name.as_str()).cloned()).collect()
         };
         let style = options.config.style(name).map_err(config)?;
-        let charter = ActiveChain::new(stack, said.settings);
+        let current = ActiveChain::new(stack, said.settings);
         let remembered = ManifestCache::new(options.manifests.clone());
         let owners = remembered.owners(name, options.watch.path());
         let owners = match options.inspects {
@@ -154,14 +154,14 @@ impl OpenedRecords {
             name.into(),
             style,
             servers,
-            charter,
+            current,
             has_principals,
             Arc::clone(usage),
-            (owners, acquaintances),
+            (owners, seen_tools),
         ))
     }
 
-    async fn outlets(
+    async fn sinks(
         &mut self,
         said: &NamespaceSettings,
         options: &GatewayOptions,
@@ -193,9 +193,9 @@ impl OpenedRecords {
             said.telemetry.as_ref(),
             &said.settings,
         );
-        let (outlets, parts) =
+        let (sinks, parts) =
             opened.await.map_err(|error| GatewayError::Settings(error.to_string()))?;
-        self.sets.push((said.clone(), outlets, parts));
+        self.sets.push((said.clone(), sinks, parts));
         Ok(self.sets.len() - 1)
     }
 
@@ -216,15 +216,15 @@ impl OpenedRecords {
         Ok(stack)
     }
 
-    /// Writes and sends what is left.
+    /// Writes and sends the remaining records.
     pub(super) async fn close(self) {
-        // Before the sets, which some of their records go to.
+        // Close the audit files before the sinks, because they write to some of these.
         for audit in self.stacks.iter().filter_map(|(.., stack)| stack.audit.as_ref()) {
             audit.close(Duration::from_secs(5));
         }
-        for (at, (_, outlets, _)) in self.sets.into_iter().enumerate() {
+        for (at, (_, sinks, _)) in self.sets.into_iter().enumerate() {
             if let Some((.., stack)) = self.stacks.iter().find(|(set, ..)| *set == at) {
-                outlets.close(stack).await;
+                sinks.close(stack).await;
             }
         }
     }

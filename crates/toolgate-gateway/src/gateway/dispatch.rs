@@ -1,4 +1,4 @@
-//! The one place where it is decided what becomes of a client's request.
+//! Dispatches client requests by method: the only place that decides which handler answers a request.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use toolgate_wire::{
 };
 
 use super::{
-    Gateway, handshake, listen, listing, namespace::Namespace, proxied, response::JsonRpcResponse,
-    tool_call,
+    Gateway, handshake, listing, namespace::Namespace, proxied, response::JsonRpcResponse,
+    subscriptions, tool_call,
 };
 use crate::clients::{
     caller::{Caller, CallerProtocol},
@@ -20,29 +20,29 @@ use crate::clients::{
 };
 use crate::{active_chain::ActiveChain, log_level::LogLevel};
 
-/// One request of a client, with all that surrounds it.
+/// A request of a client with its context.
 #[derive(Debug)]
 pub(crate) struct IncomingRequest {
     pub(crate) namespace: Arc<Namespace>,
     pub(crate) caller: Caller,
+    pub(crate) id: Id,
     pub(crate) message: Message,
-    /// Where messages go that come before the answer.
+    /// Where messages to the client go before the response.
     pub(crate) side: SideChannel,
     pub(crate) cancel: CancellationToken,
-    /// The headers that it came with, where they have to say what it says.
+    /// The HTTP headers, where they must repeat parts of the body (2026-07-28).
     pub(crate) headers: Option<HeaderMap>,
 }
 
 impl IncomingRequest {
-    /// The id under which it is answered.
+    /// The id of the request and of its response.
     pub(crate) fn id(&self) -> &Id {
-        static NONE: std::sync::LazyLock<Id> = std::sync::LazyLock::new(|| Id::number(0));
-        self.message.id().unwrap_or(&NONE)
+        &self.id
     }
 
-    /// The surroundings of the request, as layers see them.
-    pub(crate) fn context(&self, charter: &ActiveChain) -> Context {
-        let chain = &charter.stack.chain;
+    /// The context of the request for the layers.
+    pub(crate) fn context(&self, current: &ActiveChain) -> Context {
+        let chain = &current.stack.chain;
         let transport = Some(self.caller.transport);
         let ingress = if chain.follows_traces() {
             let meta = self.message.member(member::META);
@@ -53,21 +53,21 @@ impl IncomingRequest {
         };
         let cx = Context::new(Arc::clone(&self.caller.session))
             .with_client(self.caller.info())
-            .with_request_id(self.message.id().cloned())
+            .with_request_id(Some(self.id.clone()))
             .with_cancel(self.cancel.clone())
             .with_ingress(ingress);
         if chain.asks() { cx.with_client_input(self.caller.asking(&self.side)) } else { cx }
     }
 
-    /// A member of the params, as text.
+    /// A string member of the params.
     pub(crate) fn text(&self, member: &str) -> Option<String> {
         Some(self.message.member(member)?.text()?.into_owned())
     }
 }
 
-/// Has one request answered.
+/// Answers one request.
 ///
-/// All but calls are on the heap: what is made for each request is as large as the largest of them.
+/// All futures except that of `tools/call` are boxed, so that they do not enlarge the future of every request.
 pub(crate) async fn dispatch(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     if let Some(server) = incoming.namespace.exclusive() {
         return match incoming.message.method() {
@@ -87,20 +87,23 @@ pub(crate) async fn dispatch(gateway: &Gateway, incoming: &IncomingRequest) -> J
         (method::RESOURCES_READ, _) => Box::pin(proxied::read(gateway, incoming)).await,
         (method::COMPLETION_COMPLETE, _) => Box::pin(proxied::complete(gateway, incoming)).await,
         (method::SERVER_DISCOVER, true) => Box::pin(handshake::discover(incoming)).await,
-        (method::SUBSCRIPTIONS_LISTEN, true) => Box::pin(listen::listen(gateway, incoming)).await,
+        (method::SUBSCRIPTIONS_LISTEN, true) => {
+            Box::pin(subscriptions::listen(gateway, incoming)).await
+        }
         (method::PING, false) => JsonRpcResponse::result(incoming.id(), Json::empty_object()),
         (method::LOGGING_SET_LEVEL, false) => Box::pin(set_level(incoming)).await,
-        (method::RESOURCES_SUBSCRIBE, false) => Box::pin(listen::subscribe(incoming)).await,
-        (method::RESOURCES_UNSUBSCRIBE, false) => listen::unsubscribe(incoming),
-        // Each era has what the other one does without.
+        (method::RESOURCES_SUBSCRIBE, false) => Box::pin(subscriptions::subscribe(incoming)).await,
+        (method::RESOURCES_UNSUBSCRIBE, false) => subscriptions::unsubscribe(incoming),
+        // A method that the client's era does not have.
         (method, _) if is_of_one_era(method) => unknown(incoming),
         (method, _) if method.starts_with("tasks/") => {
             Box::pin(proxied::task(gateway, incoming)).await
         }
-        _ => Box::pin(proxied::anything(gateway, incoming)).await,
+        _ => Box::pin(proxied::to_only_server(gateway, incoming)).await,
     }
 }
 
+/// Whether only one of the two eras has the method.
 fn is_of_one_era(method: &str) -> bool {
     matches!(
         method,
@@ -114,7 +117,7 @@ fn is_of_one_era(method: &str) -> bool {
     )
 }
 
-/// Nobody here knows the method.
+/// The error for an unknown method.
 pub(super) fn unknown(incoming: &IncomingRequest) -> JsonRpcResponse {
     let method = incoming.message.method();
     JsonRpcResponse::refused(
@@ -124,7 +127,7 @@ pub(super) fn unknown(incoming: &IncomingRequest) -> JsonRpcResponse {
     )
 }
 
-/// `logging/setLevel`: answered once the servers that run have taken the level, as a server itself does it.
+/// `logging/setLevel`: responds once the running servers have accepted the level, as a direct connection would.
 async fn set_level(incoming: &IncomingRequest) -> JsonRpcResponse {
     let snapshot = incoming.namespace.settled().await;
     if snapshot.servers_with("logging").next().is_none() {
@@ -140,14 +143,14 @@ async fn set_level(incoming: &IncomingRequest) -> JsonRpcResponse {
     };
     session.set_level(level);
     let servers = incoming.namespace.servers.iter();
-    let telling: Vec<_> = servers
+    let updates: Vec<_> = servers
         .filter_map(|server| {
-            let asking = Arc::clone(session);
-            server.speak_up(level, || incoming.caller.owner(), move || asking.level())
+            let session = Arc::clone(session);
+            server.speak_up(level, || incoming.caller.owner(), move || session.level())
         })
         .collect();
-    for told in telling {
-        let _ = told.await;
+    for update in updates {
+        let _ = update.await;
     }
     JsonRpcResponse::result(incoming.id(), Json::empty_object())
 }

@@ -1,4 +1,4 @@
-//! Crossing the border between the eras: what a request and a result have to say on the other side.
+//! Translates requests and results between legacy peers (2025-11-25 and earlier) and peers of 2026-07-28.
 
 use toolgate::RpcError;
 use toolgate_wire::{
@@ -15,14 +15,14 @@ use crate::{
     log_level::LogLevel,
 };
 
-/// What only requests of 2026-07-28 and later say in `_meta`.
+/// `_meta` keys that only requests of 2026-07-28 have.
 const MODERN_KEYS: [&str; 4] =
     [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL];
 
-/// What only results of 2026-07-28 and later say.
+/// Members that only results of 2026-07-28 have.
 const MODERN_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
-/// Changes `_meta` of a request for a server of another era than the client's.
+/// Changes the params of a request for a server whose era is not that of the client.
 pub(super) fn translate_meta(params: &mut Object, caller: &Caller, to: Era) {
     let meta = params.get(member::META);
     let had_meta = meta.is_some();
@@ -48,17 +48,17 @@ pub(super) fn translate_meta(params: &mut Object, caller: &Caller, to: Era) {
     }
 }
 
-/// A session introduces itself with each request.
+/// Adds the `_meta` of 2026-07-28 for a legacy session.
 fn introduce(meta: &mut Object, session: &LegacySession) {
     meta.set(meta::PROTOCOL_VERSION, Json::string(MODERN));
     meta.set(meta::CLIENT_INFO, session.info_text.clone());
     meta.set(meta::CLIENT_CAPABILITIES, capabilities(session));
-    // A legacy client gets what servers choose to tell until it says what it wants; one of 2026-07-28 would get nothing.
+    // Without a level, a legacy client gets all log messages, but a server of 2026-07-28 would send none.
     let level = session.level().unwrap_or(LogLevel::ALL);
     meta.set(meta::LOG_LEVEL, Json::string(level.name()));
 }
 
-/// What a session can be asked, as requests of 2026-07-28 say it.
+/// The capabilities of a legacy session in the form of 2026-07-28.
 fn capabilities(session: &LegacySession) -> Json {
     let Some(said) = session.capabilities.object() else { return Json::empty_object() };
     let mut capabilities = Object::new();
@@ -80,7 +80,7 @@ fn capabilities(session: &LegacySession) -> Json {
     capabilities.finish()
 }
 
-/// Whether the results of a method say how long they may be kept.
+/// Whether the results of a method carry `ttlMs` and `cacheScope`.
 pub(super) fn is_cacheable(method: &str) -> bool {
     matches!(
         method,
@@ -93,7 +93,7 @@ pub(super) fn is_cacheable(method: &str) -> bool {
     )
 }
 
-/// The result of a server of one era for a client of another; `None` if nothing has to be changed.
+/// Translates a result for a client of another era; `None` if the result can stay unchanged.
 pub(super) fn translate_result(result: &Json, method: &str, from: Era, to: Era) -> Option<Json> {
     let mut object = result.object()?;
     match (from, to) {
@@ -116,7 +116,7 @@ pub(super) fn translate_result(result: &Json, method: &str, from: Era, to: Era) 
                 object.remove(member);
             }
             remove_stamps(&mut object);
-            // Until 2025-11-25 structured content is an object; the text beside it says the same.
+            // In legacy versions structured content must be an object. The text content repeats it anyway.
             let is_odd = |json: Json| json.kind() != Kind::Object;
             if method == method::TOOLS_CALL
                 && object.get(member::STRUCTURED_CONTENT).is_some_and(is_odd)
@@ -128,7 +128,7 @@ pub(super) fn translate_result(result: &Json, method: &str, from: Era, to: Era) 
     object.is_changed().then(|| object.finish())
 }
 
-/// Removes from `_meta` what each result of 2026-07-28 says of its server, and what belongs to its streams.
+/// Removes the `_meta` keys of 2026-07-28 from a result.
 fn remove_stamps(result: &mut Object) {
     let Some(mut meta) = result.get(member::META).and_then(|meta| meta.object()) else { return };
     for stamp in MODERN_KEYS.into_iter().chain([meta::SERVER_INFO, meta::SUBSCRIPTION_ID]) {
@@ -147,7 +147,7 @@ fn is_complete(result: &Object) -> bool {
     result.get(member::RESULT_TYPE).is_some_and(|json| json.as_str() == "\"complete\"")
 }
 
-/// A legacy server wants pages opened before it does anything (`-32042`): as a result that asks for that.
+/// Translates a legacy server's error `-32042` (the user must open a page first) into a result that asks for input.
 pub(super) fn pages_first(answer: &Message) -> Option<Json> {
     if answer.shape() != Shape::Error
         || answer.member("code")?.i64()? != code::URL_ELICITATION_REQUIRED
@@ -171,7 +171,7 @@ pub(super) fn pages_first(answer: &Message) -> Option<Json> {
     Some(result.finish())
 }
 
-/// The error of a server of one era for a client of another.
+/// Translates an error for a client of another era.
 pub(super) fn translate_error(
     mut rpc: RpcError,
     method: &str,

@@ -1,4 +1,5 @@
-//! Saying hello to clients: what the namespace can do, in the words of both eras.
+//! The handshake with clients: `initialize` (legacy) and `server/discover` (2026-07-28), with the capabilities of the
+//! namespace.
 
 use std::sync::Arc;
 
@@ -20,13 +21,13 @@ use crate::{
     usage::Member,
 };
 
-/// So much of what servers say to models is passed on.
-const MOST_INSTRUCTIONS: usize = 32 * 1024;
+/// The maximum size of the servers' joined instructions.
+const MAX_INSTRUCTIONS: usize = 32 * 1024;
 
-/// So many bytes a client may say about itself.
-const MOST_ABOUT_CLIENT: usize = 64 * 1024;
+/// The maximum size of a client's `capabilities` and `clientInfo` together.
+const MAX_CLIENT_DESCRIPTION: usize = 64 * 1024;
 
-/// `initialize`: the result, and the session that it opens.
+/// `initialize`: returns the result and the new session.
 pub(crate) async fn initialize(
     namespace: &Namespace,
     message: &Message,
@@ -35,10 +36,10 @@ pub(crate) async fn initialize(
     hops: Option<Hops>,
 ) -> Result<(Json, LegacySession), String> {
     let said = ["capabilities", "clientInfo"].into_iter().filter_map(|name| message.member(name));
-    // Both are kept as long as the session is.
-    if said.map(|json| json.len()).sum::<usize>() > MOST_ABOUT_CLIENT {
+    // The session keeps both as long as it lasts.
+    if said.map(|json| json.len()).sum::<usize>() > MAX_CLIENT_DESCRIPTION {
         return Err(format!(
-            "`capabilities` and `clientInfo` are longer than {MOST_ABOUT_CLIENT} bytes together"
+            "`capabilities` and `clientInfo` are longer than {MAX_CLIENT_DESCRIPTION} bytes together"
         ));
     }
     let snapshot = namespace.settled().await;
@@ -84,7 +85,7 @@ pub(super) async fn discover(incoming: &IncomingRequest) -> JsonRpcResponse {
     JsonRpcResponse::result(incoming.id(), result.finish())
 }
 
-/// The refusal of a request that speaks a version for itself that we do not; `None` for one that we do.
+/// The error for a request of 2026-07-28 or later whose version the gateway does not support; `None` if it does.
 pub(crate) fn unsupported(id: Option<&Id>, version: &str) -> Option<JsonRpcResponse> {
     if version == MODERN {
         return None;
@@ -102,12 +103,12 @@ pub(crate) fn unsupported(id: Option<&Id>, version: &str) -> Option<JsonRpcRespo
     ))
 }
 
-/// The versions that requests may speak for themselves.
+/// The supported versions that need no session.
 fn supported() -> Json {
     Json::list(&[Json::string(MODERN)])
 }
 
-/// What the servers can do together.
+/// The capabilities of all servers together.
 fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
     let changes = || Json::value(&serde_json::json!({"listChanged": true}));
     let has = |capability: &str| snapshot.servers_with(capability).next().is_some();
@@ -140,7 +141,7 @@ fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
             all.set(shared, joined.finish());
         }
     }
-    // Tasks of 2025-11-25 are told apart by nothing but their server.
+    // The task methods of 2025-11-25 do not name a server, so only a namespace with one server can offer them.
     let only = snapshot.offered.first().filter(|_| !namespace.tells_tasks_apart());
     let offer = only.and_then(|offered| offered.manifest.as_ref()).map(|manifest| &manifest.offer);
     if let Some(offer) = offer.filter(|offer| offer.era == to && to == Era::Legacy)
@@ -151,7 +152,7 @@ fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
     all.finish()
 }
 
-/// Whether some server has tools, or may turn out to.
+/// Whether some server has tools, or has not listed yet.
 fn has_tools(snapshot: &Snapshot) -> bool {
     let offered = &snapshot.offered;
     let has = |offered: &ServerListing| {
@@ -161,7 +162,7 @@ fn has_tools(snapshot: &Snapshot) -> bool {
     offered.is_empty() || offered.iter().any(has)
 }
 
-/// What servers of the same era say under one name, the first one for each key.
+/// Joins one capability object of all servers of this era. For each key, the first server's value counts.
 fn joined(snapshot: &Snapshot, name: &str, to: Era) -> Object {
     let mut joined = Object::new();
     for manifest in snapshot.offered.iter().filter_map(|offered| offered.manifest.as_ref()) {
@@ -176,7 +177,7 @@ fn joined(snapshot: &Snapshot, name: &str, to: Era) -> Object {
     joined
 }
 
-/// What servers say to models, each under its name where there are several.
+/// The servers' instructions for models, with a heading for each server if there are several.
 fn instructions(snapshot: &Snapshot) -> Option<String> {
     let said: Vec<(&str, Arc<str>)> = snapshot
         .offered
@@ -195,8 +196,8 @@ fn instructions(snapshot: &Snapshot) -> Option<String> {
             parts.join("\n\n")
         }
     };
-    if text.len() > MOST_INSTRUCTIONS {
-        let end = (0..=MOST_INSTRUCTIONS).rev().find(|at| text.is_char_boundary(*at));
+    if text.len() > MAX_INSTRUCTIONS {
+        let end = (0..=MAX_INSTRUCTIONS).rev().find(|at| text.is_char_boundary(*at));
         text.truncate(end.unwrap_or_default());
         text.push('…');
     }

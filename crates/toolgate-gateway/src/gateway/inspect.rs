@@ -1,5 +1,5 @@
-//! The gateway that `serve` would build, for commands that only look: servers are started and asked what they offer,
-//! and nothing is opened, written or remembered.
+//! Inspection for `toolgate check` and `toolgate why`: builds the gateway that `serve` would build and asks its servers
+//! what they offer, but opens, writes and caches nothing.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -22,10 +22,10 @@ use crate::{
     upstream::server::Server,
 };
 
-/// After its hello, a server may take this long to list what it offers.
+/// How long a server may take to list what it offers, after the handshake.
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a gateway would serve.
+/// The result of an inspection.
 #[derive(Debug)]
 pub struct Inspection {
     /// The namespaces, in the order of the config.
@@ -44,9 +44,9 @@ pub struct InspectedNamespace {
     pub tools: Vec<InspectedTool>,
     /// The tool of each wire name, also of names that are not listed.
     wire_names: HashMap<String, ToolId>,
-    /// Names that were not given, because they belong to something else: one sentence each.
+    /// Tools and prompts that are left out because their names belong to others: one sentence each.
     pub collisions: Vec<String>,
-    /// What is listed under another name for that reason.
+    /// Tools and prompts that are listed under another name for the same reason: one sentence each.
     pub renamed: Vec<String>,
     was_asked: bool,
 }
@@ -56,13 +56,13 @@ pub struct InspectedNamespace {
 pub struct InspectedTool {
     /// The tool.
     pub tool: Arc<Tool>,
-    /// The name that clients see; `None` if it is left out, because its name belongs to another tool.
+    /// The name that clients see; `None` if the tool is left out because its name belongs to another tool.
     pub wire_name: Option<String>,
 }
 
 impl Inspection {
-    /// Builds the gateway. With `asks`, its servers are started, asked what they offer, and ended. Gives the error that
-    /// `serve` would refuse to start with.
+    /// Builds the gateway. With `asks` it starts the servers, asks them what they offer, and ends them. Returns the error
+    /// with which `serve` would refuse to start.
     pub async fn new(options: GatewayOptions, asks: bool) -> Result<Self, GatewayError> {
         let order = options.inspects.clone().unwrap_or_default();
         let store = options.store.clone();
@@ -86,8 +86,8 @@ impl Inspection {
         refused.map(|()| Self { namespaces, servers })
     }
 
-    /// The same for a server that is part of this program: its tools are known without asking. `parts` has what
-    /// belongs to the server's own chain, such as preconditions.
+    /// Inspects a server that is built into this program, whose tools are known. `parts` has what belongs to the server's
+    /// own chain, such as preconditions.
     pub fn of_tools(
         (namespace, server): (&str, &str),
         set: &NamespaceSettings,
@@ -148,7 +148,7 @@ fn session(namespace: &str) -> Arc<Session> {
     Arc::new(Session { id, namespace: namespace.into(), principal: Principal::local() })
 }
 
-/// Names that the config gives to a tool and that belong to another one.
+/// Names that the config gives to a tool although they belong to another tool.
 fn override_collisions(chain: &ActiveChain, tools: &[InspectedTool]) -> Vec<String> {
     let listed: Vec<ToolId> = tools.iter().map(|tool| tool.tool.id().clone()).collect();
     let collisions = chain.stack.overrides.configured().collisions(&listed);
@@ -156,7 +156,7 @@ fn override_collisions(chain: &ActiveChain, tools: &[InspectedTool]) -> Vec<Stri
 }
 
 impl RunningGateway {
-    /// Starts every server, also those that start on demand, and waits until each has listed what it offers or failed.
+    /// Starts every server, even those that start on demand, and waits until each has listed what it offers or failed.
     async fn ask_servers(&self) {
         let mut asked = tokio::task::JoinSet::new();
         for server in self.gateway.servers() {
@@ -216,8 +216,8 @@ impl InspectedNamespace {
         }
     }
 
-    /// Where new tools are quarantined, lets the chain know those that the store has, and the first list of each server
-    /// of which it has none.
+    /// With quarantine, tells the chain which tools count as approved: those in the store, and the first list of each server
+    /// that is not in the store.
     async fn approve(&self, store: Option<&str>) -> Result<(), GatewayError> {
         let Some(url) = store.filter(|_| self.chain.quarantines()) else { return Ok(()) };
         let known = known_tools(url, &self.session.namespace).await;
@@ -235,18 +235,18 @@ impl InspectedNamespace {
         Ok(())
     }
 
-    /// Its name.
+    /// The name of the namespace.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.session.namespace
     }
 
-    /// Its servers, in their order.
+    /// The servers of the namespace, in order.
     pub fn servers(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().map(|server| &**server)
     }
 
-    /// Whether servers were asked what they offer.
+    /// Whether the servers were asked what they offer.
     #[must_use]
     pub fn was_asked(&self) -> bool {
         self.was_asked && !self.servers.is_empty()
@@ -258,13 +258,13 @@ impl InspectedNamespace {
         &self.chain.stack.chain
     }
 
-    /// What the chain is set to.
+    /// The settings of the chain.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.chain.settings
     }
 
-    /// The session that calls would belong to.
+    /// The session for calls of the inspection.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
@@ -282,18 +282,18 @@ impl InspectedNamespace {
         self.tool(self.wire_names.get(name)?)
     }
 
-    /// The tools that their servers call so.
+    /// The tools with this name at their servers.
     pub fn by_own_name<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a InspectedTool> {
         self.tools.iter().filter(move |tool| tool.tool.id().name() == name)
     }
 
-    /// A tool of which only the identity is known.
+    /// A tool that no server lists.
     #[must_use]
     pub fn unlisted(&self, id: ToolId) -> Arc<Tool> {
         Arc::new(Tool::unlisted(id, &self.chain.rules))
     }
 
-    /// Narrows a call by control data, in which names that clients see mean the servers' own.
+    /// Applies control data to the context of a call. The control data contains wire names.
     #[must_use]
     pub fn narrowed(&self, cx: Context, mut control: Control) -> Context {
         control.translate(|name| self.wire_names.get(name).cloned());

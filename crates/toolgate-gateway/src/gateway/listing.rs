@@ -1,4 +1,4 @@
-//! Lists: answered from what is known, page by page. No server is asked.
+//! Answers list requests page by page from the snapshot, without asking servers.
 
 use std::sync::Arc;
 
@@ -23,26 +23,26 @@ use super::{
 use crate::{
     catalog::{
         lists::{CacheHints, definition_for},
-        snapshot::{Missing, Snapshot},
+        snapshot::{MissingServer, Snapshot},
     },
     response::rpc_error,
     upstream::{manifest::ListName, server::ServerState},
 };
 
-/// Lists the tools that this client may see.
+/// `tools/list`: the tools that this client may see.
 pub(super) async fn tools(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let namespace = &incoming.namespace;
-    let charter = namespace.charter();
+    let current = namespace.current_chain();
     let snapshot = namespace.settled().await;
     gateway.refresh_private(&namespace.servers);
     let missing = snapshot.missing(ListName::Tools);
     if let Some(refused) = nothing_listed(incoming, &snapshot, ListName::Tools, &missing) {
         return refused;
     }
-    let (mut cx, _) = narrow(incoming, &charter, NameResolver::Listed(&snapshot));
+    let (mut cx, _) = narrow(incoming, &current, NameResolver::Listed(&snapshot));
     let era = incoming.caller.era();
     let end = Catalog { snapshot: &snapshot, era };
-    let listed = charter.stack.chain.list(&mut cx, Listing::default(), &end).await;
+    let listed = current.stack.chain.list(&mut cx, Listing::default(), &end).await;
     let list = match listed {
         Ok(list) => list,
         Err(failure) => return JsonRpcResponse::failed(Some(incoming.id()), &failure),
@@ -62,18 +62,18 @@ pub(super) async fn tools(gateway: &Gateway, incoming: &IncomingRequest) -> Json
     page(gateway, incoming, &snapshot, (ListName::Tools, is_narrowed), &definitions, &missing)
 }
 
-/// Lists the tools of an exclusive server: its own page, as far as this client may see it.
+/// `tools/list` of an exclusive server: the server's own page, without the tools that this client may not see.
 pub(super) async fn live(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let namespace = &incoming.namespace;
-    let charter = namespace.charter();
-    let Some(live) = &charter.live else { return unknown(incoming) };
-    let (mut cx, edits) = narrow(incoming, &charter, NameResolver::Live(&charter, live));
-    if charter.needs_all_tools() && live.must_ask(None) {
-        namespace.refresh_live(&charter, live, None, cx.cancel()).await;
+    let current = namespace.current_chain();
+    let Some(live) = &current.live else { return unknown(incoming) };
+    let (mut cx, edits) = narrow(incoming, &current, NameResolver::Live(&current, live));
+    if current.needs_all_tools() && live.must_ask(None) {
+        namespace.refresh_live(&current, live, None, cx.cancel()).await;
     }
-    let chain = &charter.stack.chain;
-    let conversation = UpstreamCall::new(gateway, incoming, chain, live.server(), None, edits);
-    let end = LivePage { conversation, chain: &charter, live };
+    let chain = &current.stack.chain;
+    let upstream = UpstreamCall::new(gateway, incoming, chain, live.server(), None, edits);
+    let end = LivePage { upstream, chain: &current, live };
     let cursor = incoming.text("cursor");
     match chain.list(&mut cx, Listing { cursor }, &end).await {
         Ok(list) => match list.origin().cloned() {
@@ -87,9 +87,9 @@ pub(super) async fn live(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
     }
 }
 
-/// The end of the chain for a listing of an exclusive server: the server's page.
+/// The end of the chain for a listing of an exclusive server: requests the page from the server.
 struct LivePage<'a> {
-    conversation: UpstreamCall<'a>,
+    upstream: UpstreamCall<'a>,
     chain: &'a NamespaceChain,
     live: &'a LiveTools,
 }
@@ -97,7 +97,7 @@ struct LivePage<'a> {
 impl LivePage<'_> {
     async fn page(&self, cx: &Context) -> Result<ToolList, Failure> {
         let UpstreamReply::Answer { answer, is_verbatim, .. } =
-            self.conversation.speak(cx, None).await?
+            self.upstream.send(cx, None).await?
         else {
             return Err(Failure::internal("a listing asks for nothing"));
         };
@@ -105,13 +105,13 @@ impl LivePage<'_> {
             let failure = Failure::rejected(rpc_error(&answer));
             return Err(failure);
         }
-        let (Some(page), Some(result)) = (self.live.learn(&answer), answer.body()) else {
+        let (Some(page), Some(result)) = (self.live.read_page(&answer), answer.body()) else {
             let server = &self.live.server().name;
             let message = format!("The server `{server}` answered tools/list without tools");
             return Err(Failure::new(Code::ServerProtocol, message));
         };
         if page.has_new && self.chain.needs_all_tools() {
-            // A tool that nobody announced may have the name that another one was given.
+            // The new tool may have the name that an override gave to another tool.
             self.chain.settle_names(self.live);
         }
         let origin = is_verbatim.then(|| answer.line().clone());
@@ -139,7 +139,7 @@ impl Endpoint for LivePage<'_> {
     }
 }
 
-/// Lists prompts, resources or templates.
+/// `prompts/list`, `resources/list` and `resources/templates/list`.
 pub(super) async fn others(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let snapshot = incoming.namespace.settled().await;
     let lists = &snapshot.lists;
@@ -149,25 +149,25 @@ pub(super) async fn others(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
         _ => (ListName::Templates, &lists.templates),
     };
     if snapshot.servers_with(list.capability()).next().is_none() {
-        // The only server may have it all the same, and says so itself if it has not.
-        return Box::pin(proxied::anything(gateway, incoming)).await;
+        // A server may have a list without declaring it, so the only server answers itself.
+        return Box::pin(proxied::to_only_server(gateway, incoming)).await;
     }
     let mut missing = snapshot.missing(list);
     if let Some(refused) = nothing_listed(incoming, &snapshot, list, &missing) {
         return refused;
     }
-    // What nobody knows of may have no such list.
+    // A server that has not answered yet may have no such list, so only failures count as missing.
     missing.retain(|missing| missing.error.is_some());
     page(gateway, incoming, &snapshot, (list, false), entries, &missing)
 }
 
-/// The error for a list that no server gave: an empty one would say that there is nothing. The only server's error is
-/// passed on as it is.
+/// The error for a list that no server could give, because an empty list would claim that there are no entries. The error
+/// of the only server passes unchanged.
 fn nothing_listed(
     incoming: &IncomingRequest,
     snapshot: &Snapshot,
     list: ListName,
-    missing: &[Missing],
+    missing: &[MissingServer],
 ) -> Option<JsonRpcResponse> {
     if let Some(only) = snapshot.only_server() {
         let manifest = snapshot.offered.first().and_then(|offered| offered.manifest.as_ref());
@@ -189,7 +189,8 @@ fn nothing_listed(
     if missing.is_empty() || missing.len() < snapshot.offered.len() {
         return None;
     }
-    let reason = |missing: &Missing| Some(format!("`{}`: {}", missing.server.name, missing.why()?));
+    let reason =
+        |missing: &MissingServer| Some(format!("`{}`: {}", missing.server.name, missing.why()?));
     let reasons: Vec<String> = missing.iter().map(reason).collect::<Option<_>>()?;
     let text = format!("No server could list its {}. {}", list.name(), reasons.join("; "));
     Some(JsonRpcResponse::failed(Some(incoming.id()), &Failure::new(Code::ServerUnavailable, text)))
@@ -201,10 +202,10 @@ fn page(
     snapshot: &Snapshot,
     (of, is_narrowed): (ListName, bool),
     entries: &[Json],
-    missing: &[Missing],
+    missing: &[MissingServer],
 ) -> JsonRpcResponse {
     let size = incoming.namespace.style.page_size;
-    // The same page of another namespace is the page of another list.
+    // A cursor is valid only in its own namespace.
     let principal = format!("{}\0{}", incoming.namespace.name, incoming.caller.session.principal);
     let generation = snapshot.generation;
     let offset = match incoming.message.member(member::CURSOR) {
@@ -230,7 +231,7 @@ fn page(
         gateway.cursors.seal(of, generation, offset, &principal)
     });
     let era = incoming.caller.era();
-    // What a request narrowed for itself is for nobody else.
+    // A list narrowed by the request's control data must not be cached for others.
     let hints = snapshot.lists.hints;
     let hints = CacheHints { is_public: hints.is_public && !is_narrowed, ..hints };
     let (_, member) = of.method();
@@ -238,7 +239,7 @@ fn page(
     JsonRpcResponse::result(incoming.id(), page.0)
 }
 
-/// The end of the chain for a listing: what is known.
+/// The end of the chain for a listing: the tools of the snapshot.
 struct Catalog<'a> {
     snapshot: &'a Arc<Snapshot>,
     era: Era,
@@ -251,7 +252,7 @@ impl Endpoint for Catalog<'_> {
     }
 
     fn list<'b>(&'b self, _: &'b mut Context, _: Listing) -> Boxed<'b, Result<ToolList, Failure>> {
-        // The finished page stands for the list as long as no layer changes it.
+        // The finished page is valid as long as no layer changes the list.
         let origin = self.snapshot.finished(self.era).0.clone().into_bytes();
         let list = ToolList::from_wire(self.snapshot.tools.clone(), Object::new(), Some(origin));
         Box::pin(std::future::ready(Ok(list)))
@@ -263,8 +264,8 @@ impl Endpoint for Catalog<'_> {
     }
 }
 
-/// What a chain answered to a request that is neither a call nor a listing.
-pub(super) fn said(incoming: &IncomingRequest, answer: Answer) -> JsonRpcResponse {
+/// The response for the chain's answer to a request that is neither a call nor a listing.
+pub(super) fn chain_response(incoming: &IncomingRequest, answer: Answer) -> JsonRpcResponse {
     if incoming.cancel.is_cancelled() {
         return JsonRpcResponse::nothing();
     }

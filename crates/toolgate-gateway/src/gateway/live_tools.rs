@@ -1,5 +1,5 @@
-//! The tools of an exclusive server, read from the listings that pass by. The gateway asks the server itself only where
-//! something decides on facts about tools that it does not know yet.
+//! The tools of an exclusive server, read from the `tools/list` responses that pass through. The gateway lists the tools
+//! itself only if a layer needs facts about a tool that no listing has shown yet.
 
 use std::{
     collections::HashMap,
@@ -14,36 +14,36 @@ use toolgate_wire::{Json, Message};
 
 use crate::upstream::{listing, server::Server};
 
-/// The gateway keeps so many tools, so that a server cannot grow the table without end.
+/// The number of tools to keep, so that a server cannot grow the table without limit.
 const MAX_TOOLS: usize = 100_000;
 
-/// A call of an unknown name makes the gateway ask the server for its tools at most this often.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How often calls of unknown names may make the gateway list the server's tools.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The tools of one server.
 #[derive(Debug)]
 pub(crate) struct LiveTools {
     server: Arc<Server>,
     rules: TierRules,
-    /// How long a whole listing holds.
+    /// How long a complete listing stays valid.
     ttl: Option<Duration>,
-    known: RwLock<Known>,
-    /// Held while the gateway asks the server, so that it asks once.
+    known: RwLock<ToolTable>,
+    /// Held while the gateway lists the tools, so that concurrent calls share one listing.
     asking: tokio::sync::Mutex<()>,
 }
 
 /// One page of a listing.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct ToolPage {
     pub(crate) tools: Vec<Arc<Tool>>,
     /// Whether every entry was a tool.
     pub(crate) is_whole: bool,
-    /// Whether some tool was not known before.
+    /// Whether some tool is not in the table yet.
     pub(crate) has_new: bool,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct ToolTable {
     tools: HashMap<Box<str>, Arc<Tool>>,
     complete: bool,
     asked: Option<Instant>,
@@ -60,8 +60,8 @@ impl LiveTools {
         }
     }
 
-    /// The same tools, with the tiers that other settings give them.
-    pub(crate) fn judged_by(&self, settings: &Settings) -> Self {
+    /// The same tools with the tiers that these settings give them.
+    pub(crate) fn with_settings(&self, settings: &Settings) -> Self {
         let next = Self::new(Arc::clone(&self.server), settings);
         {
             let known = self.known.read();
@@ -89,7 +89,7 @@ impl LiveTools {
         known.tools.get(name).cloned()
     }
 
-    /// A tool of which only the name is known.
+    /// The tool for a name that no listing has.
     pub(crate) fn unlisted(&self, name: &str) -> Arc<Tool> {
         let id = ToolId::new(Arc::clone(&self.server.name), name);
         Arc::new(Tool::unlisted(id, &self.rules))
@@ -101,25 +101,25 @@ impl LiveTools {
         known.tools.values().map(|tool| tool.id().clone()).collect()
     }
 
-    /// Whether the gateway has to ask the server before this name (or, without one, a listing) can be judged: its tools
-    /// are not known, or it may have a new one.
+    /// Whether the gateway must list the tools before layers can decide about this name (or, without a name, about a
+    /// listing): the table is incomplete, or the server may have a new tool.
     pub(crate) fn must_ask(&self, name: Option<&str>) -> bool {
         let known = self.known.read();
-        let recently = known.asked.is_some_and(|at| at.elapsed() < ASK_AGAIN);
+        let recently = known.asked.is_some_and(|at| at.elapsed() < REFRESH_INTERVAL);
         let is_new = name.is_some_and(|name| !known.tools.contains_key(name));
         let is_stale = self.ttl.is_some_and(|ttl| known.asked.is_none_or(|at| at.elapsed() > ttl));
         !known.complete || is_stale || (is_new && !recently)
     }
 
-    /// The server says that its tools changed, or has been started again.
-    pub(crate) fn outdated(&self) {
+    /// Marks the table as outdated: the server says that its tools changed, or has been restarted.
+    pub(crate) fn mark_outdated(&self) {
         self.known.write().complete = false;
     }
 
-    /// Asks the server for all tools, once for everybody who waits for it: to judge the tool of this name, or a listing.
-    /// `true`: they were read anew.
+    /// Lists all tools of the server, once for all callers that wait, so that layers can decide about this name or a
+    /// listing. `true` if the table was replaced.
     ///
-    /// If that fails, what was known before stays; a tool that is not known then is denied, not allowed.
+    /// If listing fails, the table stays as it was. Layers deny a tool that it does not have.
     pub(crate) async fn refresh(&self, name: Option<&str>, cancel: &CancellationToken) -> bool {
         let _asking = self.asking.lock().await;
         if !self.must_ask(name) {
@@ -150,10 +150,11 @@ impl LiveTools {
         }
     }
 
-    /// Reads one page of tools that passes by, and remembers it. `None` if the response has no tools.
+    /// Reads one page of tools from a response that passes through, and adds it to the table. `None` if the response has
+    /// no tools.
     ///
-    /// An entry that is not a tool (no object, no name) is left out: nobody could call it.
-    pub(crate) fn learn(&self, response: &Message) -> Option<Page> {
+    /// Skips entries that are not tools (not an object, or without a name): no client could call them.
+    pub(crate) fn read_page(&self, response: &Message) -> Option<ToolPage> {
         let entries = response.member("tools")?.array()?;
         let tools: Vec<Arc<Tool>> = entries.iter().filter_map(|entry| self.tool(entry)).collect();
         let mut known = self.known.write();
@@ -164,13 +165,13 @@ impl LiveTools {
                 has_new |= old.is_none();
             }
         }
-        Some(Page { is_whole: tools.len() == entries.len(), tools, has_new })
+        Some(ToolPage { is_whole: tools.len() == entries.len(), tools, has_new })
     }
 
     fn tool(&self, definition: &Json) -> Option<Arc<Tool>> {
         let name = definition.get("name")?;
         let id = ToolId::new(Arc::clone(&self.server.name), name.text()?.as_ref());
-        // A copy of its own: a slice would keep the whole page in memory.
+        // Copy the entry: a slice would keep the whole page in memory.
         Some(Arc::new(Tool::listed(id, definition.owned(), &self.rules)))
     }
 }

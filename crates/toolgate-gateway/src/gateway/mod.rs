@@ -1,15 +1,16 @@
-//! `toolgate serve`: many clients, many servers, every era of the protocol, one chain for each namespace.
+//! The gateway's core: answers each client request from the catalog or through a server, with one chain for each
+//! namespace.
 //!
-//! The way of a request: a door (`inbound`) finds out who asks and in which era; `dispatch` decides what becomes of
-//! it; the chain of the namespace governs it; `conversation` carries it to its server and back, across the border
-//! between the eras where there is one.
+//! The path of a request: a transport identifies the caller and its protocol version; `dispatch` selects the handler
+//! (`tool_call`, `listing`, `proxied`, `subscriptions`, `handshake`); the handler runs the chain of the namespace; at the
+//! end of the chain `upstream_call` sends the request to the server and awaits the response, and `era_bridge` translates
+//! both if client and server speak different versions.
 
 mod build;
 pub(crate) mod dispatch;
 mod era_bridge;
 pub(crate) mod handshake;
 mod inspect;
-mod listen;
 mod listing;
 mod live_tools;
 pub(crate) mod namespace;
@@ -20,6 +21,7 @@ mod reload;
 pub(crate) mod response;
 mod running_gateway;
 mod server_events;
+mod subscriptions;
 pub(crate) mod suspended;
 mod tasks;
 pub(crate) mod tool_call;

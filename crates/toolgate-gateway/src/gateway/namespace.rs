@@ -1,4 +1,4 @@
-//! A namespace: some servers, one chain, and what clients of it see and hear.
+//! A namespace: its servers, its chain, the snapshot of what it offers, and the clients that it notifies.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,16 +32,16 @@ use crate::{
     usage::{Member, Usage},
 };
 
-/// The first list of a namespace waits for servers that nobody knows yet, so long at most.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a list waits for servers whose listing is unknown.
+const SERVER_LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The chain of a namespace, with what belongs to it.
+/// The active chain of a namespace with the state that depends on it.
 #[derive(Debug)]
 pub(crate) struct NamespaceChain {
     chain: Arc<ActiveChain>,
-    /// The tools of an exclusive server, as the chain's settings judge them.
+    /// The tools of an exclusive server, with the tiers that the chain's settings give them.
     pub(crate) live: Option<LiveTools>,
-    /// Whether a name that an exclusive server does not list is refused: some setting picks tools by name.
+    /// Whether calls of tools that the server does not list are refused, because a setting selects tools by name.
     pub(super) refuses_unlisted: bool,
 }
 
@@ -59,15 +59,15 @@ impl NamespaceChain {
         Self { chain: Arc::new(chain), live, refuses_unlisted }
     }
 
-    /// The same with another chain.
+    /// The successor of this state, with another chain.
     fn with(&self, chain: ActiveChain) -> Self {
-        let live = self.live.as_ref().map(|live| live.judged_by(&chain.settings));
+        let live = self.live.as_ref().map(|live| live.with_settings(&chain.settings));
         let next = Self::new(chain, live);
         if let Some(live) = &next.live {
             next.settle_names(live);
             if next.quarantines() && !self.quarantines() {
-                // Which of the tools are known was of no interest before.
-                live.outdated();
+                // List the tools again: without quarantine nothing recorded which of them are known.
+                live.mark_outdated();
             }
         }
         next
@@ -126,12 +126,12 @@ pub(crate) struct Namespace {
     pub(crate) servers: Vec<Arc<Server>>,
     /// Whether callers are told apart, so that one's list is not another's.
     has_principals: bool,
-    charter: ArcSwap<NamespaceChain>,
+    current: ArcSwap<NamespaceChain>,
     snapshot: ArcSwap<Snapshot>,
-    /// Held while a snapshot is made.
+    /// Locked while a snapshot is built.
     names: Mutex<NameState>,
     generation: AtomicU64,
-    outlets: Mutex<Vec<Weak<NotificationQueue>>>,
+    listeners: Mutex<Vec<Weak<NotificationQueue>>>,
     usage: Arc<Usage>,
     members: RwLock<HashMap<Principal, Arc<Member>>>,
     pub(crate) narrowing: Narrowing,
@@ -139,53 +139,53 @@ pub(crate) struct Namespace {
     quarantine: Option<Arc<Quarantine>>,
 }
 
-/// What decides about names, from one snapshot to the next.
+/// The state of names that lasts from one snapshot to the next.
 #[derive(Debug, Default)]
 struct NameState {
     owners: NameOwners,
-    /// Collisions that the log has.
+    /// Collisions that have been logged.
     logged: HashSet<Collision>,
 }
 
-/// So many collisions are logged, one line each.
-const MOST_LOGGED: usize = 200;
+/// The number of collisions to log, one line each.
+const MAX_LOGGED_COLLISIONS: usize = 200;
 
 impl Namespace {
     pub(crate) fn new(
         name: Arc<str>,
         style: ListingStyle,
         servers: Vec<Arc<Server>>,
-        charter: ActiveChain,
+        current: ActiveChain,
         has_principals: bool,
         usage: Arc<Usage>,
-        (owners, acquaintances): (NameOwners, Option<SeenTools>),
+        (owners, seen_tools): (NameOwners, Option<SeenTools>),
     ) -> Self {
         let empty = SnapshotInputs {
             generation: 0,
             prefix: style.prefix,
-            rules: &charter.rules,
-            overrides: &charter.stack.overrides.get(),
+            rules: &current.rules,
+            overrides: &current.stack.overrides.get(),
             hints_are_private: true,
             owners: &owners,
         };
         let (snapshot, _) = Snapshot::new(Vec::new(), &empty);
-        let quarantine = acquaintances.map(|acquaintances| {
+        let quarantine = seen_tools.map(|seen_tools| {
             let servers = servers.iter().map(|server| Arc::clone(&server.name)).collect();
-            let known = charter.stack.parts().known.clone();
-            Arc::new(Quarantine::new(Arc::clone(&name), servers, acquaintances, known))
+            let known = current.stack.parts().known.clone();
+            Arc::new(Quarantine::new(Arc::clone(&name), servers, seen_tools, known))
         });
         let exclusive = servers.first().filter(|server| server.is_exclusive());
-        let live = exclusive.map(|server| LiveTools::new(Arc::clone(server), &charter.settings));
+        let live = exclusive.map(|server| LiveTools::new(Arc::clone(server), &current.settings));
         let namespace = Self {
             name,
             style,
             servers,
             has_principals,
-            charter: ArcSwap::from_pointee(NamespaceChain::new(charter, live)),
+            current: ArcSwap::from_pointee(NamespaceChain::new(current, live)),
             snapshot: ArcSwap::from_pointee(snapshot),
             names: Mutex::new(NameState { owners, logged: HashSet::new() }),
             generation: AtomicU64::new(0),
-            outlets: Mutex::default(),
+            listeners: Mutex::default(),
             usage,
             members: RwLock::default(),
             narrowing: Narrowing::default(),
@@ -196,34 +196,35 @@ impl Namespace {
         namespace
     }
 
-    /// What governs a call that starts now.
-    pub(crate) fn charter(&self) -> Arc<NamespaceChain> {
-        self.charter.load_full()
+    /// The chain for a call that starts now, with its state.
+    pub(crate) fn current_chain(&self) -> Arc<NamespaceChain> {
+        self.current.load_full()
     }
 
     /// The chain of a call that starts now.
     pub(super) fn active_chain(&self) -> Arc<ActiveChain> {
-        Arc::clone(&self.charter.load().chain)
+        Arc::clone(&self.current.load().chain)
     }
 
-    /// What is offered now.
+    /// The current snapshot.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
-    /// Names that collide where no prefix may tell them apart. Elsewhere the later one is left out, as it is while
-    /// running: what a server lists must not keep the others from starting.
+    /// A collision that must stop the gateway from starting: two tools or prompts with the same name although the config
+    /// forbids prefixes. With prefixes allowed, the snapshot leaves the later one out, so that one server's listing
+    /// cannot keep the other servers from starting.
     pub(crate) fn collision(&self) -> Option<String> {
         let snapshot = self.snapshot();
         let found = snapshot.collisions.iter().find(|one| one.leaves_out());
         found.filter(|_| self.style.prefix == Prefix::Never).map(ToString::to_string)
     }
 
-    /// The same, once it is known what servers offer that have not answered yet: they are started for that, and given
-    /// some time. Names then have their owners, and what is quarantined is recorded.
+    /// Like `snapshot`, but first starts every server whose listing is unknown and waits up to `SERVER_LIST_TIMEOUT` for
+    /// it. Afterwards all names have owners, and the store has the first lists for the quarantine.
     pub(crate) async fn settled(&self) -> Arc<Snapshot> {
         let snapshot = self.snapshot();
-        for server in snapshot.forgotten() {
+        for server in snapshot.failed_unlisted() {
             server.try_again();
         }
         if snapshot.is_incomplete() {
@@ -233,7 +234,7 @@ impl Namespace {
             self.rebuild();
         }
         if let Some(quarantine) = self.quarantine() {
-            quarantine.recorded(&self.servers).await;
+            quarantine.wait_recorded(&self.servers).await;
         }
         self.snapshot()
     }
@@ -253,15 +254,18 @@ impl Namespace {
                 let _ = one.await;
             }
         };
-        if tokio::time::timeout(PATIENCE, all).await.is_err() {
-            // The gateway waits for them once; clients are notified when one comes up later.
+        if tokio::time::timeout(SERVER_LIST_TIMEOUT, all).await.is_err() {
+            // The gateway waits only once. When a server comes up later, clients are notified.
             self.servers.iter().for_each(Server::is_late);
             self.rebuild();
         }
     }
 
-    /// What is offered now, if that is enough; else once everything is known.
-    pub(crate) async fn knowing(&self, is_enough: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+    /// The current snapshot if it satisfies the condition, otherwise the settled one.
+    pub(crate) async fn snapshot_with(
+        &self,
+        is_enough: impl Fn(&Snapshot) -> bool,
+    ) -> Arc<Snapshot> {
         let snapshot = self.snapshot();
         let is_recorded = self.quarantine.as_ref().is_none_or(|q| q.is_recorded());
         if is_recorded && !snapshot.is_provisional && is_enough(&snapshot) {
@@ -270,21 +274,21 @@ impl Namespace {
         self.settled().await
     }
 
-    /// The quarantine, if new tools are quarantined now.
+    /// The quarantine, if the active settings quarantine new tools.
     fn quarantine(&self) -> Option<&Arc<Quarantine>> {
-        self.quarantine.as_ref().filter(|_| self.charter().quarantines())
+        self.quarantine.as_ref().filter(|_| self.current_chain().quarantines())
     }
 
-    /// The server that the one client of this namespace has to itself.
+    /// The exclusive server of this namespace, if it has one.
     pub(crate) fn exclusive(&self) -> Option<&Arc<Server>> {
         self.servers.first().filter(|server| server.is_exclusive())
     }
 
-    /// Asks an exclusive server for its tools, and settles what depends on which there are: names on the wire, and which
-    /// tools are new.
+    /// Lists the tools of an exclusive server, and updates what depends on them: names on the wire, and which tools are
+    /// new.
     pub(super) async fn refresh_live(
         &self,
-        charter: &NamespaceChain,
+        current: &NamespaceChain,
         live: &LiveTools,
         name: Option<&str>,
         cancel: &CancellationToken,
@@ -292,86 +296,85 @@ impl Namespace {
         if !live.refresh(name, cancel).await {
             return;
         }
-        charter.settle_names(live);
+        current.settle_names(live);
         if let Some(quarantine) = self.quarantine() {
-            quarantine.meet(&live.server().name, || live.ids());
-            quarantine.recorded(&self.servers).await;
+            quarantine.note_first_list(&live.server().name, || live.ids());
+            quarantine.wait_recorded(&self.servers).await;
             if !quarantine.is_recorded() {
-                // Until then all of them are kept away.
-                live.outdated();
+                // Retry with the next request; until then the quarantine hides all tools.
+                live.mark_outdated();
             }
         }
     }
 
-    /// From here on calls are governed by this.
-    pub(crate) fn govern_by(&self, chain: ActiveChain) {
-        let next = self.charter().with(chain);
+    /// Replaces the chain for all calls that start from now on.
+    pub(crate) fn set_chain(&self, chain: ActiveChain) {
+        let next = self.current_chain().with(chain);
         if next.live.is_some() {
-            self.charter.store(Arc::new(next));
-            return self.tell(|outlet| outlet.changed(ListKind::Tools));
+            self.current.store(Arc::new(next));
+            return self.notify(|queue| queue.changed(ListKind::Tools));
         }
         {
             let _names = self.names.lock();
-            self.charter.store(Arc::new(next));
-            // Who sees what may be another thing now, also where the list is the same.
+            self.current.store(Arc::new(next));
+            // A client may see other entries now even if the list itself is the same.
             self.generation.fetch_add(1, Ordering::Relaxed);
         }
         self.rebuild();
         for kind in ListKind::ALL {
-            self.tell(|outlet| outlet.changed(kind));
+            self.notify(|queue| queue.changed(kind));
         }
     }
 
-    /// Puts together anew what is offered.
+    /// Builds a new snapshot from the current listings of the servers.
     pub(crate) fn rebuild(&self) {
         if self.exclusive().is_some() {
-            // Its lists are its own, and pass as they are.
+            // The lists of an exclusive server pass through unchanged.
             return;
         }
         let mut names = self.names.lock();
-        let charter = self.charter();
+        let current = self.current_chain();
         let offered: Vec<ServerListing> = self
             .servers
             .iter()
             .map(|server| ServerListing { server: Arc::clone(server), manifest: server.manifest() })
             .collect();
-        let given = charter.stack.overrides.learn(&listed(&offered));
+        let given = current.stack.overrides.learn(&listed(&offered));
         for collision in given.iter().filter(|_| !names.owners.is_only_read()) {
             tracing::error!("{collision}");
         }
         let (old, generation) = (self.snapshot(), self.generation.load(Ordering::Relaxed));
-        let making = SnapshotInputs {
+        let inputs = SnapshotInputs {
             generation: generation + 1,
             prefix: self.style.prefix,
-            rules: &charter.rules,
-            overrides: &charter.stack.overrides.get(),
+            rules: &current.rules,
+            overrides: &current.stack.overrides.get(),
             hints_are_private: self.has_principals,
             owners: &names.owners,
         };
-        let (mut snapshot, claims) = Snapshot::new(offered, &making);
+        let (mut snapshot, claims) = Snapshot::new(offered, &inputs);
         if old.generation == generation && lists_the_same(&old, &snapshot) {
-            // Servers like to say that something changed: whoever turns pages is not disturbed by that.
+            // Servers often announce changes without changing anything. Cursors of the same list stay valid.
             snapshot.generation = generation;
         }
         self.generation.store(snapshot.generation, Ordering::Relaxed);
         if !snapshot.is_provisional {
-            // Before anything is called by them.
+            // Record the owners before a call can use the names.
             let servers = self.servers.iter().map(|server| &*server.name).collect();
             names.owners.record(claims, &servers);
             if !names.owners.is_only_read() {
                 self.log(&snapshot.collisions, &mut names.logged);
             }
         }
-        if charter.quarantines()
+        if current.quarantines()
             && let Some(quarantine) = &self.quarantine
         {
-            self.meet(quarantine, &snapshot);
+            self.note_first_lists(quarantine, &snapshot);
         }
         self.snapshot.store(Arc::new(snapshot));
     }
 
-    /// Logs what did not get the name that it would have alone, once. Two servers that have the same addresses often have
-    /// many: one line tells of all of them.
+    /// Logs each collision once. Two servers that list the same URIs often share many, so one line covers all of them.
     fn log(&self, collisions: &[Collision], logged: &mut HashSet<Collision>) {
         for group in AddressGroup::of(collisions) {
             let is_told = logged.iter().any(|told| group.has(told));
@@ -382,7 +385,7 @@ impl Namespace {
             }
         }
         for collision in collisions.iter().filter(|collision| !collision.is_address) {
-            if logged.len() >= MOST_LOGGED || !logged.insert(collision.clone()) {
+            if logged.len() >= MAX_LOGGED_COLLISIONS || !logged.insert(collision.clone()) {
                 continue;
             }
             if collision.instead.is_some() {
@@ -390,66 +393,67 @@ impl Namespace {
             } else {
                 tracing::error!("in namespace `{}`: {collision}", self.name);
             }
-            if logged.len() == MOST_LOGGED {
+            if logged.len() == MAX_LOGGED_COLLISIONS {
                 tracing::error!("in namespace `{}`: further collisions are not logged", self.name);
             }
         }
     }
 
-    /// The first list of each server is approved; clients are notified once that is recorded.
-    fn meet(&self, quarantine: &Arc<Quarantine>, snapshot: &Snapshot) {
+    /// Hands the first list of each server to the quarantine, and notifies clients once the store has recorded it.
+    fn note_first_lists(&self, quarantine: &Arc<Quarantine>, snapshot: &Snapshot) {
         for offered in snapshot.offered.iter().filter(|offered| offered.manifest.is_some()) {
-            quarantine.meet(&offered.server.name, || listed(std::slice::from_ref(offered)));
+            quarantine
+                .note_first_list(&offered.server.name, || listed(std::slice::from_ref(offered)));
         }
         let Some(server) = self.servers.first().filter(|_| !quarantine.is_recorded()) else {
             return;
         };
-        let outlets: Vec<Weak<NotificationQueue>> = self.outlets.lock().clone();
+        let listeners: Vec<Weak<NotificationQueue>> = self.listeners.lock().clone();
         let quarantine = Arc::clone(quarantine);
         server.surroundings.control.spawn(async move {
             if quarantine.record().await {
-                let listening = outlets.iter().filter_map(Weak::upgrade);
-                listening.for_each(|outlet| outlet.changed(ListKind::Tools));
+                let listening = listeners.iter().filter_map(Weak::upgrade);
+                listening.for_each(|queue| queue.changed(ListKind::Tools));
             }
         });
     }
 
-    /// A server is known to be away: what waited for it need not wait any more.
-    pub(crate) fn without(&self, server: &Server) {
+    /// A server failed to start: rebuilds the snapshot, so that requests no longer wait for the server.
+    pub(crate) fn server_failed(&self, server: &Server) {
         if self.has(server) && server.manifest().is_none() {
             self.rebuild();
         }
     }
 
-    /// Somebody wants to hear what happens here.
-    pub(crate) fn listen(&self, outlet: &Arc<NotificationQueue>) {
-        let mut outlets = self.outlets.lock();
-        outlets.retain(|outlet| outlet.strong_count() > 0);
-        outlets.push(Arc::downgrade(outlet));
+    /// Registers a queue for the notifications of this namespace.
+    pub(crate) fn add_listener(&self, queue: &Arc<NotificationQueue>) {
+        let mut listeners = self.listeners.lock();
+        listeners.retain(|queue| queue.strong_count() > 0);
+        listeners.push(Arc::downgrade(queue));
     }
 
-    /// Tells everybody who listens.
-    pub(crate) fn tell(&self, tell: impl Fn(&NotificationQueue)) {
-        let outlets = self.outlets.lock();
-        outlets.iter().filter_map(Weak::upgrade).for_each(|outlet| tell(&outlet));
+    /// Calls `notify` for each registered queue that is still open.
+    pub(crate) fn notify(&self, notify: impl Fn(&NotificationQueue)) {
+        let listeners = self.listeners.lock();
+        listeners.iter().filter_map(Weak::upgrade).for_each(|queue| notify(&queue));
     }
 
-    /// Whether callers are told apart.
+    /// Whether the namespace has several principals (tokens are configured).
     pub(crate) fn has_principals(&self) -> bool {
         self.has_principals
     }
 
-    /// Whether names of tasks say whose they are, and at which server.
+    /// Whether task ids must contain their principal and server, because there may be several.
     pub(crate) fn tells_tasks_apart(&self) -> bool {
         self.has_principals || self.servers.len() > 1
     }
 
-    /// Whether a server is one of this namespace.
+    /// Whether a server belongs to this namespace.
     pub(crate) fn has(&self, server: &Server) -> bool {
         self.servers.iter().any(|own| own.name == server.name)
     }
 
-    /// A principal in this namespace.
+    /// The state of a principal in this namespace.
     pub(crate) fn member(&self, principal: &Principal) -> Arc<Member> {
         let known = self.members.read();
         if let Some(member) = known.get(principal) {
@@ -469,19 +473,19 @@ impl Namespace {
         Arc::clone(member)
     }
 
-    /// How many requests may be in flight here.
-    /// What one message of a client may be.
+    /// The limits for messages of clients.
     pub(crate) fn message_limits(&self) -> Limits {
-        let max_bytes = self.charter.load().settings.limits.message_bytes;
+        let max_bytes = self.current.load().settings.limits.message_bytes;
         Limits { max_bytes, ..Limits::default() }
     }
 
-    pub(crate) fn most_in_flight(&self) -> usize {
-        self.charter.load().settings.limits.in_flight
+    /// How many requests may be in flight in this namespace.
+    pub(crate) fn max_in_flight(&self) -> usize {
+        self.current.load().settings.limits.in_flight
     }
 }
 
-/// Whether both have the same entries in the same order.
+/// Whether both snapshots list the same entries in the same order.
 fn lists_the_same(one: &Snapshot, two: &Snapshot) -> bool {
     let same = |(one, two): (&Arc<Tool>, &Arc<Tool>)| {
         one.id() == two.id() && one.definition() == two.definition()

@@ -1,4 +1,4 @@
-//! Requests that one server answers: found by what they name, and passed on.
+//! Requests that the gateway forwards to one server: it finds the server by the name, URI or task id in the request.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use toolgate_wire::{
 use super::{
     Gateway,
     dispatch::{IncomingRequest, unknown},
-    listing::said,
+    listing::chain_response,
     response::JsonRpcResponse,
     tasks,
     tool_call::{NameResolver, narrow},
@@ -32,15 +32,16 @@ pub(super) async fn prompt(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
             "`name` of prompts/get must be a string",
         );
     };
-    let snapshot = incoming.namespace.knowing(|snapshot| snapshot.prompt(&name).is_some()).await;
+    let snapshot =
+        incoming.namespace.snapshot_with(|snapshot| snapshot.prompt(&name).is_some()).await;
     let Some(owned) = prompt_owner(incoming, &snapshot, &name) else {
         return no_prompt(incoming, &snapshot, &name);
     };
     let member = (*owned.own != *name).then(|| ("name", Json::string(&owned.own)));
-    through(gateway, incoming, &owned.server, Some(&owned.own), member).await
+    forward(gateway, incoming, &owned.server, Some(&owned.own), member).await
 }
 
-/// The server of a prompt. One that is not listed is the only server's, or that of the server whose prefix it has.
+/// The server of a prompt. A prompt that is not listed belongs to the only server, or to the server whose prefix it has.
 fn prompt_owner(incoming: &IncomingRequest, snapshot: &Snapshot, name: &str) -> Option<Route> {
     if let Some(owned) = snapshot.prompt(name) {
         return Some(owned.clone());
@@ -72,17 +73,18 @@ pub(super) async fn read(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
             "`uri` of resources/read must be a string",
         );
     };
-    let snapshot = incoming.namespace.knowing(|snapshot| snapshot.resource(&uri).is_some()).await;
+    let snapshot =
+        incoming.namespace.snapshot_with(|snapshot| snapshot.resource(&uri).is_some()).await;
     match resource_owner(incoming, &snapshot, &uri) {
-        Ok(server) => through(gateway, incoming, &server, Some(&uri), None).await,
+        Ok(server) => forward(gateway, incoming, &server, Some(&uri), None).await,
         Err(no_owner) => no_owner.refuse(incoming, &snapshot, &uri),
     }
 }
 
-/// Why no server is asked for a resource.
+/// Why the gateway cannot choose a server for a resource.
 pub(super) enum NoOwner {
     Unknown,
-    /// These returned links to it.
+    /// Several servers returned links to it.
     Several(Vec<Arc<str>>),
 }
 
@@ -117,8 +119,8 @@ impl NoOwner {
     }
 }
 
-/// The server of a resource. Tools return resources that no list has: these belong to the server that returned them, or
-/// to the only one that has such addresses. Nobody may answer in another's place.
+/// The server of a resource. A resource that no list has belongs to the server that returned a link to it, or to the only
+/// server with URIs of the same scheme. No other server may answer in its place.
 pub(super) fn resource_owner(
     incoming: &IncomingRequest,
     snapshot: &Snapshot,
@@ -150,11 +152,11 @@ pub(super) async fn complete(gateway: &Gateway, incoming: &IncomingRequest) -> J
             own.set("name", Json::string(&owned.own));
             ("ref", own.finish())
         });
-        return through(gateway, incoming, &owned.server, None, member).await;
+        return forward(gateway, incoming, &owned.server, None, member).await;
     }
     let server = text("uri").and_then(|uri| snapshot.template(&uri).cloned());
     match server.as_ref().or_else(|| snapshot.only_server()) {
-        Some(server) => through(gateway, incoming, server, None, None).await,
+        Some(server) => forward(gateway, incoming, server, None, None).await,
         None if snapshot.servers_with("completions").next().is_none() => unknown(incoming),
         None => JsonRpcResponse::refused(
             Some(incoming.id()),
@@ -164,12 +166,12 @@ pub(super) async fn complete(gateway: &Gateway, incoming: &IncomingRequest) -> J
     }
 }
 
-/// `tasks/…`: whichever server has the task.
+/// `tasks/…`: forwards to the server of the task.
 pub(super) async fn task(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let Some(id) = incoming.text("taskId") else {
-        // A list would have everybody's.
+        // A list would show the tasks of all principals.
         let is_shared = incoming.namespace.has_principals();
-        return if is_shared { unknown(incoming) } else { anything(gateway, incoming).await };
+        return if is_shared { unknown(incoming) } else { to_only_server(gateway, incoming).await };
     };
     let Some((server, own)) = tasks::inward(gateway, incoming, &id) else {
         return JsonRpcResponse::refused(
@@ -179,29 +181,33 @@ pub(super) async fn task(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
         );
     };
     let member = (own != id).then(|| ("taskId", Json::string(&own)));
-    through(gateway, incoming, &server, Some(&own), member).await
+    forward(gateway, incoming, &server, Some(&own), member).await
 }
 
-/// What we know nothing of: the only server may.
-pub(super) async fn anything(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
-    let snapshot = incoming.namespace.knowing(|snapshot| snapshot.only_server().is_some()).await;
+/// A method that the gateway does not know: forwards it if there is only one server.
+pub(super) async fn to_only_server(
+    gateway: &Gateway,
+    incoming: &IncomingRequest,
+) -> JsonRpcResponse {
+    let snapshot =
+        incoming.namespace.snapshot_with(|snapshot| snapshot.only_server().is_some()).await;
     match snapshot.only_server() {
-        Some(server) => through(gateway, incoming, server, None, None).await,
+        Some(server) => forward(gateway, incoming, server, None, None).await,
         None => unknown(incoming),
     }
 }
 
-/// Any request to an exclusive server.
+/// Any request for an exclusive server.
 pub(super) async fn exclusive(
     gateway: &Gateway,
     incoming: &IncomingRequest,
     server: &Arc<Server>,
 ) -> JsonRpcResponse {
-    through(gateway, incoming, server, incoming.text("taskId").as_deref(), None).await
+    forward(gateway, incoming, server, incoming.text("taskId").as_deref(), None).await
 }
 
-/// Passes a request on to a server, through the chain.
-async fn through(
+/// Forwards a request to a server, through the chain.
+async fn forward(
     gateway: &Gateway,
     incoming: &IncomingRequest,
     server: &Arc<Server>,
@@ -209,35 +215,35 @@ async fn through(
     member: Option<(&'static str, Json)>,
 ) -> JsonRpcResponse {
     let namespace = &incoming.namespace;
-    let charter = namespace.charter();
-    let _entered = match incoming.caller.member.enter(charter.settings.limits.in_flight) {
+    let current = namespace.current_chain();
+    let _entered = match incoming.caller.member.admit(current.settings.limits.in_flight) {
         Ok(entered) => entered,
         Err(full) => return JsonRpcResponse::full(incoming.id(), &full),
     };
-    // No layer narrows these, but control data is for us: no server sees it.
+    // Layers do not narrow these requests, but control data must not reach the server.
     let snapshot;
-    let names = if let Some(live) = &charter.live {
-        NameResolver::Live(&charter, live)
+    let names = if let Some(live) = &current.live {
+        NameResolver::Live(&current, live)
     } else {
         snapshot = namespace.snapshot();
         NameResolver::Listed(&snapshot)
     };
-    let (mut cx, mut edits) = narrow(incoming, &charter, names);
+    let (mut cx, mut edits) = narrow(incoming, &current, names);
     if let Some((member, value)) = member {
         edits.set(member, value);
     }
-    let end = UpstreamCall::new(gateway, incoming, &charter.stack.chain, server, name, edits);
+    let end = UpstreamCall::new(gateway, incoming, &current.stack.chain, server, name, edits);
     let method = incoming.message.method();
     if let Some(own) = name.filter(|_| method.starts_with("tasks/")) {
-        let task = charter.stack.chain.tasks().of(&cx, &server.name, own);
+        let task = current.stack.chain.tasks().of(&cx, &server.name, own);
         cx.extensions_mut().insert(task);
     }
     let request =
         Request { method: incoming.message.method().into(), params: incoming.message.params() };
-    let answering = charter.stack.chain.request(&mut cx, request, &end);
-    // A subscription has no end of its own.
+    let answering = current.stack.chain.request(&mut cx, request, &end);
+    // A subscription has no timeout.
     let is_endless = method == method::SUBSCRIPTIONS_LISTEN;
-    let limit = charter.settings.limits.timeout.get().filter(|_| !is_endless);
+    let limit = current.settings.limits.timeout.get().filter(|_| !is_endless);
     let answered = match limit {
         Some(limit) => tokio::time::timeout(limit, answering).await.ok(),
         None => Some(answering.await),
@@ -252,5 +258,5 @@ async fn through(
     {
         answer.set_result(renamed);
     }
-    said(incoming, answer)
+    chain_response(incoming, answer)
 }

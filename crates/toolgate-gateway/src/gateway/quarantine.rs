@@ -1,5 +1,5 @@
-//! Quarantine: the first complete list of each server is approved, and recorded before anything of it is served. What a
-//! server lists later waits for a person, however soon it comes.
+//! Quarantine of new tools: the first complete list of each server counts as approved, and is recorded in the store before
+//! any of its tools is served. Tools that the server lists later wait for a person's approval.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -15,10 +15,10 @@ use toolgate::{ToolId, middleware::filter::KnownTools};
 
 use crate::{records::store_records::SeenTools, upstream::server::Server};
 
-/// How long a list or a call waits until the first lists are recorded.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a request waits for the store to record the first lists.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The first lists of a namespace's servers.
+/// The quarantine of one namespace.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     namespace: Arc<str>,
@@ -26,17 +26,17 @@ pub(super) struct Quarantine {
     store: SeenTools,
     known: KnownTools,
     lists: Mutex<FirstLists>,
-    /// Whether no list waits to be recorded: read for every call.
+    /// Whether every list is recorded. Every call reads this.
     is_recorded: AtomicBool,
-    /// One at a time records.
+    /// Held while recording.
     turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct FirstLists {
-    /// Servers whose first list has come.
-    met: HashSet<Arc<str>>,
-    /// Those that are not recorded yet.
+    /// Servers that have listed their tools.
+    seen: HashSet<Arc<str>>,
+    /// First lists that are not recorded yet.
     waiting: BTreeMap<Arc<str>, Vec<ToolId>>,
 }
 
@@ -62,22 +62,22 @@ impl Quarantine {
         self.lists.lock()
     }
 
-    /// A server lists these tools. Only the first time counts.
-    pub(super) fn meet(&self, server: &Arc<str>, listed: impl FnOnce() -> Vec<ToolId>) {
+    /// Notes the tools of a server, if it is the server's first list.
+    pub(super) fn note_first_list(&self, server: &Arc<str>, listed: impl FnOnce() -> Vec<ToolId>) {
         let mut lists = self.lock();
-        if lists.met.insert(Arc::clone(server)) {
+        if lists.seen.insert(Arc::clone(server)) {
             lists.waiting.insert(Arc::clone(server), listed());
             self.is_recorded.store(false, Ordering::Release);
         }
     }
 
-    /// Whether every list that came is recorded.
+    /// Whether every first list is recorded.
     pub(super) fn is_recorded(&self) -> bool {
         self.is_recorded.load(Ordering::Acquire)
     }
 
-    /// Records the lists that wait; whether there were any. What cannot be recorded stays quarantined, and is tried
-    /// again with the next list or call.
+    /// Records the pending lists; `true` if it recorded any. A list that the store does not accept stays quarantined; the
+    /// next request tries again.
     pub(super) async fn record(&self) -> bool {
         let _turn = self.turn.lock().await;
         let waiting = self.lock().waiting.clone();
@@ -95,15 +95,15 @@ impl Quarantine {
         has_recorded
     }
 
-    /// Waits until every list that came is recorded, or cannot be.
-    pub(super) async fn recorded(self: &Arc<Self>, servers: &[Arc<Server>]) {
+    /// Waits until every first list is recorded, at most `RECORD_TIMEOUT`.
+    pub(super) async fn wait_recorded(self: &Arc<Self>, servers: &[Arc<Server>]) {
         if self.is_recorded() {
             return;
         }
-        // The store lives where servers do.
+        // The store must be used on the control runtime.
         let Some(server) = servers.first() else { return };
         let quarantine = Arc::clone(self);
         let recording = server.surroundings.control.spawn(async move { quarantine.record().await });
-        let _ = tokio::time::timeout(PATIENCE, recording).await;
+        let _ = tokio::time::timeout(RECORD_TIMEOUT, recording).await;
     }
 }

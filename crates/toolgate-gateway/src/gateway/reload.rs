@@ -1,4 +1,4 @@
-//! Settings that change while the gateway runs: checked, and swapped in whole or refused.
+//! Reloads the config while the gateway runs: checks it, then applies it as a whole or refuses it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,14 +15,14 @@ use crate::{
 };
 
 impl RunningGateway {
-    /// Tells when the file that the settings come from has changed.
+    /// The watch that reports changes of the config file.
     #[must_use]
     pub fn config_watch(&self) -> ConfigWatch {
         self.options.watch.clone()
     }
 
-    /// Reads the settings again. What is wrong is refused, and everything stays as it was. Where the operator asks for it,
-    /// servers are asked for their lists again, too.
+    /// Reads the config again and applies it. If it is invalid, everything stays as it was. If the operator asked for the
+    /// reload, the servers' lists are refreshed, too.
     pub fn reload(&self, trigger: Trigger) {
         match self.changed_config(trigger) {
             Ok(waits) if !waits.is_empty() => log_waiting(&waits),
@@ -34,20 +34,20 @@ impl RunningGateway {
         }
     }
 
-    /// Applies what has changed, unless something of it waits for the operator: gives what waits.
+    /// Applies the changes, unless some of them wait for the operator. Returns those that wait.
     fn changed_config(&self, trigger: Trigger) -> Result<Vec<String>, String> {
         let new = self.options.watch.path();
         let new = new.map(|path| self.options.config.read_again(path)).transpose();
         let new = new.map_err(|error| error.to_string())?;
         let (mut chains, mut waits) = (Vec::new(), Vec::new());
         for namespace in self.gateway.namespaces() {
-            // One that was removed is served as it was until the next start; the others need not wait for that.
+            // A namespace that was removed from the config is served unchanged until the next start.
             if new.as_ref().is_some_and(|new| !new.namespaces().contains(&&*namespace.name)) {
                 continue;
             }
             let settings = (self.options.settings)(&namespace.name)?.settings;
             let has_store = self.options.store.is_some();
-            match namespace.charter().change(settings, has_store, trigger)? {
+            match namespace.current_chain().change(settings, has_store, trigger)? {
                 Change::None => {}
                 Change::Waits(keys) => {
                     waits.extend(keys.iter().map(|key| format!("{key} of `{}`", namespace.name)));
@@ -70,17 +70,17 @@ impl RunningGateway {
             return Ok(waits);
         }
         if let Some((tokens, _)) = tokens {
-            self.admit_by(tokens)?;
+            self.set_tokens(tokens)?;
         }
         for (namespace, chain) in chains {
-            namespace.govern_by(*chain);
+            namespace.set_chain(*chain);
         }
         log_applied();
         Ok(waits)
     }
 
-    /// The tokens of a changed config, and whether they only narrow who gets in; `None` where nothing has changed that
-    /// can change while running: whether tokens are needed at all is decided at the start.
+    /// The change of the tokens; `None` if they have not changed, or if tokens were added to or removed from a config as a
+    /// whole: whether clients need tokens is fixed at the start.
     fn changed_tokens(
         &self,
         new: &BTreeMap<String, TokenConfig>,
@@ -95,8 +95,8 @@ impl RunningGateway {
         Some((new.clone(), narrows))
     }
 
-    /// From here on these tokens count. The sessions of those that are gone end.
-    fn admit_by(&self, tokens: BTreeMap<String, TokenConfig>) -> Result<(), String> {
+    /// Replaces the tokens, and ends the sessions of tokens that were removed.
+    fn set_tokens(&self, tokens: BTreeMap<String, TokenConfig>) -> Result<(), String> {
         let checked = Tokens::new(&tokens).map_err(|error| error.to_string())?;
         self.gateway.tokens.store(Arc::new(checked));
         for session in self.gateway.sessions.all() {
@@ -114,16 +114,16 @@ impl RunningGateway {
         Ok(())
     }
 
-    /// The audit file was moved away: a new one is begun.
+    /// Reopens the audit files, after the operator has moved them away.
     pub fn reopen(&self) {
         for namespace in self.gateway.namespaces() {
-            if let Some(audit) = &namespace.charter().stack.audit {
+            if let Some(audit) = &namespace.current_chain().stack.audit {
                 audit.reopen();
             }
         }
     }
 
-    /// What has changed and cannot change while it runs.
+    /// The changes that take effect only after a restart.
     fn needs_a_start(&self, new: &Config) -> Option<&'static str> {
         let old = &self.options.config;
         if new.servers() != old.servers() {
@@ -131,7 +131,7 @@ impl RunningGateway {
         }
         let (mut serve, before) = (new.serve(), old.serve());
         if !serve.tokens.is_empty() && !before.tokens.is_empty() {
-            // They change while it runs.
+            // Tokens change without a restart.
             serve.tokens.clone_from(&before.tokens);
         }
         if serve != before {

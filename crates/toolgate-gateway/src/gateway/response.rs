@@ -1,4 +1,4 @@
-//! What a client is answered: finished bytes, and what an HTTP status may say about them.
+//! The response to a client: the finished bytes, and what the HTTP status depends on.
 
 use bytes::Bytes;
 use toolgate::{Failure, Outcome, Reply, RpcError, admission::complete};
@@ -6,34 +6,34 @@ use toolgate_wire::{Id, Json, error_response};
 
 use crate::usage::LimitReached;
 
-/// The answer to one message.
+/// The response to one request.
 #[derive(Debug)]
 pub(crate) struct JsonRpcResponse {
     pub(crate) text: ResponseText,
-    /// The code, where it is an error.
+    /// The error code, if it is an error.
     pub(crate) code: Option<i64>,
     /// There was no room for the request: for its principal (`true`), or for anybody.
     pub(crate) is_full: Option<bool>,
 }
 
-/// The bytes of an answer.
+/// The bytes of a response.
 #[derive(Debug)]
 pub(crate) enum ResponseText {
-    /// As they stand here.
+    /// In one piece.
     Whole(Bytes),
-    /// In parts, so that a large one is not copied.
+    /// In parts, so that a large result is not copied.
     Parts([Bytes; 3]),
-    /// None: the client gave the request up.
+    /// No response: the client cancelled the request.
     Nothing,
 }
 
 impl JsonRpcResponse {
-    /// Nothing.
+    /// No response.
     pub(crate) fn nothing() -> Self {
         Self { text: ResponseText::Nothing, code: None, is_full: None }
     }
 
-    /// The very line of a server.
+    /// The server's line, unchanged.
     pub(crate) fn verbatim(line: Bytes, code: Option<i64>) -> Self {
         Self { text: ResponseText::Whole(line), code, is_full: None }
     }
@@ -45,7 +45,7 @@ impl JsonRpcResponse {
         head.extend_from_slice(id.as_json().as_bytes());
         head.extend_from_slice(br#","result":"#);
         if result.len() < 8 * 1024 {
-            // Small ones are cheaper in one piece.
+            // For small results, copying is cheaper than writing several parts.
             head.extend_from_slice(result.as_bytes());
             head.push(b'}');
             return Self { text: ResponseText::Whole(head.into()), code: None, is_full: None };
@@ -60,7 +60,7 @@ impl JsonRpcResponse {
         Self { text: ResponseText::Whole(line), code: Some(rpc.code), is_full: None }
     }
 
-    /// An error object as it is.
+    /// An error with an error object of a server, unchanged.
     pub(crate) fn error_object(id: &Id, error: &Json, code: i64) -> Self {
         let mut message = toolgate_wire::Object::new();
         message.set("jsonrpc", Json::string("2.0"));
@@ -73,22 +73,22 @@ impl JsonRpcResponse {
         }
     }
 
-    /// A failure as an error.
+    /// The error for a failure.
     pub(crate) fn failed(id: Option<&Id>, failure: &Failure) -> Self {
         Self::error(id, &failure.to_rpc())
     }
 
-    /// There is no room for the request.
+    /// The error for a request that exceeds a limit.
     pub(crate) fn full(id: &Id, full: &LimitReached) -> Self {
         Self { is_full: Some(full.is_share), ..Self::failed(Some(id), &full.failure()) }
     }
 
-    /// An error of the protocol's own.
+    /// An error of JSON-RPC or MCP.
     pub(crate) fn refused(id: Option<&Id>, code: i64, message: impl Into<String>) -> Self {
         Self::error(id, &RpcError { code, message: message.into(), data: None })
     }
 
-    /// How a call ended, for the client.
+    /// The response for the outcome of a call.
     pub(crate) fn outcome(id: &Id, outcome: Outcome, is_modern: bool) -> Self {
         let code = outcome.failure().and_then(Failure::rpc).map(|rpc| rpc.code);
         match outcome.into_reply() {
@@ -97,7 +97,7 @@ impl JsonRpcResponse {
         }
     }
 
-    /// What a chain says; layers write results as every era reads them, and from 2026-07-28 on each one says its type.
+    /// The response for the chain's reply. Layers write results without `resultType`, which 2026-07-28 requires.
     fn reply(id: &Id, reply: Reply, is_modern: bool) -> Self {
         match reply {
             Reply::Verbatim(line) => Self::verbatim(line, None),
@@ -108,7 +108,7 @@ impl JsonRpcResponse {
         }
     }
 
-    /// The bytes in one piece.
+    /// The line; `None` if there is no response.
     pub(crate) fn into_line(self) -> Option<Bytes> {
         match self.text {
             ResponseText::Whole(line) => Some(line),

@@ -1,4 +1,4 @@
-//! The gateway: everything put together, started, and ended in order.
+//! The gateway itself: construction, status, and shutdown in order.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -36,20 +36,20 @@ use crate::{
         manifest::{ManifestCache, error_text},
         server::{Server, ServerDeps, ServerEvents, ServerState},
     },
-    usage::{STARTS, Share, Usage},
+    usage::{MAX_STARTS, Share, Usage},
 };
 
-/// How long it may take to take leave of servers behind addresses.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long the client's next message waits until servers have taken a notification.
+/// How long closing the sessions with HTTP servers may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the client's next message waits until servers have accepted a notification.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long servers may take to end.
-const LAST_SERVERS: Duration = Duration::from_secs(10);
+/// How long server processes may take to end.
+const SERVER_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long records may take to be written.
-const LAST_RECORDS: Duration = Duration::from_secs(5);
+/// How long writing the remaining records may take.
+const RECORD_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why nothing can be served.
+/// Why the gateway cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {
@@ -69,17 +69,17 @@ pub enum GatewayError {
     },
 }
 
-/// Everything that requests need.
+/// The shared state that requests need.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     namespaces: HashMap<Box<str>, Arc<Namespace>>,
     servers: Vec<Arc<Server>>,
     pub(crate) sessions: SessionTable,
-    pub(crate) parking: SuspendedCalls,
+    pub(crate) suspended_calls: SuspendedCalls,
     pub(crate) cursors: Cursors,
-    /// Seals names of tasks.
+    /// The key that seals task ids.
     pub(crate) key: [u8; 32],
-    /// Who may use it over HTTP.
+    /// The bearer tokens that HTTP clients need.
     pub(crate) tokens: ArcSwap<Tokens>,
     pub(crate) stopping: CancellationToken,
 }
@@ -98,7 +98,7 @@ impl Gateway {
         &self.servers
     }
 
-    /// A session is over.
+    /// Ends a session, and its connections to servers.
     pub(crate) fn end_session(&self, session: &Arc<LegacySession>) {
         self.sessions.remove(&session.session.id);
         session.end();
@@ -107,16 +107,16 @@ impl Gateway {
         }
     }
 
-    /// Takes a notification or an answer of a session.
-    pub(crate) async fn hear(
+    /// Handles a notification or a response of a legacy session.
+    pub(crate) async fn receive(
         session: &Arc<LegacySession>,
         namespace: &Namespace,
         message: &Message,
     ) {
         match (message.shape(), message.method()) {
             (Shape::Response | Shape::Error, _) => {
-                if !session.questions.take(message) {
-                    tracing::debug!("a client answers what nobody asked");
+                if !session.client_requests.deliver(message) {
+                    tracing::debug!("a client responds to a request that is not pending");
                 }
             }
             (_, method::NOTIFICATIONS_CANCELLED) => {
@@ -132,13 +132,13 @@ impl Gateway {
     }
 }
 
-/// A gateway that is ready to let clients in.
+/// A gateway that is ready to accept clients.
 #[derive(Debug)]
 pub struct RunningGateway {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) options: GatewayOptions,
     surroundings: Arc<ServerDeps>,
-    /// The tokens that are in force.
+    /// The configured tokens that are active.
     pub(super) tokens: Mutex<BTreeMap<String, TokenConfig>>,
     opened: Option<Box<OpenedRecordsSlot>>,
 }
@@ -151,7 +151,7 @@ impl std::fmt::Debug for OpenedRecordsSlot {
     }
 }
 
-/// A server of the gateway, for people and scripts.
+/// The status of a server, for people and scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerStatus {
     /// Its name.
@@ -159,7 +159,7 @@ pub struct ServerStatus {
     /// `ready`, `starting`, `waiting` (starts when it is first needed), `stopped` (starts when it is needed again) or
     /// `failed`.
     pub state: String,
-    /// Why it is in this state, where there is something to say.
+    /// Why it is in this state, if there is a reason to show.
     pub why: Option<String>,
     /// How many tools it lists, as far as the gateway knows.
     pub tools: Option<usize>,
@@ -184,7 +184,7 @@ pub struct GatewayStatus {
     pub servers: Vec<ServerStatus>,
     /// Servers that belong to no namespace.
     pub unused: Vec<String>,
-    /// What is left out or listed under another name because its name belongs to another server, one line each.
+    /// The names that are left out or changed because they belong to another server, one line each.
     pub names: Vec<String>,
 }
 
@@ -195,14 +195,14 @@ fn described(state: &ServerState, server: &str) -> (&'static str, Option<String>
         ServerState::Waiting => ("waiting", Some("starts when it is first needed".to_owned())),
         ServerState::Stopped => ("stopped", Some("starts when it is needed again".to_owned())),
         ServerState::Failed(why) => {
-            // The name stands beside it already.
+            // The name is already shown beside the reason.
             let known = format!("The server `{server}` ");
             ("failed", Some(why.strip_prefix(&*known).unwrap_or(why).to_owned()))
         }
     }
 }
 
-/// What one message of a server may be: servers are shared, so the largest of the namespaces' limits holds.
+/// The limits for messages of servers. Namespaces share servers, so the largest limit of all namespaces counts.
 fn largest_limits(options: &GatewayOptions, names: &[String]) -> Result<Limits, GatewayError> {
     let mut max_bytes = 0;
     for name in names {
@@ -213,7 +213,7 @@ fn largest_limits(options: &GatewayOptions, names: &[String]) -> Result<Limits, 
 }
 
 impl RunningGateway {
-    /// Puts everything together. Servers that start at once begin to.
+    /// Builds the gateway, and begins to start the servers that are configured to start at once.
     pub async fn new(options: GatewayOptions) -> Result<Self, GatewayError> {
         let known = options.config.namespaces();
         if let Some(fault) = options.serve.fault().or_else(|| options.serve.unbound(&known)) {
@@ -239,7 +239,7 @@ impl RunningGateway {
             shelf: ManifestCache::new(
                 options.manifests.clone().filter(|_| options.inspects.is_none()),
             ),
-            starts: Semaphore::new(STARTS),
+            starts: Semaphore::new(MAX_STARTS),
             tasks: TaskTracker::new(),
             partings: TaskTracker::new(),
             watch: OnceLock::new(),
@@ -248,7 +248,7 @@ impl RunningGateway {
         let tokens = Tokens::new(&options.serve.tokens)
             .map_err(|error| GatewayError::Settings(error.to_string()))?;
         let has_principals = !options.serve.tokens.is_empty();
-        // One client over stdio has nobody beside it.
+        // A stdio gateway has exactly one client.
         let principals = if options.only.is_some() { 1 } else { options.serve.tokens.len() };
         let share = Share::new(options.serve.per_principal, principals);
         let usage = Usage::new(share, options.serve.sessions, options.serve.subscriptions);
@@ -266,7 +266,7 @@ impl RunningGateway {
             namespaces,
             servers: servers.into_values().collect(),
             sessions: SessionTable::new(options.serve.session_idle.get()),
-            parking: SuspendedCalls::default(),
+            suspended_calls: SuspendedCalls::default(),
             cursors: Cursors::new().map_err(random)?,
             key,
             tokens: ArcSwap::from_pointee(tokens),
@@ -278,16 +278,16 @@ impl RunningGateway {
         let tokens = Mutex::new(options.serve.tokens.clone());
         let opened = Some(Box::new(OpenedRecordsSlot(opened)));
         let serve = Self { gateway, options, surroundings, tokens, opened };
-        serve.tidy();
+        serve.sweep_periodically();
         serve.keep_fresh();
-        // An inspection starts them itself.
+        // An inspection starts the servers itself.
         for server in serve.gateway.servers.iter().filter(|_| serve.options.inspects.is_none()) {
             server.begin();
         }
         Ok(serve)
     }
 
-    /// What is known to collide refuses to start.
+    /// The error for names that are already known to collide.
     pub(super) fn refuse_collisions(&self) -> Result<(), GatewayError> {
         for namespace in self.gateway.namespaces() {
             if let Some(collision) = namespace.collision() {
@@ -298,12 +298,12 @@ impl RunningGateway {
         Ok(())
     }
 
-    /// Waits until servers that nobody knows are known, and refuses names that collide.
+    /// Waits until the servers that start at once have listed what they offer, and refuses names that collide.
     pub async fn settle(&self) -> Result<(), GatewayError> {
         let mut waiting = tokio::task::JoinSet::new();
         for server in self.gateway.servers.iter().filter(|s| s.config.start == Start::AtOnce) {
             let server = Arc::clone(server);
-            // What is remembered may be of another time: what it lists now counts.
+            // A cached manifest may be outdated, so wait for a fresh listing.
             waiting.spawn(async move {
                 let _ = tokio::time::timeout(server.config.start_timeout, server.fresh()).await;
             });
@@ -312,10 +312,10 @@ impl RunningGateway {
         self.refuse_collisions()
     }
 
-    /// Ends sessions that nobody uses, and calls that nobody comes back for.
-    fn tidy(&self) {
+    /// Starts the task that ends idle sessions and drops suspended calls whose time is over.
+    fn sweep_periodically(&self) {
         let gateway = Arc::downgrade(&self.gateway);
-        let every = self.gateway.sessions.look_every();
+        let every = self.gateway.sessions.sweep_interval();
         let stopping = self.gateway.stopping.clone();
         tokio::spawn(async move {
             loop {
@@ -325,19 +325,19 @@ impl RunningGateway {
                 }
                 let Some(gateway) = gateway.upgrade() else { return };
                 for session in gateway.sessions.take_idle() {
-                    tracing::debug!("a session is ended: nobody used it");
+                    tracing::debug!("a session is ended: it was idle for too long");
                     gateway.end_session(&session);
                 }
-                gateway.parking.sweep();
+                gateway.suspended_calls.sweep();
                 gateway.sessions.all().iter().for_each(|session| session.replay.sweep());
-                if let Some(idle) = gateway.sessions.idle() {
+                if let Some(idle) = gateway.sessions.idle_timeout() {
                     gateway.servers.iter().for_each(|server| server.sweep(idle));
                 }
             }
         });
     }
 
-    /// How the servers are, in their order.
+    /// The status of all servers, by name.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerStatus> {
         let mut served: Vec<ServerStatus> = self
@@ -371,7 +371,7 @@ impl RunningGateway {
         self.options.config.without_namespace().iter().map(ToString::to_string).collect()
     }
 
-    /// What it serves now.
+    /// The current status.
     #[must_use]
     pub fn status(&self, addresses: &[SocketAddr]) -> GatewayStatus {
         GatewayStatus {
@@ -395,8 +395,8 @@ impl RunningGateway {
         !self.options.serve.tokens.is_empty()
     }
 
-    /// What is left out or has another name because its name belongs to another server, one line each. What is left
-    /// out comes first.
+    /// The names that are left out or changed because they belong to another server, one line each. Names that are left
+    /// out come first.
     #[must_use]
     pub fn names_not_given(&self) -> Vec<String> {
         self.names_lines(|collisions| {
@@ -404,7 +404,7 @@ impl RunningGateway {
         })
     }
 
-    /// The same in short: one line for all addresses that two servers have.
+    /// The same in short: one line for all URIs that two servers share.
     #[must_use]
     pub fn names_in_short(&self) -> Vec<String> {
         self.names_lines(|collisions| {
@@ -435,18 +435,19 @@ impl RunningGateway {
         names
     }
 
-    /// Ends what waits for something to happen; other requests go on.
+    /// Closes notification streams and subscriptions; other requests continue.
     pub fn close(&self) {
         self.gateway.stopping.cancel();
         for session in self.gateway.sessions.all() {
-            session.outlet.close();
+            session.notifications.close();
         }
     }
 
-    /// Ends everything in order: sessions, servers, records. First end the doors ([`HttpServer`](crate::HttpServer)).
+    /// Ends everything in order: sessions, servers, records. The caller must first end the transports
+    /// ([`HttpServer`](crate::HttpServer)).
     pub async fn end(mut self) {
         self.close();
-        self.gateway.parking.clear();
+        self.gateway.suspended_calls.clear();
         for session in self.gateway.sessions.all() {
             self.gateway.end_session(&session);
         }
@@ -454,15 +455,18 @@ impl RunningGateway {
             server.stop();
         }
         self.surroundings.partings.close();
-        let _ = tokio::time::timeout(LAST_WORDS, self.surroundings.partings.wait()).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.surroundings.partings.wait()).await;
         self.surroundings.tasks.close();
-        if tokio::time::timeout(LAST_SERVERS, self.surroundings.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(SERVER_SHUTDOWN_TIMEOUT, self.surroundings.tasks.wait())
+            .await
+            .is_err()
+        {
             tracing::warn!("some servers did not end in time");
         }
         for namespace in self.gateway.namespaces() {
-            // A changed config may have given it another file than it began with.
-            if let Some(audit) = &namespace.charter().stack.audit {
-                audit.close(LAST_RECORDS);
+            // A reload may have changed the audit file since the start.
+            if let Some(audit) = &namespace.current_chain().stack.audit {
+                audit.close(RECORD_FLUSH_TIMEOUT);
             }
         }
         if let Some(opened) = self.opened.take() {
@@ -471,10 +475,10 @@ impl RunningGateway {
     }
 }
 
-/// Refuses what would let nobody or the gateway itself in, and tells what is likely not meant.
+/// Refuses a config in which a server leads back to this gateway, and warns of likely mistakes.
 fn check_access(options: &GatewayOptions) -> Result<(), GatewayError> {
     let config = &options.config;
-    // An inspection tells what is likely not meant in its own way.
+    // An inspection reports likely mistakes itself.
     let is_running = options.inspects.is_none();
     if let Some(only) = &options.only {
         config.servers_of(only).map_err(|error| GatewayError::Settings(error.to_string()))?;
@@ -527,14 +531,15 @@ fn servers(
     Ok(servers)
 }
 
-/// Passes a notification to the servers that it is for: the session's own, or the only one. The client's next message
-/// waits until they have it, as on a direct connection, but not for a server that is slow to start or to read.
+/// Forwards a notification to the servers that it concerns: the private servers of the session, or the only server. The
+/// client's next message waits until they have accepted it, as on a direct connection, but no longer than
+/// `NOTIFICATION_TIMEOUT`.
 async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
     let is_only = namespace.servers.len() == 1;
     let is_old = |server: &&Arc<Server>| {
         server.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy)
     };
-    // A server of 2026-07-28 knows none of MCP's own; what is a vendor's is for it to judge.
+    // 2026-07-28 has no other notifications of clients, so its servers get only vendor notifications.
     let is_vendors = !matches!(
         message.method(),
         method::NOTIFICATIONS_ROOTS_LIST_CHANGED
@@ -544,8 +549,8 @@ async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &
     let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
     let mut deliveries = Vec::new();
     for server in concerned.filter(|server| is_vendors || is_old(server)) {
-        // As requests: what waits for a server that is slow to start is bounded.
-        let Ok(entered) = session.member.enter(namespace.most_in_flight()) else {
+        // Counts as a request, so that the number of notifications waiting for a slow server is limited.
+        let Ok(entered) = session.member.admit(namespace.max_in_flight()) else {
             tracing::debug!("a notification is dropped: too many requests are in flight");
             break;
         };

@@ -1,5 +1,5 @@
-//! What happens at servers, told to clients: lists that changed, resources that changed, and questions that belong to
-//! no call.
+//! Forwards events of servers to clients: changed lists, updated resources, and messages that belong to no request in
+//! flight.
 
 use std::sync::Arc;
 
@@ -12,11 +12,13 @@ use toolgate_wire::{
 
 use super::{
     Gateway,
-    upstream_call::{refusal, told},
+    upstream_call::{filter_notice, refusal},
 };
 use crate::{
     capabilities::is_vendor,
-    clients::{legacy_session::LegacySession, side_channel::SideChannel},
+    clients::{
+        client_requests::ClientReply, legacy_session::LegacySession, side_channel::SideChannel,
+    },
     log_level::LogLevel,
     question_attribution::attributed,
     upstream::{
@@ -35,7 +37,7 @@ impl ServerEvents for Gateway {
     fn changed(&self, server: &Arc<Server>, kinds: &[ListKind]) {
         for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
             namespace.rebuild();
-            namespace.tell(|outlet| kinds.iter().for_each(|kind| outlet.changed(*kind)));
+            namespace.notify(|queue| kinds.iter().for_each(|kind| queue.changed(*kind)));
         }
     }
 
@@ -44,7 +46,7 @@ impl ServerEvents for Gateway {
         let Some(uri) = uri.as_ref().and_then(Json::text) else { return };
         let uri: Arc<str> = uri.as_ref().into();
         for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
-            namespace.tell(|outlet| outlet.updated_at(server, owner, &uri));
+            namespace.notify(|queue| queue.updated_at(server, owner, &uri));
         }
     }
 
@@ -54,31 +56,32 @@ impl ServerEvents for Gateway {
                 || session.wants_log(LogLevel::of(message))
             {
                 let namespace = self.namespaces().find(|n| n.name == session.session.namespace);
-                let line =
-                    namespace.and_then(|n| told(&n.charter().stack.chain, &server.name, message));
+                let line = namespace.and_then(|n| {
+                    filter_notice(&n.current_chain().stack.chain, &server.name, message)
+                });
                 if let Some(line) = line {
-                    session.outlet.push(line);
+                    session.notifications.push(line);
                 }
             }
             return;
         }
         if owner.is_some() {
-            // Somebody's own, who cannot be told.
+            // The connection belongs to a caller without a session, who has no notification stream.
             return;
         }
         if message.method() == method::NOTIFICATIONS_MESSAGE {
-            // Nobody can say whose call it is about: told to all, it might be told to the wrong one.
+            // The gateway cannot tell whose call caused the message, so it must not send it to any client.
             tracing::debug!("a log message of `{}` belongs to no call that is known", server.name);
             return;
         }
-        // Where callers are told apart, what one of them caused is not for the others.
+        // With several principals, a message that one of them caused must not reach the others.
         let open = self.namespaces().filter(|namespace| !namespace.has_principals());
         for namespace in open.filter(|namespace| namespace.has(server)) {
-            let line = told(&namespace.charter().stack.chain, &server.name, message);
+            let line = filter_notice(&namespace.current_chain().stack.chain, &server.name, message);
             let Some(line) = line else { continue };
-            namespace.tell(|outlet| {
-                if outlet.is_session() {
-                    outlet.push(line.clone());
+            namespace.notify(|queue| {
+                if queue.is_session() {
+                    queue.push(line.clone());
                 }
             });
         }
@@ -103,7 +106,7 @@ impl ServerEvents for Gateway {
         let Some(id) = message.id().cloned() else { return false };
         let namespace = self.namespaces().find(|n| n.name == session.session.namespace);
         let Some(namespace) = namespace else { return false };
-        match namespace.charter().stack.chain.notice(message.method(), params.as_ref()) {
+        match namespace.current_chain().stack.chain.notice(message.method(), params.as_ref()) {
             Notice::AsItCame => {}
             Notice::Changed(changed) => params = Some(changed),
             Notice::Withheld(why) => {
@@ -113,15 +116,15 @@ impl ServerEvents for Gateway {
             }
         }
         server.surroundings.control.spawn(async move {
-            let side = SideChannel::NotificationQueue(Arc::clone(&session.outlet));
+            let side = SideChannel::NotificationQueue(Arc::clone(&session.notifications));
             let asked = tokio::select! {
-                asked = session.questions.ask(&side, message.method(), params.as_ref()) => asked,
+                asked = session.client_requests.ask(&side, message.method(), params.as_ref()) => asked,
                 () = session.over.cancelled() => None,
             };
             let line = match asked {
-                Some(Ok(result)) => response(&id, &result),
-                // Its own words: also that it does not know the method.
-                Some(Err(error)) => refusal(&id, &error),
+                Some(ClientReply::Result(result)) => response(&id, &result),
+                // The server reads the client's own error, such as an unknown method.
+                Some(ClientReply::Error(error)) => refusal(&id, &error),
                 None => error_response(
                     Some(&id),
                     code::INTERNAL_ERROR,
@@ -135,6 +138,6 @@ impl ServerEvents for Gateway {
     }
 
     fn failed(&self, server: &Server) {
-        self.namespaces().for_each(|namespace| namespace.without(server));
+        self.namespaces().for_each(|namespace| namespace.server_failed(server));
     }
 }

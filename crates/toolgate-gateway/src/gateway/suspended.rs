@@ -1,4 +1,5 @@
-//! Calls that wait for a client of 2026-07-28 to come back with what a legacy server has asked for.
+//! Suspended calls: a legacy server requested input during a call of a client of 2026-07-28. The gateway answers the call
+//! with a result that asks for the input, and resumes the call when the client repeats it with the input.
 
 use std::{
     collections::HashMap,
@@ -19,21 +20,21 @@ use crate::{
     usage::{Account, Reservation, UsageKind},
 };
 
-/// What our states begin with. No server sees them.
+/// The prefix of each `requestState` of the gateway. Servers never see these states.
 const MARK: &str = "tgp1.";
-/// The name of the question in the result that asks it.
-const QUESTION: &str = "toolgate_question";
-/// So long a client may take to come back.
-const PATIENCE: Duration = Duration::from_mins(10);
+/// The key of the request in `inputRequests`.
+const REQUEST_KEY: &str = "toolgate_question";
+/// How long a call stays suspended.
+const INPUT_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Calls that wait.
+/// The suspended calls, by the random id in their `requestState`.
 #[derive(Debug, Default)]
 pub(crate) struct SuspendedCalls(Mutex<HashMap<Arc<str>, SuspendedCall>>);
 
-/// A call that waits, with the question that it waits for.
+/// A suspended call, with the server's request that it waits for.
 #[derive(Debug)]
 pub(crate) struct SuspendedCall {
-    pub(crate) flight: InFlightRequest,
+    pub(crate) in_flight: InFlightRequest,
     question: Message,
     binding: [u8; 32],
     account: Arc<Account>,
@@ -41,16 +42,17 @@ pub(crate) struct SuspendedCall {
     places: [Reservation; 2],
 }
 
-/// Why a call cannot be taken up again.
+/// Why a call cannot be resumed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SuspendError(pub(crate) &'static str);
 
-/// Whether a state is one of ours.
+/// Whether the gateway made this `requestState`.
 pub(crate) fn is_ours(state: &Json) -> bool {
     state.text().is_some_and(|state| state.starts_with(MARK))
 }
 
-/// What a state is bound to: who asked, and for exactly what. All params count but those that a round brings along.
+/// The digest that binds a state to its caller and request. It covers all params except those that the resuming request
+/// adds.
 pub(crate) fn binding(
     caller: &str,
     method: &str,
@@ -74,32 +76,32 @@ impl SuspendedCalls {
         self.0.lock()
     }
 
-    /// Lets a call wait; gives the result that asks the client.
-    pub(crate) fn park(
+    /// Suspends a call; returns the result that asks the client for input.
+    pub(crate) fn suspend(
         &self,
-        flight: InFlightRequest,
+        in_flight: InFlightRequest,
         question: Message,
         binding: [u8; 32],
         account: Arc<Account>,
     ) -> Result<Json, Failure> {
         let id = random_id().map_err(Failure::internal)?;
         let result = asking(&question, &id);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + INPUT_TIMEOUT;
         let mut waiting = self.lock();
-        waiting.retain(|_, parked| parked.until > Instant::now());
+        waiting.retain(|_, suspended| suspended.until > Instant::now());
         let take = |kind, amount| {
             account.take(kind, amount).map_err(|full| full.failure().with_executed(Executed::Maybe))
         };
         let places = [
-            take(UsageKind::SuspendedCall, 1)?,
-            take(UsageKind::ParkedBytes, question.line().len())?,
+            take(UsageKind::SuspendedCalls, 1)?,
+            take(UsageKind::SuspendedBytes, question.line().len())?,
         ];
-        let parked = SuspendedCall { flight, question, binding, account, until, places };
-        waiting.insert(id, parked);
+        let suspended = SuspendedCall { in_flight, question, binding, account, until, places };
+        waiting.insert(id, suspended);
         Ok(result)
     }
 
-    /// Takes a call up again, once, for whoever it was parked for.
+    /// Removes a suspended call to resume it, if the request matches its binding.
     pub(crate) fn take(
         &self,
         state: &Json,
@@ -112,40 +114,41 @@ impl SuspendedCalls {
             None => Err(SuspendError(
                 "the state is none that was given out, was used before, or came too late",
             )),
-            Some(parked) if parked.until <= Instant::now() => {
+            Some(suspended) if suspended.until <= Instant::now() => {
                 waiting.remove(id);
                 Err(SuspendError("the state came too late"))
             }
-            Some(parked) if parked.binding != *binding => {
+            Some(suspended) if suspended.binding != *binding => {
                 Err(SuspendError("the state is for another call"))
             }
             Some(_) => waiting.remove(id).ok_or(SuspendError("the state was used before")),
         }
     }
 
-    /// Gives up those that nobody came back for.
+    /// Drops the calls whose time is over.
     pub(crate) fn sweep(&self) {
-        self.lock().retain(|_, parked| parked.until > Instant::now());
+        self.lock().retain(|_, suspended| suspended.until > Instant::now());
     }
 
-    /// Gives up all of them.
+    /// Drops all suspended calls.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }
 }
 
 impl SuspendedCall {
-    /// The answer to the question, for the server; `None` if the client has not brought one.
+    /// The id of the server's request and the client's answer; `None` if the client sent no answer.
     pub(crate) fn answer(&self, responses: Option<&Json>) -> Option<(Id, Json)> {
-        let answer = responses?.get(QUESTION).filter(|json| json.kind() == wire::Kind::Object)?;
+        let answer =
+            responses?.get(REQUEST_KEY).filter(|json| json.kind() == wire::Kind::Object)?;
         Some((self.question.id()?.clone(), answer))
     }
 
-    /// Parks it again: the client came back without an answer.
-    pub(crate) fn ask_again(self, parking: &SuspendedCalls) -> Result<Json, Failure> {
-        let Self { flight, question, binding, account, places, .. } = self;
+    /// Suspends the call again, because the client came back without an answer.
+    pub(crate) fn ask_again(self, suspended_calls: &SuspendedCalls) -> Result<Json, Failure> {
+        let Self { in_flight, question, binding, account, places, .. } = self;
         drop(places);
-        parking.park(flight, question, binding, account)
+        suspended_calls.suspend(in_flight, question, binding, account)
     }
 }
 
@@ -161,7 +164,7 @@ fn asking(question: &Message, id: &str) -> Json {
     params.remove(member::ELICITATION_ID);
     asked.set("params", params.finish());
     let mut requests = Object::new();
-    requests.set(QUESTION, asked.finish());
+    requests.set(REQUEST_KEY, asked.finish());
     let mut result = Object::new();
     result.set(member::RESULT_TYPE, Json::string("input_required"));
     result.set(member::INPUT_REQUESTS, requests.finish());
@@ -187,12 +190,12 @@ mod tests {
 
     #[test]
     fn a_call_is_taken_up_once_and_by_nobody_else() {
-        let parking = SuspendedCalls::default();
+        let suspended_calls = SuspendedCalls::default();
         let account = Usage::new(Share::new(1.0, 1), 1, 1);
         let bind = |who, params| binding(who, "tools/call", "t", Some(&json(params))).unwrap();
         let mine = bind("me", r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
-        let result = parking
-            .park(
+        let result = suspended_calls
+            .suspend(
                 InFlightRequest::Landed(None),
                 question(),
                 mine,
@@ -204,18 +207,18 @@ mod tests {
         assert!(is_ours(&state) && !is_ours(&json(r#""rs1.x""#)));
         let other = bind("you", r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
         assert_eq!(
-            parking.take(&state, &other).err(),
+            suspended_calls.take(&state, &other).err(),
             Some(SuspendError("the state is for another call"))
         );
         let same = bind(
             "me",
             r#"{"requestState":"s","arguments":{ "b":2, "a":1 },"name":"t","_meta":{},"inputResponses":{}}"#,
         );
-        let parked = parking.take(&state, &same).unwrap();
-        assert!(parking.take(&state, &same).is_err(), "used before");
-        assert!(parked.answer(None).is_none());
+        let suspended = suspended_calls.take(&state, &same).unwrap();
+        assert!(suspended_calls.take(&state, &same).is_err(), "used before");
+        assert!(suspended.answer(None).is_none());
         let answer = json(r#"{"toolgate_question":{"action":"accept","content":{"x":1}}}"#);
-        let (id, answer) = parked.answer(Some(&answer)).unwrap();
+        let (id, answer) = suspended.answer(Some(&answer)).unwrap();
         assert_eq!(id, Id::string("s1"));
         assert_eq!(answer.as_str(), r#"{"action":"accept","content":{"x":1}}"#);
     }

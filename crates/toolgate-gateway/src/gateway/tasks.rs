@@ -1,4 +1,5 @@
-//! Tasks: a call that goes on by itself. Which server has one is part of its name where there are several.
+//! Task ids. If a namespace has several servers or principals, the id that a client sees contains the server, the server's
+//! own id, and a seal that binds the id to its principal.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -9,10 +10,10 @@ use toolgate_wire::{Json, Object, mcp::member};
 use super::{Gateway, dispatch::IncomingRequest};
 use crate::{ids::hex, upstream::server::Server};
 
-/// What our names of tasks begin with.
+/// The prefix of task ids that the gateway made.
 const MARK: &str = "tgt1.";
 
-/// The result of a call with the name of its task as clients know it.
+/// The outcome of a call with the task id that clients see.
 pub(super) fn outward(
     gateway: &Gateway,
     incoming: &IncomingRequest,
@@ -30,20 +31,20 @@ pub(super) fn outward(
     outcome
 }
 
-/// A result with the name of its task as clients know it; `None` if it has none.
+/// The result with the task id that clients see; `None` if it has no task.
 pub(super) fn renamed(
     gateway: &Gateway,
     incoming: &IncomingRequest,
     server: &Server,
     result: &Json,
 ) -> Option<Json> {
-    // Nearly all results have none: one look at the text tells.
+    // Nearly all results have none, so search the text before parsing it.
     memchr::memmem::find(result.as_bytes(), b"\"taskId\"")?;
     let mut object = result.object()?;
     if let Some(task) = with_name(gateway, incoming, server, &object) {
         return Some(task);
     }
-    // Sessions of 2025-11-25 read it one level further in.
+    // In 2025-11-25 the id is inside `task`.
     let task = with_name(gateway, incoming, server, &object.get("task")?.object()?)?;
     object.set("task", task);
     Some(object.finish())
@@ -67,7 +68,7 @@ fn name(gateway: &Gateway, incoming: &IncomingRequest, server: &str, own: &str) 
     format!("{MARK}{}.{seal}.{server}.{own}", server.len())
 }
 
-/// A task is that of whoever it was made for.
+/// The seal that binds a task id to its principal, namespace and server.
 fn seal(gateway: &Gateway, incoming: &IncomingRequest, server: &str, own: &str) -> String {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&gateway.key) else { return String::new() };
     let principal = incoming.caller.session.principal.to_string();
@@ -79,7 +80,7 @@ fn seal(gateway: &Gateway, incoming: &IncomingRequest, server: &str, own: &str) 
     hex(bytes.get(..8).unwrap_or_default())
 }
 
-/// The server that has a task, and its own name for it.
+/// The server of a task, and the server's own id of it. `None` if the id is unknown or belongs to another principal.
 pub(super) fn inward(
     gateway: &Gateway,
     incoming: &IncomingRequest,

@@ -1,4 +1,4 @@
-//! `tools/call`: the tool is found by its name, and the chain decides.
+//! `tools/call`: finds the tool by its name on the wire and runs the chain.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -34,17 +34,17 @@ use crate::{
     upstream::{in_flight::nonsense, server::Server},
 };
 
-/// How names on the wire are resolved.
+/// Resolves the names of tools on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NameResolver<'a> {
-    /// By what the servers list.
+    /// By the snapshot of the namespace.
     Listed(&'a Snapshot),
-    /// By what is known of an exclusive server's tools.
+    /// By the tools that an exclusive server has listed so far.
     Live(&'a NamespaceChain, &'a LiveTools),
 }
 
 impl NameResolver<'_> {
-    /// The tool that a name means.
+    /// The tool with this name.
     fn id(&self, name: &str) -> Option<ToolId> {
         match self {
             Self::Listed(snapshot) => Some(snapshot.tool(name)?.tool.id().clone()),
@@ -55,8 +55,8 @@ impl NameResolver<'_> {
         }
     }
 
-    /// What stands in records for a name that means no tool.
-    fn stand_in(&self, name: &str, settings: &Settings) -> Arc<Tool> {
+    /// A placeholder for records of a call of an unknown name.
+    fn placeholder(&self, name: &str, settings: &Settings) -> Arc<Tool> {
         let server = match self {
             Self::Listed(snapshot) => snapshot.only_server(),
             Self::Live(_, live) => Some(live.server()),
@@ -73,63 +73,66 @@ pub(super) async fn call(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
         Err(failure) => return JsonRpcResponse::failed(Some(incoming.id()), &failure),
     };
     let namespace = &incoming.namespace;
-    let charter = namespace.charter();
+    let current = namespace.current_chain();
     let (snapshot, unlisted, live_tool);
-    let (names, target) = match &charter.live {
+    let (names, target) = match &current.live {
         None => {
             let is_known = |snapshot: &Snapshot| snapshot.tool(&request.name).is_some();
-            snapshot = namespace.knowing(is_known).await;
-            unlisted = unlisted_tool(incoming, &charter, &snapshot, &request.name);
+            snapshot = namespace.snapshot_with(is_known).await;
+            unlisted = unlisted_tool(incoming, &current, &snapshot, &request.name);
             let entry = snapshot.tool(&request.name).or(unlisted.as_ref());
-            (NameResolver::Listed(&snapshot), entry.map(Target::from))
+            (NameResolver::Listed(&snapshot), entry.map(CallTarget::from))
         }
         Some(live) => {
             let cancel = &incoming.cancel;
-            live_tool = charter.live_tool(namespace, live, &request.name, cancel).await;
+            live_tool = current.live_tool(namespace, live, &request.name, cancel).await;
             let server = live.server();
-            let target = live_tool.as_ref().map(|tool| Target { tool, server, mirrors: &[] });
-            (NameResolver::Live(&charter, live), target)
+            let target =
+                live_tool.as_ref().map(|tool| CallTarget { tool, server, header_params: &[] });
+            (NameResolver::Live(&current, live), target)
         }
     };
-    let (cx, edits) = narrow(incoming, &charter, names);
+    let (cx, edits) = narrow(incoming, &current, names);
     let meant = match &target {
         Some(target) => Resolution::Tool(Arc::clone(target.tool)),
-        None => Resolution::NoTool(names.stand_in(&request.name, &charter.settings)),
+        None => Resolution::NoTool(names.placeholder(&request.name, &current.settings)),
     };
     let mut admitted = request.admit(cx, edits, meant);
-    let entered = incoming.caller.member.enter(charter.settings.limits.in_flight);
+    let entered = incoming.caller.member.admit(current.settings.limits.in_flight);
     if let Err(full) = &entered {
         admitted.refuse(full.failure());
     }
     let outcome = match target.filter(|_| !admitted.is_refused()) {
-        None => admitted.run_refused(&charter.stack.chain).await,
+        None => admitted.run_refused(&current.stack.chain).await,
         Some(target) => {
-            if let Some(refused) = check_mirrors(incoming, &target, admitted.call.arguments()) {
+            if let Some(refused) = check_header_params(incoming, &target, admitted.call.arguments())
+            {
                 return refused;
             }
-            run(gateway, incoming, &charter.stack.chain, &target, admitted).await
+            run(gateway, incoming, &current.stack.chain, &target, admitted).await
         }
     };
     JsonRpcResponse::outcome(incoming.id(), outcome, incoming.caller.is_modern())
 }
 
-/// The tool that a call is for, and who has it.
-struct Target<'a> {
+/// The tool to call, and its server.
+struct CallTarget<'a> {
     tool: &'a Arc<Tool>,
     server: &'a Arc<Server>,
-    mirrors: &'a [HeaderParam],
+    header_params: &'a [HeaderParam],
 }
 
-impl<'a> From<&'a ToolEntry> for Target<'a> {
+impl<'a> From<&'a ToolEntry> for CallTarget<'a> {
     fn from(entry: &'a ToolEntry) -> Self {
-        Self { tool: &entry.tool, server: &entry.server, mirrors: &entry.mirrors }
+        Self { tool: &entry.tool, server: &entry.server, header_params: &entry.header_params }
     }
 }
 
-/// A tool of the only server, where that one gives no list to find it in, and nothing picks tools by their names.
+/// A tool that its server does not list, if the namespace has only this server, the server has no list of tools, and no
+/// setting selects tools by name.
 fn unlisted_tool(
     incoming: &IncomingRequest,
-    charter: &NamespaceChain,
+    current: &NamespaceChain,
     snapshot: &Snapshot,
     name: &str,
 ) -> Option<ToolEntry> {
@@ -137,51 +140,52 @@ fn unlisted_tool(
     let manifest = snapshot.offered.first()?.manifest.as_ref()?;
     let has_list = manifest.tools.error.is_none() || !manifest.tools.entries.is_empty();
     let has_prefix = incoming.namespace.style.prefix == Prefix::Always;
-    if has_list || has_prefix || charter.refuses_unlisted {
+    if has_list || has_prefix || current.refuses_unlisted {
         return None;
     }
     let id = ToolId::new(Arc::clone(&server.name), name);
-    let tool = Arc::new(Tool::unlisted(id, &charter.settings.tier_rules()));
-    Some(ToolEntry { tool, server: Arc::clone(server), mirrors: Arc::default() })
+    let tool = Arc::new(Tool::unlisted(id, &current.settings.tier_rules()));
+    Some(ToolEntry { tool, server: Arc::clone(server), header_params: Arc::default() })
 }
 
 async fn run(
     gateway: &Gateway,
     incoming: &IncomingRequest,
     chain: &Chain,
-    target: &Target<'_>,
+    target: &CallTarget<'_>,
     mut admitted: Admitted,
 ) -> Outcome {
     let edits = std::mem::take(&mut admitted.edits);
     let name = Some(target.tool.id().name());
     let end = UpstreamCall {
-        mirrors: target.mirrors,
+        header_params: target.header_params,
         ..UpstreamCall::new(gateway, incoming, chain, target.server, name, edits)
     };
     let outcome = admitted.run(chain, &end).await;
     tasks::outward(gateway, incoming, target.server, outcome)
 }
 
-/// The context of a request, narrowed by its control data, and what has to change before it is sent.
+/// The context of a request with its control data applied, and the edits that remove control data from the request.
 pub(super) fn narrow(
     incoming: &IncomingRequest,
-    charter: &ActiveChain,
+    current: &ActiveChain,
     names: NameResolver<'_>,
 ) -> (Context, Edits) {
     let meta = incoming.message.member(member::META);
     let narrowing = &incoming.namespace.narrowing;
     let meant = |name: &str| names.id(name);
-    admission::narrow(incoming.context(charter), narrowing, meta.as_ref(), meant)
+    admission::narrow(incoming.context(current), narrowing, meta.as_ref(), meant)
 }
 
-/// From 2026-07-28 on, headers say what some arguments say.
-fn check_mirrors(
+/// The error for a request of 2026-07-28 whose headers contradict the arguments that they repeat.
+fn check_header_params(
     incoming: &IncomingRequest,
-    target: &Target<'_>,
+    target: &CallTarget<'_>,
     arguments: Option<&Json>,
 ) -> Option<JsonRpcResponse> {
     let headers = incoming.headers.as_ref()?;
-    let wrong = target.mirrors.iter().find_map(|mirror| mirror.check(headers, arguments).err())?;
+    let wrong =
+        target.header_params.iter().find_map(|param| param.check(headers, arguments).err())?;
     let data = Some(Json::value(&serde_json::json!({"ran": false})));
     let refusal = RpcError { code: code::HEADER_MISMATCH, message: wrong, data };
     Some(JsonRpcResponse::error(Some(incoming.id()), &refusal))
@@ -192,20 +196,21 @@ impl UpstreamCall<'_> {
         self.caller.era()
     }
 
-    /// A client that comes back with a state gets errors as they are: they are about that state, and for the client.
-    fn is_round(&self) -> bool {
+    /// Whether the client answers a request for input. It then gets the server's errors unchanged, because they concern
+    /// the `requestState`.
+    fn resumes_input(&self) -> bool {
         ["requestState", "inputResponses"].iter().any(|key| self.message.member(key).is_some())
     }
 
     fn outcome(&self, answer: &Message, from: Era, is_verbatim: bool) -> Outcome {
         if answer.shape() == Shape::Error {
             let rpc = rpc_error(answer);
-            let failure = if self.is_round() {
+            let failure = if self.resumes_input() {
                 Failure::new(Code::InvalidRequest, rpc.message.clone()).with_rpc(rpc)
             } else {
                 Failure::rejected(rpc)
             };
-            // The error object stays what it is, unknown members included, under the client's id.
+            // Keep the error object with its unknown members; only the id changes.
             let line = match self.message.id() {
                 Some(id) if !is_verbatim => answer.with_id(id),
                 _ => answer.line().clone(),
@@ -238,14 +243,14 @@ impl UpstreamCall<'_> {
         if answer.shape() == Shape::Error {
             let rpc = rpc_error(answer);
             let code = rpc.code;
-            // Between peers of one era the server's code is what a direct connection gives.
+            // Between peers of one era the code is the same as on a direct connection.
             let rpc = if self.server.is_exclusive() || from == self.to() {
                 rpc
             } else {
                 era_bridge::translate_error(rpc, method, self.to(), self.name)
             };
             return match answer.error().filter(|_| rpc.code == code) {
-                // What nobody had to change stays what it is, unknown members included.
+                // Unchanged: keep the error object with its unknown members.
                 Some(error) => {
                     let origin = is_verbatim.then(|| answer.line().clone());
                     Answer { body: Err(error), origin }
@@ -265,7 +270,7 @@ impl Endpoint for UpstreamCall<'_> {
     fn call<'b>(&'b self, cx: &'b mut Context, call: Call) -> Boxed<'b, Outcome> {
         Box::pin(async move {
             let changed = if call.is_changed() { call.arguments() } else { None };
-            match self.speak(cx, changed).await {
+            match self.send(cx, changed).await {
                 Ok(UpstreamReply::Answer { answer, from, is_verbatim }) => {
                     self.outcome(&answer, from, is_verbatim)
                 }
@@ -281,7 +286,7 @@ impl Endpoint for UpstreamCall<'_> {
 
     fn request<'b>(&'b self, cx: &'b mut Context, _: Request) -> Boxed<'b, Answer> {
         Box::pin(async move {
-            match self.speak(cx, None).await {
+            match self.send(cx, None).await {
                 Ok(UpstreamReply::Answer { answer, from, is_verbatim }) => {
                     self.answer(&answer, from, is_verbatim)
                 }
@@ -292,7 +297,7 @@ impl Endpoint for UpstreamCall<'_> {
     }
 }
 
-/// The error object of an answer, read.
+/// Parses an error object.
 pub(super) fn read_error(error: &Json) -> RpcError {
     let message = error.get("message");
     let message = message.as_ref().and_then(Json::text).map(Cow::into_owned);

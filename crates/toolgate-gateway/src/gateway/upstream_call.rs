@@ -1,4 +1,5 @@
-//! One request of a client on its way to one server and back, across whatever border lies between them.
+//! The end of the chain: sends one client request to one server and awaits the response. Translates both if client and
+//! server speak different protocol versions, and forwards notifications and requests that the server sends meanwhile.
 
 mod client_input;
 mod request_line;
@@ -27,6 +28,7 @@ use crate::{
     catalog::header_params::HeaderParam,
     clients::{
         caller::{Caller, CallerProtocol},
+        client_requests::ClientReply,
         side_channel::SideChannel,
     },
     hops,
@@ -42,48 +44,49 @@ use crate::{
     },
 };
 
-/// A server of 2026-07-28 may ask a legacy client so often before it answers.
-const MOST_ROUNDS: usize = 10;
+/// How often a server of 2026-07-28 may request input from a legacy client before it answers.
+const MAX_INPUT_ROUNDS: usize = 10;
 
-/// One request, and everything that is needed to have it answered.
+/// One request with everything that is needed to send it to its server.
 #[derive(Debug)]
 pub(crate) struct UpstreamCall<'a> {
-    /// The layers that look at what the server tells and asks.
+    /// The layers that filter the server's notifications and requests.
     pub(crate) chain: &'a Chain,
-    pub(crate) parking: &'a SuspendedCalls,
+    pub(crate) suspended_calls: &'a SuspendedCalls,
     pub(crate) caller: &'a Caller,
     pub(crate) side: &'a SideChannel,
     pub(crate) server: &'a Arc<Server>,
     pub(crate) message: &'a Message,
-    /// What the request names, by the server's own name.
+    /// The server's own name for the tool, prompt, resource or task.
     pub(crate) name: Option<&'a str>,
-    pub(crate) mirrors: &'a [HeaderParam],
+    pub(crate) header_params: &'a [HeaderParam],
     pub(crate) edits: Edits,
-    /// Whether the namespace has other servers: what this one asks then says who asks.
+    /// Whether the namespace has other servers. If so, requests for user input name this server.
     pub(crate) is_one_of_several: bool,
-    /// Whether it was sent before: only the first time under the client's own id, whose response may still come.
+    /// Whether the request was sent before. A repetition must not use the client's own id, because a response to the
+    /// first attempt may still come.
     pub(crate) was_sent: AtomicBool,
 }
 
-/// What came of it.
+/// What a server replied.
 #[derive(Debug)]
 pub(crate) enum UpstreamReply {
-    /// The server's answer, and whether it is for the client as it stands.
+    /// The server's response. `is_verbatim`: it can go to the client without changing its id.
     Answer { answer: Message, from: Era, is_verbatim: bool },
-    /// A result that asks the client for something first.
+    /// A result that asks the client for input first.
     Asked(Json),
 }
 
-/// How far a flight came.
+/// The result of sending a request once.
 enum ExchangeResult {
     Answer(Message),
     Asked(Json),
-    /// The server has forgotten the session: nothing ran.
+    /// The server no longer knows the session: the request did not run.
     SessionLost,
 }
 
 impl<'a> UpstreamCall<'a> {
-    /// A request that is about to be sent to a server.
+    /// A request to send to a server.
     pub(crate) fn new(
         gateway: &'a Gateway,
         incoming: &'a IncomingRequest,
@@ -94,13 +97,13 @@ impl<'a> UpstreamCall<'a> {
     ) -> Self {
         Self {
             chain,
-            parking: &gateway.parking,
+            suspended_calls: &gateway.suspended_calls,
             caller: &incoming.caller,
             side: &incoming.side,
             server,
             message: &incoming.message,
             name,
-            mirrors: &[],
+            header_params: &[],
             edits,
             is_one_of_several: incoming.namespace.servers.len() > 1,
             was_sent: AtomicBool::new(false),
@@ -109,23 +112,23 @@ impl<'a> UpstreamCall<'a> {
 }
 
 impl UpstreamCall<'_> {
-    /// How the server is spoken to: an exclusive one as its client speaks.
+    /// The era of the connection. An exclusive server gets the messages of its client's era.
     fn era_of(&self, connection: &Connection) -> Era {
         if self.server.is_exclusive() { self.caller.era() } else { connection.era() }
     }
 
-    /// Has the request answered.
-    pub(crate) fn speak<'b>(
+    /// Sends the request, answers the server's requests for input, and returns the final reply.
+    pub(crate) fn send<'b>(
         &'b self,
         cx: &'b Context,
         arguments: Option<&'b Json>,
     ) -> Boxed<'b, Result<UpstreamReply, Failure>> {
         Box::pin(async move {
-            if let Some((state, responses)) = self.parked_round(cx) {
-                return Box::pin(self.take_up(cx, &state, responses.as_ref())).await;
+            if let Some((state, responses)) = self.resumption(cx) {
+                return Box::pin(self.resume(cx, &state, responses.as_ref())).await;
             }
             let mut round = None;
-            for turn in 0..MOST_ROUNDS {
+            for turn in 0..MAX_INPUT_ROUNDS {
                 let (connection, answer) = match self
                     .exchange(cx, arguments, round.as_ref())
                     .await?
@@ -144,7 +147,7 @@ impl UpstreamCall<'_> {
                     && self.caller.is_modern()
                     && let Some(asking) = era_bridge::pages_first(&answer)
                 {
-                    // It did not run: the client opens the pages and calls again.
+                    // The call did not run: the client opens the pages and calls again.
                     return if self.caller.abilities().has(ClientCapabilities::URLS) {
                         Ok(UpstreamReply::Asked(asking))
                     } else {
@@ -163,13 +166,13 @@ impl UpstreamCall<'_> {
             }
             Err(nonsense(
                 &self.server.name,
-                &format!("asked for input more than {MOST_ROUNDS} times"),
+                &format!("asked for input more than {MAX_INPUT_ROUNDS} times"),
             ))
         })
     }
 
-    /// Sends the request and follows it to its answer. What a server has forgotten before it looked at it is sent once
-    /// more.
+    /// Sends the request and waits for the response. If the server no longer knows the session, the request did not run
+    /// and is sent once more.
     async fn exchange(
         &self,
         cx: &Context,
@@ -177,8 +180,8 @@ impl UpstreamCall<'_> {
         round: Option<&InputRound>,
     ) -> Result<(Arc<Connection>, ExchangeResult), Failure> {
         for _ in 0..2 {
-            let (connection, flight) = self.start(cx, arguments, round).await?;
-            match self.drive(cx, flight).await {
+            let (connection, in_flight) = self.start(cx, arguments, round).await?;
+            match self.follow(cx, in_flight).await {
                 Ok(ExchangeResult::SessionLost) => self.server.forget(&connection),
                 Ok(driven) => return Ok((connection, driven)),
                 Err(failure) => {
@@ -209,7 +212,7 @@ impl UpstreamCall<'_> {
         }
         let mut why = String::new();
         for _ in 0..2 {
-            // A start may take long: what is given up meanwhile is not sent.
+            // Starting a server may take long. If the client cancels meanwhile, the request is not sent.
             let connection = tokio::select! {
                 biased;
                 () = cx.cancel().cancelled() => return Err(cancelled(Executed::No)),
@@ -217,14 +220,14 @@ impl UpstreamCall<'_> {
             };
             let era = self.era_of(&connection);
             self.set_level(era).await;
-            let mirrored = self.mirrored(arguments, era);
+            let mirrored = self.header_values(arguments, era);
             let ask = UpstreamRequest {
                 method: self.message.method(),
                 name: self.name,
                 mirrored: &mirrored,
-                hears: Interest { lease: lease.clone(), ..self.hears(&connection) },
+                hears: Interest { lease: lease.clone(), ..self.interest(&connection) },
             };
-            // A round is a request of its own.
+            // A request that brings input has an id of its own.
             let was_sent = self.was_sent.swap(true, Ordering::Relaxed);
             let is_first = round.is_none() && !(was_sent && self.server.is_exclusive());
             let own_id = self.message.id().filter(|_| is_first);
@@ -240,12 +243,12 @@ impl UpstreamCall<'_> {
                 started = connection.start(ask, own_id, compose) => started,
             };
             match started {
-                Ok(flight) => return Ok((connection, flight)),
+                Ok(in_flight) => return Ok((connection, in_flight)),
                 Err(StartFailure::Failed(failure)) => {
                     self.server.failed_to_answer(&failure);
                     return Err(failure);
                 }
-                // Neither ran: both may be sent again.
+                // In both cases the request did not run and may be sent again.
                 Err(StartFailure::SessionLost) => {
                     self.server.forget(&connection);
                     "it forgets sessions as soon as they are opened".clone_into(&mut why);
@@ -256,7 +259,7 @@ impl UpstreamCall<'_> {
         Err(self.server.never_reached(&why))
     }
 
-    /// A legacy server is told the level of log messages that the request asks for, before it gets the request.
+    /// Sets the log level that a request of 2026-07-28 asks for at a legacy server, before the server gets the request.
     async fn set_level(&self, to: Era) {
         let CallerProtocol::Modern(said) = &self.caller.speaks else { return };
         let Some(level) = said.level.filter(|_| to == Era::Legacy) else { return };
@@ -266,41 +269,41 @@ impl UpstreamCall<'_> {
         }
     }
 
-    /// What is wanted of the server before its answer.
-    fn hears(&self, connection: &Connection) -> Interest {
+    /// Which notifications and requests of the server the client accepts before the response.
+    fn interest(&self, connection: &Connection) -> Interest {
         if self.server.is_exclusive() {
-            // Whatever it says besides its answer passes to its client as it is.
+            // Everything that an exclusive server sends passes to its client unchanged.
             return Interest::default();
         }
         let token = self.edits.meta(self.message).and_then(|meta| meta.get(member::PROGRESS_TOKEN));
-        // Servers of 2026-07-28 ask by their results.
+        // Servers of 2026-07-28 request input by their results.
         let abilities = match connection.era() {
             Era::Legacy => self.caller.abilities(),
             Era::Modern => ClientCapabilities::default(),
         };
-        // Some servers do not say that they have log messages, and send them.
+        // Do not check the server's `logging` capability: some servers send log messages without declaring it.
         let logs = self.caller.hears_logs();
         let (vendor, session) = (self.caller.takes_vendor_requests(), self.caller.session_id());
         Interest { token, abilities, logs, vendor, session, is_ours: false, lease: None }
     }
 
-    fn mirrored(
+    fn header_values(
         &self,
         arguments: Option<&Json>,
         era: Era,
     ) -> Vec<(hyper::header::HeaderName, hyper::header::HeaderValue)> {
-        if self.mirrors.is_empty() || era == Era::Legacy {
+        if self.header_params.is_empty() || era == Era::Legacy {
             return Vec::new();
         }
         let sent = arguments.cloned().or_else(|| self.message.member(member::ARGUMENTS));
-        self.mirrors.iter().filter_map(|mirror| mirror.header(sent.as_ref())).collect()
+        self.header_params.iter().filter_map(|param| param.header(sent.as_ref())).collect()
     }
 
-    /// Follows a flight to its end, and hands on what comes before.
-    async fn drive(
+    /// Waits for the response, and forwards notifications and requests that come before.
+    async fn follow(
         &self,
         cx: &Context,
-        mut flight: InFlightRequest,
+        mut in_flight: InFlightRequest,
     ) -> Result<ExchangeResult, Failure> {
         let mut waiting = VecDeque::new();
         loop {
@@ -309,13 +312,13 @@ impl UpstreamCall<'_> {
             } else {
                 tokio::select! {
                     biased;
-                    step = flight.next() => step?,
+                    step = in_flight.next() => step?,
                     () = cx.cancel().cancelled() => return Err(cancelled(Executed::Maybe)),
                 }
             };
             match step {
                 UpstreamEvent::Answer(answer) => {
-                    // The only server is asked for everything.
+                    // Not needed with one server: it gets all requests.
                     if self.is_one_of_several
                         && let Some(result) = answer.result()
                     {
@@ -324,31 +327,37 @@ impl UpstreamCall<'_> {
                     return Ok(ExchangeResult::Answer(self.attributed(answer)));
                 }
                 UpstreamEvent::SessionLost => return Ok(ExchangeResult::SessionLost),
-                UpstreamEvent::Notice(notice) => self.tell(&notice).await,
+                UpstreamEvent::Notice(notice) => self.pass_notice(&notice).await,
                 UpstreamEvent::Withdrawn(_) => {}
                 UpstreamEvent::Question(question) => match &self.caller.speaks {
                     CallerProtocol::Legacy(_) => {
                         let question = self.attributed(question);
-                        Box::pin(self.put(cx, &mut flight, &question, &mut waiting)).await?;
+                        Box::pin(self.ask_meanwhile(cx, &mut in_flight, &question, &mut waiting))
+                            .await?;
                     }
                     CallerProtocol::Modern(_) => {
-                        let question = self.attributed(self.shown(question)?);
+                        let question = self.attributed(self.filtered(question)?);
                         let account = Arc::clone(&self.caller.member.account);
-                        let parked = self.parking.park(flight, question, self.binding()?, account);
-                        return parked.map(ExchangeResult::Asked);
+                        let suspended = self.suspended_calls.suspend(
+                            in_flight,
+                            question,
+                            self.binding()?,
+                            account,
+                        );
+                        return suspended.map(ExchangeResult::Asked);
                     }
                 },
             }
         }
     }
 
-    /// Puts a server's question to a legacy client. The server may go on meanwhile: it may take the question back, ask
-    /// further ones, which wait for their turn, or answer the call. That answer ends the question, too, unless it may be
-    /// about another call of the same client.
-    async fn put(
+    /// Forwards a server's request to a legacy client and waits for the reply. Meanwhile the server may cancel the
+    /// request, send further ones (they are queued), or respond to the call. That response ends the wait, too, unless the
+    /// request may belong to another call of the same client.
+    async fn ask_meanwhile(
         &self,
         cx: &Context,
-        flight: &mut InFlightRequest,
+        in_flight: &mut InFlightRequest,
         question: &Message,
         waiting: &mut VecDeque<UpstreamEvent>,
     ) -> Result<(), Failure> {
@@ -359,17 +368,17 @@ impl UpstreamCall<'_> {
             let step = tokio::select! {
                 biased;
                 answer = &mut asking => break answer?,
-                step = flight.next() => step?,
+                step = in_flight.next() => step?,
             };
             match step {
-                UpstreamEvent::Notice(notice) => self.tell(&notice).await,
+                UpstreamEvent::Notice(notice) => self.pass_notice(&notice).await,
                 UpstreamEvent::Withdrawn(taken) if taken == id => return Ok(()),
                 UpstreamEvent::Withdrawn(taken) => waiting.retain(
                     |step| !matches!(step, UpstreamEvent::Question(other) if other.id() == Some(&taken)),
                 ),
-                UpstreamEvent::Question(_) if waiting.len() < MOST_ROUNDS => waiting.push_back(step),
+                UpstreamEvent::Question(_) if waiting.len() < MAX_INPUT_ROUNDS => waiting.push_back(step),
                 UpstreamEvent::Question(_) => {
-                    let what = format!("asked more than {MOST_ROUNDS} questions at once");
+                    let what = format!("asked more than {MAX_INPUT_ROUNDS} questions at once");
                     return Err(nonsense(&self.server.name, &what));
                 }
                 UpstreamEvent::Answer(_) | UpstreamEvent::SessionLost => {
@@ -378,28 +387,28 @@ impl UpstreamCall<'_> {
                         waiting.retain(|step| !matches!(step, UpstreamEvent::Question(_)));
                         return Ok(());
                     }
-                    // Nothing follows on this flight.
+                    // The response was the last event of this request.
                     break asking.await?;
                 }
             }
         };
         let line = match answer {
-            Ok(result) => response(&id, &result),
-            Err(error) => refusal(&id, &error),
+            ClientReply::Result(result) => response(&id, &result),
+            ClientReply::Error(error) => refusal(&id, &error),
         };
-        flight.reply(line).await
+        in_flight.reply(line).await
     }
 
-    async fn tell(&self, notice: &Message) {
+    async fn pass_notice(&self, notice: &Message) {
         if self.wants(notice)
-            && let Some(line) = told(self.chain, &self.server.name, notice)
+            && let Some(line) = filter_notice(self.chain, &self.server.name, notice)
         {
             self.side.send(line).await;
         }
     }
 
-    /// A question as the layers let it pass.
-    fn shown(&self, question: Message) -> Result<Message, Failure> {
+    /// The request of a server after the layers have filtered it.
+    fn filtered(&self, question: Message) -> Result<Message, Failure> {
         let params = if self.chain.sees_notices() { question.params() } else { None };
         match self.chain.notice(question.method(), params.as_ref()) {
             Notice::AsItCame => Ok(question),
@@ -408,7 +417,7 @@ impl UpstreamCall<'_> {
                 Message::parse(line, &Limits::default())
                     .map_err(|refused| nonsense(&self.server.name, &refused.error.to_string()))
             }
-            Notice::Withheld(why) => Err(too_long(&self.server.name, &why)),
+            Notice::Withheld(why) => Err(withheld(&self.server.name, &why)),
         }
     }
 
@@ -424,19 +433,23 @@ impl UpstreamCall<'_> {
     }
 }
 
-/// The server asks for something that is too long to be passed on.
-pub(super) fn too_long(server: &str, why: &str) -> Failure {
+/// The failure for a request of a server that the layers withhold.
+pub(super) fn withheld(server: &str, why: &str) -> Failure {
     let text = format!("The server `{server}` asks the client: {why}");
     Failure::new(Code::ResponseTooLarge, text).with_executed(Executed::Maybe)
 }
 
-/// The line of what a server tells a client, as the layers let it pass; `None` if they withhold it.
-pub(crate) fn told(chain: &Chain, server: &str, message: &Message) -> Option<Bytes> {
-    passed(chain, server, message).ok()
+/// A server's notification after the layers have filtered it; `None` if they withhold it.
+pub(crate) fn filter_notice(chain: &Chain, server: &str, message: &Message) -> Option<Bytes> {
+    filter_message(chain, server, message).ok()
 }
 
-/// The same, with why they withhold it.
-pub(crate) fn passed(chain: &Chain, server: &str, message: &Message) -> Result<Bytes, String> {
+/// A server's message after the layers have filtered it. The error is the reason why they withhold it.
+pub(crate) fn filter_message(
+    chain: &Chain,
+    server: &str,
+    message: &Message,
+) -> Result<Bytes, String> {
     let params = if chain.sees_notices() { message.params() } else { None };
     match chain.notice(message.method(), params.as_ref()) {
         Notice::AsItCame => Ok(message.line().clone()),
@@ -452,7 +465,7 @@ fn cancelled(executed: Executed) -> Failure {
     Failure::new(Code::Cancelled, "the client gave the call up").with_executed(executed)
 }
 
-/// An error of the client, passed on to the server.
+/// The client's error as the response to a server's request.
 pub(super) fn refusal(id: &Id, error: &Json) -> Bytes {
     let code = error.get("code").and_then(|json| json.i64()).unwrap_or(code::INTERNAL_ERROR);
     let message = error.get("message");

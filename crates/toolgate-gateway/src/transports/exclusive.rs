@@ -33,7 +33,7 @@ use crate::{
         ExclusiveServer, Gateway, RunningGateway,
         dispatch::{IncomingRequest, dispatch},
         namespace::Namespace,
-        upstream_call::passed,
+        upstream_call::filter_message,
     },
     process::child::{Ending, StartError},
     question_attribution::attributed,
@@ -189,8 +189,8 @@ impl Client {
     async fn begin(&self, LineRequest { message, cancel }: LineRequest) -> Work {
         let Some(id) = message.id().cloned() else { return Work::Refused(Bytes::new()) };
         let speaks = self.speaks(&message);
-        let charter = self.namespace.charter();
-        let chain = &charter.stack.chain;
+        let current = self.namespace.current_chain();
+        let chain = &current.stack.chain;
         let response = match message.method() {
             "initialize" => Response::Initialize,
             "tools/list" => Response::Tools,
@@ -202,7 +202,7 @@ impl Client {
             "tools/list" if chain.sees_listings() => true,
             method => chain.sees_request(method) || is_controlled(&message),
         };
-        if is_governed {
+        if is_governed && let Some(id) = message.id().cloned() {
             let caller = Caller {
                 session: Arc::clone(&self.session.load().session),
                 member: Arc::clone(&self.member),
@@ -213,6 +213,7 @@ impl Client {
             return Work::Governed(Box::new(IncomingRequest {
                 namespace: Arc::clone(&self.namespace),
                 caller,
+                id,
                 message,
                 side: SideChannel::Pipe(Arc::clone(&self.out)),
                 cancel,
@@ -307,8 +308,8 @@ impl Client {
         match response {
             Response::Initialize if answer.shape() == Shape::Response => self.initialized(answer),
             Response::Tools => {
-                let charter = self.namespace.charter();
-                drop(charter.live.as_ref().and_then(|live| live.learn(answer)));
+                let current = self.namespace.current_chain();
+                drop(current.live.as_ref().and_then(|live| live.read_page(answer)));
             }
             Response::Initialize | Response::Other => {}
         }
@@ -335,7 +336,7 @@ impl Client {
         let session = Arc::new(session);
         if tells_changes(answer) {
             // A changed config may change what the client sees of them.
-            self.namespace.listen(&session.outlet);
+            self.namespace.add_listener(&session.notifications);
             follow(Arc::clone(&session), &self.out);
         }
         // The outlet of the one before ends with it.
@@ -353,7 +354,7 @@ impl Client {
     async fn tell(&self, message: &Message) {
         let session = self.session.load_full();
         if matches!(message.shape(), Shape::Response | Shape::Error)
-            && session.questions.is_ours(message)
+            && session.client_requests.is_ours(message)
         {
             return;
         }
@@ -462,8 +463,8 @@ impl Client {
             process.pipe.tell(initialized).await;
             tells_changes = self::tells_changes(&answer);
         }
-        if let Some(live) = &self.namespace.charter().live {
-            live.outdated();
+        if let Some(live) = &self.namespace.current_chain().live {
+            live.mark_outdated();
         }
         Ok(tells_changes)
     }
@@ -506,20 +507,20 @@ impl ExclusiveClient for Client {
     fn pass<'a>(&'a self, message: Message, server: &'a Arc<WriteQueue>) -> Boxed<'a, ()> {
         Box::pin(async move {
             let message = attributed(message, &self.server.name, false);
-            let charter = self.namespace.charter();
+            let current = self.namespace.current_chain();
             if message.method() == "notifications/tools/list_changed"
-                && let Some(live) = &charter.live
+                && let Some(live) = &current.live
             {
-                live.outdated();
+                live.mark_outdated();
             }
             if let Some(id) = message.id()
-                && self.session.load().questions.has(id)
+                && self.session.load().client_requests.has(id)
             {
                 // The client's response would count as the response to a question of toolgate.
                 let name = &self.server.name;
-                return tracing::warn!(server = %name, "a request with an id of one of toolgate's questions: dropped");
+                return tracing::warn!(server = %name, "a request with an id of one of toolgate's client_requests: dropped");
             }
-            match passed(&charter.stack.chain, &self.server.name, &message) {
+            match filter_message(&current.stack.chain, &self.server.name, &message) {
                 Ok(line) => drop(self.out.push(line).await),
                 Err(why) => {
                     if let Some(id) = message.id() {
@@ -542,7 +543,7 @@ impl LineService for ExclusiveService {
 
     /// The gateway itself refuses calls beyond `limits.in_flight`, and records that. This is for what it does not count.
     fn max_in_flight(&self) -> usize {
-        self.0.namespace.most_in_flight().saturating_mul(2).max(MIN_IN_FLIGHT)
+        self.0.namespace.max_in_flight().saturating_mul(2).max(MIN_IN_FLIGHT)
     }
 
     fn takes_batches(&self) -> bool {

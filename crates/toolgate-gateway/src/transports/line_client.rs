@@ -142,9 +142,9 @@ impl LineClient {
         };
         session.requests = Arc::clone(&self.requests);
         let session = Arc::new(session);
-        self.gateway.sessions.enter(&session, place);
+        self.gateway.sessions.insert(&session, place);
         *self.session.lock() = Some(Arc::clone(&session));
-        self.namespace.listen(&session.outlet);
+        self.namespace.add_listener(&session.notifications);
         if let Some(line) = JsonRpcResponse::result(id, result).into_line() {
             self.out.push(line).await;
         }
@@ -155,6 +155,9 @@ impl LineClient {
     /// A request with all that surrounds it, or its refusal.
     fn incoming(&self, request: LineRequest) -> Result<IncomingRequest, Box<JsonRpcResponse>> {
         let LineRequest { message, cancel } = request;
+        let Some(id) = message.id().cloned() else {
+            return Err(Box::new(JsonRpcResponse::nothing()));
+        };
         let speaks = self.speaks(&message)?;
         let hops = self.hops(&message);
         let hops =
@@ -171,6 +174,7 @@ impl LineClient {
         Ok(IncomingRequest {
             namespace: Arc::clone(&self.namespace),
             caller: Caller { session, member, transport: self.transport, speaks, hops },
+            id,
             message,
             side: SideChannel::Pipe(Arc::clone(&self.out)),
             cancel,
@@ -204,7 +208,7 @@ impl LineService for LineClient {
 
     /// The gateway itself refuses calls beyond `limits.in_flight`, and records that. This is for what it does not count.
     fn max_in_flight(&self) -> usize {
-        self.namespace.most_in_flight().saturating_mul(2).max(MIN_IN_FLIGHT)
+        self.namespace.max_in_flight().saturating_mul(2).max(MIN_IN_FLIGHT)
     }
 
     fn takes_batches(&self) -> bool {
@@ -231,7 +235,7 @@ impl LineService for LineClient {
 
     async fn message(self: &Arc<Self>, message: Message) {
         if let Some(session) = self.session() {
-            Gateway::hear(&session, &self.namespace, &message).await;
+            Gateway::receive(&session, &self.namespace, &message).await;
         }
     }
 
@@ -249,7 +253,7 @@ pub(super) fn follow(session: Arc<LegacySession>, out: &Arc<WriteQueue>) {
         let _busy = session.busy();
         loop {
             let lines = tokio::select! {
-                lines = session.outlet.next() => lines,
+                lines = session.notifications.next() => lines,
                 () = session.over.cancelled() => return,
             };
             let Some(lines) = lines else { return };

@@ -116,12 +116,10 @@ impl Pipe {
             written: None,
         };
         let line = compose(hop);
-        let place = self.outbox.push(line).await;
-        if place == u64::MAX {
-            // It was closed meanwhile: nobody will ever write it.
+        let Some(number) = self.outbox.push(line).await else {
             return Err(StartFailure::Closed("it has ended".to_owned()));
-        }
-        flight.written = Some(place);
+        };
+        flight.written = Some(number);
         Ok(InFlightRequest::Pipe(flight))
     }
 

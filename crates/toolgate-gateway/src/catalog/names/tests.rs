@@ -17,10 +17,10 @@ fn server(name: &str, names: &[&str]) -> ServerNames {
 
 /// What each is called, as `SERVER/OWN NAME`; without what is left out.
 fn named(mode: Prefix, servers: &[ServerNames]) -> Vec<String> {
-    named_with(mode, servers, &Held::new())
+    named_with(mode, servers, &OwnersByName::new())
 }
 
-fn named_with(mode: Prefix, servers: &[ServerNames], held: &Held) -> Vec<String> {
+fn named_with(mode: Prefix, servers: &[ServerNames], held: &OwnersByName) -> Vec<String> {
     let (assigned, _) = assign(mode, servers, held);
     let of_server = |(server, assigned): (&ServerNames, Vec<Option<String>>)| {
         let named = server.names.iter().zip(assigned);
@@ -33,7 +33,7 @@ fn named_with(mode: Prefix, servers: &[ServerNames], held: &Held) -> Vec<String>
 }
 
 /// Owners, as `SERVER/OWN NAME`.
-fn held(owners: &[&str]) -> Held {
+fn held(owners: &[&str]) -> OwnersByName {
     let owner = |text: &&str| {
         let (owner, name) = text.split_once(' ').unwrap();
         let (server, own) = owner.split_once('/').unwrap();
@@ -42,7 +42,7 @@ fn held(owners: &[&str]) -> Held {
     owners.iter().map(owner).collect()
 }
 
-fn told(mode: Prefix, servers: &[ServerNames], held: &Held) -> Vec<String> {
+fn told(mode: Prefix, servers: &[ServerNames], held: &OwnersByName) -> Vec<String> {
     assign(mode, servers, held).1.iter().map(ToString::to_string).collect()
 }
 
@@ -53,11 +53,11 @@ fn the_mode_says_who_gets_a_prefix() {
     assert_eq!(named(Prefix::OnCollision, &servers), ["a/x x", "a/y y", "b/y b__y", "b/z z"]);
     assert_eq!(named(Prefix::Never, &servers), ["a/x x", "a/y y", "b/z z"]);
     assert_eq!(
-        told(Prefix::OnCollision, &servers, &Held::new()),
+        told(Prefix::OnCollision, &servers, &OwnersByName::new()),
         ["`b/y` is listed as `b__y`: `y` is the name of `a/y`"]
     );
     assert_eq!(
-        told(Prefix::Never, &servers, &Held::new()),
+        told(Prefix::Never, &servers, &OwnersByName::new()),
         [
             "`b/y` is left out: `y` is the name of `a/y`; set `prefix = \"always\"`, or give one of them a \
              name in `[namespaces.N.tools.\"b/y\"]`"
@@ -102,7 +102,7 @@ fn a_prefix_is_reserved_for_its_server() {
         );
     }
     assert_eq!(
-        told(Prefix::OnCollision, &servers, &Held::new())[0],
+        told(Prefix::OnCollision, &servers, &OwnersByName::new())[0],
         "`calc/files__read` is listed as `calc__files__read`: `files__read` begins with the prefix of the server \
          `files`"
     );
@@ -157,7 +157,7 @@ fn a_given_name_is_used_as_it_is_and_comes_first() {
     );
     let servers = [server("a", &["find"]), server("b", &["x=find", "z=find"])];
     assert_eq!(named_with(Prefix::Never, &servers, &held(&["a/find find"])), ["b/x find"]);
-    let (_, collisions) = assign(Prefix::Never, &servers, &Held::new());
+    let (_, collisions) = assign(Prefix::Never, &servers, &OwnersByName::new());
     let seconds: Vec<_> = collisions.iter().map(|collision| collision.second.clone()).collect();
     assert_eq!(seconds, [owned(("a", "find")), owned(("b", "z"))]);
     assert!(collisions.iter().all(|collision| collision.first == owned(("b", "x"))));
@@ -172,13 +172,13 @@ fn what_still_collides_is_reported_with_both_owners() {
     // Two prefixes that become one.
     let mut servers = [server("a b", &["x"]), server("a/b", &["x"])];
     assert_eq!(named(Prefix::Always, &servers), ["a b/x a_b__x"]);
-    let (_, collisions) = assign(Prefix::Always, &servers, &Held::new());
+    let (_, collisions) = assign(Prefix::Always, &servers, &OwnersByName::new());
     assert!(matches!(&*collisions, [one] if one.leaves_out() && one.second.0 == "a/b"));
     servers[1].prefix = "other".to_owned();
     assert_eq!(named(Prefix::Always, &servers), ["a b/x a_b__x", "a/b/x other__x"]);
     // One server that lists a name twice.
     let twice = [server("a", &["x", "x"])];
-    let (names, collisions) = assign(Prefix::OnCollision, &twice, &Held::new());
+    let (names, collisions) = assign(Prefix::OnCollision, &twice, &OwnersByName::new());
     assert_eq!(names, [[Some("x".to_owned()), None]]);
     assert_eq!(collisions[0].to_string(), "server `a` lists `x` twice: the first one is used");
     assert!(!collisions[0].leaves_out());
@@ -200,7 +200,7 @@ fn long_names_are_cut_with_a_mark_that_stays() {
     let long = ["y".repeat(64) + "1", "y".repeat(64) + "2"];
     let servers = [server("a", &[&long[0], &long[1], &"z".repeat(64)])];
     for mode in [Prefix::OnCollision, Prefix::Never] {
-        let (names, collisions) = assign(mode, &servers, &Held::new());
+        let (names, collisions) = assign(mode, &servers, &OwnersByName::new());
         let names: BTreeSet<&String> = names[0].iter().flatten().collect();
         assert!(names.len() == 3 && collisions.is_empty(), "{names:?}");
         assert!(names.iter().all(|name| name.len() == 64), "{names:?}");
@@ -234,8 +234,8 @@ fn any_mode() -> impl Strategy<Value = Prefix> {
 }
 
 /// Owners as they are after these names were given out.
-fn recorded(servers: &[ServerNames], assigned: &[Vec<Option<String>>]) -> Held {
-    let mut held = Held::new();
+fn recorded(servers: &[ServerNames], assigned: &[Vec<Option<String>>]) -> OwnersByName {
+    let mut held = OwnersByName::new();
     for (server, assigned) in servers.iter().zip(assigned) {
         for ((own, fixed), name) in server.names.iter().zip(assigned) {
             if let (None, Some(name)) = (fixed, name) {
@@ -253,7 +253,7 @@ proptest! {
         servers in any_servers(),
         mode in any_mode(),
     ) {
-        let (assigned, collisions) = assign(mode, &servers, &Held::new());
+        let (assigned, collisions) = assign(mode, &servers, &OwnersByName::new());
         let names: Vec<_> = assigned.iter().flatten().flatten().collect();
         let distinct: BTreeSet<_> = names.iter().collect();
         prop_assert_eq!(names.len(), distinct.len());
@@ -266,7 +266,7 @@ proptest! {
                 let Some(name) = name else { continue };
                 match fixed {
                     Some(fixed) => prop_assert_eq!(name, fixed),
-                    None => prop_assert!(name.len() <= LONGEST),
+                    None => prop_assert!(name.len() <= MAX_NAME_LENGTH),
                 }
             }
         }
@@ -291,14 +291,14 @@ proptest! {
         for old in before.iter().skip(after.len()) {
             after.push(ServerNames { names: Vec::new(), ..old.clone() });
         }
-        let (assigned, _) = assign(mode, &before, &Held::new());
+        let (assigned, _) = assign(mode, &before, &OwnersByName::new());
         let owners = recorded(&before, &assigned);
         let (assigned, _) = assign(mode, &after, &owners);
         let assignment = Assignment::new(mode, &after, &owners);
         for (number, (server, assigned)) in after.iter().zip(&assigned).enumerate() {
             for ((own, _), name) in server.names.iter().zip(assigned) {
                 if let Some(owner) = name.as_ref().and_then(|name| owners.get(name.as_str())) {
-                    prop_assert!(owner.is(&server.server, own), "{:?} {}", name, owner.own);
+                    prop_assert!(owner.matches(&server.server, own), "{:?} {}", name, owner.own);
                 }
             }
             for (name, owner) in owners.iter().filter(|(_, owner)| *owner.server == server.server) {
@@ -314,8 +314,8 @@ proptest! {
     /// A name with a server's prefix is that server's.
     #[test]
     fn nobody_else_has_a_name_with_a_servers_prefix(servers in any_servers(), mode in any_mode()) {
-        let (assigned, _) = assign(mode, &servers, &Held::new());
-        let nothing = Held::new();
+        let (assigned, _) = assign(mode, &servers, &OwnersByName::new());
+        let nothing = OwnersByName::new();
         let assignment = Assignment::new(mode, &servers, &nothing);
         for (number, (server, assigned)) in servers.iter().zip(&assigned).enumerate() {
             for ((_, fixed), name) in server.names.iter().zip(assigned) {

@@ -118,14 +118,14 @@ fn what_is_no_template_is_taken_to_the_letter() {
     ] {
         check(odd, &[odd], &["x://a", "x://1", "x:// "]);
     }
-    let long = format!("x://{}{{a}}", "y".repeat(LONGEST));
+    let long = format!("x://{}{{a}}", "y".repeat(MAX_TEMPLATE_LENGTH));
     check(&long, &[&long], &[&long.replace("{a}", "1")]);
     check("x://plain", &["x://plain"], &["x://plain/", "x://plai", "x://plain{a}"]);
 }
 
 #[test]
 fn neither_templates_nor_addresses_can_make_it_slow() {
-    let address = format!("x://{}", "a".repeat(LONGEST_ADDRESS / 8));
+    let address = format!("x://{}", "a".repeat(MAX_URI_LENGTH / 8));
     let begun = Instant::now();
     for template in [
         format!("x://{}b", "{+a}".repeat(200)),
@@ -141,7 +141,7 @@ fn neither_templates_nor_addresses_can_make_it_slow() {
     }
     // Seconds without optimization; exponential time would not end at all.
     assert!(begun.elapsed() < Duration::from_mins(1));
-    assert!(!Template::parse("x://{+a}").matches(&"x://".repeat(LONGEST_ADDRESS)));
+    assert!(!Template::parse("x://{+a}").matches(&"x://".repeat(MAX_URI_LENGTH)));
 }
 
 proptest! {

@@ -1,5 +1,5 @@
-//! What a server asks in the middle of a call, put to the client in the way of its era, and calls that go on with the
-//! answer.
+//! Input that a server requests during a call: the gateway asks the client in the way of the client's era, and resumes
+//! suspended calls when the client comes back with the input.
 
 use toolgate::{Code, Context, Executed, Failure, InputRound, Notice};
 use toolgate_wire::{
@@ -8,22 +8,22 @@ use toolgate_wire::{
     response,
 };
 
-use super::{ExchangeResult, UpstreamCall, UpstreamReply, cancelled, too_long};
+use super::{ExchangeResult, UpstreamCall, UpstreamReply, cancelled, withheld};
 use crate::{
     capabilities::{ClientCapabilities, is_question, is_vendor},
-    clients::caller::CallerProtocol,
+    clients::{caller::CallerProtocol, client_requests::ClientReply},
     gateway::suspended,
     upstream::in_flight::incapable,
 };
 
 impl UpstreamCall<'_> {
-    /// Asks a legacy client something, and waits for what it answers.
+    /// Sends a request to a legacy client, and waits for the reply.
     pub(super) async fn ask(
         &self,
         cx: &Context,
         method: &str,
         params: Option<&Json>,
-    ) -> Result<Result<Json, Json>, Failure> {
+    ) -> Result<ClientReply, Failure> {
         let CallerProtocol::Legacy(session) = &self.caller.speaks else {
             return Err(Failure::internal("a client of 2026-07-28 is asked by results"));
         };
@@ -34,17 +34,17 @@ impl UpstreamCall<'_> {
                 shown = changed;
                 Some(&shown)
             }
-            Notice::Withheld(why) => return Err(too_long(&self.server.name, &why)),
+            Notice::Withheld(why) => return Err(withheld(&self.server.name, &why)),
         };
         let asked = tokio::select! {
             biased;
-            asked = session.questions.ask(self.side, method, params) => asked,
+            asked = session.client_requests.ask(self.side, method, params) => asked,
             () = cx.cancel().cancelled() => return Err(cancelled(Executed::Maybe)),
         };
         asked.ok_or_else(|| cancelled(Executed::Maybe))
     }
 
-    /// Asks a legacy client everything that a result of 2026-07-28 asks for.
+    /// Asks a legacy client for everything that a result of a server of 2026-07-28 requests.
     pub(super) async fn ask_all(
         &self,
         cx: &Context,
@@ -57,14 +57,14 @@ impl UpstreamCall<'_> {
             let method = method.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
             let params = request.get("params").map(|params| for_session(&method, &params));
             let can_answer = || self.caller.abilities().can_answer(&method, params.as_ref());
-            // What we know nothing of is between the two.
+            // Vendor methods pass unchecked.
             if !is_vendor(&method) && !can_answer() {
                 let needed = ClientCapabilities::needed_for(&method, params.as_ref());
                 return Err(incapable(&self.server.name, &format!("asks for `{method}`"), needed));
             }
             match self.ask(cx, &method, params.as_ref()).await? {
-                Ok(result) => responses.set(&key, result),
-                Err(error) => {
+                ClientReply::Result(result) => responses.set(&key, result),
+                ClientReply::Error(error) => {
                     let text = error.get("message");
                     let text = text.as_ref().and_then(Json::text).unwrap_or_default();
                     let message = format!("The client did not answer `{method}`: {text}");
@@ -78,14 +78,14 @@ impl UpstreamCall<'_> {
         Ok(InputRound { state: answer.member(member::REQUEST_STATE), responses })
     }
 
-    /// A client is asked only what it said that it can answer.
+    /// Checks that the client declared the capabilities for all that a result requests.
     pub(super) fn check_questions(&self, answer: &Message) -> Result<(), Failure> {
         let requests = answer.member(member::INPUT_REQUESTS).and_then(|json| json.object());
         let abilities = self.caller.abilities();
         for (_, request) in requests.iter().flat_map(Object::iter) {
             let method = request.get("method");
             let method = method.as_ref().and_then(Json::text).unwrap_or_default();
-            // What we know nothing of is between the two.
+            // Vendor methods pass unchecked.
             if is_question(&method)
                 && !abilities.can_answer(&method, request.get("params").as_ref())
             {
@@ -97,8 +97,8 @@ impl UpstreamCall<'_> {
         Ok(())
     }
 
-    /// The state that the client came back with, if it is one of a call that waits here.
-    pub(super) fn parked_round(&self, cx: &Context) -> Option<(Json, Option<Json>)> {
+    /// The `requestState` and `inputResponses` of a request that resumes a call suspended in this gateway.
+    pub(super) fn resumption(&self, cx: &Context) -> Option<(Json, Option<Json>)> {
         let (state, responses) = match cx.forwarded_input() {
             Some(round) => (round.state.clone(), round.responses.clone()),
             None if self.edits.has_own_round() => (None, None),
@@ -110,15 +110,15 @@ impl UpstreamCall<'_> {
         state.filter(suspended::is_ours).map(|state| (state, responses))
     }
 
-    /// Goes on with a call that waited for its client.
-    pub(super) async fn take_up(
+    /// Resumes a suspended call with the client's input.
+    pub(super) async fn resume(
         &self,
         cx: &Context,
         state: &Json,
         responses: Option<&Json>,
     ) -> Result<UpstreamReply, Failure> {
-        let taken = self.parking.take(state, &self.binding()?);
-        let mut parked = taken.map_err(|why| {
+        let taken = self.suspended_calls.take(state, &self.binding()?);
+        let mut suspended = taken.map_err(|why| {
             let message = format!("`requestState` cannot be used: {}", why.0);
             Failure::new(Code::InvalidRequest, message).with_executed(Executed::No).with_rpc(
                 toolgate::RpcError {
@@ -131,11 +131,11 @@ impl UpstreamCall<'_> {
                 },
             )
         })?;
-        let Some((id, answer)) = parked.answer(responses) else {
-            return parked.ask_again(self.parking).map(UpstreamReply::Asked);
+        let Some((id, answer)) = suspended.answer(responses) else {
+            return suspended.ask_again(self.suspended_calls).map(UpstreamReply::Asked);
         };
-        parked.flight.reply(response(&id, &answer)).await?;
-        match self.drive(cx, parked.flight).await? {
+        suspended.in_flight.reply(response(&id, &answer)).await?;
+        match self.follow(cx, suspended.in_flight).await? {
             ExchangeResult::Answer(answer) => {
                 Ok(UpstreamReply::Answer { answer, from: Era::Legacy, is_verbatim: false })
             }
@@ -157,7 +157,7 @@ impl UpstreamCall<'_> {
     }
 }
 
-/// The params of a question for a session: addresses to open have an id there.
+/// The params of a request to a legacy client: elicitation by URL needs an `elicitationId` there.
 fn for_session(method: &str, params: &Json) -> Json {
     let mode = params.get("mode");
     let is_url = mode.as_ref().and_then(Json::text).is_some_and(|mode| mode == "url");

@@ -1,4 +1,4 @@
-//! The line that is sent to a server: the client's own bytes, or what they have to be on this hop.
+//! Composes the line to send to the server: the client's own bytes, or a rewritten copy.
 
 use bytes::Bytes;
 use toolgate::{Context, InputRound, Trace, admission::put_input};
@@ -11,7 +11,7 @@ use super::UpstreamCall;
 use crate::{gateway::era_bridge, hops, upstream::in_flight::IdRewrite};
 
 impl UpstreamCall<'_> {
-    /// The line to send: the client's own bytes unless something has to change.
+    /// The line to send: the client's own bytes unless something must change.
     pub(super) fn line(
         &self,
         cx: &Context,
@@ -50,8 +50,8 @@ impl UpstreamCall<'_> {
     }
 }
 
-/// Names our span as the server's parent, the token under which it tells of progress, and the gateways that the request
-/// has passed. A `_meta` that is no object stays.
+/// Sets the trace context, the progress token and the list of gateways in `_meta`. Leaves a `_meta` that is not an object
+/// unchanged.
 fn follow(params: &mut Object, span: Option<&Trace>, token: Option<&Json>, hops: Option<&Json>) {
     if span.is_none() && token.is_none() && hops.is_none() {
         return;

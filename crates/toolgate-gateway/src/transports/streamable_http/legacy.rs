@@ -42,7 +42,7 @@ impl HttpExchange<'_> {
             }
         };
         if message.shape() != Shape::Request {
-            Gateway::hear(&session, &self.namespace, &message).await;
+            Gateway::receive(&session, &self.namespace, &message).await;
             return empty(StatusCode::ACCEPTED);
         }
         let incoming = match self.incoming(&session, message) {
@@ -67,6 +67,9 @@ impl HttpExchange<'_> {
         session: &Arc<LegacySession>,
         message: Message,
     ) -> Result<IncomingRequest, Box<Response<ResponseBody>>> {
+        let Some(id) = message.id().cloned() else {
+            return Err(Box::new(empty(StatusCode::BAD_REQUEST)));
+        };
         let hops = self.hops(Some(session), &message);
         let hops = hops.map_err(|why| Box::new(responder::looped(message.id(), why)))?;
         Ok(IncomingRequest {
@@ -78,8 +81,9 @@ impl HttpExchange<'_> {
                 speaks: CallerProtocol::Legacy(Arc::clone(session)),
                 hops,
             },
+            id,
             message,
-            side: SideChannel::NotificationQueue(Arc::clone(&session.outlet)),
+            side: SideChannel::NotificationQueue(Arc::clone(&session.notifications)),
             cancel: CancellationToken::new(),
             headers: None,
         })
@@ -121,8 +125,8 @@ impl HttpExchange<'_> {
                 );
             }
         };
-        self.door.gateway.sessions.enter(&session, place);
-        self.namespace.listen(&session.outlet);
+        self.door.gateway.sessions.insert(&session, place);
+        self.namespace.add_listener(&session.notifications);
         let mut response = responder::json(StatusCode::OK, JsonRpcResponse::result(id, result));
         if let Ok(value) = HeaderValue::from_str(&session.session.id) {
             response.headers_mut().insert(SESSION, value);
@@ -183,7 +187,7 @@ impl HttpExchange<'_> {
             tokio::task::yield_now().await;
             match Message::receive(line, &limits, Sender::Client) {
                 Ok(message) if message.shape() != Shape::Request => {
-                    Gateway::hear(&session, &self.namespace, &message).await;
+                    Gateway::receive(&session, &self.namespace, &message).await;
                 }
                 Ok(message) if responses.is_full() => responses.refuse(message.id()),
                 Ok(message) => {

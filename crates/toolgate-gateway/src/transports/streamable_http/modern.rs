@@ -54,11 +54,13 @@ impl HttpExchange<'_> {
             hops,
             speaks: CallerProtocol::Modern(said),
         };
+        let Some(id) = message.id().cloned() else { return empty(StatusCode::BAD_REQUEST) };
         let incoming = IncomingRequest {
             namespace: self.namespace,
             caller,
+            id,
             message,
-            side: SideChannel::Nobody,
+            side: SideChannel::None,
             cancel: CancellationToken::new(),
             headers: Some(self.head.headers.clone()),
         };

@@ -72,8 +72,8 @@ impl Rejections {
     fn tell(&self, gateway: &Gateway, namespace: Option<Arc<Namespace>>, mut rejection: Rejection) {
         let namespace =
             namespace.or_else(|| gateway.namespaces().min_by_key(|one| one.name.clone()).cloned());
-        let charter = namespace.map(|namespace| namespace.charter());
-        let stack = charter.as_ref().map(|charter| &charter.stack);
+        let current = namespace.map(|namespace| namespace.current_chain());
+        let stack = current.as_ref().map(|current| &current.stack);
         if let Some(instruments) = stack.and_then(|stack| stack.parts().telemetry.as_ref()) {
             instruments.count_rejected(rejection.status, rejection.reason);
         }

@@ -20,7 +20,7 @@ use crate::{
     clients::{
         legacy_session::LegacySession,
         replay,
-        side_channel::{ROOM, SideChannel},
+        side_channel::{STREAM_CAPACITY, SideChannel},
     },
     gateway::{
         Gateway,
@@ -61,7 +61,7 @@ pub(super) async fn answer(
     };
     let mut heard = None;
     if accepts.events {
-        let (sender, receiver) = mpsc::channel(ROOM);
+        let (sender, receiver) = mpsc::channel(STREAM_CAPACITY);
         incoming.side = SideChannel::Stream(sender);
         heard = Some(receiver);
     }

@@ -70,15 +70,15 @@ async fn follow(session: Arc<LegacySession>, events: EventSender) {
             biased;
             () = taken.cancelled() => return,
             () = events.closed() => return,
-            lines = session.outlet.next() => lines,
+            lines = session.notifications.next() => lines,
         };
         let Some(lines) = lines else { return };
         let mut lines = lines.into_iter();
         while let Some(line) = lines.next() {
             if events.send(sse::event(&line, None)).await.is_err() {
                 // For the next stream that is opened.
-                session.outlet.push(line);
-                lines.for_each(|line| session.outlet.push(line));
+                session.notifications.push(line);
+                lines.for_each(|line| session.notifications.push(line));
                 return;
             }
         }

@@ -1,4 +1,5 @@
-//! Hearing of what changes: `subscriptions/listen`, and legacy `resources/subscribe`.
+//! Subscriptions to changes: `subscriptions/listen` (2026-07-28), `resources/subscribe` and `resources/unsubscribe`
+//! (legacy).
 
 use std::sync::Arc;
 
@@ -15,13 +16,13 @@ use crate::{
     catalog::snapshot::Snapshot,
     clients::{
         caller::CallerProtocol,
-        notifications::{MOST_SUBSCRIBED, NotificationFilter, NotificationQueue},
+        notifications::{MAX_SUBSCRIPTIONS, NotificationFilter, NotificationQueue},
     },
     upstream::subscriptions::{LONGEST, SubscribeError, SubscriptionGuard},
     usage::{LimitReached, UsageKind},
 };
 
-/// `subscriptions/listen`: goes on until the client or the gateway has enough.
+/// `subscriptions/listen`: sends notifications until the client or the gateway closes the stream.
 pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let namespace = &incoming.namespace;
     let snapshot = namespace.settled().await;
@@ -55,16 +56,16 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
             honoured.set(key, Json::value(&true.into()));
         }
     }
-    let outlet = NotificationQueue::new(wanted);
-    let heard = match subscribe_all(incoming, &snapshot, &filter, &outlet).await {
+    let queue = NotificationQueue::new(wanted);
+    let heard = match subscribe_all(incoming, &snapshot, &filter, &queue).await {
         Ok(heard) => heard,
         Err(refusal) => return *refusal,
     };
     if !heard.is_empty() {
         honoured.set("resourceSubscriptions", Json::list(&heard));
     }
-    // First: nothing that happens from here on is missed.
-    namespace.listen(&outlet);
+    // Register before acknowledging, so that no event after the acknowledgement is missed.
+    namespace.add_listener(&queue);
     let meta = subscription(incoming);
     let mut params = Object::new();
     params.set(member::META, meta.clone());
@@ -74,7 +75,7 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
     let mut is_there = incoming.side.send(ack).await;
     while is_there {
         let lines = tokio::select! {
-            lines = outlet.next() => lines,
+            lines = queue.next() => lines,
             () = incoming.cancel.cancelled() => break,
             () = gateway.stopping.cancelled() => break,
         };
@@ -88,23 +89,23 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
     JsonRpcResponse::result(incoming.id(), result.finish())
 }
 
-/// Subscribes to the addresses in `resourceSubscriptions`; returns those that servers accepted.
+/// Subscribes to the URIs in `resourceSubscriptions`; returns those that servers accepted.
 async fn subscribe_all(
     incoming: &IncomingRequest,
     snapshot: &Snapshot,
     filter: &Object,
-    outlet: &NotificationQueue,
+    queue: &NotificationQueue,
 ) -> Result<Vec<Json>, Box<JsonRpcResponse>> {
     let uris = filter.get("resourceSubscriptions");
-    // Before it is taken apart: that costs more than the text.
-    let fits = |json: &Json| json.len() <= MOST_SUBSCRIBED * (LONGEST + 8);
+    // Check the size before parsing, because the parsed list takes more memory than the text.
+    let fits = |json: &Json| json.len() <= MAX_SUBSCRIPTIONS * (LONGEST + 8);
     let uris = match uris.as_ref().map(|json| fits(json).then(|| json.array().unwrap_or_default()))
     {
         None => Vec::new(),
-        Some(Some(uris)) if uris.len() <= MOST_SUBSCRIBED => uris,
+        Some(Some(uris)) if uris.len() <= MAX_SUBSCRIPTIONS => uris,
         Some(_) => {
             let why = format!(
-                "`resourceSubscriptions` has more than {MOST_SUBSCRIBED} addresses of {LONGEST} bytes"
+                "`resourceSubscriptions` has more than {MAX_SUBSCRIPTIONS} addresses of {LONGEST} bytes"
             );
             return Err(Box::new(JsonRpcResponse::refused(
                 Some(incoming.id()),
@@ -129,10 +130,10 @@ async fn subscribe_all(
     while let Some(begun) = beginning.join_next().await {
         match begun {
             Ok((Ok(subscribed), server, uri)) => {
-                outlet.subscribe(&server, subscribed);
+                queue.subscribe(&server, subscribed);
                 heard.push(uri);
             }
-            // A client that asks for more than it may have is told so; what a server refuses is not honoured.
+            // Exceeding the client's limit is an error. A refusal of a server only leaves the URI out.
             Ok((Err(SubscribeError::LimitReached(full)), ..)) => {
                 return Err(Box::new(JsonRpcResponse::full(incoming.id(), &full)));
             }
@@ -165,14 +166,14 @@ pub(super) async fn subscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
         Err(no_owner) => return no_owner.refuse(incoming, &snapshot, &uri),
     };
     let done = || JsonRpcResponse::result(incoming.id(), Json::empty_object());
-    if session.outlet.is_subscribed(&server, &uri) {
+    if session.notifications.is_subscribed(&server, &uri) {
         return done();
     }
-    if !session.outlet.has_room() {
-        let full = LimitReached::in_session("subscriptions", MOST_SUBSCRIBED);
+    if !session.notifications.has_room() {
+        let full = LimitReached::in_session("subscriptions", MAX_SUBSCRIPTIONS);
         return JsonRpcResponse::full(incoming.id(), &full);
     }
-    let _entered = match incoming.caller.member.enter(incoming.namespace.most_in_flight()) {
+    let _entered = match incoming.caller.member.admit(incoming.namespace.max_in_flight()) {
         Ok(entered) => entered,
         Err(full) => return JsonRpcResponse::full(incoming.id(), &full),
     };
@@ -180,10 +181,10 @@ pub(super) async fn subscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
     let account = &caller.member.account;
     match SubscriptionGuard::to(&server, uri.as_str().into(), account, || caller.owner()).await {
         Ok(subscribed) => {
-            session.outlet.subscribe(&server, subscribed);
-            // It may have ended meanwhile: nobody would unsubscribe then.
+            session.notifications.subscribe(&server, subscribed);
+            // If the session ended meanwhile, close the queue again to unsubscribe.
             if session.over.is_cancelled() {
-                session.outlet.close();
+                session.notifications.close();
             }
             done()
         }
@@ -208,6 +209,6 @@ pub(super) fn unsubscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
             "`uri` of resources/unsubscribe must be a string",
         );
     };
-    session.outlet.unsubscribe(&uri);
+    session.notifications.unsubscribe(&uri);
     JsonRpcResponse::result(incoming.id(), Json::empty_object())
 }
