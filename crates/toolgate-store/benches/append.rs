@@ -20,7 +20,7 @@ use toolgate::{
     Session, TierRules, Tool, ToolId, ToolList, ToolResult,
     middleware::{
         audit::{RedactConfig, Redactor},
-        log::{Log, LogConfig, LogSink, Record},
+        log::{CallRecord, Log, LogConfig, LogSink},
     },
 };
 use toolgate_store::{Drain, Filter, Retention, SqliteStore, Store};
@@ -39,8 +39,8 @@ fn main() {
     }
 }
 
-fn record(number: u32) -> Record {
-    Record {
+fn record(number: u32) -> CallRecord {
+    CallRecord {
         id: format!("019c1429-7d00-7{:03x}-8000-{number:012x}", number & 0xfff),
         parent: number.is_multiple_of(10).then(|| format!("parent-{}", number / 100)),
         at_us: 1_790_000_000_000_000 + i64::from(number) * 40,
@@ -60,14 +60,14 @@ fn record(number: u32) -> Record {
             "{{\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]}}",
             "word ".repeat(100)
         )),
-        ..Record::default()
+        ..CallRecord::default()
     }
 }
 
 /// The store alone.
 async fn append(path: &Path) {
     let store = SqliteStore::open(path).await.unwrap();
-    let batches: Vec<Vec<Record>> = (0..RECORDS)
+    let batches: Vec<Vec<CallRecord>> = (0..RECORDS)
         .collect::<Vec<_>>()
         .chunks(BATCH)
         .map(|numbers| numbers.iter().copied().map(record).collect())

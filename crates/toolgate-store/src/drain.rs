@@ -9,7 +9,7 @@ use std::{
 use tokio::task::JoinHandle;
 use toolgate::{
     background::BackgroundWriter,
-    middleware::log::{LogQueue, Record},
+    middleware::log::{CallRecord, LogQueue},
 };
 
 use crate::{
@@ -74,7 +74,7 @@ pub async fn drain(mut queue: LogQueue, store: Arc<dyn Store>, retention: Retent
     }
 }
 
-async fn write(store: &dyn Store, records: &[Record]) -> Result<(), StoreError> {
+async fn write(store: &dyn Store, records: &[CallRecord]) -> Result<(), StoreError> {
     for _ in 1..TRIES {
         match store.append(records).await {
             Err(error) if error.is_busy() => {}

@@ -16,7 +16,7 @@ pub use sqlite::SqliteStore;
 pub use store::{
     Answer, AuditRecord, Cursor, Filter, Node, Page, Pruned, Retention, Size, Store, Tree,
 };
-pub use toolgate::middleware::log::{Kind, Record};
+pub use toolgate::middleware::log::{CallRecord, RecordKind};
 
 /// Opens the store that a text names: `sqlite:PATH`. A file that is not there is made.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use toolgate::{
     Boxed, Selector, ToolId,
-    middleware::log::{LogConfig, Record},
+    middleware::log::{CallRecord, LogConfig},
 };
 
 use crate::error::StoreError;
@@ -15,7 +15,7 @@ pub type Answer<'a, T> = Boxed<'a, Result<T, StoreError>>;
 /// What toolgate keeps while it runs. Every implementation passes the tests in `suite`.
 pub trait Store: fmt::Debug + Send + Sync {
     /// Writes all of the records, or none. A record whose id is there already is left as it is.
-    fn append<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()>;
+    fn append<'a>(&'a self, records: &'a [CallRecord]) -> Answer<'a, ()>;
 
     /// The newest `limit` records that the filter lets pass, newest first, from `after` on downwards.
     /// Records are in the order in which they were written.
@@ -27,7 +27,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     ) -> Answer<'a, Page>;
 
     /// The record with this id.
-    fn get<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Record>>;
+    fn get<'a>(&'a self, id: &'a str) -> Answer<'a, Option<CallRecord>>;
 
     /// The tree that the call with this id is part of: from the call that all of it began with down to
     /// every call that was made on behalf of another.
@@ -143,7 +143,7 @@ impl FromStr for Cursor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The records, newest first.
-    pub records: Vec<Record>,
+    pub records: Vec<CallRecord>,
     /// Where to go on, if there may be more.
     pub next: Option<Cursor>,
     /// The newest record of all, whether or not the filter lets it pass. Asking for what is newer misses
@@ -168,7 +168,7 @@ pub struct Node {
     /// How many calls stand above it.
     pub depth: usize,
     /// The call.
-    pub record: Record,
+    pub record: CallRecord,
 }
 
 /// How long records are kept. `None` is without end.

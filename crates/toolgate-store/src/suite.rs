@@ -28,7 +28,7 @@ use std::{
 
 use toolgate::{
     Boxed,
-    middleware::log::{Kind, Record},
+    middleware::log::{CallRecord, RecordKind},
 };
 
 use crate::store::{Filter, Page, Store};
@@ -60,11 +60,11 @@ pub const CASES: &[(&str, Case)] = &[
 
 /// A record with every field set.
 #[must_use]
-pub fn sample(number: u32) -> Record {
-    Record {
+pub fn sample(number: u32) -> CallRecord {
+    CallRecord {
         id: format!("019c1429-7d00-7000-8000-{number:012x}"),
         parent: None,
-        kind: Kind::Call,
+        kind: RecordKind::Call,
         at_us: 1_700_000_000_000_000 + i64::from(number) * 1000,
         duration_us: 1204 + u64::from(number),
         session: "s-1".to_owned(),
@@ -96,7 +96,7 @@ fn now_us() -> i64 {
 
 /// Writes so many samples, one after the other.
 async fn fill(store: &dyn Store, count: u32) {
-    let records: Vec<Record> = (0..count).map(sample).collect();
+    let records: Vec<CallRecord> = (0..count).map(sample).collect();
     store.append(&records).await.unwrap();
 }
 

@@ -20,7 +20,7 @@ use divan::Bencher;
 use toolgate::{
     Answer, Boxed, Call, Chain, Context, Endpoint, Failure, Listing, Outcome, Principal, Request,
     Session, TierRules, Tool, ToolId, ToolList, ToolResult,
-    middleware::validate::{Halves, Output, Unknown, Validate, ValidateConfig},
+    middleware::validate::{OutputMode, Unknown, Validate, ValidateConfig, ValidatePhases},
 };
 use toolgate_wire::{Json, Limits};
 
@@ -80,16 +80,16 @@ fn arguments(name: &str) -> Json {
 #[divan::bench(args = CASES)]
 fn read(bencher: Bencher<'_, '_>, name: &str) {
     let arguments = arguments(name);
-    bencher.bench(|| Halves::read(black_box(&arguments)));
+    bencher.bench(|| ValidatePhases::read(black_box(&arguments)));
 }
 
 /// Looking the schema up and checking a value: the goal is 1 us.
 #[divan::bench(args = CASES)]
 fn check(bencher: Bencher<'_, '_>, name: &str) {
-    let (halves, tool) = (Halves::new(), tool(name));
-    let read = Halves::read(&arguments(name)).unwrap();
-    assert!(halves.fits(&tool, &read));
-    bencher.bench(|| halves.fits(black_box(&tool), black_box(&read)));
+    let (phases, tool) = (ValidatePhases::new(), tool(name));
+    let read = ValidatePhases::read(&arguments(name)).unwrap();
+    assert!(phases.fits(&tool, &read));
+    bencher.bench(|| phases.fits(black_box(&tool), black_box(&read)));
 }
 
 struct Done(ToolResult);
@@ -146,7 +146,7 @@ fn layer_with_all(bencher: Bencher<'_, '_>, name: &str) {
     let config = ValidateConfig {
         input_schema: true,
         unknown: Unknown::Reject,
-        output: Output::Enforce,
+        output: OutputMode::Enforce,
         ..ValidateConfig::default()
     };
     through(bencher, name, &config);

@@ -145,8 +145,8 @@ impl Admitted {
     }
 }
 
-/// Removes control data from a request's `_meta` and narrows the request by it. `meant` gives the tool that a name means
-/// which clients see.
+/// Removes control data from a request's `_meta` and narrows the request by it. `meant` gives the tool that a name
+/// means which clients see.
 pub fn narrow(
     cx: Context,
     narrowing: &Narrowing,
@@ -185,8 +185,8 @@ pub fn too_many_in_flight(most: usize) -> Failure {
         .with_executed(Executed::No)
 }
 
-/// A result that says its type, as the protocol demands from 2026-07-28 on. Layers write results without it, which every
-/// version reads.
+/// A result that says its type, as the protocol demands from 2026-07-28 on. Layers write results without it, which
+/// every version reads.
 #[must_use]
 pub fn complete(result: Json) -> Json {
     match result.object() {

@@ -1,7 +1,7 @@
-//! Who asks: a person who reads a question of a server must not take it for one of toolgate's own.
+//! Attribution of questions: a user must not take a server's question for one of toolgate's own.
 //!
-//! Questions of toolgate begin with [`OWN`]. What a server asks never does: text that speaks of toolgate is put behind the
-//! server's name and loses its brackets, and characters that hide or reorder others are spelt out.
+//! toolgate's questions begin with [`OWN`]. A server's questions never do: text that mentions toolgate is prefixed
+//! with the server's name and loses its brackets, and characters that hide or reorder others are escaped.
 
 use serde_json::Value;
 use toolgate_wire::{
@@ -9,15 +9,15 @@ use toolgate_wire::{
     mcp::{member, method},
 };
 
-/// What questions of our own begin with.
+/// The prefix of toolgate's own questions.
 pub const OWN: &str = "[toolgate] ";
 
 /// The member of `_meta` that names the server of a question, where a namespace has several.
 pub const META_SERVER: &str = "toolgate/server";
 
-/// The params of a server's request to a client, as the client gets them; `None`: as they came.
+/// The params of a server's request as the client receives them; `None` if they stay unchanged.
 ///
-/// The name of the server is put before its question where it is one of several, and where its text could be taken for
+/// The server's name is put before its question if the namespace has several servers, or if its text could be taken for
 /// toolgate's.
 #[must_use]
 pub fn of_server(
@@ -53,7 +53,7 @@ pub fn of_server(
     object.is_changed().then(|| object.finish())
 }
 
-/// The same for everything that a result (`inputRequests`) or an error (`elicitations`) asks for.
+/// Like [`params`], for all input that a result (`inputRequests`) or an error (`elicitations`) asks for.
 #[must_use]
 pub fn of_answer(body: &Json, server: &str, is_one_of_several: bool) -> Option<Json> {
     let mut object = body.object()?;
@@ -92,13 +92,13 @@ pub fn of_answer(body: &Json, server: &str, is_one_of_several: bool) -> Option<J
     object.is_changed().then(|| object.finish())
 }
 
-/// Titles and descriptions of a form that could be taken for toolgate's, or that hide something.
+/// Changes titles and descriptions of a form that could be taken for toolgate's or that contain hidden characters.
 fn clean_schema(schema: &Json) -> Option<Json> {
     let mut value = schema.to_value().ok()?;
     clean_value(&mut value).then(|| Json::value(&value))
 }
 
-/// Recursion ends at the depth that the wire allows. Names of members stay: they are what the answer is read by.
+/// The JSON parser's depth limit bounds the recursion. Member names stay: the server reads the answer by them.
 fn clean_value(value: &mut Value) -> bool {
     match value {
         Value::Array(elements) => {
@@ -123,7 +123,7 @@ fn clean_value(value: &mut Value) -> bool {
     }
 }
 
-/// Text in which characters that hide or reorder others are spelt out, and which has no mark like ours.
+/// The text with hidden and reordering characters escaped, and without anything that looks like toolgate's prefix.
 fn clean_text(text: &str) -> String {
     let has_mark = imitates(text);
     let hides = |c: char| {
@@ -143,13 +143,13 @@ fn clean_text(text: &str) -> String {
     plain
 }
 
-/// Whether a text speaks of toolgate, however it is spelt.
+/// Whether a text mentions toolgate, in whatever spelling.
 fn imitates(text: &str) -> bool {
     let folded: String = text.chars().filter_map(folded).collect();
     folded.contains("toolgate")
 }
 
-/// A letter as it looks; nothing for what is no letter.
+/// The Latin letter that a character looks like; `None` if it looks like no letter.
 fn folded(c: char) -> Option<char> {
     let c = match c {
         // Full width.
@@ -169,7 +169,7 @@ fn folded(c: char) -> Option<char> {
     }
 }
 
-/// Brackets as they stand around our mark become others.
+/// Replaces brackets like those of toolgate's prefix.
 fn other_bracket(c: char) -> char {
     match c {
         '[' | '［' | '【' | '〔' | '〖' | '⟦' | '⁅' | '❲' => '(',

@@ -1,4 +1,4 @@
-//! Threads that write what calls leave behind: no call waits for a disk, a database or a network.
+//! Background threads that write records, so that no call waits for a disk, a database or a network.
 
 use std::{
     convert::Infallible,
@@ -8,14 +8,13 @@ use std::{
     time::Duration,
 };
 
-/// A thread that writes what is in a queue until the queue is closed and empty.
+/// A thread that writes the entries of a queue until the queue is closed and empty.
 ///
-/// The queue belongs to the owner of the writer: what its bound counts, and what happens to a record that finds it
-/// full, is different for each.
+/// The owner of the writer provides the queue, because limits and the handling of a full queue differ.
 #[derive(Debug)]
 pub struct BackgroundWriter {
     name: &'static str,
-    /// Never gets anything: it ends when the thread does.
+    /// Receives no message: the channel closes when the thread ends.
     running: Mutex<mpsc::Receiver<Infallible>>,
 }
 
@@ -30,7 +29,7 @@ impl BackgroundWriter {
         Ok(Self { name, running: Mutex::new(running) })
     }
 
-    /// The same for a writer that waits: its thread has a runtime of its own.
+    /// Like `start`, for an asynchronous writer: the thread runs its own runtime.
     pub fn start_async(
         name: &'static str,
         write: impl Future<Output = ()> + Send + 'static,
@@ -39,8 +38,8 @@ impl BackgroundWriter {
         Self::start(name, move || runtime.block_on(write))
     }
 
-    /// Waits until the thread has written everything, for `timeout` at most; says whether it has. Close the queue
-    /// first. Blocks: for the end of a program.
+    /// Waits up to `timeout` until the thread has ended, and returns whether it has. Close the queue first. Blocks the
+    /// thread: for the end of a program.
     pub fn finish(&self, timeout: Duration) -> bool {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let is_finished =

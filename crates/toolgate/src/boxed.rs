@@ -1,6 +1,6 @@
-//! Futures on the heap.
+//! Boxed futures.
 
 use std::pin::Pin;
 
-/// A future on the heap: the one allocation that a layer costs.
+/// A boxed future. Each layer allocates one per call.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,4 +1,4 @@
-//! What travels down the chain: a call, a listing, any other request.
+//! The requests that pass down the chain: a call, a listing, any other request.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::{identity::ToolId, selector::Selector, tier::Tier, tool::Tool};
 
 /// One `tools/call` on its way to its tool.
 ///
-/// Arguments are JSON text that nobody parsed yet; cloning a call copies no payload.
+/// Arguments are unparsed JSON text; cloning a call copies no payload.
 #[derive(Clone, Debug)]
 pub struct Call {
     tool: Arc<Tool>,
     arguments: Option<Json>,
     wire_name: Option<Arc<str>>,
     changed: bool,
-    /// What the caller sent, once a layer has changed the arguments.
+    /// The caller's arguments, once a layer has changed them.
     sent: Option<Json>,
 }
 
@@ -26,7 +26,7 @@ impl Call {
         Self { tool, arguments, wire_name: None, changed: false, sent: None }
     }
 
-    /// With the name that the client called it by, where that is not the server's own name.
+    /// Sets the name that the client used, if that is not the server's own name.
     #[must_use]
     pub fn with_wire_name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.wire_name = Some(name.into());
@@ -45,19 +45,19 @@ impl Call {
         self.tool.id()
     }
 
-    /// The name that the client called it by, if the door says. For records; it decides nothing.
+    /// The name that the client used, if the transport set it. For records only, never for a decision.
     #[must_use]
     pub fn wire_name(&self) -> Option<&Arc<str>> {
         self.wire_name.as_ref()
     }
 
-    /// The arguments, as they came in.
+    /// The arguments that the tool will receive.
     #[must_use]
     pub fn arguments(&self) -> Option<&Json> {
         self.arguments.as_ref()
     }
 
-    /// Replaces the arguments; from here on the call no longer leaves as the bytes that came in.
+    /// Replaces the arguments. The call is then no longer forwarded as the bytes that arrived.
     pub fn set_arguments(&mut self, arguments: Json) {
         let before = self.arguments.replace(arguments);
         if !self.changed {
@@ -66,27 +66,27 @@ impl Call {
         self.changed = true;
     }
 
-    /// Replaces the arguments by what is left of them without what was for toolgate alone: no record shows that.
+    /// Replaces the arguments after members for toolgate were removed. Records do not show the removed members.
     pub(crate) fn lift_arguments(&mut self, rest: Json) {
         self.sent = Some(rest.clone());
         self.arguments = Some(rest);
         self.changed = true;
     }
 
-    /// The arguments as the caller sent them, whatever layers have changed since. For records: what
-    /// operators fill in is not the caller's, and may be secret.
+    /// The arguments as the caller sent them, without changes by layers. For records: values that the operator fills in
+    /// are not the caller's and may be secret.
     #[must_use]
     pub fn sent_arguments(&self) -> Option<&Json> {
         if self.changed { self.sent.as_ref() } else { self.arguments.as_ref() }
     }
 
-    /// Whether some layer changed the arguments.
+    /// Whether a layer changed the arguments.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.changed
     }
 
-    /// Whether running it twice does no more than running it once: only readonly tools.
+    /// Whether the call may be repeated: only calls of readonly tools may.
     #[must_use]
     pub fn is_replayable(&self) -> bool {
         self.tool.tier() == Some(Tier::Readonly)
@@ -99,10 +99,10 @@ impl Call {
     }
 }
 
-/// One `tools/list` on its way.
+/// One `tools/list` request.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    /// Where to go on, opaque to everyone but its maker.
+    /// The cursor of the page, opaque to all but its issuer.
     pub cursor: Option<String>,
 }
 
@@ -116,13 +116,13 @@ pub struct ToolList {
 }
 
 impl ToolList {
-    /// A page made of these tools and nothing else.
+    /// A page with these tools and no other members.
     #[must_use]
     pub fn new(tools: Vec<Arc<Tool>>) -> Self {
         Self { tools, result: Object::new(), origin: None, changed: true }
     }
 
-    /// A page as it came over the wire: its tools, the members of its result and the whole line.
+    /// A page as the server sent it: its tools, the result object and the whole line.
     #[must_use]
     pub fn from_wire(tools: Vec<Arc<Tool>>, result: Object, origin: Option<bytes::Bytes>) -> Self {
         Self { tools, result, origin, changed: false }
@@ -147,14 +147,14 @@ impl ToolList {
         self.changed = true;
     }
 
-    /// The line it came in, if nobody changed it.
+    /// The server's line, if no layer changed the answer.
     #[must_use]
     pub fn origin(&self) -> Option<&bytes::Bytes> {
         if self.changed { None } else { self.origin.as_ref() }
     }
 
-    /// The result object: the very bytes that came in if nobody changed the tools, else the same
-    /// object with only its `tools` replaced.
+    /// The result object: the server's bytes if no layer changed the tools, otherwise the same object with its `tools`
+    /// replaced.
     #[must_use]
     pub fn into_result(mut self) -> Json {
         if self.changed {
@@ -170,7 +170,7 @@ impl ToolList {
 pub struct Request {
     /// The JSON-RPC method.
     pub method: Arc<str>,
-    /// Its params, as they came in.
+    /// The params as they arrived.
     pub params: Option<Json>,
 }
 
@@ -179,12 +179,12 @@ pub struct Request {
 pub struct Answer {
     /// The result, or the error object, as JSON text.
     pub body: Result<Json, Json>,
-    /// The line it came in, if nobody changed it.
+    /// The server's line, if no layer changed the answer.
     pub origin: Option<bytes::Bytes>,
 }
 
 impl Answer {
-    /// Replaces the result; from here on it no longer leaves as the bytes that came in.
+    /// Replaces the result. The answer is then no longer forwarded as the bytes that arrived.
     pub fn set_result(&mut self, result: Json) {
         self.body = Ok(result);
         self.origin = None;

@@ -1,4 +1,4 @@
-//! The chain: layers in order, checked when it is built, the same for every way in.
+//! The chain: an ordered list of layers, checked when it is built, the same for every transport.
 
 mod task_results;
 
@@ -17,7 +17,7 @@ use crate::{
     task::{self, Tasks},
 };
 
-/// A finished chain of middleware. Cheap to clone, never changes.
+/// An immutable chain of middleware. Cheap to clone.
 #[derive(Clone)]
 pub struct Chain(Arc<Layers>);
 
@@ -34,11 +34,11 @@ struct Layers {
     follows_traces: bool,
 }
 
-/// Why a chain was refused.
+/// Why a chain cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadChain {
-    /// Two layers stand in the wrong order.
+    /// Two layers are in the wrong order.
     #[error(
         "`{outer}` must stand outside `{inner}`: {why}; move `{outer}` before `{inner}` in the chain"
     )]
@@ -50,7 +50,7 @@ pub enum BadChain {
         /// The reason.
         why: &'static str,
     },
-    /// A layer stands in the chain twice.
+    /// The chain contains a layer twice.
     #[error("`{0}` stands in the chain twice: each layer acts once; remove one of them")]
     Twice(&'static str),
 }
@@ -67,7 +67,7 @@ impl Builder {
         self
     }
 
-    /// With the tasks that an earlier chain knows, so that their results keep the settings of their tools.
+    /// Takes over the tasks of an earlier chain, so that the settings of their tools apply to their results.
     pub fn tasks(mut self, tasks: Tasks) -> Self {
         self.1 = tasks;
         self
@@ -140,7 +140,7 @@ impl Chain {
     ) -> Boxed<'a, Outcome> {
         let gives_states = |info: &Info| info.name == preconditions::NAME;
         if cx.gateway_input().is_some() && !self.0.infos.iter().any(gives_states) {
-            // No layer gives such states out, so it is made up.
+            // No layer issues such a state, so the client invented it.
             let text = "`requestState` is none that was given out: nothing was run";
             let failure = Failure::new(Code::ConfirmTampered, text).with_executed(Executed::No);
             return Box::pin(std::future::ready(failure.into()));
@@ -176,7 +176,7 @@ impl Chain {
         })
     }
 
-    /// Runs a result that arrived apart from its call through the layers that look at results.
+    /// Runs the result of a task through the layers that look at results.
     pub(crate) async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
         let mut outcome = outcome;
         for layer in self.0.results.iter().rev() {
@@ -185,7 +185,7 @@ impl Chain {
         outcome
     }
 
-    /// What becomes of something that a server tells or asks a client.
+    /// Decides whether a notification or request of a server passes to the client, and changes it if a layer does.
     #[must_use]
     pub fn notice(&self, method: &str, params: Option<&Json>) -> Notice {
         let (Some(params), false) = (params, self.0.notices.is_empty()) else {
@@ -202,51 +202,52 @@ impl Chain {
         changed.map_or(Notice::AsItCame, Notice::Changed)
     }
 
-    /// The tasks whose tools are known.
+    /// The tasks of which the tool is known.
     #[must_use]
     pub fn tasks(&self) -> &Tasks {
         &self.0.tasks
     }
 
-    /// What each layer would decide about this call, outermost first; `None` where one decides nothing.
+    /// The decision that each layer would make about this call, outermost first; `None` for a layer that decides
+    /// nothing.
     #[must_use]
     pub fn explain(&self, cx: &Context, call: &Call) -> Vec<(&'static str, Option<Explained>)> {
         let calls = self.0.calls.iter();
         calls.map(|layer| (layer.as_info().name, layer.explain(cx, call))).collect()
     }
 
-    /// Whether any layer looks at listings. If none does, a door may pass them by.
+    /// Whether any layer looks at listings. If none does, listings may bypass the chain.
     #[must_use]
     pub fn sees_listings(&self) -> bool {
         !self.0.lists.is_empty()
     }
 
-    /// Whether any layer looks at requests of this method, which is neither `tools/call` nor `tools/list`, or at
-    /// their results.
+    /// Whether any layer looks at requests of this method or at their results. `method` is neither `tools/call` nor
+    /// `tools/list`.
     #[must_use]
     pub fn sees_request(&self, method: &str) -> bool {
         !self.0.requests.is_empty() || !self.0.results.is_empty() && task::carries_results(method)
     }
 
-    /// Whether any layer looks at what servers tell and ask clients.
+    /// Whether any layer looks at notifications and requests of servers.
     #[must_use]
     pub fn sees_notices(&self) -> bool {
         !self.0.notices.is_empty()
     }
 
-    /// Whether any layer decides on facts about tools.
+    /// Whether any layer decides on properties of tools, so that their definitions have to be known.
     #[must_use]
     pub fn needs_tools(&self) -> bool {
         self.0.needs_tools
     }
 
-    /// Whether any layer may ask the client something.
+    /// Whether any layer may ask the client for input.
     #[must_use]
     pub fn asks(&self) -> bool {
         self.0.asks
     }
 
-    /// Whether a layer follows traces, so that the door has to say which one a request is part of.
+    /// Whether a layer records traces, so that the transport has to read the trace context of a request.
     #[must_use]
     pub fn follows_traces(&self) -> bool {
         self.0.follows_traces
@@ -259,7 +260,7 @@ impl Chain {
     }
 }
 
-/// The chain in order, a line for each layer, outermost first.
+/// A description of the chain: one line per layer, outermost first.
 impl fmt::Display for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.0.infos.iter().map(|info| info.name.len()).max().unwrap_or(0);

@@ -187,7 +187,8 @@ impl Context {
         self
     }
 
-    /// Sets all input that the request carries, for a question of toolgate or of a server. Does nothing if `input` is empty.
+    /// Sets all input that the request carries, for a question of toolgate or of a server. Does nothing if `input` is
+    /// empty.
     #[must_use]
     pub fn with_returned_input(mut self, input: &InputRound) -> Self {
         if input.state.is_some() || input.responses.is_some() {

@@ -1,15 +1,15 @@
-//! Durations as people write them: `250ms`, `60s`, `5m`, `1h`.
+//! Durations in settings: `250ms`, `60s`, `5m`, `1h`.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// A text that is no duration.
+/// The error for a text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a duration: write a number and a unit, as `250ms`, `60s`, `5m` or `1h`")]
 pub struct BadDuration(String);
 
-/// Reads `250ms`, `60s`, `5m`, `1h`. Zero is refused: it would mean "never" to some, "at once" to others.
+/// Parses `250ms`, `60s`, `5m`, `1h`. Zero is an error: some would read it as "never", others as "at once".
 pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     let bad = || BadDuration(text.to_owned());
     let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
@@ -28,7 +28,7 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     }
 }
 
-/// Writes a duration in the largest unit that keeps it whole.
+/// Formats a duration in the largest unit that needs no fraction.
 #[must_use]
 pub fn format(duration: Duration) -> String {
     let millis = duration.as_millis();

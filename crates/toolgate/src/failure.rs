@@ -1,4 +1,4 @@
-//! Why a call did not end well: the one error type inside the chain.
+//! Failures of calls: the one error type inside the chain.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -9,11 +9,11 @@ use crate::registry::{Code, RetrySafety};
 /// Whether the tool ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executed {
-    /// It ran.
+    /// The tool ran.
     Yes,
-    /// It did not.
+    /// The tool did not run.
     No,
-    /// Nobody can say.
+    /// Unknown: the request may have reached the tool.
     Maybe,
 }
 
@@ -29,7 +29,7 @@ impl Executed {
     }
 }
 
-/// A failure on its way to the client.
+/// The failure of a call, from which the client's answer, the log level and the record derive.
 #[derive(Clone, Debug)]
 pub struct Failure(Box<Inner>);
 
@@ -75,7 +75,7 @@ impl RpcError {
 }
 
 impl Failure {
-    /// A failure of this code. Its message is told exactly as given.
+    /// A failure with this code. The client receives the message unchanged.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let entry = code.entry();
         let executed = match entry.class {
@@ -100,15 +100,15 @@ impl Failure {
         }))
     }
 
-    /// An error that a tool raised, with the name of its type, as `PaneNotFound`. Expected: the
-    /// caller can put it right.
+    /// An error that a tool raised, with the name of its type, such as `PaneNotFound`. It is expected: the caller can
+    /// correct the call.
     pub fn tool(error_type: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         let mut failure = Self::new(Code::ToolFailed, message);
         failure.0.error_type = error_type.into();
         failure
     }
 
-    /// A fault of toolgate's own, or of a custom middleware.
+    /// A bug in toolgate or in a custom middleware.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)
     }
@@ -135,29 +135,28 @@ impl Failure {
         failure
     }
 
-    /// With the error that the server answered with: what a client reads where no layer renders a
-    /// result. The code stays what it is.
+    /// Sets the server's error. The client receives it if no layer renders the failure as a result. The code stays.
     #[must_use]
     pub fn with_rpc(mut self, rpc: RpcError) -> Self {
         self.0.rpc = Some(rpc);
         self
     }
 
-    /// With a hint for the caller on how to recover.
+    /// Sets the next step for the caller.
     #[must_use]
     pub fn suggest(mut self, suggestion: impl Into<String>) -> Self {
         self.0.suggestion = Some(suggestion.into());
         self
     }
 
-    /// Marks whether the caller can put it right.
+    /// Sets whether the caller can correct the call.
     #[must_use]
     pub fn expected(mut self, expected: bool) -> Self {
         self.0.expected = expected;
         self
     }
 
-    /// Names the layer and the rule that decided.
+    /// Sets the layer and the rule that decided.
     #[must_use]
     pub fn by(mut self, middleware: &'static str, rule: impl Into<String>) -> Self {
         self.0.by = Some(middleware);
@@ -165,28 +164,28 @@ impl Failure {
         self
     }
 
-    /// Says whether the tool ran.
+    /// Sets whether the tool ran.
     #[must_use]
     pub fn with_executed(mut self, executed: Executed) -> Self {
         self.0.executed = executed;
         self
     }
 
-    /// Marks an error of a tool as passing by itself, so that a readonly call may be retried.
+    /// Marks an error of a tool as transient, so that a readonly call may be retried.
     #[must_use]
     pub fn transient(mut self) -> Self {
         self.0.retry = RetrySafety::OnlyReadonly;
         self
     }
 
-    /// Says how long to wait before the same call may pass. The caller reads it in seconds.
+    /// Sets the time to wait before a retry. The caller receives it in seconds.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.0.retry_after = Some(wait);
         self
     }
 
-    /// With a fact for machines, which stands beside the code where the client reads it.
+    /// Adds a machine-readable fact beside the code.
     #[must_use]
     pub fn with_fact(mut self, name: &'static str, value: impl Into<serde_json::Value>) -> Self {
         self.0.facts.push((name, value.into()));
@@ -206,37 +205,37 @@ impl Failure {
         self.0.code
     }
 
-    /// The name of the error's type, as the original raised it.
+    /// The name of the error's type, as mcp-core names it.
     #[must_use]
     pub fn error_type(&self) -> &str {
         &self.0.error_type
     }
 
-    /// The message, exactly as raised.
+    /// The message, unchanged.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// How to recover, if the failure says.
+    /// The next step for the caller, if the failure has one.
     #[must_use]
     pub fn suggestion(&self) -> Option<&str> {
         self.0.suggestion.as_deref()
     }
 
-    /// Whether the caller can put it right.
+    /// Whether the caller can correct the call.
     #[must_use]
     pub fn is_expected(&self) -> bool {
         self.0.expected
     }
 
-    /// The layer that decided, if one did.
+    /// The layer that decided, if a layer did.
     #[must_use]
     pub fn decided_by(&self) -> Option<&'static str> {
         self.0.by
     }
 
-    /// The rule that decided, if one did.
+    /// The rule that decided, if a rule did.
     #[must_use]
     pub fn rule(&self) -> Option<&str> {
         self.0.rule.as_deref()
@@ -248,21 +247,21 @@ impl Failure {
         self.0.executed
     }
 
-    /// Whether to send the same call again.
+    /// Whether the same call may be sent again.
     #[must_use]
     pub fn retry(&self) -> RetrySafety {
         self.0.retry
     }
 
-    /// How many seconds to wait before the same call may pass, rounded up, if the failure says.
+    /// Seconds to wait before a retry, rounded up, if the failure has them.
     #[must_use]
     pub fn retry_after_seconds(&self) -> Option<u64> {
         let wait = self.0.retry_after?;
         Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
     }
 
-    /// Whether the tool ran, as the client reads it in `ran`; `None` where that is not known. What a server answers
-    /// says nothing about it: a server may refuse a call halfway.
+    /// Whether the tool ran, as the client receives it in `ran`; `None` if unknown. An error of a server does not
+    /// tell: the server may have refused the call halfway.
     #[must_use]
     pub fn known_executed(&self) -> Option<bool> {
         match self.0.executed {
@@ -273,19 +272,19 @@ impl Failure {
         }
     }
 
-    /// Facts for machines, by name.
+    /// Machine-readable facts, by name.
     #[must_use]
     pub fn facts(&self) -> &[(&'static str, serde_json::Value)] {
         &self.0.facts
     }
 
-    /// The error of the server that it came from.
+    /// The server's error, if the failure came from one.
     #[must_use]
     pub fn rpc(&self) -> Option<&RpcError> {
         self.0.rpc.as_ref()
     }
 
-    /// As a JSON-RPC error: the server's own if it came from one, else ours with the details in `data`.
+    /// The failure as a JSON-RPC error: the server's own, or one of toolgate with the details in `data`.
     #[must_use]
     pub fn to_rpc(&self) -> RpcError {
         if let Some(rpc) = &self.0.rpc {
@@ -327,7 +326,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The name of the error's type where nobody gives a better one.
+/// The default name of an error's type.
 const fn type_name(code: Code) -> &'static str {
     match code {
         Code::ParseError => "ParseError",

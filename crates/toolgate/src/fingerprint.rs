@@ -1,27 +1,27 @@
-//! Fingerprints: a digest of exactly what a request says, whatever its spaces, key order and escapes.
+//! Fingerprints: digests of a request's meaning, independent of white space, key order and escapes.
 
 use sha2::{Digest as _, Sha256};
 use toolgate_wire::{Json, Kind};
 
-/// Digests parts and JSON values. Two requests have the same fingerprint only if every reader reads the same in both:
-/// numbers count as they are spelt, and a value that two readers could read differently has none.
+/// Digests parts and JSON values. Two requests have the same fingerprint only if every parser reads the same in both:
+/// numbers count as they are spelt, and a value that parsers could read differently has no fingerprint.
 #[derive(Clone, Debug, Default)]
 pub struct Fingerprint(Sha256);
 
-/// A key stands twice in one object: of two readers one may take the first and one the last.
+/// An object contains a key twice: one parser may take the first value, another the last.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key `{0}` stands there twice")]
 pub struct DuplicateKey(pub String);
 
 impl Fingerprint {
-    /// Adds a part, with its length, so that no two lists of parts look the same.
+    /// Adds a part with its length, so that different lists of parts have different digests.
     pub fn part(&mut self, bytes: &[u8]) {
         self.0.update((bytes.len() as u64).to_be_bytes());
         self.0.update(bytes);
     }
 
-    /// Adds a value apart from spaces, the order of keys and how texts are escaped: a client that sends the same again
-    /// may write it anew. Recursion ends at the depth that the wire allows.
+    /// Adds a value without regard to white space, key order and escapes, because a client that repeats a request may
+    /// serialize it again. The JSON parser's depth limit bounds the recursion.
     pub fn value(&mut self, json: &Json) -> Result<(), DuplicateKey> {
         match json.kind() {
             Kind::Object => {
@@ -54,7 +54,7 @@ impl Fingerprint {
                 self.0.update(b"\"");
                 match json.text() {
                     Some(text) => self.part(text.as_bytes()),
-                    // Half a character: the text as it was written.
+                    // A lone surrogate: digest the text as it was written.
                     None => self.part(json.as_bytes()),
                 }
             }

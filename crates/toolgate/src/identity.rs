@@ -1,11 +1,11 @@
-//! Who a tool is, apart from what it is called on the wire.
+//! Identities of tools and callers, independent of names on the wire.
 
 use std::{fmt, sync::Arc};
 
 /// A tool's identity: the configured id of its server and the server's own name for it.
 ///
-/// Resolved once, at the door. Middleware decides on identity; aliases and prefixes are names on
-/// the wire and never decide anything.
+/// Admission resolves it once. Middleware decides on identities; aliases and prefixes are names on the wire and never
+/// decide anything.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ToolId {
     server: Arc<str>,
@@ -43,7 +43,7 @@ impl fmt::Debug for ToolId {
     }
 }
 
-/// Who calls. Bound at the door; never taken from a message.
+/// The caller. The transport sets it; no message can.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Principal {
@@ -53,12 +53,12 @@ pub enum Principal {
     Key(Arc<str>),
     /// The subject of a verified token.
     Subject(Arc<str>),
-    /// Nobody that we know.
+    /// An unauthenticated caller.
     Anonymous,
 }
 
 impl Principal {
-    /// The user that started this process, by name as far as the environment tells.
+    /// The user that started this process, by the name in the environment.
     #[must_use]
     pub fn local() -> Self {
         let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());

@@ -1,4 +1,4 @@
-//! What a middleware is, and how it hands on to the next one.
+//! The [`Middleware`] trait and how a layer passes a request to the next one.
 
 mod next;
 
@@ -15,10 +15,10 @@ use crate::{
 };
 pub use next::{Endpoint, Next, Replay};
 
-/// One layer of the chain: sees listings and calls, and any other request if it wants to.
+/// One layer of the chain. It sees calls and listings, and other requests if its hooks say so.
 ///
-/// Each hook gets [`Next`], the rest of the chain, by value: run it once, or do not run it. Hooks
-/// that are left out pass everything on.
+/// Each hook receives [`Next`], the rest of the chain, by value: it can run it once or not at all. The default hooks
+/// pass everything on.
 ///
 /// ```
 /// use toolgate::{Call, Code, Context, Failure, Middleware, Next, Outcome};
@@ -37,43 +37,43 @@ pub use next::{Endpoint, Next, Replay};
 /// }
 /// ```
 pub trait Middleware: Send + Sync + 'static {
-    /// The name in config, records and refusals. Each name stands in a chain once.
+    /// The name in settings, records and refusals. A chain contains each name once.
     fn name(&self) -> &'static str;
 
-    /// What it is set to, in a few words, for people who print the chain.
+    /// The layer's settings in a few words, for `toolgate chain`.
     fn describe(&self) -> String {
         String::new()
     }
 
-    /// Which pipelines it takes part in. Staying out of one costs nothing there.
+    /// The hooks that the layer implements. The others cost nothing.
     fn hooks(&self) -> Hooks {
         Hooks::ALL
     }
 
-    /// What must stand outside or inside of it.
+    /// The layers that must be outside or inside of this one.
     fn order(&self) -> &'static [Order] {
         &[]
     }
 
-    /// Whether it decides on facts about the tool (its tier, its schema), so that the door has to
-    /// know the server's tools before the first call.
+    /// Whether it decides on properties of the tool (its tier, its schema), so that the server's tools have to be
+    /// listed before the first call.
     fn needs_tools(&self) -> bool {
         false
     }
 
-    /// Whether it may ask the client something, so that the door has to find out how.
+    /// Whether it may ask the client for input, so that the context needs a [`ClientInput`](crate::ClientInput).
     fn asks(&self) -> bool {
         false
     }
 
-    /// What it would decide about this call, and by which rule; `None` if it decides nothing.
+    /// The decision that it would make about this call, with the rule; `None` if it decides nothing.
     ///
-    /// For people who ask why. Must agree with what [`Self::call`] does, and do nothing else.
+    /// For `toolgate why`. It must agree with [`Self::call`] and have no side effects.
     fn explain(&self, _cx: &Context, _call: &Call) -> Option<Explained> {
         None
     }
 
-    /// A tool is called.
+    /// Handles a call.
     fn call(
         &self,
         cx: &mut Context,
@@ -83,7 +83,7 @@ pub trait Middleware: Send + Sync + 'static {
         async move { next.call(cx, call).await }
     }
 
-    /// The tools are listed.
+    /// Handles a listing.
     fn list(
         &self,
         cx: &mut Context,
@@ -93,7 +93,7 @@ pub trait Middleware: Send + Sync + 'static {
         async move { next.list(cx, listing).await }
     }
 
-    /// Any other request passes.
+    /// Handles any other request.
     fn request(
         &self,
         cx: &mut Context,
@@ -103,9 +103,9 @@ pub trait Middleware: Send + Sync + 'static {
         async move { next.request(cx, request).await }
     }
 
-    /// A result arrives apart from its call: that of a task. `call` has its tool, and the params of the request
-    /// that brought the result in place of arguments. A layer that looks at results in [`Self::call`] does so
-    /// here too.
+    /// Handles the result of a task, which arrives after its call. `call` has the task's tool, and the params of the
+    /// request that fetched the result in place of arguments. A layer that looks at results in [`Self::call`] has to do
+    /// so here too.
     fn result(
         &self,
         _cx: &mut Context,
@@ -115,39 +115,38 @@ pub trait Middleware: Send + Sync + 'static {
         async move { outcome }
     }
 
-    /// A server tells or asks the client something: a notification, or a request such as
-    /// `elicitation/create`.
+    /// Handles a notification or a request of a server, such as `elicitation/create`.
     fn notice(&self, _method: &str, _params: &Json) -> Notice {
         Notice::AsItCame
     }
 }
 
-/// What becomes of something that a server tells or asks a client.
+/// What happens to a notification or request of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// It passes.
+    /// Forward it unchanged.
     AsItCame,
-    /// It passes with these params.
+    /// Forward it with these params.
     Changed(Json),
-    /// It does not pass, for this reason.
+    /// Do not forward it, for this reason.
     Withheld(String),
 }
 
-/// What a layer would decide, for people who ask why.
+/// The decision that a layer would make, for `toolgate why`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
     /// Whether the call passes this layer.
     pub allowed: bool,
-    /// Whether it passes only once a person has confirmed it.
+    /// Whether the call passes only after a person has confirmed it.
     pub asks: bool,
-    /// The rule that decides, by its id.
+    /// The id of the deciding rule.
     pub rule: String,
     /// The reason, in words.
     pub why: String,
 }
 
 impl Explained {
-    /// The explanation of a decision that is made as a [`Result`].
+    /// The explanation of a decision in the form of a [`Result`].
     #[must_use]
     pub fn of(decision: &Result<(), Failure>, rule_if_allowed: &str) -> Self {
         match decision {
@@ -165,7 +164,7 @@ impl Explained {
     }
 }
 
-/// A layer that is shared is the same layer.
+/// An `Arc` of a layer is a layer.
 impl<M: Middleware> Middleware for std::sync::Arc<M> {
     fn name(&self) -> &'static str {
         (**self).name()
@@ -236,7 +235,7 @@ impl<M: Middleware> Middleware for std::sync::Arc<M> {
     }
 }
 
-/// Which pipelines a middleware takes part in.
+/// The hooks that a middleware implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each pipeline is on or off by itself")]
 pub struct Hooks {
@@ -248,29 +247,29 @@ pub struct Hooks {
     pub request: bool,
     /// Results of tasks.
     pub result: bool,
-    /// What servers tell and ask clients.
+    /// Notifications and requests of servers.
     pub notice: bool,
 }
 
 impl Hooks {
-    /// All of them.
+    /// All hooks.
     pub const ALL: Self =
         Self { call: true, list: true, request: true, result: true, notice: true };
     /// Calls only.
     pub const CALL: Self =
         Self { call: true, list: false, request: false, result: false, notice: false };
-    /// Calls, and results of tasks: for whatever looks at results.
+    /// Calls and results of tasks: for layers that look at results.
     pub const RESULTS: Self = Self { result: true, ..Self::CALL };
-    /// Calls and listings: for whatever permits, so that both show the same.
+    /// Calls and listings: for layers that permit or hide tools, so that a hidden tool cannot be called.
     pub const TOOLS: Self = Self { list: true, ..Self::CALL };
 }
 
-/// What must hold between two layers when both stand in a chain.
+/// A rule about the order of two layers, if the chain contains both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// This layer stands outside the other (nearer to the client), because of the reason.
+    /// This layer must be outside of the other (nearer to the client), for the reason given.
     Outside(&'static str, &'static str),
-    /// This layer stands inside the other (nearer to the tool), because of the reason.
+    /// This layer must be inside of the other (nearer to the tool), for the reason given.
     Inside(&'static str, &'static str),
 }
 
@@ -300,12 +299,12 @@ pub(crate) trait Layer: Send + Sync {
     fn notice(&self, method: &str, params: &Json) -> Notice;
 }
 
-/// What a chain knows of one of its layers.
+/// Name and settings of a layer in a chain.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Info {
     /// The layer's name.
     pub name: &'static str,
-    /// What it is set to.
+    /// Its settings, in words.
     pub describe: String,
     pub(crate) hooks: Hooks,
     pub(crate) order: &'static [Order],

@@ -1,4 +1,4 @@
-//! How a call ended: the one result type inside the chain.
+//! Outcomes of calls: the one result type inside the chain.
 
 use bytes::Bytes;
 use toolgate_wire::{Json, mcp::member};
@@ -8,7 +8,7 @@ use crate::{
     registry::{Class, Code, Delivery},
 };
 
-/// The result of a tool, as JSON text that nobody parsed further than needed.
+/// The result of a tool, as JSON text of which only the needed members are parsed.
 #[derive(Clone, Debug)]
 pub struct ToolResult {
     json: Json,
@@ -18,7 +18,7 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// A result object as it came in; looks at `isError` and `resultType` only.
+    /// A result object as it arrived. Parses only `isError` and `resultType`.
     #[must_use]
     pub fn new(json: Json) -> Self {
         let is_error = json.get(member::IS_ERROR).and_then(|json| json.bool()) == Some(true);
@@ -26,7 +26,7 @@ impl ToolResult {
         Self::known(json, is_error, result_type.as_ref())
     }
 
-    /// A result of which the caller already knows `isError` and `resultType`.
+    /// A result of which `isError` and `resultType` are known already.
     #[must_use]
     pub fn known(json: Json, is_error: bool, result_type: Option<&Json>) -> Self {
         let input_required = result_type.is_some_and(|json| json.as_str() == "\"input_required\"");
@@ -41,7 +41,7 @@ impl ToolResult {
         Self::known(Json::value(&value), false, None)
     }
 
-    /// The same result with another text, of which `isError` and `resultType` are the same.
+    /// This result with other JSON that has the same `isError` and `resultType`.
     #[must_use]
     pub fn with_json(&self, json: Json) -> Self {
         Self { json, ..*self }
@@ -53,7 +53,7 @@ impl ToolResult {
         &self.json
     }
 
-    /// Whether the call goes on as a task (`resultType` is `task`).
+    /// Whether the call continues as a task (`resultType` is `task`).
     #[must_use]
     pub fn is_task(&self) -> bool {
         self.is_task
@@ -66,27 +66,27 @@ impl ToolResult {
     }
 }
 
-/// How a call ended, with what the client will read.
+/// The outcome of a call, with the answer that the client receives.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     class: Class,
     result: Option<ToolResult>,
     failure: Option<Failure>,
     origin: Option<Bytes>,
-    /// The answer is not the tool's, and the tool did not run.
+    /// The answer is toolgate's own: the tool did not run.
     is_ours: bool,
 }
 
-/// What goes to the client.
+/// The answer to the client.
 #[derive(Debug)]
 pub enum Reply {
-    /// The very line that the server sent: nobody changed anything.
+    /// The server's line, because no layer changed the outcome.
     Verbatim(Bytes),
     /// A result object.
     Result(Json),
     /// A JSON-RPC error.
     Error(RpcError),
-    /// Nothing: the client gave the call up.
+    /// Nothing: the client cancelled the call.
     Nothing,
 }
 
@@ -102,39 +102,39 @@ impl Outcome {
         Self { class, result: Some(result), failure: None, origin: None, is_ours: false }
     }
 
-    /// The call did not end well.
+    /// The call failed.
     #[must_use]
     pub fn failed(failure: Failure) -> Self {
         let class = failure.code().entry().class;
         Self { class, result: None, failure: Some(failure), origin: None, is_ours: false }
     }
 
-    /// Nothing ran: the caller reads what would, and the failure says why it did not.
+    /// The tool did not run: `result` shows what would run, and the failure says why it did not.
     #[must_use]
     pub fn shown(failure: Failure, result: ToolResult) -> Self {
         Self { result: Some(result), ..Self::failed(failure) }
     }
 
-    /// Nothing ran yet: a layer asks for input, with this result.
+    /// The tool did not run yet: a layer asks the client for input with this result.
     #[must_use]
     pub fn asked(result: ToolResult) -> Self {
         Self { is_ours: true, ..Self::answered(result) }
     }
 
-    /// With the line that it came in, to be forwarded as it is unless a layer changes the outcome.
+    /// Sets the server's line, which is forwarded unless a layer changes the outcome.
     #[must_use]
     pub fn with_origin(mut self, line: Bytes) -> Self {
         self.origin = Some(line);
         self
     }
 
-    /// How it ended.
+    /// The class of the outcome.
     #[must_use]
     pub fn class(&self) -> Class {
         self.class
     }
 
-    /// Why it failed, also after the failure was rendered as a result.
+    /// The failure. It stays after a layer rendered it as a result.
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
@@ -146,19 +146,19 @@ impl Outcome {
         self.failure.as_ref().map(Failure::code)
     }
 
-    /// The result that the client will read, if it reads one.
+    /// The result that the client receives, if it receives one.
     #[must_use]
     pub fn result(&self) -> Option<&ToolResult> {
         self.result.as_ref()
     }
 
-    /// Replaces what the client reads. The class and the failure stay what they are.
+    /// Replaces the result that the client receives. The class and the failure stay.
     pub fn set_result(&mut self, result: ToolResult) {
         self.result = Some(result);
         self.origin = None;
     }
 
-    /// Replaces the failure by one of the same code. A result that the client reads instead stays.
+    /// Replaces the failure by one with the same code. A rendered result stays.
     pub(crate) fn set_failure(&mut self, failure: Failure) {
         self.failure = Some(failure);
         self.origin = None;
@@ -175,12 +175,12 @@ impl Outcome {
         }
     }
 
-    /// What goes to the client.
+    /// The answer to the client.
     #[must_use]
     pub fn into_reply(self) -> Reply {
         let silent = |f: &Failure| f.code().entry().delivery == Delivery::Silence;
         match (self.origin, self.result, self.failure) {
-            // Whatever the server still said: a cancelled call gets no answer.
+            // A cancelled call gets no answer, even if the server sent one.
             (_, None, Some(failure)) if silent(&failure) => Reply::Nothing,
             (Some(line), ..) => Reply::Verbatim(line),
             (None, Some(result), _) => Reply::Result(result.json),

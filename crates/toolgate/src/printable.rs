@@ -1,18 +1,18 @@
-//! Text of clients, servers, files and settings as a terminal, a log or a question may show it.
+//! Makes text of clients, servers, files and settings safe for terminals, logs and questions.
 //!
-//! One table of characters for all places: what steers a terminal, starts a line, or hides or reorders other
-//! characters is spelled out as `\u{…}`.
+//! All places use one table of characters: those that control a terminal, start a line, or hide or reorder other
+//! characters become `\u{…}`.
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Longer messages of the log are cut, with the amount that is missing.
+/// Largest length of a log message, in bytes. Longer ones are cut, with a note of how much is missing.
 pub const LONGEST_MESSAGE: usize = 4096;
 
-/// Whether a character steers a terminal (C0, DEL, C1), ends a line, or is invisible or reorders others
-/// (bidirectional marks, zero-width characters, tags).
+/// Whether a character controls a terminal (C0, DEL, C1), ends a line, is invisible or reorders others (bidirectional
+/// marks, zero-width characters, tags).
 #[must_use]
 pub fn is_deceptive(c: char) -> bool {
-    // Nearly everything that is shown is ASCII.
+    // Fast path: nearly all text is ASCII.
     if c.is_ascii() {
         return c.is_ascii_control();
     }
@@ -24,7 +24,7 @@ pub fn is_deceptive(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The text on one line: line breaks and tabs become spaces, other deceptive characters are spelled out.
+/// The text on one line: line breaks and tabs become spaces, other deceptive characters are escaped.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_deceptive) {
@@ -40,7 +40,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The same for a text of several lines: line breaks and tabs stay.
+/// Like [`line`], for a text of several lines: line breaks and tabs stay.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     let stays = |c: char| matches!(c, '\n' | '\t') || !is_deceptive(c);
@@ -66,8 +66,8 @@ pub fn message(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// JSON text with every deceptive character as an escape; it means the same to whoever reads it as JSON.
-/// Line breaks and tabs stay: within JSON they stand between tokens.
+/// JSON text with every deceptive character as a JSON escape, so that its meaning is the same. Line breaks and tabs
+/// stay: in JSON they occur only between tokens.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     let stays = |c: char| matches!(c, '\n' | '\r' | '\t') || !is_deceptive(c);
@@ -88,7 +88,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Adds a character, spelled out where it is deceptive.
+/// Appends a character, escaped if it is deceptive.
 pub(crate) fn push(shown: &mut String, c: char) {
     if is_deceptive(c) {
         shown.extend(c.escape_unicode());

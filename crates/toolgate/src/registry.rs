@@ -1,30 +1,30 @@
-//! Every error code of toolgate, in one table: what it means, whether to retry, how it is told.
+//! All error codes of toolgate in one table: meaning, retry safety and delivery.
 
 use std::fmt;
 
 use toolgate_wire::mcp::code;
 
-/// How a call ended. What the client reads, what is counted and what is recorded derive from it.
+/// The class of an outcome. The client's answer, metrics and records derive from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
     /// The tool ran and answered.
     Ok,
-    /// The tool ran and said that it failed.
+    /// The tool ran and reported an error.
     ToolError,
     /// A layer, or the server itself, refused the call before it ran.
     Denied,
-    /// Nothing ran: the caller was shown what would.
+    /// The tool did not run: the caller received a preview.
     Preview,
     /// The tool asks for more input before it goes on.
     InputRequired,
-    /// The client gave the call up.
+    /// The client cancelled the call.
     Cancelled,
-    /// The call took longer than it may.
+    /// The call exceeded its time limit.
     TimedOut,
-    /// The server could not be reached, died or answered nonsense.
+    /// The server could not be reached, ended, or sent an invalid response.
     UpstreamFailed,
-    /// A fault of toolgate's own.
+    /// A bug in toolgate.
     Internal,
 }
 
@@ -52,44 +52,44 @@ impl fmt::Display for Class {
     }
 }
 
-/// Whether the same call may simply be sent again.
+/// Whether the same call may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetrySafety {
-    /// Nothing ran, and the cause passes by itself.
+    /// The tool did not run, and the cause is transient.
     Safe,
-    /// It may have run: only a readonly call may be sent again.
+    /// The tool may have run: only a readonly call may be sent again.
     OnlyReadonly,
-    /// Sending the same again gives the same answer.
+    /// The same call gets the same answer.
     Useless,
 }
 
 /// How a failure reaches the client of a `tools/call`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// A result with `isError`, so that the model reads it (where errors-to-results is in the chain).
+    /// As a result with `isError`, so that the model reads it (if the layer `error-results` is in the chain).
     Result,
-    /// Always a JSON-RPC error: there is no call that a result could answer.
+    /// Always as a JSON-RPC error.
     Error,
-    /// Not at all: the protocol forbids an answer to a cancelled call.
+    /// Not at all: the protocol forbids a response to a cancelled call.
     Silence,
 }
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The name that the client reads in `_meta.code` or `error.data.code`.
+    /// The name in `_meta.code` or `error.data.code`.
     pub name: &'static str,
     /// The class of the outcome.
     pub class: Class,
-    /// Whether to send the same call again.
+    /// Whether the same call may be sent again.
     pub retry: RetrySafety,
-    /// How it reaches the client.
+    /// How the failure reaches the client.
     pub delivery: Delivery,
-    /// The code of the JSON-RPC error, where it is one.
+    /// The code of the JSON-RPC error.
     pub rpc: i64,
-    /// Whether the caller can put it right (logged as a warning, not as an error).
+    /// Whether the caller can correct the call. Such failures are logged as warnings, others as errors.
     pub expected: bool,
-    /// What to do next, where the failure does not say it better.
+    /// The next step, if the failure has no suggestion of its own.
     pub hint: &'static str,
 }
 
@@ -101,7 +101,7 @@ macro_rules! registry {
         pub enum Code { $($(#[$doc])* $code,)* }
 
         impl Code {
-            /// Every code there is.
+            /// All codes.
             pub const ALL: &[Self] = &[$(Self::$code,)*];
 
             /// The code's row.
@@ -125,15 +125,15 @@ macro_rules! registry {
     (@expected unexpected) => { false };
 }
 
-// JSON-RPC codes of our own are HTTP's numbers: the range from -32768 to -32000 is the protocol's.
+// toolgate's own JSON-RPC codes are HTTP status codes: JSON-RPC reserves the range from -32768 to -32000.
 registry! {
     /// The client sent something that is not JSON.
     ParseError = "PARSE_ERROR", Denied, Useless, Error(code::PARSE_ERROR), expected,
         "send one JSON-RPC message per line, as UTF-8 JSON";
-    /// The client sent JSON that is not one JSON-RPC message, or not an unambiguous one.
+    /// The client sent JSON that is not a valid, unambiguous JSON-RPC message.
     InvalidRequest = "INVALID_REQUEST", Denied, Useless, Error(code::INVALID_REQUEST), expected,
         "send each envelope key once, spelt exactly, with the type that JSON-RPC 2.0 gives it";
-    /// The client's message is larger or deeper than allowed.
+    /// The client's message exceeds the size or depth limit.
     MessageTooLarge = "MESSAGE_TOO_LARGE", Denied, Useless, Error(code::INVALID_REQUEST), expected,
         "send less at once, or raise `limits.message_bytes`";
     /// There is no tool of this name.
@@ -142,76 +142,76 @@ registry! {
     /// The arguments do not fit the tool's schema.
     InvalidArguments = "INVALID_ARGUMENTS", Denied, Useless, Result(code::INVALID_PARAMS), expected,
         "correct the arguments to fit the tool's inputSchema";
-    /// The tool's tier is above the tier that is allowed.
+    /// The tool's tier is above the allowed tier.
     TierDenied = "TIER_DENIED", Denied, Useless, Result(403), expected,
         "ask the operator to raise the safety tier";
-    /// A tier is set and nobody says which one the tool has.
+    /// The tool's tier is unknown, and the allowed tier is limited.
     TierUnknown = "TIER_UNKNOWN", Denied, Useless, Result(403), expected,
         "ask the operator to give the tool a tier";
-    /// The caller's scopes do not reach the tool.
+    /// The caller's scopes do not cover the tool.
     ScopeRejected = "SCOPE_REJECTED", Denied, Useless, Result(403), expected,
         "ask the operator to grant the scopes that the tool requires";
-    /// A layer of your own refuses the call.
+    /// A custom layer refuses the call.
     Refused = "REFUSED", Denied, Useless, Result(403), expected,
         "read why, and call something else";
-    /// A policy refuses the tool, or nobody knows the policy.
+    /// A policy denies the tool, or the policy does not exist.
     PolicyDenied = "POLICY_DENIED", Denied, Useless, Result(403), expected,
         "ask the operator which policy allows the tool";
-    /// The tool is switched off in this namespace.
+    /// The tool is inactive in this namespace.
     ToolInactive = "TOOL_INACTIVE", Denied, Useless, Result(403), expected,
         "call tools/list for the tools that are active";
-    /// The tool is not among those that the request allows itself.
+    /// The tool is not in the request's `_meta.allowedTools`.
     ToolNotAllowed = "TOOL_NOT_ALLOWED", Denied, Useless, Result(403), expected,
         "call one of the tools in `_meta.allowedTools`";
-    /// What the request says in `_meta` to narrow itself is more than is read.
+    /// The control data in the request's `_meta` exceeds a limit.
     ControlTooLarge = "CONTROL_TOO_LARGE", Denied, Useless, Result(code::INVALID_PARAMS), expected,
         "send less in `_meta`";
-    /// The server asks the client for something that the client cannot do.
+    /// The server needs a capability that the client does not have.
     ClientIncapable = "CLIENT_INCAPABLE", Denied, Useless, Error(code::MISSING_CLIENT_CAPABILITY), expected,
         "use a client that has the capability, or another tool";
-    /// The tool is new, and nobody has looked at it yet.
+    /// The tool is new, and the operator has not approved it yet.
     ToolQuarantined = "TOOL_QUARANTINED", Denied, Useless, Result(403), expected,
         "ask the operator to look at the new tool and set its status to active";
-    /// The tool is switched off for a while.
+    /// The tool is temporarily disabled.
     ToolDisabled = "TOOL_DISABLED", Denied, Useless, Result(503), expected,
         "use another tool, or call again later";
-    /// More calls than allowed in this time.
+    /// The caller exceeded a rate limit.
     RateLimited = "RATE_LIMITED", Denied, Safe, Result(429), expected,
         "wait as long as `retry_after` says, then call again";
-    /// The calls of this day are used up.
+    /// The caller exceeded the quota of this day.
     QuotaExceeded = "QUOTA_EXCEEDED", Denied, Useless, Result(429), expected,
         "wait for the next day, or ask the operator for more";
-    /// The server keeps failing, and is left alone for a while.
+    /// The circuit breaker is open, because the server keeps failing.
     CircuitOpen = "CIRCUIT_OPEN", Denied, Safe, Result(503), unexpected,
         "wait as long as `retry_after` says, then call again";
-    /// A precondition says: not now.
+    /// A precondition defers the call.
     Deferred = "DEFERRED", Denied, Safe, Result(429), expected,
         "wait as long as `retry_after` says, then call again";
-    /// Nothing ran: a dry run shows what would.
+    /// The tool did not run: this is a dry run's preview.
     DryRunPreview = "DRY_RUN_PREVIEW", Preview, Useless, Result(403), expected,
         "read which key is missing, and who holds it";
-    /// Nothing ran: the call has to be confirmed first.
+    /// The tool did not run: the call has to be confirmed first.
     ConfirmRequired = "CONFIRM_REQUIRED", Preview, Useless, Result(403), expected,
         "have a person confirm it, then repeat the same call";
-    /// The user said no.
+    /// The user declined.
     ConfirmDeclined = "CONFIRM_DECLINED", Denied, Useless, Result(403), expected,
         "do not repeat the call: the user does not want it";
-    /// The user closed the question without an answer.
+    /// The user dismissed the question.
     ConfirmCancelled = "CONFIRM_CANCELLED", Denied, Useless, Result(403), expected,
         "call again if the user wants to be asked again";
-    /// The confirmation came too late.
+    /// The confirmation has expired.
     ConfirmExpired = "CONFIRM_EXPIRED", Denied, Useless, Result(403), expected,
         "call again without it for a new one";
     /// The confirmation was used before.
     ConfirmReplayed = "CONFIRM_REPLAYED", Denied, Useless, Result(403), expected,
         "call again without it for a new one: each works once";
-    /// The confirmation is none of ours, or was changed.
+    /// The confirmation was not issued by toolgate, or was changed.
     ConfirmTampered = "CONFIRM_TAMPERED", Denied, Useless, Result(403), expected,
         "repeat the token exactly as it was given, or call again without it for a new one";
     /// The confirmation is for another call.
     ConfirmMismatch = "CONFIRM_MISMATCH", Denied, Useless, Result(403), expected,
         "repeat the call with exactly the arguments that were shown, or call again without the token";
-    /// The call cannot be recorded, and must be.
+    /// The audit record, which is required, cannot be written.
     AuditUnavailable = "AUDIT_UNAVAILABLE", Denied, Safe, Result(503), unexpected,
         "call again later, or ask the operator to look at the audit file";
     /// The tool raised an error.
@@ -220,16 +220,16 @@ registry! {
     /// The tool's result does not fit the output schema that it published.
     OutputInvalid = "OUTPUT_INVALID", ToolError, Useless, Result(code::INTERNAL_ERROR), unexpected,
         "report it to the server's authors";
-    /// The client gave the call up.
+    /// The client cancelled the call.
     Cancelled = "CANCELLED", Cancelled, OnlyReadonly, Silence(code::INTERNAL_ERROR), expected,
         "call again if the answer is still wanted";
-    /// The call took longer than allowed.
+    /// The call exceeded its time limit.
     TimedOut = "TIMED_OUT", TimedOut, OnlyReadonly, Result(408), unexpected,
         "ask for less at once, or raise `limits.timeout`";
     /// The server answered the call with a JSON-RPC error.
     ServerRejected = "SERVER_REJECTED", UpstreamFailed, Useless, Result(code::INTERNAL_ERROR), unexpected,
         "read the server's message";
-    /// The server ended while the call was under way.
+    /// The server ended during the call.
     ServerCrashed = "SERVER_CRASHED", UpstreamFailed, OnlyReadonly, Result(502), unexpected,
         "check what the call did before you repeat it";
     /// The server is not running.
@@ -238,22 +238,22 @@ registry! {
     /// The server did not answer `initialize` in time.
     ServerStartTimeout = "SERVER_START_TIMEOUT", UpstreamFailed, Safe, Error(504), unexpected,
         "start the server by hand to see why it hangs, or raise `--start-timeout`";
-    /// The server's answer could not be read.
+    /// The server's response is invalid.
     ServerProtocol = "SERVER_PROTOCOL", UpstreamFailed, OnlyReadonly, Result(502), unexpected,
         "report it to the server's authors";
-    /// More calls are in flight than allowed.
+    /// The limit of calls in flight is reached.
     Overloaded = "OVERLOADED", UpstreamFailed, Safe, Result(429), expected,
         "wait for calls in flight to end, then call again";
     /// The result is over the limit and cannot be shortened without breaking it.
     ResponseTooLarge = "RESPONSE_TOO_LARGE", ToolError, Useless, Result(413), expected,
         "ask for less at once, or raise `limits.response_bytes`";
-    /// A fault of toolgate's own.
+    /// A bug in toolgate.
     Internal = "INTERNAL", Internal, OnlyReadonly, Result(code::INTERNAL_ERROR), unexpected,
         "look at toolgate's log on stderr";
 }
 
 impl Code {
-    /// The name that the client reads.
+    /// The name that the client receives.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.entry().name

@@ -1,4 +1,4 @@
-//! JSON Schema for the config types that are written as one word: what an editor completes.
+//! JSON Schemas of settings that are strings, so that editors can complete them.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     stack::DEFAULT_ORDER,
 };
 
-/// Implements a schema that stands where it is used, without a name of its own.
+/// Implements `JsonSchema` with an inline schema, without an entry in `$defs`.
 macro_rules! inline_schema {
     ($type:ty, $name:literal, $schema:expr) => {
         impl JsonSchema for $type {

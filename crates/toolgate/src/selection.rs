@@ -1,4 +1,4 @@
-//! Selecting tools by what they are: a `server/tool` glob, or facts.
+//! Selections of tools: by a `server/tool` glob or by properties.
 
 use std::fmt;
 
@@ -10,24 +10,24 @@ use crate::{
     tool::Tool,
 };
 
-/// Which tools a rule is about: `"server/tool"` globs, or a table of facts.
+/// The tools that a rule applies to: a `"server/tool"` glob, or a table of properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// By identity.
     Glob(Selector),
-    /// By facts, all of which must hold.
+    /// By properties, all of which must match.
     Facts(Facts),
 }
 
-/// Facts about a tool; those that are given must all hold.
+/// Properties of a tool. All that are given must match.
 ///
-/// What a tool does not say of itself is taken for the worst, as the protocol has it: a tool without hints
-/// counts as one that changes things, destroys, and reaches the outside.
+/// A hint that the tool does not give has the protocol's default, which is the worst case: a tool without hints counts
+/// as mutating, destructive and open to the world.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Facts {
-    /// The tool's tier; one whose tier nobody knows counts as `destructive`.
+    /// The tool's tier; a tool of unknown tier counts as `destructive`.
     pub tier: Option<Tier>,
     /// Its category, as a glob.
     pub category: Option<String>,
@@ -35,18 +35,18 @@ pub struct Facts {
     pub server: Option<String>,
     /// Its identity, as a `server/tool` glob.
     pub tools: Option<Selector>,
-    /// Whether it only reads (`readOnlyHint`).
+    /// Whether the tool only reads (`readOnlyHint`).
     pub read_only: Option<bool>,
-    /// Whether it may destroy (`destructiveHint`).
+    /// Whether the tool may destroy data (`destructiveHint`).
     pub destructive: Option<bool>,
-    /// Whether running it twice does no more than once (`idempotentHint`).
+    /// Whether repeating a call has no further effect (`idempotentHint`).
     pub idempotent: Option<bool>,
-    /// Whether it reaches the outside (`openWorldHint`).
+    /// Whether the tool interacts with external systems (`openWorldHint`).
     pub open_world: Option<bool>,
 }
 
 impl Selection {
-    /// Whether it is about this tool.
+    /// Whether the selection includes this tool.
     #[must_use]
     pub fn covers(&self, tool: &Tool) -> bool {
         match self {
@@ -55,7 +55,7 @@ impl Selection {
         }
     }
 
-    /// Whether it decides on what the tool's server published, so that the tools have to be known.
+    /// Whether the selection depends on the tool's definition, so that the tool has to be listed first.
     #[must_use]
     pub fn needs_tools(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Selecting tools by identity: `server/tool` globs.
+//! Selectors of tools by identity: `server/tool` globs.
 
 use std::{fmt, str::FromStr};
 
@@ -8,9 +8,8 @@ use crate::identity::ToolId;
 
 /// A `server/tool` glob over identities.
 ///
-/// Both halves are matched on their own: `*` stands for any run of characters (also none), `?` for
-/// exactly one, everything else for itself, case included. The first `/` parts the halves, so a
-/// tool's name may contain more of them.
+/// Server and tool are matched separately: `*` matches any characters or none, `?` exactly one, every other character
+/// itself, case-sensitively. The first `/` separates the two, so a tool's name may contain more of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     server: String,
@@ -29,14 +28,14 @@ impl Selector {
         glob(&self.server, tool.server()) && glob(&self.tool, tool.name())
     }
 
-    /// The same for a selector that a client wrote; `None` if it takes more steps than are left.
+    /// Like [`covers`](Self::covers), for a selector that a client sent; `None` if it takes more steps than are left.
     pub(crate) fn covers_within(&self, tool: &ToolId, steps: &mut Steps) -> Option<bool> {
         let covers = glob_within(&self.server, tool.server(), &mut steps.0)?
             && glob_within(&self.tool, tool.name(), &mut steps.0)?;
         Some(covers)
     }
 
-    /// The one tool that it names, if it does.
+    /// The tool that the selector names exactly, if it does.
     #[must_use]
     pub fn exact(&self) -> Option<ToolId> {
         self.is_exact().then(|| ToolId::new(self.server.as_str(), self.tool.as_str()))
@@ -49,12 +48,12 @@ impl Selector {
     }
 }
 
-/// The steps that are left for matching the patterns of one request. A step compares one character.
+/// The steps left for matching the patterns of one request. A step compares one character.
 #[derive(Debug)]
 pub struct Steps(u32);
 
 impl Steps {
-    /// How many a request has: some ten milliseconds.
+    /// Steps per request: about ten milliseconds of CPU time.
     pub const MOST: u32 = 5_000_000;
 }
 
@@ -89,14 +88,14 @@ impl<'de> Deserialize<'de> for Selector {
     }
 }
 
-/// Whether the whole text fits the pattern, by the rules of [`Selector`]. Allocates nothing; linear in
-/// practice and never exponential: only the last `*` is ever retried.
+/// Whether the whole text matches the pattern, by the rules of [`Selector`]. Allocates nothing. Linear in practice and
+/// never exponential, because only the last `*` is retried.
 pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     let mut steps = u32::MAX;
     glob_within(pattern, text, &mut steps).unwrap_or(false)
 }
 
-/// The same in so many steps; `None` if it takes more.
+/// Like [`matches`], in a limited number of steps; `None` if it takes more.
 fn glob_within(pattern: &str, text: &str, steps: &mut u32) -> Option<bool> {
     let (mut pattern, mut text) = (pattern, text);
     let mut retry: Option<(&str, &str)> = None;
@@ -112,7 +111,7 @@ fn glob_within(pattern: &str, text: &str, steps: &mut u32) -> Option<bool> {
                 (pattern, text) = (wanted.as_str(), given.as_str());
             }
             (None, None) => return Some(true),
-            // The last `*` takes one character more.
+            // Let the last `*` match one character more.
             (_, Some(_)) => {
                 let Some((after_star, from)) = retry else { return Some(false) };
                 let mut longer = from.chars();

@@ -1,7 +1,7 @@
-//! Results that arrive apart from their call: which tool a task is of, and its result on the way to the client.
+//! Tasks: the tool of each task, so that its settings apply to the task's result.
 //!
-//! A result of `tasks/result`, or one that `tasks/get` inlines, is a tool result. The layers that look at results
-//! look at it too, with the settings of its tool. Where the tool is not known, the strictest settings hold.
+//! The result of `tasks/result`, or one that `tasks/get` contains, is a tool result, so it passes the layers that
+//! look at results. If the task's tool is unknown, the strictest settings apply.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,25 +16,25 @@ use toolgate_wire::{
 
 use crate::{context::Context, outcome::Outcome, tool::Tool};
 
-/// So many tasks are remembered; then the oldest is forgotten, and its result gets the strictest settings.
+/// Largest number of remembered tasks. Beyond it the oldest is forgotten, and its result gets the strictest settings.
 const MOST: usize = 10_000;
-/// Longer ids are not remembered.
+/// Largest length of a remembered task id, in bytes.
 const LONGEST_ID: usize = 1024;
 
-/// Which tool a task is of. Put into the extensions of a `tasks/…` request by the door.
+/// The tool of a task. The transport adds it to the extensions of a `tasks/…` request.
 #[derive(Clone, Debug)]
 pub struct TaskOf {
     pub(crate) server: Arc<str>,
     pub(crate) tool: Option<Arc<Tool>>,
 }
 
-/// The tools of tasks, by principal, server and the server's own id of the task. Clones share it.
+/// The tools of tasks, by principal, server and the server's task id. Clones share the table.
 #[derive(Clone, Default)]
 pub struct Tasks(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
-    /// `None`: two tools had a task of this id, so nobody can tell.
+    /// `None` if two tools had a task with this id.
     tools: HashMap<Arc<str>, Option<Arc<Tool>>>,
     order: VecDeque<Arc<str>>,
 }
@@ -51,7 +51,7 @@ fn key(cx: &Context, server: &str, id: &str) -> Arc<str> {
 }
 
 impl Tasks {
-    /// Remembers the task that a call has begun, if it has begun one. `asked`: the call asked for a task.
+    /// Remembers the task that a call started, if it started one. `asked`: the client asked for a task.
     pub fn note(&self, cx: &Context, tool: &Arc<Tool>, asked: bool, outcome: &Outcome) {
         let Some(result) = outcome.result().filter(|result| asked || result.is_task()) else {
             return;
@@ -76,7 +76,7 @@ impl Tasks {
         known.tools.insert(key, Some(Arc::clone(tool)));
     }
 
-    /// The tool that a task is of, by the server's own id of the task.
+    /// The tool of a task, by the server's task id.
     #[must_use]
     pub fn of(&self, cx: &Context, server: &str, id: &str) -> TaskOf {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,12 +85,12 @@ impl Tasks {
     }
 }
 
-/// Whether the result at hand is that of a task whose tool is not known: the strictest settings hold.
+/// Whether this is the result of a task with an unknown tool, to which the strictest settings apply.
 pub(crate) fn is_unknown(cx: &Context) -> bool {
     cx.extensions().get::<TaskOf>().is_none_or(|task| task.tool.is_none())
 }
 
-/// Whether answers to this method carry results of tasks.
+/// Whether responses to this method contain results of tasks.
 pub(crate) fn carries_results(method: &str) -> bool {
     matches!(method, method::TASKS_RESULT | method::TASKS_GET)
 }

@@ -1,4 +1,4 @@
-//! What tests of layers stand on: a server that answers as it is told, a log that is kept, and dice.
+//! Helpers for tests of layers: a scripted server, a captured log and a random number generator.
 
 use std::{
     fmt::{self, Write as _},
@@ -66,12 +66,12 @@ pub(crate) async fn call(
     chain.call(&mut context(), call, end).await
 }
 
-/// The result that a client would read, as a value.
+/// The result that a client would receive, as a value.
 pub(crate) fn read(outcome: &Outcome) -> serde_json::Value {
     outcome.result().unwrap().json().to_value().unwrap()
 }
 
-/// A server whose `n`th call (from 0) ends as told. Lists `tools`, or the page that it is given.
+/// A server whose `n`th call (from 0) ends as the script says. Lists `tools`, or the given page.
 pub(crate) struct Server<F> {
     answer: F,
     pub(crate) tools: Vec<Arc<Tool>>,
@@ -84,12 +84,12 @@ impl<F: Fn(usize) -> Outcome + Send + Sync> Server<F> {
         Self { answer, tools: Vec::new(), page: None, seen: Mutex::default() }
     }
 
-    /// How many calls reached it.
+    /// The number of calls that reached it.
     pub(crate) fn calls(&self) -> usize {
         self.seen.lock().unwrap().len()
     }
 
-    /// The arguments that reached it, as they came.
+    /// The arguments that reached it, unchanged.
     pub(crate) fn seen(&self) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
         seen.iter().flatten().map(|json| json.as_str().to_owned()).collect()
@@ -101,7 +101,7 @@ pub(crate) fn answering(result: Json) -> Server<impl Fn(usize) -> Outcome + Send
     Server::new(move |_| crate::ToolResult::new(result.clone()).into())
 }
 
-/// A server whose calls all fail alike.
+/// A server whose calls all fail in the same way.
 pub(crate) fn failing(failure: Failure) -> Server<impl Fn(usize) -> Outcome + Send + Sync> {
     Server::new(move |_| failure.clone().into())
 }
@@ -128,7 +128,7 @@ impl<F: Fn(usize) -> Outcome + Send + Sync> Endpoint for Server<F> {
     }
 }
 
-/// A server that never answers. Tells when a call has come, and when it was given up.
+/// A server that never answers. Reports when a call arrived and when it was cancelled.
 #[derive(Default)]
 pub(crate) struct Hanging {
     pub(crate) called: Notify,
@@ -159,12 +159,12 @@ impl Endpoint for Hanging {
     }
 }
 
-/// Keeps whatever is logged on this thread, at every level.
+/// Captures all log events of this thread, at every level.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<(Level, String)>>>);
 
 impl Log {
-    /// Keeps the log from here on, until the guard goes.
+    /// Captures the log until the guard is dropped.
     pub(crate) fn start(&self) -> tracing::subscriber::DefaultGuard {
         tracing::subscriber::set_default(self.clone())
     }
@@ -205,7 +205,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// Numbers that are the same in every run: xorshift64*.
+/// A random number generator with a fixed start value: xorshift64*.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -226,7 +226,7 @@ impl Dice {
         &of[self.roll(of.len())]
     }
 
-    /// A text of up to `longest` characters, with all that is awkward in JSON.
+    /// A text of up to `longest` characters, with those that JSON has to escape.
     pub(crate) fn text(&mut self, longest: usize) -> String {
         const CHARS: [char; 14] = [
             'a', 'b', ' ', '\n', '"', '\\', '\t', '\u{1}', '\u{8}', '\u{7f}', 'é', '漢', '😀', '/',
@@ -235,7 +235,7 @@ impl Dice {
         (0..count).map(|_| *self.pick(&CHARS)).collect()
     }
 
-    /// Any JSON of about this size, in every spelling of numbers.
+    /// Random JSON of about this size, with all spellings of numbers.
     pub(crate) fn json(&mut self, size: usize, depth: usize) -> String {
         const PLAIN: [&str; 9] = [
             "null",

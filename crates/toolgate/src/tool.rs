@@ -1,4 +1,4 @@
-//! A tool as middleware sees it: identity, definition, facts.
+//! A tool as middleware sees it: identity, definition, tier and category.
 
 use std::{fmt, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{
     tier::{Tier, ToolHints},
 };
 
-/// One tool. Built when a listing is learnt, shared by every call.
+/// One tool. Built from a listing, shared by all calls.
 #[derive(Clone)]
 pub struct Tool {
     id: ToolId,
@@ -21,7 +21,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// A tool of which only the identity is known.
+    /// A tool without a definition.
     #[must_use]
     pub fn unlisted(id: ToolId, rules: &TierRules) -> Self {
         let tier = rules.tier(&id, ToolHints::default());
@@ -29,7 +29,7 @@ impl Tool {
         Self { id, definition: None, hints: ToolHints::default(), tier, category }
     }
 
-    /// A tool with the definition that its server published.
+    /// A tool with its server's definition.
     #[must_use]
     pub fn listed(id: ToolId, definition: Json, rules: &TierRules) -> Self {
         let hints = hints(&definition);
@@ -38,46 +38,44 @@ impl Tool {
         Self { id, definition: Some(definition), hints, tier, category }
     }
 
-    /// The same tool under another definition: what a client is shown. Who the tool is and what is known
-    /// about it stay what they are, whatever the definition says.
+    /// The same tool with the definition that clients see. Identity, tier and hints stay, whatever that definition
+    /// says.
     #[must_use]
     pub fn published(&self, definition: Json) -> Self {
         Self { definition: Some(definition), ..self.clone() }
     }
 
-    /// Who the tool is.
+    /// The identity of the tool.
     #[must_use]
     pub fn id(&self) -> &ToolId {
         &self.id
     }
 
-    /// The definition as published, or `None` when the tool was never listed.
+    /// The server's definition, or `None` if the server never listed the tool.
     #[must_use]
     pub fn definition(&self) -> Option<&Json> {
         self.definition.as_ref()
     }
 
-    /// The hints that the tool gave about itself.
+    /// The hints of the tool's annotations.
     #[must_use]
     pub fn hints(&self) -> ToolHints {
         self.hints
     }
 
-    /// The tier: by config, else by the tool's own annotations, else unknown.
+    /// The tier: from the settings, otherwise from the tool's annotations, otherwise unknown.
     #[must_use]
     pub fn tier(&self) -> Option<Tier> {
         self.tier
     }
 
-    /// The category: by config, else the id of its server. What a server says about itself puts no tool
-    /// into a category.
+    /// The category: from the settings, otherwise the server's id. Servers cannot choose the category of a tool.
     #[must_use]
     pub fn category(&self) -> &str {
         self.category.as_deref().unwrap_or_else(|| self.id.server())
     }
 
-    /// The names of the arguments, if the published schema is closed
-    /// (`additionalProperties: false`) and so makes every other name an error.
+    /// The names of the arguments, if the tool's schema allows no others (`additionalProperties: false`).
     #[must_use]
     pub fn closed_argument_names(&self) -> Option<Vec<String>> {
         let schema = self.definition.as_ref()?.get(member::INPUT_SCHEMA)?;
@@ -113,7 +111,7 @@ fn hints(definition: &Json) -> ToolHints {
     }
 }
 
-/// What the operator says about tiers, before the tools' own annotations are asked, and about categories.
+/// The operator's tiers, which take precedence over annotations, and categories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierRules {
     rules: Arc<[(Selector, Tier)]>,
@@ -122,27 +120,27 @@ pub struct TierRules {
 }
 
 impl TierRules {
-    /// Rules by selector; `trust_annotations` lets a tool's own hints speak where no rule does.
+    /// Rules by selector. With `trust_annotations`, a tool's hints decide where no rule does.
     #[must_use]
     pub fn new(rules: Vec<(Selector, Tier)>, trust_annotations: bool) -> Self {
         Self { rules: rules.into(), categories: Arc::default(), trust_annotations }
     }
 
-    /// With the categories of tools, by selector.
+    /// Sets the categories of tools, by selector.
     #[must_use]
     pub fn with_categories(mut self, categories: Vec<(Selector, Arc<str>)>) -> Self {
         self.categories = categories.into();
         self
     }
 
-    /// A rule that names the tool exactly wins; of several globs the first one does.
+    /// A rule that names the tool exactly takes precedence, then the first matching glob.
     fn category(&self, id: &ToolId) -> Option<Arc<str>> {
         let covering = || self.categories.iter().filter(|(selector, _)| selector.covers(id));
         let exact = covering().find(|(selector, _)| selector.is_exact());
         exact.or_else(|| covering().next()).map(|(_, category)| Arc::clone(category))
     }
 
-    /// A rule that names the tool exactly wins; of several globs the worst tier does.
+    /// A rule that names the tool exactly takes precedence, then the worst tier of all matching globs.
     fn tier(&self, id: &ToolId, hints: ToolHints) -> Option<Tier> {
         let covering = || self.rules.iter().filter(|(selector, _)| selector.covers(id));
         let exact = covering().find(|(selector, _)| selector.is_exact());

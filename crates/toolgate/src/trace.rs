@@ -1,4 +1,4 @@
-//! How a request came in: over which transport, in which version of the protocol, and as part of which trace.
+//! How a request arrived: transport, protocol version and trace context.
 
 use std::{fmt, sync::Arc};
 
@@ -7,10 +7,10 @@ use toolgate_wire::{Json, Object};
 const PARENT: &str = "traceparent";
 const STATE: &str = "tracestate";
 
-/// A `tracestate` that is longer is dropped; W3C asks for 512 characters at least.
+/// Largest length of a `tracestate`; longer ones are dropped. W3C requires at least 512 characters.
 const LONGEST_STATE: usize = 8192;
 
-/// One span of a trace, as W3C Trace Context names it between programs.
+/// A span of a trace, as in W3C Trace Context.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
     id: u128,
@@ -20,13 +20,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The span of these ids; `None` where one of them is zero, which means none.
+    /// The span with these ids; `None` if one of them is zero, which is invalid.
     #[must_use]
     pub fn new(trace_id: u128, span_id: u64, flags: u8, state: Option<Arc<str>>) -> Option<Self> {
         (trace_id != 0 && span_id != 0).then_some(Self { id: trace_id, span_id, flags, state })
     }
 
-    /// The span that a request names in its `_meta`. What is not valid is as if it were not there.
+    /// The span in a request's `_meta`. Invalid values count as absent.
     #[must_use]
     pub fn of(meta: &Json) -> Option<Self> {
         let parent = meta.get(PARENT)?;
@@ -34,14 +34,14 @@ impl Trace {
         Self::read(&parent.text()?, state.as_ref().and_then(Json::text).as_deref())
     }
 
-    /// Reads the two values. Without a valid `traceparent`, a `tracestate` means nothing.
+    /// Parses the two values. Without a valid `traceparent`, the `tracestate` is ignored.
     #[must_use]
     pub fn read(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let mut parts = traceparent.splitn(5, '-');
         let version = hex(parts.next()?, 2)?;
         let (trace_id, span_id) = (hex(parts.next()?, 32)?, hex(parts.next()?, 16)?);
         let flags = hex(parts.next()?, 2)?;
-        // Later versions may add parts; the first one has four.
+        // Version 00 has four parts; later versions may add some.
         if version == 0xff || version == 0 && parts.next().is_some() {
             return None;
         }
@@ -49,7 +49,7 @@ impl Trace {
         Self::new(trace_id, span_id.try_into().ok()?, flags.try_into().ok()?, state.map(Arc::from))
     }
 
-    /// Writes itself into a `_meta`, in place of what stands there.
+    /// Writes the span into a `_meta` and replaces the one there.
     pub fn put(&self, meta: &mut Object) {
         meta.set(PARENT, Json::string(&self.traceparent()));
         match &self.state {
@@ -76,13 +76,13 @@ impl Trace {
         self.span_id
     }
 
-    /// The flags; the lowest bit says that the trace is kept.
+    /// The flags; the lowest bit is `sampled`.
     #[must_use]
     pub fn flags(&self) -> u8 {
         self.flags
     }
 
-    /// The value of `tracestate`, as it came in.
+    /// The value of `tracestate`, as it arrived.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
         self.state.as_deref()
@@ -95,14 +95,14 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// A number in exactly so many hexadecimal digits, in small letters.
+/// Parses a number of exactly `N` lower-case hexadecimal digits.
 fn hex(text: &str, digits: usize) -> Option<u128> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let is_number = text.len() == digits && text.bytes().all(is_digit);
     is_number.then(|| u128::from_str_radix(text, 16).ok()).flatten()
 }
 
-/// What a client is connected by.
+/// The transport of a client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Transport {
@@ -123,14 +123,14 @@ impl Transport {
     }
 }
 
-/// How a request came to the door. Empty where the door does not say.
+/// How a request arrived. Empty if the transport does not set it.
 #[derive(Clone, Debug, Default)]
 pub struct Ingress {
-    /// Over which transport.
+    /// The transport.
     pub transport: Option<Transport>,
-    /// In which version of the protocol.
+    /// The protocol version.
     pub protocol: Option<Arc<str>>,
-    /// As part of which trace.
+    /// The trace context.
     pub trace: Option<Trace>,
 }
 

@@ -1,6 +1,6 @@
-//! Middleware from a function: change a request, a response or a listing, and nothing else.
+//! Middleware from a function that changes a request, a response or a listing.
 //!
-//! For functions that wait for something, implement [`Middleware`](crate::Middleware) instead.
+//! Implement [`Middleware`](crate::Middleware) for an asynchronous function.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use crate::{
     outcome::Outcome,
 };
 
-/// Made by [`transform_request`].
+/// The layer of [`transform_request`].
 pub struct TransformRequest<F>(&'static str, F);
 
-/// A layer that changes each call on its way in, or refuses it.
+/// A layer that changes or refuses each call.
 ///
 /// ```
 /// use toolgate::{Chain, transform_request};
@@ -59,10 +59,10 @@ where
     }
 }
 
-/// Made by [`transform_response`].
+/// The layer of [`transform_response`].
 pub struct TransformResponse<F>(&'static str, F);
 
-/// A layer that changes each outcome on its way out; it sees the call and the context too.
+/// A layer that changes each outcome. It sees the call and the context too.
 pub fn transform_response<F>(name: &'static str, transform: F) -> TransformResponse<F>
 where
     F: Fn(Outcome, &Call, &mut Context) -> Outcome + Send + Sync + 'static,
@@ -92,12 +92,12 @@ where
     }
 }
 
-/// Made by [`transform_list`].
+/// The layer of [`transform_list`].
 pub struct TransformList<F>(&'static str, F);
 
-/// A layer that changes each page of a listing on its way out.
+/// A layer that changes each page of a listing.
 ///
-/// Hiding a tool here does not refuse its call: a layer that permits does both, as `safety`.
+/// A tool that it hides can still be called. A layer that denies tools does both, such as `safety`.
 pub fn transform_list<F>(name: &'static str, transform: F) -> TransformList<F>
 where
     F: Fn(ToolList, &Listing, &mut Context) -> Result<ToolList, Failure> + Send + Sync + 'static,

@@ -17,7 +17,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use toolgate::Selector;
-use toolgate_store::{Cursor, Filter, Record, Store};
+use toolgate_store::{CallRecord, Cursor, Filter, Store};
 
 use self::{export::Export, look::Look, since::Since, table::Table};
 use crate::{config_file, overlay::state_folder};
@@ -234,7 +234,7 @@ impl Log {
         if self.format == Format::Table {
             call::show(&tree, id, look, out)?;
         } else {
-            let records: Vec<Record> = tree.nodes.into_iter().map(|node| node.record).collect();
+            let records: Vec<CallRecord> = tree.nodes.into_iter().map(|node| node.record).collect();
             let mut writer = self.writer(look.clone());
             writer.write(&records, out)?;
             writer.finish(out)?;
@@ -276,7 +276,7 @@ impl<W: Write> Listing<'_, W> {
         Ok((seen, head))
     }
 
-    fn page(&mut self, mut records: Vec<Record>) -> io::Result<()> {
+    fn page(&mut self, mut records: Vec<CallRecord>) -> io::Result<()> {
         records.reverse();
         self.writer.write(&records, self.out)?;
         self.out.flush()
@@ -295,7 +295,7 @@ enum Writer {
 }
 
 impl Writer {
-    fn write(&mut self, records: &[Record], out: &mut impl Write) -> io::Result<()> {
+    fn write(&mut self, records: &[CallRecord], out: &mut impl Write) -> io::Result<()> {
         match self {
             Self::Table(table) => table.write(records, out),
             Self::Export(export) => export.write(records, out),

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 use tempfile::TempDir;
-use toolgate_store::{Kind, Record, Store};
+use toolgate_store::{CallRecord, RecordKind, Store};
 
 /// Nothing that works takes this long; what does not fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(records: &[Record]) -> Self {
+    fn new(records: &[CallRecord]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let url = format!("sqlite:{}", folder.path().join("calls.db").display());
@@ -34,7 +34,7 @@ impl Kept {
         kept
     }
 
-    fn append(&self, records: &[Record]) {
+    fn append(&self, records: &[CallRecord]) {
         self.runtime.block_on(self.store.append(records)).unwrap();
     }
 
@@ -61,7 +61,7 @@ impl Kept {
     /// The numbers of the calls that are listed.
     fn numbers(&self, options: &[&str]) -> Vec<u32> {
         let text = self.text(&[&["--format", "jsonl"], options].concat());
-        let records = text.lines().map(|line| serde_json::from_str::<Record>(line).unwrap());
+        let records = text.lines().map(|line| serde_json::from_str::<CallRecord>(line).unwrap());
         records.map(|record| number(&record)).collect()
     }
 }
@@ -77,8 +77,8 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn record(number: u32, change: impl FnOnce(&mut Record)) -> Record {
-    let mut record = Record {
+fn record(number: u32, change: impl FnOnce(&mut CallRecord)) -> CallRecord {
+    let mut record = CallRecord {
         id: format!("019c1429-7d00-7000-8000-{number:012x}"),
         at_us: NOON + i64::from(number) * 1_000_000,
         duration_us: 1_204,
@@ -94,17 +94,17 @@ fn record(number: u32, change: impl FnOnce(&mut Record)) -> Record {
         result_bytes: Some(5_120),
         arguments: Some(r#"{"path":"a.txt"}"#.to_owned()),
         result: Some(r#"{"content":[{"text":"hello\nworld","type":"text"}]}"#.to_owned()),
-        ..Record::default()
+        ..CallRecord::default()
     };
     change(&mut record);
     record
 }
 
-fn number(record: &Record) -> u32 {
+fn number(record: &CallRecord) -> u32 {
     u32::from_str_radix(&record.id[24..], 16).unwrap()
 }
 
-fn denied(record: &mut Record) {
+fn denied(record: &mut CallRecord) {
     "denied".clone_into(&mut record.outcome);
     "no".clone_into(&mut record.ran);
     record.tool = Some("move_file".to_owned());
@@ -118,7 +118,7 @@ fn denied(record: &mut Record) {
 }
 
 /// A call with two others on its behalf, a refusal, and one of somebody else the day after.
-fn some() -> Vec<Record> {
+fn some() -> Vec<CallRecord> {
     let parent = || Some(record(1, |_| {}).id);
     vec![
         record(1, |record| record.tool = Some("plan".to_owned())),
@@ -134,7 +134,7 @@ fn some() -> Vec<Record> {
             record.result = Some(result.to_owned());
         }),
         record(5, |record| {
-            record.kind = Kind::Listing;
+            record.kind = RecordKind::Listing;
             (record.server, record.tool, record.arguments) = (None, None, None);
             record.result = Some(r#"{"tools":12}"#.to_owned());
         }),
@@ -213,7 +213,7 @@ fn filters_narrow_what_is_listed() {
 
 #[test]
 fn more_than_a_page_is_listed_in_order() {
-    let records: Vec<Record> = (0..1_234).map(|number| record(number, |_| {})).collect();
+    let records: Vec<CallRecord> = (0..1_234).map(|number| record(number, |_| {})).collect();
     let kept = Kept::new(&records);
     assert_eq!(kept.numbers(&[]), (0..1_234).collect::<Vec<_>>());
     assert_eq!(kept.numbers(&["-n", "700"]), (534..1_234).collect::<Vec<_>>());
@@ -290,7 +290,7 @@ fn exports_are_what_programs_read() {
         record.client = Some("évil, client".to_owned());
     });
     let kept = Kept::new(&[some(), vec![awkward.clone()]].concat());
-    let array: Vec<Record> = serde_json::from_str(&kept.text(&["--format", "json"])).unwrap();
+    let array: Vec<CallRecord> = serde_json::from_str(&kept.text(&["--format", "json"])).unwrap();
     assert_eq!(array.last(), Some(&awkward));
     assert_eq!(array.len(), 7);
     let first: Value =
@@ -366,7 +366,7 @@ fn new_calls_are_shown_as_they_come() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_fine() {
-    let records: Vec<Record> = (0..3_000).map(|number| record(number, |_| {})).collect();
+    let records: Vec<CallRecord> = (0..3_000).map(|number| record(number, |_| {})).collect();
     let kept = Kept::new(&records);
     let mut command = kept.command(&["--format", "jsonl"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -8,7 +8,7 @@ use toolgate::{
     background::BackgroundWriter,
     middleware::{
         audit::Redactor,
-        log::{LogConfig, LogQueue, LogSink, Record},
+        log::{CallRecord, LogConfig, LogQueue, LogSink},
     },
 };
 
@@ -84,7 +84,7 @@ impl TrailPost {
         }
     }
 
-    async fn send(&self, records: &[Record]) -> Result<(), String> {
+    async fn send(&self, records: &[CallRecord]) -> Result<(), String> {
         let body = Bytes::from(serde_json::to_vec(records).map_err(|error| error.to_string())?);
         let mut backoff = Backoff::between(FIRST_WAIT, LONGEST_WAIT);
         let mut tried = 1;

@@ -64,7 +64,7 @@ struct Told {
 }
 
 impl Store for Told {
-    fn append<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
+    fn append<'a>(&'a self, records: &'a [CallRecord]) -> Answer<'a, ()> {
         Box::pin(async {
             self.came.send(records.len()).unwrap();
             self.end.lock().unwrap().recv_timeout(PATIENCE).unwrap_or(Ok(()))
@@ -75,7 +75,7 @@ impl Store for Told {
         Box::pin(std::future::pending())
     }
 
-    fn get<'a>(&'a self, _: &'a str) -> Answer<'a, Option<Record>> {
+    fn get<'a>(&'a self, _: &'a str) -> Answer<'a, Option<CallRecord>> {
         Box::pin(std::future::pending())
     }
 

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, sync::LazyLock};
 
 use sqlx::{Connection as _, Sqlite, query::Query, sqlite::SqliteArguments};
-use toolgate::middleware::log::Record;
+use toolgate::middleware::log::CallRecord;
 
 use super::writer::Writer;
 
@@ -26,7 +26,7 @@ fn insert(rows: usize) -> String {
     sql + &vec![row; rows].join(",")
 }
 
-pub(super) async fn append(writer: &Writer, records: &[Record]) -> Result<(), sqlx::Error> {
+pub(super) async fn append(writer: &Writer, records: &[CallRecord]) -> Result<(), sqlx::Error> {
     if records.is_empty() {
         return Ok(());
     }
@@ -52,7 +52,7 @@ pub(super) async fn append(writer: &Writer, records: &[Record]) -> Result<(), sq
 type Insert<'q> = Query<'q, Sqlite, SqliteArguments>;
 
 /// In the order of [`COLUMNS`].
-fn bind<'q>(query: Insert<'q>, record: &'q Record) -> Insert<'q> {
+fn bind<'q>(query: Insert<'q>, record: &'q CallRecord) -> Insert<'q> {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     query
         .bind(record.id.as_str())

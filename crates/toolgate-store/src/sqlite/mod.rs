@@ -25,7 +25,7 @@ use sqlx::{
         SqliteSynchronous,
     },
 };
-use toolgate::{Boxed, ToolId, middleware::log::Record};
+use toolgate::{Boxed, ToolId, middleware::log::CallRecord};
 
 use self::writer::Writer;
 use crate::{
@@ -132,7 +132,7 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn append<'a>(&'a self, records: &'a [Record]) -> Answer<'a, ()> {
+    fn append<'a>(&'a self, records: &'a [CallRecord]) -> Answer<'a, ()> {
         Box::pin(async move {
             append::append(&self.writer, records).await.map_err(|error| self.failed(&error))
         })
@@ -150,7 +150,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn get<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Record>> {
+    fn get<'a>(&'a self, id: &'a str) -> Answer<'a, Option<CallRecord>> {
         Box::pin(
             async move { query::get(&self.readers, id).await.map_err(|error| self.failed(&error)) },
         )

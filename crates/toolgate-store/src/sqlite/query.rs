@@ -1,7 +1,7 @@
 //! Reading records: by filter, page by page, or one by its id.
 
 use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool, sqlite::SqliteRow};
-use toolgate::middleware::log::{Kind, Record};
+use toolgate::middleware::log::{CallRecord, RecordKind};
 
 use super::append::COLUMNS;
 use crate::store::{Cursor, FINE, Filter, Page};
@@ -86,23 +86,27 @@ fn glob(pattern: &str) -> String {
     pattern.replace('[', "[[]")
 }
 
-pub(super) async fn get(readers: &SqlitePool, id: &str) -> Result<Option<Record>, sqlx::Error> {
+pub(super) async fn get(readers: &SqlitePool, id: &str) -> Result<Option<CallRecord>, sqlx::Error> {
     let mut sql = QueryBuilder::<Sqlite>::new(format!("SELECT {COLUMNS} FROM calls WHERE id = "));
     let row = sql.push_bind(id).build().fetch_optional(readers).await?;
     row.as_ref().map(record).transpose()
 }
 
 /// A row of [`COLUMNS`].
-pub(super) fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
+pub(super) fn record(row: &SqliteRow) -> Result<CallRecord, sqlx::Error> {
     let number = |name: &str| -> Result<Option<u64>, sqlx::Error> {
         let number: Option<i64> = row.try_get(name)?;
         Ok(number.map(|number| u64::try_from(number).unwrap_or(0)))
     };
     let kind: String = row.try_get("kind")?;
-    Ok(Record {
+    Ok(CallRecord {
         id: row.try_get("id")?,
         parent: row.try_get("parent")?,
-        kind: if kind == Kind::Listing.name() { Kind::Listing } else { Kind::Call },
+        kind: if kind == RecordKind::Listing.name() {
+            RecordKind::Listing
+        } else {
+            RecordKind::Call
+        },
         at_us: row.try_get("at_us")?,
         duration_us: number("duration_us")?.unwrap_or(0),
         session: row.try_get("session")?,

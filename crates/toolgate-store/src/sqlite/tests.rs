@@ -154,7 +154,7 @@ fn several_may_open_a_new_file_and_write_to_it_at_once() {
                     let store = SqliteStore::open(&path).await.unwrap();
                     for batch in 0..20 {
                         let from = writer * 10_000 + batch * 10;
-                        let records: Vec<Record> = (from..from + 10).map(sample).collect();
+                        let records: Vec<CallRecord> = (from..from + 10).map(sample).collect();
                         store.append(&records).await.unwrap();
                     }
                     store
@@ -181,7 +181,7 @@ async fn removed_records_give_their_room_back_to_the_disk() {
     let folder = folder();
     let path = folder.path().join("toolgate.db");
     let store = SqliteStore::open(&path).await.unwrap();
-    let large = |number| Record { result: Some("x".repeat(10_000)), ..sample(number) };
+    let large = |number| CallRecord { result: Some("x".repeat(10_000)), ..sample(number) };
     store.append(&(0..1000).map(large).collect::<Vec<_>>()).await.unwrap();
     store.prune(&Retention { records: Some(10), ..Retention::default() }).await.unwrap();
     store.close().await;

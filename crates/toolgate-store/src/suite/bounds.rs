@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use super::{all, fill, now_us, sample};
 use crate::store::{Filter, Pruned, Retention, Store};
-use toolgate::{ToolId, middleware::log::Record};
+use toolgate::{ToolId, middleware::log::CallRecord};
 
 pub(super) async fn by_age(store: Arc<dyn Store>) {
     let hour = 3_600_000_000;
-    let aged = |number, hours: i64| Record { at_us: now_us() - hours * hour, ..sample(number) };
+    let aged = |number, hours: i64| CallRecord { at_us: now_us() - hours * hour, ..sample(number) };
     store.append(&[aged(0, 50), aged(1, 1), aged(2, 30), aged(3, 0)]).await.unwrap();
     let day = Duration::from_hours(24);
     let retention = Retention { age: Some(day), ..Retention::default() };
@@ -36,8 +36,8 @@ pub(super) async fn by_records(store: Arc<dyn Store>) {
 
 pub(super) async fn by_bytes(store: Arc<dyn Store>) {
     let empty = store.size().await.unwrap().bytes;
-    let large = |number| Record { result: Some("x".repeat(10_000)), ..sample(number) };
-    let records: Vec<Record> = (0..1000).map(large).collect();
+    let large = |number| CallRecord { result: Some("x".repeat(10_000)), ..sample(number) };
+    let records: Vec<CallRecord> = (0..1000).map(large).collect();
     store.append(&records).await.unwrap();
     let before = store.size().await.unwrap();
     assert!(before.bytes > 10_000_000 && before.records == 1000, "{before:?}");
@@ -112,7 +112,7 @@ pub(super) async fn many_at_once(store: Arc<dyn Store>) {
         tasks.push(tokio::spawn(async move {
             for batch in 0..10 {
                 let from = task * 1000 + batch * 50;
-                let records: Vec<Record> = (from..from + 50).map(sample).collect();
+                let records: Vec<CallRecord> = (from..from + 50).map(sample).collect();
                 store.append(&records).await.unwrap();
                 store.query(&Filter::default(), 5, None).await.unwrap();
                 let retention = Retention { records: Some(1_000_000), ..Retention::default() };

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::{all, fill, numbers, sample};
 use crate::store::{Cursor, Filter, Store};
-use toolgate::middleware::log::{Kind, Record};
+use toolgate::middleware::log::{CallRecord, RecordKind};
 
 pub(super) async fn round_trip(store: Arc<dyn Store>) {
     let full = sample(1);
-    let bare = Record { id: "bare".to_owned(), kind: Kind::Listing, ..Record::default() };
-    let edge = Record {
+    let bare =
+        CallRecord { id: "bare".to_owned(), kind: RecordKind::Listing, ..CallRecord::default() };
+    let edge = CallRecord {
         id: "edge".to_owned(),
         at_us: -1,
         duration_us: i64::MAX.unsigned_abs(),
@@ -52,7 +53,7 @@ pub(super) async fn pages(store: Arc<dyn Store>) {
 pub(super) async fn stable_cursor(store: Arc<dyn Store>) {
     fill(&*store, 10).await;
     let first = store.query(&Filter::default(), 4, None).await.unwrap();
-    let later: Vec<Record> = (10..15).map(sample).collect();
+    let later: Vec<CallRecord> = (10..15).map(sample).collect();
     store.append(&later).await.unwrap();
     let second = store.query(&Filter::default(), 4, first.next).await.unwrap();
     let again = store.query(&Filter::default(), 4, Some(first.head.next())).await.unwrap();
@@ -68,7 +69,7 @@ pub(super) async fn following(store: Arc<dyn Store>) {
     assert_eq!(numbers(&page), [2, 1, 0]);
     assert_eq!(all(&*store, &newer(page.head)).await, [0; 0]);
     // What began earlier and ended later is newer.
-    let long = Record { at_us: 0, ..sample(3) };
+    let long = CallRecord { at_us: 0, ..sample(3) };
     store.append(&[long]).await.unwrap();
     assert_eq!(all(&*store, &newer(page.head)).await, [3]);
     // The head is that of all records, not of those that pass.
@@ -78,7 +79,7 @@ pub(super) async fn following(store: Arc<dyn Store>) {
 }
 
 pub(super) async fn filters(store: Arc<dyn Store>) {
-    let change = |number, change: fn(&mut Record)| {
+    let change = |number, change: fn(&mut CallRecord)| {
         let mut record = sample(number);
         change(&mut record);
         record
@@ -128,7 +129,7 @@ pub(super) async fn filters(store: Arc<dyn Store>) {
 
 pub(super) async fn once(store: Arc<dyn Store>) {
     fill(&*store, 3).await;
-    let other = Record { outcome: "denied".to_owned(), ..sample(1) };
+    let other = CallRecord { outcome: "denied".to_owned(), ..sample(1) };
     store.append(&[other, sample(3)]).await.unwrap();
     assert_eq!(store.size().await.unwrap().records, 4);
     assert_eq!(store.get(&sample(1).id).await.unwrap(), Some(sample(1)));
@@ -151,7 +152,7 @@ pub(super) async fn hostile(store: Arc<dyn Store>) {
     assert_eq!(store.get(evil).await.unwrap(), None);
     assert!(store.tree(evil).await.unwrap().is_none());
     assert_eq!(store.known_tools(evil).await.unwrap(), []);
-    store.append(&[Record { id: evil.to_owned(), ..sample(9) }]).await.unwrap();
+    store.append(&[CallRecord { id: evil.to_owned(), ..sample(9) }]).await.unwrap();
     assert!(store.get(evil).await.unwrap().is_some());
     assert_eq!(store.size().await.unwrap().records, 3);
 }

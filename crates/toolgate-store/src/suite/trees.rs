@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::{fill, sample};
 use crate::store::{Store, Tree};
-use toolgate::middleware::log::Record;
+use toolgate::middleware::log::CallRecord;
 
-fn under(number: u32, parent: u32) -> Record {
-    Record { parent: Some(sample(parent).id), ..sample(number) }
+fn under(number: u32, parent: u32) -> CallRecord {
+    CallRecord { parent: Some(sample(parent).id), ..sample(number) }
 }
 
 /// Depths and numbers, as `0:1`.

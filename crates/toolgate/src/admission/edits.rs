@@ -4,7 +4,8 @@ use toolgate_wire::{Json, Message, Object, mcp::member};
 
 use crate::client_input::InputRound;
 
-/// The changes that admission makes to the params of one request. Without any, the client's bytes can be sent as they are.
+/// The changes that admission makes to the params of one request. Without any, the client's bytes can be sent as they
+/// are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
     members: Vec<(&'static str, Json)>,

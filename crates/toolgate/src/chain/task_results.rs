@@ -1,4 +1,4 @@
-//! The result of a task on its way to the client: the layers that look at results look at it too.
+//! Runs results of tasks through the layers that look at results.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     tool::{TierRules, Tool},
 };
 
-/// The answer to a request about a task, after the layers have looked at the result in it.
+/// The answer to a request about a task, after the layers have changed the result in it.
 pub(super) async fn finish(
     chain: &Chain,
     cx: &mut Context,
@@ -91,7 +91,7 @@ fn answered(result: &Json) -> Outcome {
     Outcome::failed(Failure::new(crate::registry::Code::ServerProtocol, text))
 }
 
-/// The error of a task after the layers have seen it, if they changed it.
+/// The error of a task, if the layers changed it.
 async fn error_of(chain: &Chain, cx: &mut Context, call: &Call, error: &Json) -> Option<Json> {
     let text = |json: Json| json.text().map(std::borrow::Cow::into_owned);
     let before = RpcError {

@@ -1,4 +1,4 @@
-//! The rest of the chain, as a value that running it consumes.
+//! The rest of the chain, a value that is consumed when it runs.
 
 use std::{fmt, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     outcome::Outcome,
 };
 
-/// Where the chain ends: the tool, or the server that has it.
+/// The end of the chain: the tool, or the connection to the server that has it.
 pub trait Endpoint: Send + Sync {
     /// Runs the tool.
     fn call<'a>(&'a self, cx: &'a mut Context, call: Call) -> Boxed<'a, Outcome>;

@@ -6,7 +6,7 @@ use super::Preset;
 use crate::{
     Tier,
     middleware::{
-        audit::{AuditConfig, Kind, Target},
+        audit::{AuditConfig, AuditKind, Target},
         breaker::BreakerConfig,
         preconditions::Mode,
     },
@@ -155,7 +155,7 @@ pub(super) fn mcp_core_breaker() -> BreakerConfig {
 pub(super) fn mcp_core_audit() -> AuditConfig {
     AuditConfig {
         file: Target::Stderr,
-        record: vec![Kind::Executions],
+        record: vec![AuditKind::Executions],
         readonly: false,
         ..AuditConfig::default()
     }

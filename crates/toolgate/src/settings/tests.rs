@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use super::*;
-use crate::middleware::audit::{Digest, Kind, OnFull, Target};
+use crate::middleware::audit::{AuditKind, DigestAlgorithm, OnFull, Target};
 
 fn read<T: DeserializeOwned>(text: &str) -> T {
     toml::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -133,7 +133,7 @@ fn audit_and_redact_say_where_and_what() {
         "unknown field `path`, expected one of `file`, `rotate_bytes`, `keep_files`, `queue`, \
          `on_full`, `record`, `readonly`, `intents`, `required`, `key_file`, `store`, `otlp`",
     );
-    assert_eq!(read::<AuditConfig>("record = [\"decisions\"]").record, [Kind::Decisions]);
+    assert_eq!(read::<AuditConfig>("record = [\"decisions\"]").record, [AuditKind::Decisions]);
     refused::<AuditConfig>(
         "record = []",
         "nothing would be recorded: write `executions`, `decisions` or both, or `audit.file = \"off\"`",
@@ -147,7 +147,7 @@ fn audit_and_redact_say_where_and_what() {
         "unknown variant `some`, expected one of `mutating`, `all`, `off`",
     );
     let redact: RedactConfig = read("keys = [\"q\"]\ndefaults = false\ndigest = \"hmac\"");
-    assert_eq!((redact.digest, redact.defaults), (Digest::Hmac, false));
+    assert_eq!((redact.digest, redact.defaults), (DigestAlgorithm::Hmac, false));
     refused::<RedactConfig>(
         "digest = \"md5\"",
         "unknown variant `md5`, expected `sha256` or `hmac`",

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::Value;
-use toolgate_store::{Node, Record, Tree};
+use toolgate_store::{CallRecord, Node, Tree};
 
 use super::{
     look::{Look, Paint, ago, clean, fit, paint_of, short, size, took},
@@ -29,7 +29,7 @@ fn line(name: &str, value: &str, look: &Look, out: &mut impl Write) -> io::Resul
     writeln!(out, "{}{value}", look.paint(Paint::Quiet, &name))
 }
 
-fn facts(record: &Record, look: &Look, out: &mut impl Write) -> io::Result<()> {
+fn facts(record: &CallRecord, look: &Look, out: &mut impl Write) -> io::Result<()> {
     let began = look.local(record.at_us).strftime("%A, %-d %B %Y %H:%M:%S%.3f %Z").to_string();
     let ran = match record.ran.as_str() {
         "yes" => "the tool ran",

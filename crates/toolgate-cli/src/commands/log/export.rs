@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use toolgate_store::Record;
+use toolgate_store::CallRecord;
 
 /// Writes calls as they come.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Export {
         Self { form: Form::Csv, is_first: true }
     }
 
-    pub(super) fn write(&mut self, records: &[Record], out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn write(&mut self, records: &[CallRecord], out: &mut impl Write) -> io::Result<()> {
         if self.is_first && matches!(self.form, Form::Csv) {
             self.is_first = false;
             let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
@@ -67,7 +67,7 @@ impl Export {
 }
 
 /// As JSON in which nothing speaks to a terminal.
-fn json(record: &Record) -> serde_json::Result<String> {
+fn json(record: &CallRecord) -> serde_json::Result<String> {
     let text = serde_json::to_string(record)?;
     Ok(toolgate::printable::json(&text).into_owned())
 }
@@ -81,7 +81,7 @@ fn field(text: String) -> String {
     }
 }
 
-type Column = (&'static str, fn(&Record) -> String);
+type Column = (&'static str, fn(&CallRecord) -> String);
 
 /// The same names as in JSON.
 const COLUMNS: &[Column] = &[
@@ -135,7 +135,7 @@ mod tests {
     /// A field that is added to the record and not here would be missing from exports.
     #[test]
     fn csv_has_every_field_that_json_has() {
-        let full = Record {
+        let full = CallRecord {
             parent: Some(String::new()),
             client: Some(String::new()),
             server: Some(String::new()),
@@ -151,7 +151,7 @@ mod tests {
             error: Some(String::new()),
             arguments: Some("{}".to_owned()),
             result: Some("{}".to_owned()),
-            ..Record::default()
+            ..CallRecord::default()
         };
         let json = serde_json::to_value(&full).unwrap();
         let mut in_json: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();

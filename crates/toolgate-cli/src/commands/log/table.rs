@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use toolgate_store::{Kind, Record};
+use toolgate_store::{CallRecord, RecordKind};
 
 use super::look::{Look, Paint, clean, fit, paint_of, short, size, took};
 
@@ -34,7 +34,7 @@ impl Table {
         Self { look, columns: None, day: None }
     }
 
-    pub(super) fn write(&mut self, records: &[Record], out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn write(&mut self, records: &[CallRecord], out: &mut impl Write) -> io::Result<()> {
         if records.is_empty() {
             return Ok(());
         }
@@ -50,7 +50,7 @@ impl Table {
     }
 
     /// The names of the columns. How wide they are is settled by the first records.
-    fn head(&mut self, records: &[Record], out: &mut impl Write) -> io::Result<Columns> {
+    fn head(&mut self, records: &[CallRecord], out: &mut impl Write) -> io::Result<Columns> {
         let columns = Columns::of(records, self.look.width);
         self.columns = Some(columns);
         let Columns { outcome, tool, principal } = columns;
@@ -62,7 +62,7 @@ impl Table {
         Ok(columns)
     }
 
-    fn day(&mut self, record: &Record, out: &mut impl Write) -> io::Result<()> {
+    fn day(&mut self, record: &CallRecord, out: &mut impl Write) -> io::Result<()> {
         let day = self.look.local(record.at_us).strftime("%A, %-d %B %Y").to_string();
         if self.day.as_ref() != Some(&day) {
             writeln!(out, "{}", self.look.paint(Paint::Quiet, &day))?;
@@ -71,7 +71,7 @@ impl Table {
         Ok(())
     }
 
-    fn row(&self, record: &Record, columns: Columns, out: &mut impl Write) -> io::Result<()> {
+    fn row(&self, record: &CallRecord, columns: Columns, out: &mut impl Write) -> io::Result<()> {
         let Columns { outcome, tool, principal } = columns;
         let look = &self.look;
         let padded = |text: &str, width: usize| format!("{:width$}", fit(text, width));
@@ -101,8 +101,8 @@ impl Table {
 }
 
 impl Columns {
-    fn of(records: &[Record], width: Option<usize>) -> Self {
-        let longest = |text: &dyn Fn(&Record) -> usize, least: usize| {
+    fn of(records: &[CallRecord], width: Option<usize>) -> Self {
+        let longest = |text: &dyn Fn(&CallRecord) -> usize, least: usize| {
             records.iter().map(text).max().unwrap_or(0).max(least)
         };
         let outcome = longest(&|record| record.outcome.chars().count(), "outcome".len()).min(15);
@@ -122,21 +122,21 @@ impl Columns {
 }
 
 /// `files/read_file`; a call on behalf of another is marked.
-pub(super) fn name(record: &Record) -> String {
+pub(super) fn name(record: &CallRecord) -> String {
     let mark = if record.parent.is_some() { "↳ " } else { "" };
     format!("{mark}{}", identity(record))
 }
 
-pub(super) fn identity(record: &Record) -> String {
+pub(super) fn identity(record: &CallRecord) -> String {
     match (record.kind, &record.server, &record.tool) {
-        (Kind::Listing, ..) => "(tools/list)".to_owned(),
+        (RecordKind::Listing, ..) => "(tools/list)".to_owned(),
         (_, Some(server), Some(tool)) => format!("{}/{}", clean(server), clean(tool)),
         (_, _, tool) => clean(tool.as_deref().unwrap_or("?")).into_owned(),
     }
 }
 
 /// Why a call did not end well, in one line.
-fn reason(record: &Record) -> Option<String> {
+fn reason(record: &CallRecord) -> Option<String> {
     if matches!(record.outcome.as_str(), "ok" | "preview" | "input_required") {
         return None;
     }
@@ -152,7 +152,7 @@ fn reason(record: &Record) -> Option<String> {
 }
 
 /// What a tool said that failed by its own account.
-fn first_text(record: &Record) -> Option<String> {
+fn first_text(record: &CallRecord) -> Option<String> {
     let result = record.result.as_ref().filter(|_| record.outcome == "tool_error")?;
     let result: serde_json::Value = serde_json::from_str(result).ok()?;
     let texts = result.get("content")?.as_array()?.iter();

@@ -1,4 +1,4 @@
-//! Records on their way to be written: finished but for their place in the chain.
+//! Batches of rendered records, without their places in the hash chain.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ use super::{
     seal::{Point, ROOM, Seal, Sealed},
 };
 
-/// Some records, one behind the other.
+/// Records to be written together.
 #[derive(Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
     records: Vec<(Range<usize>, About)>,
 }
 
-/// More than this is not kept for the next ones.
+/// Largest capacity that is kept for the next batch, in bytes.
 const KEPT: usize = 1 << 20;
 
 impl Batch {
@@ -33,7 +33,7 @@ impl Batch {
         });
     }
 
-    /// Adds what is written there.
+    /// Adds the record that `write` renders.
     pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>) -> About) {
         let start = self.bytes.len();
         let about = write(&mut self.bytes);
@@ -49,7 +49,7 @@ impl Batch {
         self.records.iter().map(move |(range, about)| (bytes(range), about))
     }
 
-    /// The lines as outputs get them, where they could not be chained.
+    /// The lines for further outputs, if the records could not be chained.
     pub(super) fn lines(&self) -> Vec<AuditLine<'_>> {
         let lines = self.records().filter_map(|(bytes, about)| {
             Some(AuditLine { json: std::str::from_utf8(bytes).ok()?, about: *about })
@@ -67,7 +67,7 @@ impl Sealed {
         }
     }
 
-    /// The lines as outputs get them.
+    /// The lines for further outputs.
     pub(super) fn as_lines(&self) -> Vec<AuditLine<'_>> {
         let lines = self.lines.iter().filter_map(|(range, about)| {
             let json = std::str::from_utf8(self.bytes.get(range.clone())?).ok()?;
@@ -81,7 +81,7 @@ fn now() -> String {
     format!("{:.6}", jiff::Timestamp::now())
 }
 
-/// The record that a chain, or a file of it, begins with.
+/// The first record of a chain or of a file.
 pub(super) fn begin(algorithm: &str, previous: &Point, head: Option<&str>) -> String {
     let mut record = json!({
         "ts": now(),
@@ -96,12 +96,12 @@ pub(super) fn begin(algorithm: &str, previous: &Point, head: Option<&str>) -> St
     record.to_string()
 }
 
-/// The record that says what stands before it and is none.
+/// A record that describes the invalid bytes before it.
 pub(super) fn torn(bytes: u64, sha256: &str) -> String {
     json!({"ts": now(), "event": "torn", "bytes": bytes, "sha256": sha256}).to_string()
 }
 
-/// The record that says how many are missing.
+/// A record of how many records were lost.
 pub(super) fn lost(records: u64) -> (String, About) {
     let record = json!({"ts": now(), "event": "lost", "records": records});
     (record.to_string(), About::now("lost"))

@@ -22,7 +22,7 @@ pub struct AuditConfig {
     pub on_full: OnFull,
     /// Which calls are recorded: `executions` (the tool ran, or may have run), `decisions` (it did not).
     #[serde(deserialize_with = "some_kind")]
-    pub record: Vec<Kind>,
+    pub record: Vec<AuditKind>,
     /// Whether calls of readonly tools are recorded.
     pub readonly: bool,
     /// Which calls are recorded before they go to the tool, too: `mutating` (every call that is not
@@ -41,7 +41,7 @@ pub struct AuditConfig {
 
 impl AuditConfig {
     /// Whether calls of this kind are recorded.
-    pub(super) fn records(&self, kind: Kind) -> bool {
+    pub(super) fn records(&self, kind: AuditKind) -> bool {
         self.record.contains(&kind)
     }
 
@@ -49,7 +49,7 @@ impl AuditConfig {
     pub(crate) fn intents(&self) -> Intents {
         match self.intents {
             _ if self.required => Intents::All,
-            _ if !self.records(Kind::Executions) => Intents::Off,
+            _ if !self.records(AuditKind::Executions) => Intents::Off,
             intents => intents,
         }
     }
@@ -59,7 +59,7 @@ impl AuditConfig {
         if self.record.is_empty() {
             return Some(NOTHING_RECORDED);
         }
-        if self.required && !self.records(Kind::Executions) {
+        if self.required && !self.records(AuditKind::Executions) {
             return Some("`audit.required` needs `executions` in `audit.record`");
         }
         if self.required && self.file == Target::Off {
@@ -77,7 +77,7 @@ impl Default for AuditConfig {
             keep_files: 5,
             queue: 4096,
             on_full: OnFull::Wait,
-            record: vec![Kind::Executions, Kind::Decisions],
+            record: vec![AuditKind::Executions, AuditKind::Decisions],
             readonly: true,
             intents: Intents::Mutating,
             required: false,
@@ -92,14 +92,14 @@ impl Default for AuditConfig {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum AuditKind {
     /// The tool ran, or may have run.
     Executions,
     /// The tool did not run: somebody decided so.
     Decisions,
 }
 
-impl Kind {
+impl AuditKind {
     /// The word in a record.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -112,7 +112,9 @@ impl Kind {
 const NOTHING_RECORDED: &str =
     "nothing would be recorded: write `executions`, `decisions` or both, or `audit.file = \"off\"`";
 
-fn some_kind<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Kind>, D::Error> {
+fn some_kind<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<AuditKind>, D::Error> {
     let kinds = Vec::deserialize(deserializer)?;
     if kinds.is_empty() {
         return Err(serde::de::Error::custom(NOTHING_RECORDED));
@@ -192,14 +194,14 @@ pub struct RedactConfig {
     pub defaults: bool,
     /// `sha256`: the same value has the same digest everywhere. `hmac`: digests are keyed, because
     /// short secrets can be guessed from a plain one.
-    pub digest: Digest,
+    pub digest: DigestAlgorithm,
     /// The file with the key for `hmac`. Without one, each run has its own random key.
     pub key_file: Option<PathBuf>,
 }
 
 impl Default for RedactConfig {
     fn default() -> Self {
-        Self { keys: Vec::new(), defaults: true, digest: Digest::Sha256, key_file: None }
+        Self { keys: Vec::new(), defaults: true, digest: DigestAlgorithm::Sha256, key_file: None }
     }
 }
 
@@ -207,7 +209,7 @@ impl Default for RedactConfig {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum Digest {
+pub enum DigestAlgorithm {
     /// Plain SHA-256.
     #[default]
     Sha256,

@@ -1,13 +1,13 @@
-//! What is recorded of one call, and how it is written.
+//! The audit event of a call and its JSON records.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use toolgate_wire::{Id, Json};
 
 use super::{
-    Kind, Redactor,
+    AuditKind, Redactor,
     output::About,
-    record::Record,
+    record::RecordWriter,
     redact::{LONGEST_TEXT, shortened},
 };
 use crate::{
@@ -21,12 +21,11 @@ use crate::{
     trace::Trace,
 };
 
-/// One call, gathered on its way and written later.
+/// The data of one call, collected during the call and written later.
 ///
-/// Holds the arguments as they came in (shared, not copied); only the writer parses and redacts
-/// them, so a call does not wait for that.
+/// It shares the unparsed arguments. The writer parses and redacts them, so the call does not wait for that.
 #[derive(Debug)]
-pub struct Event {
+pub struct AuditEvent {
     at: jiff::Timestamp,
     call_id: CallId,
     parent: Option<Arc<str>>,
@@ -52,9 +51,9 @@ struct End {
     duration: Duration,
 }
 
-impl Event {
+impl AuditEvent {
     pub(super) fn begin(cx: &Context, call: &Call) -> Box<Self> {
-        // It is handed on several times.
+        // Boxed, because it is moved several times.
         Box::new(Self {
             at: jiff::Timestamp::now(),
             call_id: cx.call_id(),
@@ -63,7 +62,7 @@ impl Event {
             client: cx.client_shared(),
             request_id: cx.request_id().cloned(),
             tool: Arc::clone(call.tool()),
-            // What operators fill in is not the caller's, and may be secret.
+            // Values that the operator fills in are not the caller's and may be secret.
             arguments: call.sent_arguments().cloned(),
             span: cx.span().cloned(),
             end: End::default(),
@@ -91,22 +90,26 @@ impl Event {
         self.end.duration = duration;
     }
 
-    /// Whether it is known how the call ended.
+    /// Whether the outcome is set.
     pub(super) fn has_ended(&self) -> bool {
         self.end.class.is_some()
     }
 
-    /// The call.
+    /// The id of the call.
     pub(super) fn call_id(&self) -> CallId {
         self.call_id
     }
 
-    /// Whether the tool ran, or somebody decided that it does not.
-    pub(super) fn kind(&self) -> Kind {
-        if self.end.executed == Some(Executed::No) { Kind::Decisions } else { Kind::Executions }
+    /// Whether the record is of an execution or of a decision against one.
+    pub(super) fn kind(&self) -> AuditKind {
+        if self.end.executed == Some(Executed::No) {
+            AuditKind::Decisions
+        } else {
+            AuditKind::Executions
+        }
     }
 
-    /// What is known of it from its beginning.
+    /// The data that is known at the start of the call.
     pub(super) fn begun(&self) -> Begun<'_> {
         Begun {
             at: self.at,
@@ -121,7 +124,7 @@ impl Event {
         }
     }
 
-    /// Writes the record of how the call ended: a JSON object. Arguments that an intent told are not told again.
+    /// Writes the record of the outcome, a JSON object. It omits the arguments if the intent has them.
     pub(super) fn outcome(
         &self,
         redactor: &Redactor,
@@ -130,7 +133,7 @@ impl Event {
     ) -> About {
         let (begun, end) = (self.begun(), &self.end);
         let outcome = end.class.unwrap_or(Class::Internal).name();
-        let mut record = Record::new(out);
+        let mut record = RecordWriter::new(out);
         begun.head("call", &mut record);
         record.plain("kind", self.kind().name());
         record.plain("outcome", outcome);
@@ -138,7 +141,7 @@ impl Event {
         record.some_text("error_type", end.error_type.as_deref());
         record.some_text("code", end.code);
         record.some_text("rule", end.rule.as_deref());
-        // To the microsecond: finer digits are noise.
+        // To the microsecond.
         record.value("duration_ms", &((end.duration.as_secs_f64() * 1e6).round() / 1e3));
         if let Some(bytes) = end.result_bytes {
             record.value("result_bytes", &bytes);
@@ -158,7 +161,7 @@ impl Event {
     }
 }
 
-/// What is known of a call from its beginning.
+/// The data of a call that is known at its start.
 #[derive(Clone, Copy)]
 pub(super) struct Begun<'a> {
     at: jiff::Timestamp,
@@ -173,7 +176,7 @@ pub(super) struct Begun<'a> {
 }
 
 impl<'a> Begun<'a> {
-    /// A call that begins now.
+    /// The data of a call that starts now.
     pub(super) fn now(cx: &'a Context, call: &'a Call) -> Self {
         Self {
             at: jiff::Timestamp::now(),
@@ -188,9 +191,9 @@ impl<'a> Begun<'a> {
         }
     }
 
-    /// Writes the record before the call goes to its tool: a JSON object.
+    /// Writes the intent, a JSON object.
     pub(super) fn intent(&self, redactor: &Redactor, out: &mut Vec<u8>) -> About {
-        let mut record = Record::new(out);
+        let mut record = RecordWriter::new(out);
         self.head("intent", &mut record);
         self.spans(&mut record);
         self.args(redactor, &mut record);
@@ -198,9 +201,8 @@ impl<'a> Begun<'a> {
         About { at: self.at, event: "intent", call_id: Some(self.call_id), outcome: None }
     }
 
-    /// What a client chose is cut like its arguments, so that no name of a megabyte is repeated in every
-    /// record.
-    fn head(&self, event: &'static str, record: &mut Record<'_>) {
+    /// Values that a client chose are shortened like its arguments, so that records stay small.
+    fn head(&self, event: &'static str, record: &mut RecordWriter<'_>) {
         record.time("ts", self.at);
         record.plain("event", event);
         record.plain("call_id", self.call_id.text(&mut [0; CallId::TEXT]));
@@ -217,7 +219,7 @@ impl<'a> Begun<'a> {
             }
         }
         if let Some(id) = self.request_id {
-            // As it was spelt, or what can be told of it.
+            // As it was spelt, or its start as a string.
             match shortened(id.as_json().as_str()) {
                 Cow::Borrowed(id) => record.raw("request_id", id),
                 Cow::Owned(id) => record.text("request_id", &id),
@@ -228,14 +230,14 @@ impl<'a> Begun<'a> {
         record.some_text("tier", self.tool.tier().map(crate::tier::Tier::name));
     }
 
-    fn spans(&self, record: &mut Record<'_>) {
+    fn spans(&self, record: &mut RecordWriter<'_>) {
         if let Some(span) = self.span {
             record.plain("trace_id", &format!("{:032x}", span.trace_id()));
             record.plain("span_id", &format!("{:016x}", span.span_id()));
         }
     }
 
-    fn args(&self, redactor: &Redactor, record: &mut Record<'_>) {
+    fn args(&self, redactor: &Redactor, record: &mut RecordWriter<'_>) {
         if let Some(arguments) = self.arguments {
             redactor.write_arguments(arguments, record.member("args"));
         }

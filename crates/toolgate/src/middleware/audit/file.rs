@@ -1,4 +1,4 @@
-//! The audit file: appended to, chained, private to its owner, moved aside when it is full.
+//! The audit file: append-only, hash-chained, readable by its owner only, rotated when it is full.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     batch::{Batch, begin, torn},
-    head::{self, Found, Head, Mark},
+    head::{self, Head, HeadState, Mark},
     output::About,
     seal::{Point, Seal, Sealed},
     tail::{self, Tail, Torn},
@@ -21,17 +21,17 @@ pub(super) struct AuditFile {
     file: File,
     head: Head,
     head_failed: bool,
-    /// Where the file ended when it was last looked at; `None` if it has to be looked at again.
+    /// The end of the file after the last write; `None` if it has to be read again.
     end: Option<End>,
-    /// The lock is held already, on a file of this size; or it could not be had.
+    /// The lock that the next append uses: the size of the locked file, or the error of locking.
     held: Option<io::Result<u64>>,
     rotate_bytes: u64,
-    /// The size at which it is moved aside next.
+    /// The size at which the file is rotated next.
     rotate_at: u64,
     keep_files: u32,
 }
 
-/// The end of the file, and what has to be written before the next record.
+/// The end of the file, and the repairs that have to be written before the next record.
 #[derive(Clone, Copy, Debug)]
 struct End {
     size: u64,
@@ -41,16 +41,16 @@ struct End {
     begins: Begins,
 }
 
-/// Whether the chain begins anew.
+/// Whether the next record starts a new chain segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begins {
-    /// It goes on.
+    /// The chain continues.
     No,
-    /// It does; and what is wrong with the head, if something is.
+    /// A `begin` record is needed, with the fault of the head if there is one.
     Yes(Option<&'static str>),
 }
 
-/// How often it is tried to get hold of the file while others move it aside.
+/// Attempts to lock the file while other processes rotate it.
 const TRIES: u32 = 1000;
 
 impl AuditFile {
@@ -68,41 +68,41 @@ impl AuditFile {
         })
     }
 
-    /// Whether it is a file that can be looked at, and not a pipe or a device.
+    /// Whether it is a regular file, not a pipe or a device.
     pub(super) fn is_regular(&self) -> bool {
         self.file.metadata().is_ok_and(|data| data.is_file())
     }
 
-    /// Writes as it is: for what is no regular file.
+    /// Writes to a pipe or device.
     pub(super) fn write_plain(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)
     }
 
-    /// Gets hold of the file for the next batch, unless somebody else has it or it is full.
-    pub(super) fn try_hold(&mut self) -> bool {
+    /// Locks the file for the next batch. Returns false if another process holds the lock or the file is full.
+    pub(super) fn try_lock_for_batch(&mut self) -> bool {
         if self.held.is_none() {
             self.held = self.lock_in_place(false).transpose();
         }
-        // To move it aside takes a second lock, which may have to be waited for.
+        // A rotation needs a second lock, for which it may have to wait.
         if self
             .held
             .as_ref()
             .is_some_and(|held| held.as_ref().is_ok_and(|at| *at >= self.rotate_at))
         {
-            self.let_go();
+            self.unlock_if_held();
         }
         self.held.is_some()
     }
 
-    /// Lets the file go, if it is held.
-    pub(super) fn let_go(&mut self) {
+    /// Unlocks the file, if it is locked.
+    pub(super) fn unlock_if_held(&mut self) {
         if let Some(Ok(_)) = self.held.take() {
-            // Gone with the file at the latest.
+            // Closing the file releases the lock at the latest.
             let _ = self.file.unlock();
         }
     }
 
-    /// Appends the records, chained, with one write: all of them, or none. What was written is in `out`.
+    /// Appends the records to the chain with one write: all of them, or none. `out` receives the written lines.
     pub(super) fn append(
         &mut self,
         batch: &Batch,
@@ -114,7 +114,7 @@ impl AuditFile {
             None => self.lock_and_wait()?,
         };
         let done = self.append_locked(batch, seal, out, size);
-        // Gone with the file at the latest.
+        // Closing the file releases the lock at the latest.
         let _ = self.file.unlock();
         done
     }
@@ -134,7 +134,7 @@ impl AuditFile {
                 Ok(size) => size,
                 Err(error) if self.is_gone() => return Err(error),
                 Err(error) => {
-                    // Too large a file is better than no record. It is tried again later.
+                    // Keep writing to the full file rather than lose records, and try to rotate later.
                     self.rotate_at = end.size.saturating_add(self.rotate_bytes);
                     tracing::error!(%error, path = %self.path.display(), "cannot move the audit file aside");
                     self.file.metadata()?.len()
@@ -146,8 +146,7 @@ impl AuditFile {
         lead(&end, seal, &mut point, out);
         out.push_all(seal, &mut point, batch);
         if let Err(error) = self.file.write_all(&out.bytes) {
-            // What stands there of it now was told to nobody. If it cannot be removed, the next one to
-            // write finds it.
+            // Remove the partial write. If that fails, the next writer finds it when it reads the end of the file.
             if self.file.set_len(end.size).is_err() {
                 self.end = None;
             }
@@ -159,7 +158,7 @@ impl AuditFile {
         Ok(())
     }
 
-    /// Where the file of this size ends; read again if it is not what it was.
+    /// The end of a file of this size. Reads the file again if another process changed it.
     fn look(&mut self, seal: &Seal, size: u64) -> io::Result<End> {
         if let Some(end) = self.end.filter(|end| end.size == size) {
             return Ok(end);
@@ -167,18 +166,18 @@ impl AuditFile {
         let found = head::read(&self.path, seal)?;
         let marked = found.mark().map(|mark| mark.point);
         let end = if size == 0 {
-            // What is there of the chain is in the file before.
+            // The chain continues from the previous file.
             let before = self.tail_of_previous(seal);
             let point = later(marked, before.and_then(|tail| tail.point));
-            let is_odd = point.is_some() || found == Found::Unreadable;
+            let is_odd = point.is_some() || found == HeadState::Unreadable;
             let fault = found.fault().filter(|_| is_odd);
             let (point, begins) = (point.unwrap_or(Point::START), Begins::Yes(fault));
             End { size, point, is_open: false, torn: None, begins }
         } else {
             goes_on(size, tail::read(&self.file, size, seal)?, found)
         };
-        if found == Found::Missing && end.point == Point::START {
-            // Before the first record: from here on a missing head means that somebody removed it.
+        if found == HeadState::Missing && end.point == Point::START {
+            // Write the head before the first record: a head that is missing later was removed.
             self.mark(Point::START, 0, seal);
         }
         self.end = Some(end);
@@ -195,7 +194,7 @@ impl AuditFile {
             Ok(()) => self.head_failed = false,
             Err(error) => {
                 self.head.forget();
-                // Told once, not for every batch.
+                // Log the error once, not for every batch.
                 if !std::mem::replace(&mut self.head_failed, true) {
                     tracing::error!(%error, path = %self.path.display(), "cannot write the head of the audit file");
                 }
@@ -208,12 +207,12 @@ impl AuditFile {
         held.ok_or_else(|| io::Error::other("the audit file is locked"))
     }
 
-    /// Holds the lock on the file that has the name, and says how large it is. Whoever holds it is the only one
-    /// to write, and to move it aside. `None` if it is held by somebody else and that is not to be waited for.
+    /// Locks the file at the path and returns its size. Only the process that holds the lock writes and rotates.
+    /// `None` if another process holds the lock and `waits` is false.
     fn lock_in_place(&mut self, waits: bool) -> io::Result<Option<u64>> {
         for tried in 0..TRIES {
-            // Somebody moved it aside, another process perhaps: what is written there now would go with it.
-            // Who does not wait sees that with the lock.
+            // Another process may have rotated the file: reopen the path, so that records do not go to the old file.
+            // Without waiting, the check after the lock is enough.
             if (waits || tried > 0)
                 && self.size_in_place().is_none()
                 && let Err(error) = self.reopen()
@@ -249,7 +248,7 @@ impl AuditFile {
 
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         self.file = open(&self.path)?;
-        // The lock went with the file.
+        // Closing the old file released its lock.
         self.held = None;
         self.head.forget();
         self.end = None;
@@ -257,10 +256,10 @@ impl AuditFile {
         Ok(())
     }
 
-    /// `audit.jsonl` becomes `audit.jsonl.1`, that one `.2`, and so on; the oldest goes. The lock is held,
-    /// before and after. Says how large the next one is.
+    /// Renames `audit.jsonl` to `audit.jsonl.1`, that one to `.2` and so on, and removes the oldest. The lock is held
+    /// before and after. Returns the size of the next file.
     fn rotate(&mut self, end: &End, seal: &Seal) -> io::Result<u64> {
-        // The next file begins where this one is said to end.
+        // The next file's chain continues from the head.
         self.mark(end.point, end.size, seal);
         self.move_aside()?;
         self.file.unlock()?;
@@ -283,7 +282,7 @@ impl AuditFile {
         size_in_place(&self.file, &self.path)
     }
 
-    /// Whether the file has no name left under which anybody could read it.
+    /// Whether the file was deleted.
     #[cfg(unix)]
     fn is_gone(&self) -> bool {
         use std::os::unix::fs::MetadataExt as _;
@@ -296,7 +295,7 @@ impl AuditFile {
     }
 }
 
-/// How large the file is, if it is the one that has the name.
+/// The size of the file, if the path still leads to it.
 #[cfg(unix)]
 pub(super) fn size_in_place(file: &File, path: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;
@@ -309,7 +308,7 @@ pub(super) fn size_in_place(file: &File, _: &Path) -> Option<u64> {
     file.metadata().ok().map(|data| data.len())
 }
 
-/// The name of a file that was moved aside.
+/// The path of a rotated file.
 pub(super) fn numbered(path: &Path, n: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{n}"));
@@ -324,12 +323,12 @@ fn later(one: Option<Point>, other: Option<Point>) -> Option<Point> {
     }
 }
 
-/// How a file with something in it goes on.
-fn goes_on(size: u64, tail: Tail, found: Found) -> End {
+/// How the chain continues in a file that is not empty.
+fn goes_on(size: u64, tail: Tail, found: HeadState) -> End {
     let marked = found.mark().map(|mark| mark.point);
     let in_file = tail.point.map_or(0, |point| point.seq);
     let (point, begins) = match (tail.point, marked) {
-        // Its end is gone. What comes next must not take the place of what was there.
+        // The end of the file was cut off. New records must not take the numbers of the missing ones.
         (_, Some(marked)) if marked.seq > in_file => (marked, Begins::Yes(None)),
         (Some(point), Some(_)) if tail.is_ours => (point, Begins::No),
         (Some(point), _) => (point, Begins::Yes(found.fault())),
@@ -338,8 +337,7 @@ fn goes_on(size: u64, tail: Tail, found: Found) -> End {
     End { size, point, is_open: tail.is_open, torn: tail.torn, begins }
 }
 
-/// What is written before the first record: the end of a line that was cut off, what it was, and where the
-/// chain begins.
+/// Writes what has to precede the next record: the end of an incomplete line, a `begin` record and a `torn` record.
 fn lead(end: &End, seal: &Seal, point: &mut Point, out: &mut Sealed) {
     if end.is_open {
         out.bytes.push(b'\n');

@@ -1,4 +1,5 @@
-//! The head: a small file beside the audit file that says where it ends, so that a missing end is found.
+//! The head: a small file beside the audit file with the last record's number and hash, so that `verify` finds a
+//! missing end.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -8,7 +9,7 @@ use std::{
 
 use super::seal::{Hash, Point, Seal};
 
-/// What the head says.
+/// The content of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     /// The last record of the last batch.
@@ -17,16 +18,16 @@ pub(super) struct Mark {
     pub(super) size: u64,
 }
 
-/// What was found where the head should be.
+/// The state of the head file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum HeadState {
     Missing,
-    /// It is there, and says nothing that toolgate wrote with this key.
+    /// The file exists, but toolgate did not write its content with this key.
     Unreadable,
     Mark(Mark),
 }
 
-impl Found {
+impl HeadState {
     pub(super) fn mark(self) -> Option<Mark> {
         match self {
             Self::Mark(mark) => Some(mark),
@@ -34,7 +35,7 @@ impl Found {
         }
     }
 
-    /// The word for it in a record, if something is wrong.
+    /// The fault as it appears in a record, if there is one.
     pub(super) fn fault(self) -> Option<&'static str> {
         match self {
             Self::Missing => Some("missing"),
@@ -44,28 +45,28 @@ impl Found {
     }
 }
 
-/// Where the head of an audit file is.
+/// The path of an audit file's head.
 pub(super) fn path_of(audit: &Path) -> PathBuf {
     let mut name = audit.as_os_str().to_owned();
     name.push(".head");
     PathBuf::from(name)
 }
 
-/// The whole content, always of the same length, so that it is replaced by one write.
+/// The content of the file. It always has the same length, so that one write replaces it.
 fn text(mark: &Mark, seal: &Seal) -> String {
     let said = format!("{:020} {} {:020}", mark.point.seq, mark.point.hash.as_str(), mark.size);
     let check = seal.digest(&[said.as_bytes()]);
     format!("{said} {}\n", check.as_str())
 }
 
-/// Reads what the head of an audit file says.
-pub(super) fn read(audit: &Path, seal: &Seal) -> io::Result<Found> {
+/// Reads the head of an audit file.
+pub(super) fn read(audit: &Path, seal: &Seal) -> io::Result<HeadState> {
     let content = match fs::read(path_of(audit)) {
         Ok(content) => content,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HeadState::Missing),
         Err(error) => return Err(error),
     };
-    Ok(parse(&content, seal).map_or(Found::Unreadable, Found::Mark))
+    Ok(parse(&content, seal).map_or(HeadState::Unreadable, HeadState::Mark))
 }
 
 fn parse(content: &[u8], seal: &Seal) -> Option<Mark> {
@@ -78,7 +79,7 @@ fn parse(content: &[u8], seal: &Seal) -> Option<Mark> {
     (text(&mark, seal) == said).then_some(mark)
 }
 
-/// The head, open to be written.
+/// The head, open for writing.
 #[derive(Debug)]
 pub(super) struct Head {
     path: PathBuf,
@@ -90,7 +91,7 @@ impl Head {
         Self { path: path_of(audit), file: None }
     }
 
-    /// Says where the file ends now.
+    /// Writes the new end of the audit file.
     pub(super) fn write(&mut self, mark: &Mark, seal: &Seal) -> io::Result<()> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -109,7 +110,7 @@ impl Head {
         options.open(&self.path)
     }
 
-    /// The next write opens it anew: it may have been moved or removed.
+    /// Makes the next write reopen the file, which may have been moved or removed.
     pub(super) fn forget(&mut self) {
         self.file = None;
     }

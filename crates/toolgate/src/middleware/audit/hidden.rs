@@ -1,4 +1,4 @@
-//! Which values the redactor hides, so that they can be hidden wherever else they turn up.
+//! Collects the values that the redactor hides by name, so that they can be hidden wherever else they occur.
 
 use serde_json::Value;
 use toolgate_wire::{Json, Kind, Limits};
@@ -9,19 +9,18 @@ use super::{
     secret_names,
 };
 
-/// Nothing that a person would call a secret is deeper.
+/// Largest depth that is searched.
 const DEEPEST: usize = 64;
 
 impl Redactor {
-    /// The texts and numbers that [`Redactor::summary`] hides by their names; `None` if they are more
-    /// than `most`.
+    /// The texts and numbers that [`Redactor::summary`] hides by name; `None` if there are more than `most`.
     pub(in crate::middleware) fn hidden(&self, json: &Json, most: usize) -> Option<Vec<String>> {
-        let mut found = Found { values: Vec::new(), most };
+        let mut found = HiddenValues { values: Vec::new(), most };
         self.look(json, false, 0, &mut found).then_some(found.values)
     }
 
-    /// Walks over the value; everything under a sensitive name is hidden. False when there is too much.
-    fn look(&self, json: &Json, hidden: bool, depth: usize, found: &mut Found) -> bool {
+    /// Collects all values under a sensitive name. Returns false if there are too many.
+    fn look(&self, json: &Json, hidden: bool, depth: usize, found: &mut HiddenValues) -> bool {
         if depth > DEEPEST {
             return false;
         }
@@ -53,8 +52,14 @@ impl Redactor {
         }
     }
 
-    /// A text may be JSON itself, with names of its own.
-    fn look_at_text(&self, text: &str, hidden: bool, depth: usize, found: &mut Found) -> bool {
+    /// Looks into a text that is JSON.
+    fn look_at_text(
+        &self,
+        text: &str,
+        hidden: bool,
+        depth: usize,
+        found: &mut HiddenValues,
+    ) -> bool {
         if hidden && !found.add(text) {
             return false;
         }
@@ -68,13 +73,13 @@ impl Redactor {
     }
 }
 
-/// Shorter values stand in innocent texts by chance.
+/// Smallest length of a value that is searched for elsewhere. Shorter ones occur in other texts by chance.
 const SHORTEST_REPEAT: usize = 6;
-/// More hidden values than this are not looked for one by one.
+/// Largest number of hidden values that are searched for elsewhere.
 const MOST_REPEATS: usize = 256;
 
 impl Redactor {
-    /// A value that is hidden under one name is hidden under every other, too.
+    /// Hides a value that is hidden under one name under all other names too.
     pub(super) fn hide_repeats(&self, arguments: &Json, told: &mut Value) {
         match self.hidden(arguments, MOST_REPEATS) {
             Some(hidden) => {
@@ -84,13 +89,13 @@ impl Redactor {
                     replace(told, &|text| hidden.iter().any(|value| text.contains(value)));
                 }
             }
-            // Too many to look for: no text is told.
+            // Too many to search for: hide all texts.
             None => replace(told, &|_| true),
         }
     }
 }
 
-/// Replaces the texts for which `is_hidden` holds, except the digits of digests.
+/// Replaces the texts for which `is_hidden` holds, except digests.
 fn replace(told: &mut Value, is_hidden: &impl Fn(&str) -> bool) {
     match told {
         Value::String(text) if is_hidden(text) => {
@@ -109,12 +114,12 @@ fn replace(told: &mut Value, is_hidden: &impl Fn(&str) -> bool) {
     }
 }
 
-struct Found {
+struct HiddenValues {
     values: Vec<String>,
     most: usize,
 }
 
-impl Found {
+impl HiddenValues {
     fn add(&mut self, value: &str) -> bool {
         if !self.values.iter().any(|known| known == value) {
             self.values.push(value.to_owned());

@@ -17,8 +17,8 @@ use crate::{
 /// The layer's name.
 pub const NAME: &str = "audit-intent";
 
-/// Left in a call's [`Extensions`](crate::Extensions) by a door that has refused it already, and only runs the chain so
-/// that the refusal is rendered and recorded: there is nothing to announce.
+/// Marks a call that admission refused. It passes the chain only so that the refusal is rendered and recorded, so no
+/// intent is written.
 #[derive(Clone, Copy, Debug)]
 pub struct RefusedAtDoor;
 
@@ -29,7 +29,7 @@ pub struct AuditIntent {
 }
 
 impl AuditIntent {
-    /// Records into this sink: the one that [`Audit`](super::Audit) writes outcomes to.
+    /// Writes intents to this sink, which has to be that of [`Audit`](super::Audit).
     #[must_use]
     pub fn new(sink: AuditSink) -> Self {
         Self { sink }
@@ -46,7 +46,8 @@ impl AuditIntent {
         }
     }
 
-    /// Announces the call. Given up while it waits, or not written where it must be, it does not run.
+    /// Writes the intent. The call does not run if it is cancelled meanwhile, or if a required intent cannot be
+    /// written.
     async fn announce(&self, cx: &Context, call: &Call) -> Result<(), Failure> {
         let written = tokio::select! {
             biased;

@@ -19,14 +19,13 @@ mod sink;
 mod tail;
 #[cfg(test)]
 mod tests;
-mod turn;
 pub mod verify;
 mod writer;
 
 use std::time::Instant;
 
-pub use config::{AuditConfig, Digest, Intents, Kind, OnFull, RedactConfig, Target};
-pub use event::Event;
+pub use config::{AuditConfig, AuditKind, DigestAlgorithm, Intents, OnFull, RedactConfig, Target};
+pub use event::AuditEvent;
 pub use intent::AuditIntent;
 pub use output::{About, AuditLine, AuditOutput};
 pub use redact::Redactor;
@@ -100,7 +99,7 @@ impl Middleware for Audit {
             return next.call(cx, call).await;
         }
         let mut guard = Unfinished {
-            event: Some(Event::begin(cx, &call)),
+            event: Some(AuditEvent::begin(cx, &call)),
             started: Instant::now(),
             sink: &self.sink,
         };
@@ -111,7 +110,7 @@ impl Middleware for Audit {
 
     async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
         if self.sink.records_readonly() || call.tool().tier() != Some(Tier::Readonly) {
-            let event = Some(Event::begin(cx, call));
+            let event = Some(AuditEvent::begin(cx, call));
             let mut guard = Unfinished { event, started: Instant::now(), sink: &self.sink };
             guard.finish(cx, &outcome).await;
         }
@@ -122,7 +121,7 @@ impl Middleware for Audit {
 /// A call whose end is not recorded yet. Dropped on the way (the client is gone, the door gives up)
 /// it is recorded as cancelled: no call leaves without a trace.
 struct Unfinished<'a> {
-    event: Option<Box<Event>>,
+    event: Option<Box<AuditEvent>>,
     started: Instant,
     sink: &'a AuditSink,
 }

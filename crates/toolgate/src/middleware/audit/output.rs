@@ -1,14 +1,14 @@
-//! Further places that records go to, given by the program.
+//! Further outputs of records, which the program provides.
 
 use std::{error::Error, fmt};
 
 use super::AuditConfig;
 use crate::context::CallId;
 
-/// A place for records beside the file: a store, a collector.
+/// An output of records beside the file, such as a store or a collector.
 ///
-/// Gets what was written to the file, line by line, on the audit's own thread: hand it over, do not
-/// wait for a network. What fails here is counted and logged; it never touches a call.
+/// It receives the lines that were written to the file, on the audit's thread, and must not wait for a network. Errors
+/// are counted and logged; they never affect a call.
 pub trait AuditOutput: fmt::Debug + Send + Sync {
     /// Its name, for messages.
     fn name(&self) -> &'static str;
@@ -16,37 +16,37 @@ pub trait AuditOutput: fmt::Debug + Send + Sync {
     /// Whether the settings ask for it.
     fn is_wanted(&self, config: &AuditConfig) -> bool;
 
-    /// Takes finished lines. Fails for all of them or for none.
+    /// Writes lines. Fails for all of them or for none.
     fn write(&self, lines: &[AuditLine<'_>]) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
-/// One finished record.
+/// One rendered record.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AuditLine<'a> {
-    /// The record as it stands in the file: one JSON object, without the newline. Where the file could not
-    /// be written it has no `seq` and no `hash`.
+    /// The line of the file: one JSON object, without the newline. It has no `seq` and no `hash` if the file could not
+    /// be written.
     pub json: &'a str,
-    /// What it is about.
+    /// Time, event and call of the record.
     pub about: About,
 }
 
-/// What a record is about, for outputs that do not want to read it.
+/// Time, event and call of a record, for outputs that do not parse its JSON.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct About {
-    /// When the call began, or when this happened.
+    /// The start of the call, or the time of the event.
     pub at: jiff::Timestamp,
     /// `call`, `intent`, `rejected`, `lost`, `begin` or `torn`.
     pub event: &'static str,
-    /// The call, where it is about one.
+    /// The call, if the record is about one.
     pub call_id: Option<CallId>,
-    /// How the call ended, where it did.
+    /// The class of the outcome, if the call has ended.
     pub outcome: Option<&'static str>,
 }
 
 impl About {
-    /// About the record itself, not about a call.
+    /// For a record that is not about a call.
     pub(super) fn now(event: &'static str) -> Self {
         Self { at: jiff::Timestamp::now(), event, call_id: None, outcome: None }
     }

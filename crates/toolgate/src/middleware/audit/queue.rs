@@ -1,4 +1,5 @@
-//! The queue between calls and whoever writes: bounded, in order, and quiet unless somebody has to be woken.
+//! The bounded queue between calls and the writer, in order. It wakes the background thread only when that has to
+//! write.
 
 use std::{
     collections::VecDeque,
@@ -8,197 +9,197 @@ use std::{
 
 use tokio::sync::{Semaphore, oneshot};
 
-use super::{Event, Rejection, output::About};
+use super::{AuditEvent, Rejection, output::About};
 use crate::context::CallId;
 
-/// What waits in the queue.
+/// An entry of the queue.
 pub(super) enum Item {
     /// A call that ended.
-    Call(Box<Event>),
+    Call(Box<AuditEvent>),
     /// A call that is about to run.
     Intent(Intent),
-    /// A request that no call was read from.
+    /// A request that a transport rejected.
     Rejected(Box<Rejection>),
 }
 
-/// A call that is about to run, and who waits until that is written.
+/// A call that is about to run and waits until its intent is written.
 pub(super) struct Intent {
     pub(super) call: CallId,
-    pub(super) record: Announced,
+    pub(super) record: IntentRecord,
     pub(super) written: oneshot::Sender<bool>,
 }
 
 /// The record of an intent.
-pub(super) enum Announced {
-    /// Finished but for its place in the chain.
-    Told(Vec<u8>, About),
-    /// Still to be told: too much for the thread that the call runs on.
-    Whole(Box<Event>),
+pub(super) enum IntentRecord {
+    /// Rendered by the call, without its place in the hash chain.
+    Rendered(Vec<u8>, About),
+    /// To be rendered by the writer: the arguments are too large for the thread of the call.
+    Unrendered(Box<AuditEvent>),
 }
 
-/// So many records go into one write at most.
-pub(super) const BATCH: usize = 256;
+/// Largest number of records in one write.
+pub(super) const MAX_BATCH: usize = 256;
 
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// One permit for each place that is free.
-    room: Semaphore,
-    bell: Condvar,
+    /// One permit for each free entry.
+    permits: Semaphore,
+    wake: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     items: VecDeque<Item>,
     sleep: Sleep,
-    /// Somebody waits for what is here, and nobody else is going to write it.
-    hurries: bool,
-    /// Somebody wanted to write what is here while another was writing, who is to look again.
-    is_left: bool,
+    /// A call waits for an entry that only the background thread will write.
+    must_flush: bool,
+    /// Set when a call found the writer busy: the current writer checks the queue again before it returns.
+    needs_recheck: bool,
     is_closed: bool,
 }
 
-/// What the writer's own thread is waiting for.
+/// What the background thread waits for.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Sleep {
     #[default]
     Awake,
-    /// The first record.
+    /// For the first record.
     First,
-    /// Further records, for a moment.
+    /// For further records, until the batch delay is over.
     Further,
 }
 
-/// Who is to write what is put into the queue.
+/// Who writes an entry, and when.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
-    /// The thread, in a moment.
-    Later,
-    /// The thread, at once.
-    AtOnce,
-    /// Whoever puts it there.
-    Myself,
+pub(super) enum FlushBy {
+    /// The background thread, after the batch delay.
+    ThreadLater,
+    /// The background thread, at once.
+    ThreadNow,
+    /// The call that adds it.
+    Caller,
 }
 
-/// A place in the queue, to be used at once.
-pub(super) struct Place<'a>(&'a Queue);
+/// The right to add one entry to the queue.
+pub(super) struct Permit<'a>(&'a Queue);
 
 impl Queue {
-    pub(super) fn new(places: usize) -> Self {
-        let room = Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS));
-        Self { state: Mutex::default(), room, bell: Condvar::new() }
+    pub(super) fn new(size: usize) -> Self {
+        let permits = Semaphore::new(size.clamp(1, Semaphore::MAX_PERMITS));
+        Self { state: Mutex::default(), permits, wake: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing here is ever half done.
+        // No code panics while it holds the lock, so the state is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place, if one is free.
-    pub(super) fn try_place(&self) -> Option<Place<'_>> {
-        self.room.try_acquire().ok()?.forget();
-        Some(Place(self))
+    /// A permit, if the queue is not full.
+    pub(super) fn try_permit(&self) -> Option<Permit<'_>> {
+        self.permits.try_acquire().ok()?.forget();
+        Some(Permit(self))
     }
 
-    /// A place, as soon as one is free. `None` if the queue is closed.
-    pub(super) async fn place(&self) -> Option<Place<'_>> {
-        self.room.acquire().await.ok()?.forget();
-        Some(Place(self))
+    /// Waits for a permit. `None` if the queue is closed.
+    pub(super) async fn permit(&self) -> Option<Permit<'_>> {
+        self.permits.acquire().await.ok()?.forget();
+        Some(Permit(self))
     }
 
-    /// Takes what is to be written next; gives its places back.
-    pub(super) fn take(&self, into: &mut Vec<Item>) {
+    /// Moves up to `MAX_BATCH` entries into `into` and releases their permits.
+    pub(super) fn drain_into(&self, into: &mut Vec<Item>) {
         let mut state = self.state();
-        let count = state.items.len().min(BATCH);
+        let count = state.items.len().min(MAX_BATCH);
         into.extend(state.items.drain(..count));
-        state.is_left = !state.items.is_empty();
-        if !state.is_left {
-            state.hurries = false;
+        state.needs_recheck = !state.items.is_empty();
+        if !state.needs_recheck {
+            state.must_flush = false;
         }
         drop(state);
-        self.room.add_permits(count);
+        self.permits.add_permits(count);
     }
 
-    /// Says that what is here is left to whoever writes just now.
-    pub(super) fn leave(&self) {
+    /// Leaves the queued entries to the current writer.
+    pub(super) fn request_recheck(&self) {
         let mut state = self.state();
-        state.is_left = !state.items.is_empty();
+        state.needs_recheck = !state.items.is_empty();
     }
 
-    /// Whether something was left here meanwhile.
-    pub(super) fn is_left(&self) -> bool {
-        self.state().is_left
+    /// Whether a call left entries to the current writer.
+    pub(super) fn needs_recheck(&self) -> bool {
+        self.state().needs_recheck
     }
 
-    /// The thread is to write what is here at once.
-    pub(super) fn hurry(&self) {
+    /// Makes the background thread write at once.
+    pub(super) fn flush_by_thread(&self) {
         let mut state = self.state();
-        state.hurries = true;
-        self.ring(&mut state);
+        state.must_flush = true;
+        self.wake_thread(&mut state);
     }
 
-    /// Waits until there is something to write, and a moment longer for what may come with it: a write and
-    /// a wake-up for each record would cost more than the record itself. False at the end.
-    pub(super) fn wait(&self, moment: Duration) -> bool {
+    /// Waits for the first record and then up to `batch_delay` for further ones: a write and a wake-up for each record
+    /// would cost more than the record. Returns false when the queue is closed and empty.
+    pub(super) fn wait(&self, batch_delay: Duration) -> bool {
         let mut state = self.state();
         while state.items.is_empty() && !state.is_closed {
             state.sleep = Sleep::First;
-            state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.sleep = Sleep::Awake;
-        let until = Instant::now() + moment;
-        while !state.hurries && !state.is_closed && state.items.len() < BATCH {
+        let until = Instant::now() + batch_delay;
+        while !state.must_flush && !state.is_closed && state.items.len() < MAX_BATCH {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             state.sleep = Sleep::Further;
-            let woken = self.bell.wait_timeout(state, left);
+            let woken = self.wake.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.sleep = Sleep::Awake;
         !(state.is_closed && state.items.is_empty())
     }
 
-    /// Whether somebody waits for the thread.
-    pub(super) fn is_hurried(&self) -> bool {
-        self.state().hurries
+    /// Whether a call waits for the background thread.
+    pub(super) fn must_flush(&self) -> bool {
+        self.state().must_flush
     }
 
-    /// Takes no more.
+    /// Closes the queue for new entries.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
-        self.room.close();
-        self.ring(&mut state);
+        self.permits.close();
+        self.wake_thread(&mut state);
     }
 
-    fn ring(&self, state: &mut State) {
-        // Only once, and only if it sleeps: a ring is a system call.
+    fn wake_thread(&self, state: &mut State) {
+        // Only if it sleeps, and only once: a notification is a system call.
         if std::mem::take(&mut state.sleep) != Sleep::Awake {
-            self.bell.notify_one();
+            self.wake.notify_one();
         }
     }
 }
 
-impl Place<'_> {
-    /// Puts something there. False if the queue is closed.
-    pub(super) fn fill(self, item: Item, pace: Pace) -> bool {
+impl Permit<'_> {
+    /// Adds the entry. Returns false if the queue is closed.
+    pub(super) fn push(self, item: Item, flush_by: FlushBy) -> bool {
         let mut state = self.0.state();
         if state.is_closed {
             return false;
         }
         state.items.push_back(item);
-        let rings = match (pace, state.sleep) {
-            (Pace::Myself, _) => false,
-            (Pace::AtOnce, _) => {
-                state.hurries = true;
+        let wakes = match (flush_by, state.sleep) {
+            (FlushBy::Caller, _) => false,
+            (FlushBy::ThreadNow, _) => {
+                state.must_flush = true;
                 true
             }
-            (Pace::Later, Sleep::Further) => state.items.len() >= BATCH,
-            (Pace::Later, _) => true,
+            (FlushBy::ThreadLater, Sleep::Further) => state.items.len() >= MAX_BATCH,
+            (FlushBy::ThreadLater, _) => true,
         };
-        if rings {
-            self.0.ring(&mut state);
+        if wakes {
+            self.0.wake_thread(&mut state);
         }
         true
     }

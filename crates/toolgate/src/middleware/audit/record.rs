@@ -1,4 +1,4 @@
-//! The text of a record: a JSON object, written straight into the bytes that go to the file.
+//! Writes a record's JSON object directly into the buffer for the file.
 
 use std::{
     fmt::{self, Write as _},
@@ -8,12 +8,12 @@ use std::{
 use serde::Serialize;
 
 /// A JSON object under construction.
-pub(super) struct Record<'a> {
+pub(super) struct RecordWriter<'a> {
     out: &'a mut Vec<u8>,
     is_first: bool,
 }
 
-impl<'a> Record<'a> {
+impl<'a> RecordWriter<'a> {
     pub(super) fn new(out: &'a mut Vec<u8>) -> Self {
         out.push(b'{');
         Self { out, is_first: true }
@@ -23,7 +23,7 @@ impl<'a> Record<'a> {
         self.out.push(b'}');
     }
 
-    /// Begins a member, whose name needs no escapes; its value is what is written there.
+    /// Starts a member whose name needs no escapes. The caller writes its value.
     pub(super) fn member(&mut self, name: &str) -> &mut Vec<u8> {
         if !std::mem::take(&mut self.is_first) {
             self.out.push(b',');
@@ -34,12 +34,12 @@ impl<'a> Record<'a> {
         self.out
     }
 
-    /// A member that is JSON already.
+    /// Adds a member whose value is JSON.
     pub(super) fn raw(&mut self, name: &str, json: &str) {
         self.member(name).extend_from_slice(json.as_bytes());
     }
 
-    /// A text that needs no escapes.
+    /// Adds a text that needs no escapes.
     pub(super) fn plain(&mut self, name: &str, text: &str) {
         let out = self.member(name);
         out.push(b'"');
@@ -57,7 +57,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A text as it shows itself.
+    /// Adds a value's `Display` text.
     pub(super) fn shown(&mut self, name: &str, value: &impl fmt::Display) {
         let out = self.member(name);
         out.push(b'"');
@@ -71,7 +71,7 @@ impl<'a> Record<'a> {
         let _ = serde_json::to_writer(self.member(name), value);
     }
 
-    /// A time, in UTC, to the microsecond.
+    /// Adds a time in UTC, to the microsecond.
     pub(super) fn time(&mut self, name: &str, at: jiff::Timestamp) {
         let time = jiff::tz::Offset::UTC.to_datetime(at);
         let out = self.member(name);
@@ -92,7 +92,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// A number in so many digits, and what stands behind it.
+/// Writes a number in `N` digits, followed by `then`.
 fn digits<const N: usize>(mut value: u32, then: u8, out: &mut Vec<u8>) {
     let mut digits = [b'0'; N];
     for digit in digits.iter_mut().rev() {
@@ -103,14 +103,14 @@ fn digits<const N: usize>(mut value: u32, then: u8, out: &mut Vec<u8>) {
     out.push(then);
 }
 
-/// Writes a text in quotes.
+/// Writes a JSON string.
 pub(super) fn text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     escape(text, out);
     out.push(b'"');
 }
 
-/// Whatever is written to it comes out as the inside of a JSON string.
+/// Escapes what is written to it for a JSON string.
 struct Escaped<'a>(&'a mut Vec<u8>);
 
 impl fmt::Write for Escaped<'_> {
@@ -147,9 +147,9 @@ mod tests {
     use super::*;
     use crate::testbed::Dice;
 
-    fn written(fill: impl FnOnce(&mut Record<'_>)) -> String {
+    fn written(fill: impl FnOnce(&mut RecordWriter<'_>)) -> String {
         let mut out = Vec::new();
-        let mut record = Record::new(&mut out);
+        let mut record = RecordWriter::new(&mut out);
         fill(&mut record);
         record.end();
         String::from_utf8(out).unwrap()

@@ -1,4 +1,4 @@
-//! Summing up arguments for the record: secrets become digests, long texts are cut.
+//! Redacts arguments for records: secrets become digests, long texts are shortened.
 
 use std::{
     borrow::Cow,
@@ -11,34 +11,35 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use toolgate_wire::{Json, Kind, Limits};
 
-use super::{Digest, RedactConfig, secret_names};
+use super::{DigestAlgorithm, RedactConfig, secret_names};
 
-/// Payloads of terminal and file tools, by their exact names.
+/// Arguments that are payloads of terminal and file tools, by exact name.
 const PAYLOADS: [&str; 7] = ["keys", "text", "command", "value", "content", "shell", "environment"];
 
-/// Names that often hold a secret, and often what people have to see: records hide them, previews do not.
+/// Names that hold a secret in some tools and harmless values in others: records hide their values, previews show
+/// them.
 const OFTEN: [&str; 2] = ["key", "session"];
 
-/// Lists of calls within a call. What stands there and is no call is told by its shape only.
+/// Arguments that are lists of nested calls. Elements that are not objects are replaced by their type.
 pub(super) const BATCHES: [&str; 1] = ["operations"];
 
-/// Texts that are no secret are cut after this many characters.
+/// Largest length of a text in a record, in characters.
 pub(super) const LONGEST_TEXT: usize = 200;
-/// … and searched for secrets up to here: what a secret replaces may be longer than what is told.
+/// Bytes of a text that are searched for secrets before it is shortened: a secret's replacement may be shorter.
 const SEARCHED: usize = 4096;
 const CUT: &str = "...<truncated>";
-/// Deeper values are told by their shape only.
+/// Deeper values are replaced by their type.
 const DEEPEST: usize = 12;
-/// Of longer lists and maps only the first entries are told.
+/// Largest number of entries of a list or map in a record.
 const MOST_ENTRIES: usize = 100;
-/// So many values are told of one call; the rest is told by its shape only.
+/// Largest number of values of one call in a record. Further ones are replaced by their type.
 const MOST_VALUES: usize = 1000;
-/// A key for `hmac` that is shorter could be guessed like the secrets that it protects.
+/// Smallest length of a key for `hmac`, in bytes. Shorter ones could be guessed.
 const SHORTEST_KEY: usize = 16;
-/// Arguments within a text are no deeper.
+/// Limits for JSON within a text.
 const SHALLOW: Limits = Limits { max_bytes: usize::MAX, max_depth: 128 };
 
-/// Sums up arguments so that no secret stays in them.
+/// Redacts arguments, so that no secret remains.
 pub struct Redactor {
     keys: Vec<String>,
     defaults: bool,
@@ -52,16 +53,16 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// With these settings; reads the key for `hmac` if a file is given.
+    /// A redactor with these settings. Reads the key for `hmac` if the settings name a file.
     pub fn new(config: &RedactConfig) -> io::Result<Self> {
         let hmac = match (config.digest, &config.key_file) {
-            (Digest::Sha256, None) => None,
-            (Digest::Sha256, Some(_)) => {
+            (DigestAlgorithm::Sha256, None) => None,
+            (DigestAlgorithm::Sha256, Some(_)) => {
                 let why = "a key needs `redact.digest = \"hmac\"`";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
-            (Digest::Hmac, Some(path)) => Some(std::fs::read(path)?),
-            (Digest::Hmac, None) => Some(random_key()),
+            (DigestAlgorithm::Hmac, Some(path)) => Some(std::fs::read(path)?),
+            (DigestAlgorithm::Hmac, None) => Some(random_key()),
         };
         if hmac.as_ref().is_some_and(|key| key.len() < SHORTEST_KEY) {
             let why = format!("a key has at least {SHORTEST_KEY} bytes");
@@ -74,24 +75,24 @@ impl Redactor {
         })
     }
 
-    /// The arguments of a call as they may be recorded. They have names: what has none cannot be told from
-    /// a secret, and is told by its shape.
+    /// The redacted arguments of a call. Arguments that are not an object have no names, so they are replaced by their
+    /// type.
     #[must_use]
     pub fn arguments(&self, arguments: &Json) -> Value {
         if arguments.kind() == Kind::Object { self.summary(arguments) } else { shape(arguments) }
     }
 
-    /// Writes the same, as JSON.
+    /// Writes the redacted arguments as JSON.
     pub(super) fn write_arguments(&self, arguments: &Json, out: &mut Vec<u8>) {
         // Writing to memory cannot fail.
         let _ = serde_json::to_writer(out, &self.arguments(arguments));
     }
 
-    /// A value as it may be recorded.
+    /// The redacted value.
     #[must_use]
     pub fn summary(&self, arguments: &Json) -> Value {
-        let mut walk = Walk { redactor: self, left: MOST_VALUES };
-        let mut told = walk.tell(arguments, 0);
+        let mut redaction = Redaction { redactor: self, left: MOST_VALUES };
+        let mut told = redaction.summarize(arguments, 0);
         self.hide_repeats(arguments, &mut told);
         told
     }
@@ -102,7 +103,7 @@ impl Redactor {
             || self.names_secret(key)
     }
 
-    /// Whether a name sounds like a secret. Payloads are none: who confirms a command must see it.
+    /// Whether a name sounds like a secret. Payloads are not secrets: a person who confirms a command must see it.
     pub(in crate::middleware) fn names_secret(&self, key: &str) -> bool {
         if self.defaults && secret_names::sounds_secret(key) || secret_names::is_confirmation(key) {
             return true;
@@ -110,7 +111,7 @@ impl Redactor {
         !self.keys.is_empty() && self.keys.contains(&key.to_lowercase())
     }
 
-    /// Whether a text is JSON in which something sounds like a secret.
+    /// Whether a text is JSON with a key that sounds like a secret.
     pub(in crate::middleware) fn is_secret_json(&self, text: &str) -> bool {
         text.trim_start().starts_with(['{', '['])
             && (self.has_secret_word(&text.to_lowercase())
@@ -125,8 +126,8 @@ impl Redactor {
             || list.iter().any(|json| self.has_secret_key(json))
     }
 
-    /// Whether a text is JSON with a sensitive key in it, as from clients that write nested
-    /// arguments as text. What only looks like JSON is searched for the words.
+    /// Whether a text is JSON with a sensitive key, as from clients that send nested arguments as text. A text that
+    /// only starts like JSON is searched for words.
     pub(in crate::middleware) fn is_sensitive_json(&self, text: &str) -> bool {
         if !text.trim_start().starts_with(['{', '[']) {
             return false;
@@ -167,12 +168,12 @@ impl Redactor {
         }
     }
 
-    /// The text without secrets that their shape gives away.
+    /// The text without secrets of known formats.
     pub(in crate::middleware) fn clean<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.defaults { secret_names::clean(text) } else { secret_names::unsealed(text) }
     }
 
-    /// The start of a text, cleaned and cut as records have it. Only as much is searched as could be told.
+    /// The start of a text, without secrets and shortened for a record.
     fn start(&self, text: &str) -> String {
         let end = text.floor_char_boundary(SEARCHED);
         let start = text.get(..end).unwrap_or_default();
@@ -183,12 +184,12 @@ impl Redactor {
         told
     }
 
-    /// Whether a value in a list names the secret behind it.
+    /// Whether a list element is the name of a secret that follows.
     pub(in crate::middleware) fn is_name(&self, json: &Json) -> bool {
         secret_names::is_name_in_list(json, |name| self.names_secret(name))
     }
 
-    /// Length and the first twelve digits of a digest: enough to see that two values are the same.
+    /// Length and the first twelve digits of a digest, by which equal values can be recognized.
     pub(in crate::middleware) fn digest(&self, text: &str) -> Value {
         let len = text.chars().count();
         match &self.hmac {
@@ -204,41 +205,42 @@ impl Redactor {
     }
 }
 
-/// One walk over the arguments of one call.
-struct Walk<'a> {
+/// The redaction of one call's arguments.
+struct Redaction<'a> {
     redactor: &'a Redactor,
     left: usize,
 }
 
-impl Walk<'_> {
-    /// A value that nothing speaks against.
-    fn tell(&mut self, json: &Json, depth: usize) -> Value {
+impl Redaction<'_> {
+    /// Redacts a value whose name is not sensitive.
+    fn summarize(&mut self, json: &Json, depth: usize) -> Value {
         match json.kind() {
             _ if !self.has_room(depth) => shape(json),
-            Kind::Object => self.members(json, |walk, (key, value), names_one| {
+            Kind::Object => self.members(json, |redaction, (key, value), names_one| {
                 if secret_names::is_confirmation(key) {
                     shape(value)
-                } else if walk.redactor.is_sensitive(key)
+                } else if redaction.redactor.is_sensitive(key)
                     || names_one && !secret_names::is_naming(key)
                 {
-                    walk.hide(value, depth + 1)
+                    redaction.hide(value, depth + 1)
                 } else if names_one {
-                    // The name of the secret beside it.
+                    // The name of the secret in the neighbouring member.
                     json!(value.text().map_or_else(|| shape(value), |text| json!(cut(&text))))
                 } else if BATCHES.contains(&key) {
-                    walk.batch(value, depth + 1)
+                    redaction.batch(value, depth + 1)
                 } else {
-                    walk.tell(value, depth + 1)
+                    redaction.summarize(value, depth + 1)
                 }
             }),
             Kind::Array => {
                 let mut is_named = false;
-                self.elements(json, |walk, element| {
-                    let hides = std::mem::replace(&mut is_named, walk.redactor.is_name(element));
+                self.elements(json, |redaction, element| {
+                    let hides =
+                        std::mem::replace(&mut is_named, redaction.redactor.is_name(element));
                     if hides {
-                        walk.hide(element, depth + 1)
+                        redaction.hide(element, depth + 1)
                     } else {
-                        walk.tell(element, depth + 1)
+                        redaction.summarize(element, depth + 1)
                     }
                 })
             }
@@ -253,12 +255,12 @@ impl Walk<'_> {
         }
     }
 
-    /// A list of calls: each is walked like a call of its own.
+    /// Redacts a list of nested calls, each like a call of its own.
     fn batch(&mut self, json: &Json, depth: usize) -> Value {
         match json.kind() {
-            Kind::Array if self.has_room(depth) => self.elements(json, |walk, element| {
+            Kind::Array if self.has_room(depth) => self.elements(json, |redaction, element| {
                 if element.kind() == Kind::Object {
-                    walk.tell(element, depth + 1)
+                    redaction.summarize(element, depth + 1)
                 } else {
                     shape(element)
                 }
@@ -269,7 +271,8 @@ impl Walk<'_> {
         }
     }
 
-    /// A sensitive value: texts become digests, maps keep their keys, the rest tells its shape only.
+    /// Redacts a sensitive value: texts become digests, objects keep their keys, other values are replaced by their
+    /// type.
     fn hide(&mut self, json: &Json, depth: usize) -> Value {
         match json.kind() {
             _ if !self.has_room(depth) => shape(json),
@@ -277,14 +280,14 @@ impl Walk<'_> {
                 Some(text) => self.redactor.digest(&text),
                 None => shape(json),
             },
-            Kind::Object => self.members(json, |walk, (key, value), _| {
+            Kind::Object => self.members(json, |redaction, (key, value), _| {
                 if secret_names::is_confirmation(key) {
                     shape(value)
                 } else {
-                    walk.hide(value, depth + 1)
+                    redaction.hide(value, depth + 1)
                 }
             }),
-            // `null` hides nothing, and says that nothing was given.
+            // `null` is not secret, and shows that no value was given.
             Kind::Null => Value::Null,
             _ => shape(json),
         }
@@ -306,7 +309,7 @@ impl Walk<'_> {
         let mut map = Map::new();
         for (key, value) in object.iter().take(MOST_ENTRIES) {
             let told = each(self, (&key, &value), names_one);
-            // A key may be as long as any text, and two may begin alike.
+            // Keys are shortened too, and two may then be equal.
             insert(&mut map, self.redactor.start(&key), told);
         }
         if object.len() > MOST_ENTRIES {
@@ -327,7 +330,7 @@ impl Walk<'_> {
     }
 }
 
-/// Adds a member under a name of its own: one that looks like another is numbered, and hides none.
+/// Adds a member. If the name exists, it gets a number, so that no member is lost.
 pub(in crate::middleware) fn insert(map: &mut Map<String, Value>, name: String, value: Value) {
     if !map.contains_key(&name) {
         map.insert(name, value);
@@ -340,7 +343,7 @@ pub(in crate::middleware) fn insert(map: &mut Map<String, Value>, name: String, 
     map.insert(format!("{name} ({number})"), value);
 }
 
-/// Whether it is a list of calls and of nothing else.
+/// Whether the value is a list of objects only.
 pub(super) fn is_batch(json: &Json) -> bool {
     let elements = json.array();
     elements.is_some_and(|all| all.iter().all(|json| json.kind() == Kind::Object))
@@ -366,12 +369,12 @@ fn shape(json: &Json) -> Value {
     json!({"type": kind, "redacted": true})
 }
 
-/// A text as it may be recorded: not longer than records should be.
+/// A text shortened for a record.
 pub(in crate::middleware) fn cut(text: &str) -> String {
     shortened(text).into_owned()
 }
 
-/// The same; borrowed if there is nothing to cut.
+/// Like [`cut`]; borrowed if the text is short enough.
 pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST_TEXT {
         return Cow::Borrowed(text);
@@ -382,8 +385,8 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// From the standard library's random hash keys (128 bits from the system): no further crate needed
-/// for a key that only has to be unguessable from the digests of one run.
+/// A random key from the standard library's hash keys (128 bits from the system), so that no further crate is needed.
+/// It only has to be hard to guess from the digests of one process.
 fn random_key() -> Vec<u8> {
     use std::hash::{BuildHasher, RandomState};
     (0..4_u64).flat_map(|i| RandomState::new().hash_one(i).to_le_bytes()).collect()

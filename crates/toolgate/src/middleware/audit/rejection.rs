@@ -1,31 +1,31 @@
-//! A request that a transport rejected before any call was read from it: a record of its own kind.
+//! Records of requests that a transport rejected before it read a call from them.
 
 use std::{borrow::Cow, net::SocketAddr};
 
-use super::{output::About, record::Record};
+use super::{output::About, record::RecordWriter};
 
-/// The most characters of what a client chose.
+/// Largest length of a text that a client chose, in characters.
 const MOST: usize = 120;
 
-/// What is known of a rejected request. Holds no header and no body: those may be secrets.
+/// A rejected request, without headers and body, which may contain secrets.
 #[derive(Clone, Debug)]
 pub struct Rejection {
     /// The HTTP status.
     pub status: u16,
-    /// Why, in one word.
+    /// The reason, in one word.
     pub reason: &'static str,
-    /// Where the request came from.
+    /// The address of the client.
     pub peer: Option<SocketAddr>,
-    /// Its method.
+    /// The HTTP method.
     pub method: String,
-    /// Its path, without the query.
+    /// The path, without the query.
     pub path: String,
-    /// So many more were rejected for the same reason since the last record.
+    /// Further requests that were rejected for the same reason since the last record.
     pub more: u64,
 }
 
 impl Rejection {
-    /// A text that a client chose, cut and with every control character and direction mark escaped.
+    /// A text that a client chose, shortened and with control characters and direction marks escaped.
     #[must_use]
     pub fn shown(text: &str) -> Cow<'_, str> {
         let is_plain = |c: char| c.is_ascii_graphic() || c == ' ' || (c.is_alphanumeric());
@@ -46,10 +46,10 @@ impl Rejection {
         shown.into()
     }
 
-    /// Writes the record: a JSON object.
+    /// Writes the record, a JSON object.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> About {
         let about = About::now("rejected");
-        let mut record = Record::new(out);
+        let mut record = RecordWriter::new(out);
         record.time("ts", about.at);
         record.plain("event", "rejected");
         record.value("status", &self.status);

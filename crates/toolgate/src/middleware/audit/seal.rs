@@ -1,4 +1,4 @@
-//! The chain of records: each line carries a digest of itself and of the one before it.
+//! The hash chain of records: each line has a digest of itself and of the line before.
 
 use std::{
     fmt,
@@ -14,16 +14,16 @@ use super::output::About;
 
 /// The version of the records' fields.
 const SCHEMA: u32 = 1;
-/// A shorter key could be guessed.
+/// Smallest length of a key, in bytes. Shorter ones could be guessed.
 const SHORTEST_KEY: usize = 16;
 const BEFORE_SEQ: &[u8] = b",\"seq\":";
 const BEFORE_HASH: &[u8] = b",\"hash\":\"";
 const AFTER_HASH: &[u8] = b"\"}";
 const DIGITS: usize = 64;
-/// What the chain adds to a record at most.
+/// Largest number of bytes that the chain adds to a record.
 pub(super) const ROOM: usize = 160;
 
-/// A digest in 64 hexadecimal digits, as it stands in a line.
+/// A digest in 64 hexadecimal digits, as in a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hash([u8; DIGITS]);
 
@@ -40,14 +40,14 @@ impl Hash {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let digit = |half: u8| HEX.get(usize::from(half)).copied().unwrap_or(b'0');
         let mut digits = [b'0'; DIGITS];
-        // By hand: a formatter would cost more than the digest.
+        // Written by hand, because a formatter would cost more than the digest.
         for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
             pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
         }
         Self(digits)
     }
 
-    /// The plain SHA-256 of something, whatever the key.
+    /// The SHA-256 without a key.
     pub(super) fn sha256(bytes: &[u8]) -> Self {
         Self::of_bytes(&Sha256::digest(bytes))
     }
@@ -63,7 +63,7 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// A place in the chain: the number of a record, and its digest.
+/// A position in the chain: the number and digest of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Point {
     pub(super) seq: u64,
@@ -75,9 +75,9 @@ impl Point {
     pub(super) const START: Self = Self { seq: 0, hash: Hash::ZERO };
 }
 
-/// Makes the digests: SHA-256, or HMAC-SHA-256 with a key.
+/// Computes the digests: SHA-256, or HMAC-SHA-256 with a key.
 pub(super) struct Seal {
-    /// With the key already in it.
+    /// The HMAC, initialized with the key.
     key: Option<Hmac<Sha256>>,
 }
 
@@ -106,7 +106,7 @@ impl Seal {
         if self.key.is_some() { "hmac-sha256" } else { "sha256" }
     }
 
-    /// The digest of several pieces, one after the other.
+    /// The digest of the concatenated pieces.
     pub(super) fn digest(&self, pieces: &[&[u8]]) -> Hash {
         if let Some(mut mac) = self.key.clone() {
             for piece in pieces {
@@ -121,14 +121,14 @@ impl Seal {
         Hash::of_bytes(&sha.finalize())
     }
 
-    /// The digest that a line has after the one with the digest `previous`. `body` is the line without
-    /// its member `hash` and without the brace that ends it.
+    /// The digest of a line that follows the line with the digest `previous`. `body` is the line without its member
+    /// `hash` and its closing brace.
     pub(super) fn link(&self, previous: &Hash, body: &[u8]) -> Hash {
         self.digest(&[&previous.0, b"\n", body, b"}"])
     }
 }
 
-/// Lines that are ready to be written, and what each of them is about.
+/// Chained lines that are ready to be written.
 #[derive(Default)]
 pub(super) struct Sealed {
     pub(super) bytes: Vec<u8>,
@@ -160,16 +160,16 @@ impl Sealed {
     }
 }
 
-/// A line of the chain, taken apart.
+/// A parsed line of the chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chained<'a> {
-    /// The line without its member `hash` and without the brace that ends it.
+    /// The line without its member `hash` and its closing brace.
     pub(super) body: &'a [u8],
     pub(super) point: Point,
 }
 
 impl<'a> Chained<'a> {
-    /// Takes a line apart, without its newline; `None` if it is no line of a chain.
+    /// Parses a line without its newline; `None` if it is not a line of a chain.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let rest = line.strip_suffix(AFTER_HASH)?;
         let (rest, digits) = rest.split_at_checked(rest.len().checked_sub(DIGITS)?)?;

@@ -1,11 +1,10 @@
-//! Which names and which texts sound like a secret: one table for the audit, the call log, spans and previews.
+//! Recognizes names and texts of secrets: one table for the audit, the call log, spans and previews.
 
 use std::borrow::Cow;
 
 use toolgate_wire::{Json, Kind, Object};
 
-/// Words that make a name sound like a secret, wherever they stand in it, in any case, with or without `_`, `-`
-/// and spaces.
+/// Words that mark a secret anywhere in a name, in any case, with or without `_`, `-` and spaces.
 const ANYWHERE: [&str; 12] = [
     "password",
     "passwd",
@@ -22,7 +21,8 @@ const ANYWHERE: [&str; 12] = [
 ];
 const SHORTEST_ANYWHERE: usize = 5;
 
-/// Short words that do so only as the last word of a name: `db_pw`, `basicAuth`, but not `passport` or `author`.
+/// Short words that mark a secret only as the last word of a name: `db_pw`, `basicAuth`, but not `passport` or
+/// `author`.
 const LAST: [&str; 15] = [
     "pw",
     "pwd",
@@ -41,10 +41,10 @@ const LAST: [&str; 15] = [
     "sessid",
 ];
 
-/// What may follow such a word and changes nothing.
+/// Words that may follow such a word.
 const BEHIND: [&str; 8] = ["value", "header", "string", "data", "text", "b64", "base64", "plain"];
 
-/// A key of one of these kinds is a secret; a `primary_key` or an `issue_key` is none.
+/// Words before `key` that mark a secret; `primary_key` and `issue_key` are not secrets.
 const KEYS_FOR: [&str; 19] = [
     "api",
     "access",
@@ -67,14 +67,14 @@ const KEYS_FOR: [&str; 19] = [
     "hmac",
 ];
 
-/// Members of an object that name what another member of it holds.
+/// Members of an object that contain the name of another member's value.
 const NAMING: [&str; 6] = ["name", "key", "header", "field", "k", "n"];
 
-/// Our own seals: whoever reads one can confirm a call with it.
+/// The prefix of toolgate's confirmation tokens. A token confirms a call, so it is a secret.
 const SEALS: [&str; 2] = ["tgc1", "tgp1"];
 const SEALED: &str = "[redacted: confirmation]";
 
-/// The reserved argument, and its name in `_meta`.
+/// The reserved argument and its name in `_meta`.
 const CONFIRMATIONS: [&str; 2] = ["__confirm", "toolgate/confirm"];
 
 /// Whether a name carries a confirmation.
@@ -87,13 +87,13 @@ pub(super) fn sounds_secret(key: &str) -> bool {
     has_secret_word(&key.to_lowercase()) || has_last_word(key) || is_confirmation(key)
 }
 
-/// Whether a text has one of the long words in it. The text is in lower case.
+/// Whether a lower-case text contains one of the long words.
 pub(super) fn has_secret_word(lower: &str) -> bool {
     let spaces = ['_', '-', ' '];
     let plain =
         if lower.contains(spaces) { lower.replace(spaces, "").into() } else { Cow::from(lower) };
     let is_word = |rest: &[u8]| ANYWHERE.iter().any(|word| rest.starts_with(word.as_bytes()));
-    // One pass: twelve searches would cost more than the rest of a record.
+    // One pass, because twelve searches would cost more than the rest of a record.
     let bytes = plain.as_bytes();
     (0..bytes.len().saturating_sub(SHORTEST_ANYWHERE - 1)).any(|at| {
         let rest = bytes.get(at..).unwrap_or_default();
@@ -146,8 +146,8 @@ fn words(key: &str) -> Vec<&str> {
     words
 }
 
-/// Whether an object names a secret with one member and holds it in another, as
-/// `{"name": "Authorization", "value": "…"}`.
+/// Whether one member of the object names a secret that another contains, as in `{"name": "Authorization", "value":
+/// "…"}`.
 pub(in crate::middleware) fn names_one(object: &Object, is_secret: impl Fn(&str) -> bool) -> bool {
     object.len() <= 8
         && object.iter().any(|(key, value)| {
@@ -155,12 +155,12 @@ pub(in crate::middleware) fn names_one(object: &Object, is_secret: impl Fn(&str)
         })
 }
 
-/// Whether a member of such an object is the name itself.
+/// Whether a member of such an object contains the name.
 pub(in crate::middleware) fn is_naming(key: &str) -> bool {
     NAMING.contains(&key)
 }
 
-/// Whether a value in a list names the secret behind it, as in `["Authorization", "…"]` or `["--password", "…"]`.
+/// Whether a list element names a secret that follows, as in `["Authorization", "…"]` or `["--password", "…"]`.
 pub(in crate::middleware) fn is_name_in_list(
     json: &Json,
     is_secret: impl Fn(&str) -> bool,
@@ -175,8 +175,8 @@ pub(in crate::middleware) fn is_name_in_list(
         })
 }
 
-/// The text without secrets that their shape gives away: those of well-known kinds, passwords in addresses, and
-/// our own confirmations.
+/// The text without secrets of known formats: tokens of well-known services, passwords in addresses and toolgate's own
+/// confirmation tokens.
 pub(in crate::middleware) fn clean(text: &str) -> Cow<'_, str> {
     match unsealed(text) {
         Cow::Borrowed(text) => without_secrets(text),
@@ -184,7 +184,7 @@ pub(in crate::middleware) fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text without our own confirmations.
+/// The text without toolgate's confirmation tokens.
 pub(in crate::middleware) fn unsealed(text: &str) -> Cow<'_, str> {
     let next = |rest: &str| SEALS.iter().filter_map(|seal| rest.find(seal)).min();
     if next(text).is_none() {
@@ -197,7 +197,7 @@ pub(in crate::middleware) fn unsealed(text: &str) -> Cow<'_, str> {
         let end = seal.find(|c| !is_part(c)).unwrap_or(seal.len());
         let (seal, after) = seal.split_at(end);
         shown.push_str(before);
-        // A word that only begins so is none.
+        // A longer word with this prefix is not a token.
         shown.push_str(if seal.len() >= 16 { SEALED } else { seal });
         rest = after;
     }
@@ -208,7 +208,7 @@ pub(in crate::middleware) fn unsealed(text: &str) -> Cow<'_, str> {
 #[cfg(feature = "sanitize")]
 use crate::middleware::sanitize::without_secrets;
 
-/// Without the detectors only names tell of secrets.
+/// Without the detectors, secrets are recognized by name only.
 #[cfg(not(feature = "sanitize"))]
 fn without_secrets(text: &str) -> Cow<'_, str> {
     text.into()

@@ -1,4 +1,4 @@
-//! The sink: a bounded queue and a thread of its own that redacts and writes.
+//! The sink: a bounded queue and a background thread that redacts and writes records.
 
 use std::{
     fmt, io,
@@ -13,23 +13,23 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    AuditConfig, AuditOutput, Event, Intents, OnFull, RedactConfig, Redactor, Rejection, Target,
+    AuditConfig, AuditEvent, AuditOutput, Intents, OnFull, RedactConfig, Redactor, Rejection,
+    Target,
     event::Begun,
     file::AuditFile,
-    queue::{Announced, Intent, Item, Pace},
+    queue::{FlushBy, Intent, IntentRecord, Item, Permit, Queue},
     seal::Seal,
-    turn::Desk,
-    writer::{MOMENT, Output, Run, Writer},
+    writer::{BATCH_DELAY, Output, Run, SharedWriter, Writer, WriterParts},
 };
 use crate::{background::BackgroundWriter, call::Call, context::Context};
 
-/// Arguments of so many bytes are read and redacted on the call's own thread; larger ones on the audit's.
-const SMALL: usize = 4096;
+/// Largest arguments, in bytes, that a call redacts on its own thread. The writer redacts larger ones.
+const MAX_INLINE_ARGUMENTS: usize = 4096;
 
-/// So much memory is taken for a record at first.
-const RECORD: usize = 512;
+/// Initial capacity of a record's buffer, in bytes.
+const RECORD_CAPACITY: usize = 512;
 
-/// Why a sink could not be opened.
+/// Why a sink cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -38,11 +38,11 @@ pub enum OpenError {
         "cannot open the audit {what} `{path}`: {source}; check the path and its permissions, or choose another with `--audit`"
     )]
     File {
-        /// Which one.
+        /// The kind of file.
         what: &'static str,
-        /// Where it should be.
+        /// Its path.
         path: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The settings contradict each other.
@@ -57,7 +57,7 @@ impl OpenError {
     }
 }
 
-/// How many records took which way.
+/// Numbers of written, lost and missed records.
 #[derive(Debug, Default)]
 pub struct AuditCounts {
     written: AtomicU64,
@@ -66,19 +66,19 @@ pub struct AuditCounts {
 }
 
 impl AuditCounts {
-    /// Records that reached their sink.
+    /// Records that the output wrote.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Records that did not: the queue was full, or the sink failed.
+    /// Records that were lost because the queue was full or the output failed.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Records that a further output did not take.
+    /// Records that a further output failed to write.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
@@ -97,12 +97,12 @@ impl AuditCounts {
     }
 }
 
-/// A handle on the sink. Cheap to clone; the last one to go closes it.
+/// A handle on the sink. Cheap to clone; dropping the last handle closes the sink.
 #[derive(Clone)]
 pub struct AuditSink(Arc<Inner>);
 
 struct Inner {
-    desk: Arc<Desk>,
+    shared: Arc<SharedWriter>,
     redactor: Arc<Redactor>,
     on_full: OnFull,
     intents: Intents,
@@ -115,34 +115,55 @@ struct Inner {
     describe: String,
 }
 
+/// Whether a sink opens its file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OpenMode {
+    Write,
+    /// Only describes where records would go.
+    DescribeOnly,
+}
+
+/// What hides and what chains the contents of records.
+struct Secrets {
+    redactor: Redactor,
+    seal: Seal,
+}
+
+/// Where records go.
+struct Outputs {
+    first: Output,
+    further: Vec<Arc<dyn AuditOutput>>,
+    describe: String,
+}
+
 impl AuditSink {
     /// Opens the sink and starts its thread. `None` when the config says `off`.
     pub fn open(config: &AuditConfig, redact: &RedactConfig) -> Result<Option<Self>, OpenError> {
         Self::open_with(config, redact, &[])
     }
 
-    /// The same, with further outputs: those of them that the config asks for.
+    /// Like [`AuditSink::open`], with those of the further outputs that the config asks for.
     pub fn open_with(
         config: &AuditConfig,
         redact: &RedactConfig,
         further: &[Arc<dyn AuditOutput>],
     ) -> Result<Option<Self>, OpenError> {
-        Self::made(config, redact, further, true)
+        Self::build(config, redact, further, OpenMode::Write)
     }
 
-    /// A sink that says where records would go and writes none: for commands that only explain.
+    /// A sink that describes where records would go and writes none. For commands that only explain.
     pub fn unopened(
         config: &AuditConfig,
         redact: &RedactConfig,
     ) -> Result<Option<Self>, OpenError> {
-        Self::made(config, redact, &[], false)
+        Self::build(config, redact, &[], OpenMode::DescribeOnly)
     }
 
-    fn made(
+    fn build(
         config: &AuditConfig,
         redact: &RedactConfig,
         further: &[Arc<dyn AuditOutput>],
-        opens: bool,
+        mode: OpenMode,
     ) -> Result<Option<Self>, OpenError> {
         let redactor = Redactor::new(redact)
             .map_err(|source| OpenError::key_file(redact.key_file.as_deref(), source))?;
@@ -154,10 +175,10 @@ impl AuditSink {
         let further: Vec<_> = further.iter().filter(|one| one.is_wanted(config)).cloned().collect();
         let (output, mut describe) = match &config.file {
             Target::Off if further.is_empty() => return Ok(None),
-            Target::Off => (Output::Nowhere(Run::START), String::new()),
+            Target::Off => (Output::FurtherOnly(Run::START), String::new()),
             Target::Stderr => (Output::Stderr(Run::START), "stderr".to_owned()),
-            Target::File(path) if !opens => {
-                (Output::Nowhere(Run::START), path.display().to_string())
+            Target::File(path) if mode == OpenMode::DescribeOnly => {
+                (Output::FurtherOnly(Run::START), path.display().to_string())
             }
             Target::File(path) => {
                 let file = AuditFile::open(path, config.rotate_bytes, config.keep_files);
@@ -175,27 +196,32 @@ impl AuditSink {
             let and = if describe.is_empty() { "" } else { " and " };
             describe = format!("{describe}{and}{}", one.name());
         }
-        Self::start(config, (redactor, seal), (output, further), (describe, MOMENT)).map(Some)
+        let outputs = Outputs { first: output, further, describe };
+        Self::start(config, Secrets { redactor, seal }, outputs, BATCH_DELAY).map(Some)
     }
 
     fn start(
         config: &AuditConfig,
-        (redactor, seal): (Redactor, Seal),
-        (output, further): (Output, Vec<Arc<dyn AuditOutput>>),
-        (describe, moment): (String, Duration),
+        secrets: Secrets,
+        outputs: Outputs,
+        batch_delay: Duration,
     ) -> Result<Self, OpenError> {
         let counts = Arc::new(AuditCounts::default());
         let reopen = Arc::new(AtomicBool::new(false));
-        let redactor = Arc::new(redactor);
-        let writer = Writer::new(
-            (Arc::clone(&redactor), seal),
-            (output, further),
-            config.record.clone(),
-            (Arc::clone(&counts), Arc::clone(&reopen)),
-        );
-        let desk = Arc::new(Desk::new(config.queue, writer, moment));
-        let at_desk = Arc::clone(&desk);
-        let writer = match BackgroundWriter::start("audit", move || at_desk.run()) {
+        let redactor = Arc::new(secrets.redactor);
+        let writer = Writer::new(WriterParts {
+            redactor: Arc::clone(&redactor),
+            seal: secrets.seal,
+            kinds: config.record.clone(),
+            output: outputs.first,
+            further: outputs.further,
+            counts: Arc::clone(&counts),
+            reopen: Arc::clone(&reopen),
+        });
+        let describe = outputs.describe;
+        let shared = Arc::new(SharedWriter::new(config.queue, writer, batch_delay));
+        let background = Arc::clone(&shared);
+        let writer = match BackgroundWriter::start("audit", move || background.run()) {
             Ok(writer) => writer,
             Err(source) => {
                 let (what, path) = ("thread for", describe);
@@ -203,13 +229,13 @@ impl AuditSink {
             }
         };
         Ok(Self(Arc::new(Inner {
-            desk,
+            shared,
             redactor,
             on_full: if config.required { OnFull::Wait } else { config.on_full },
             intents: config.intents(),
             required: config.required,
-            records_decisions: config.records(super::Kind::Decisions),
-            // No record, no call: then there is one for every call.
+            records_decisions: config.records(super::AuditKind::Decisions),
+            // `required` means a record for every call.
             records_readonly: config.readonly || config.required,
             counts,
             reopen,
@@ -218,61 +244,54 @@ impl AuditSink {
         })))
     }
 
-    /// Takes the event over. Given up while it waits for room, it leaves the event where it is.
-    pub(super) async fn record(&self, event: &mut Option<Box<Event>>) {
-        let queue = &self.0.desk.queue;
-        let place = match queue.try_place() {
-            None if self.0.on_full == OnFull::Wait => queue.place().await,
-            place => place,
-        };
-        let Some(event) = event.take() else { return };
-        if !place.is_some_and(|place| place.fill(Item::Call(event), Pace::Later)) {
-            self.lose();
+    /// Takes the event out of the option and queues it. Cancelled while it waits for the queue, it leaves the event
+    /// in the option.
+    pub(super) async fn record(&self, event: &mut Option<Box<AuditEvent>>) {
+        let permit = self.permit().await;
+        if let Some(event) = event.take() {
+            self.push(permit, Item::Call(event), FlushBy::ThreadLater);
         }
     }
 
-    /// Records that a call is about to run, and waits until that is written. Says whether it was.
+    /// Records that a call is about to run and waits until the intent is written. Returns false if it could not be.
     pub(super) async fn announce(&self, cx: &Context, call: &Call) -> bool {
-        let desk = &self.0.desk;
-        let is_small = call.sent_arguments().is_none_or(|arguments| arguments.len() <= SMALL);
-        let is_ours = is_small && desk.is_quick();
-        let record = if is_ours {
-            let mut record = Vec::with_capacity(RECORD);
+        let shared = &self.0.shared;
+        let is_small =
+            call.sent_arguments().is_none_or(|arguments| arguments.len() <= MAX_INLINE_ARGUMENTS);
+        let writes_inline = is_small && shared.is_quick();
+        let record = if writes_inline {
+            let mut record = Vec::with_capacity(RECORD_CAPACITY);
             let about = Begun::now(cx, call).intent(&self.0.redactor, &mut record);
-            Announced::Told(record, about)
+            IntentRecord::Rendered(record, about)
         } else {
-            Announced::Whole(Event::begin(cx, call))
+            IntentRecord::Unrendered(AuditEvent::begin(cx, call))
         };
-        let place = match desk.queue.try_place() {
-            None if self.0.on_full == OnFull::Wait => desk.queue.place().await,
-            place => place,
-        };
+        let permit = self.permit().await;
         let (ack, mut written) = oneshot::channel();
         let item = Item::Intent(Intent { call: cx.call_id(), record, written: ack });
-        let who = if is_ours { Pace::Myself } else { Pace::AtOnce };
-        if !place.is_some_and(|place| place.fill(item, who)) {
-            self.lose();
+        let flush_by = if writes_inline { FlushBy::Caller } else { FlushBy::ThreadNow };
+        if !self.push(permit, item, flush_by) {
             return false;
         }
-        if is_ours {
-            let unwritten = Unwritten(desk);
-            // Whatever else is about to come to this point on this thread comes along.
+        if writes_inline {
+            let guard = FlushOnDrop(&shared.queue);
+            // Other calls on this thread add their intents first, so that one write serves all of them.
             tokio::task::yield_now().await;
-            std::mem::forget(unwritten);
+            std::mem::forget(guard);
             match written.try_recv() {
                 Ok(is_written) => return is_written,
-                Err(_) => desk.write_now(),
+                Err(_) => shared.write_now(),
             }
         }
         written.await.unwrap_or(false)
     }
 
-    /// Which calls are announced.
+    /// The calls whose intents are recorded.
     pub(super) fn intents(&self) -> Intents {
         self.0.intents
     }
 
-    /// Whether a call that cannot be announced must not run.
+    /// Whether a call may only run after its intent was written.
     pub(super) fn is_required(&self) -> bool {
         self.0.required
     }
@@ -287,33 +306,41 @@ impl AuditSink {
         self.0.records_readonly
     }
 
-    /// Records without waiting, whatever the setting: for the places that cannot wait.
-    pub(super) fn try_record(&self, event: Box<Event>) {
-        let place = self.0.desk.queue.try_place();
-        if !place.is_some_and(|place| place.fill(Item::Call(event), Pace::Later)) {
-            self.lose();
-        }
+    /// Like `record`, but never waits, whatever `on_full` says. For code that cannot wait, such as `Drop`.
+    pub(super) fn try_record(&self, event: Box<AuditEvent>) {
+        self.push(self.0.shared.queue.try_permit(), Item::Call(event), FlushBy::ThreadLater);
     }
 
     /// Records a request that a transport rejected. Never waits.
     pub fn reject(&self, rejection: Rejection) {
-        let place = self.0.desk.queue.try_place();
         let item = Item::Rejected(Box::new(rejection));
-        if !place.is_some_and(|place| place.fill(item, Pace::Later)) {
-            self.lose();
+        self.push(self.0.shared.queue.try_permit(), item, FlushBy::ThreadLater);
+    }
+
+    /// A permit of the queue. Waits for it only with `OnFull::Wait`.
+    async fn permit(&self) -> Option<Permit<'_>> {
+        let queue = &self.0.shared.queue;
+        match queue.try_permit() {
+            None if self.0.on_full == OnFull::Wait => queue.permit().await,
+            permit => permit,
         }
     }
 
-    fn lose(&self) {
-        self.0.counts.add_lost(1);
+    /// Queues an entry, or counts it as lost and returns false.
+    fn push(&self, permit: Option<Permit<'_>>, item: Item, flush_by: FlushBy) -> bool {
+        let is_queued = permit.is_some_and(|permit| permit.push(item, flush_by));
+        if !is_queued {
+            self.0.counts.add_lost(1);
+        }
+        is_queued
     }
 
-    /// The file is opened anew before the next record: something moved it aside.
+    /// Reopens the file before the next record, because another program moved it.
     pub fn reopen(&self) {
         self.0.reopen.store(true, Ordering::Relaxed);
     }
 
-    /// How many records were written and lost so far.
+    /// The numbers of records so far.
     #[must_use]
     pub fn counts(&self) -> &AuditCounts {
         &self.0.counts
@@ -325,26 +352,26 @@ impl AuditSink {
         &self.0.describe
     }
 
-    /// Takes no more records and waits, for a while, until those in the queue are written. Blocks:
-    /// for the end of a program.
-    pub fn close(&self, patience: Duration) {
-        self.0.desk.queue.close();
-        self.0.writer.finish(patience);
+    /// Closes the queue and waits up to `timeout` until the queued records are written. Blocks the thread: for the end
+    /// of a program.
+    pub fn close(&self, timeout: Duration) {
+        self.0.shared.queue.close();
+        self.0.writer.finish(timeout);
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.desk.queue.close();
+        self.shared.queue.close();
     }
 }
 
-/// An intent in the queue that nobody is going to write, if the call that was to do it is given up.
-struct Unwritten<'a>(&'a Desk);
+/// Leaves a queued intent to the background thread if the call that was to write it is cancelled.
+struct FlushOnDrop<'a>(&'a Queue);
 
-impl Drop for Unwritten<'_> {
+impl Drop for FlushOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.queue.hurry();
+        self.0.flush_by_thread();
     }
 }
 
@@ -356,28 +383,29 @@ impl fmt::Debug for AuditSink {
 
 #[cfg(test)]
 impl AuditSink {
-    /// Gone as soon as the thread is, and all sinks.
-    pub(super) fn desk(&self) -> std::sync::Weak<Desk> {
-        Arc::downgrade(&self.0.desk)
+    /// Upgrades until the thread has ended and all sinks are dropped.
+    pub(super) fn shared(&self) -> std::sync::Weak<SharedWriter> {
+        Arc::downgrade(&self.0.shared)
     }
 
-    /// A sink that hands its lines to `write`, on its own thread.
+    /// A sink that passes its lines to `write`, on the background thread.
     pub(super) fn probe(
         config: &AuditConfig,
         write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
     ) -> Self {
-        Self::slow_probe(config, MOMENT, write)
+        Self::slow_probe(config, BATCH_DELAY, write)
     }
 
-    /// The same with a writer that waits so long for further records.
+    /// Like `probe`, with another batch delay.
     pub(super) fn slow_probe(
         config: &AuditConfig,
-        moment: Duration,
+        batch_delay: Duration,
         write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
     ) -> Self {
         let redactor = Redactor::new(&RedactConfig::default()).unwrap();
-        let output = Output::Probe(Box::new(write), Run::START);
-        let seal = (redactor, Seal::plain());
-        Self::start(config, seal, (output, Vec::new()), ("probe".to_owned(), moment)).unwrap()
+        let first = Output::Probe(Box::new(write), Run::START);
+        let outputs = Outputs { first, further: Vec::new(), describe: "probe".to_owned() };
+        let secrets = Secrets { redactor, seal: Seal::plain() };
+        Self::start(config, secrets, outputs, batch_delay).unwrap()
     }
 }

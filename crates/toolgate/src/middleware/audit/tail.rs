@@ -1,5 +1,5 @@
-//! The end of an audit file that somebody else may have written to: where its chain goes on, and what a
-//! crash left half written.
+//! Reads the end of an audit file that other processes may have written to: the chain's last record, and what a crash
+//! left incomplete.
 
 use std::{
     fs::File,
@@ -10,24 +10,24 @@ use serde::Deserialize;
 
 use super::seal::{Chained, Hash, Point, Seal};
 
-/// So much is read at first; more only where no record ends in it.
+/// Bytes that are read first. More are read only if they contain no complete record.
 const WINDOW: u64 = 64 * 1024;
 const WIDER: u64 = 16;
 
-/// What the end of a file is like.
+/// The end of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tail {
     /// The last record of the chain.
     pub(super) point: Option<Point>,
-    /// Whether that record is one of ours: made with the same key, and not altered.
+    /// Whether that record was written with the same key and not altered.
     pub(super) is_ours: bool,
     /// Whether the last line has no newline.
     pub(super) is_open: bool,
-    /// What stands behind the last record and is none.
+    /// Invalid bytes after the last record.
     pub(super) torn: Option<Torn>,
 }
 
-/// Something that is no record, because a crash or a full disk cut it off.
+/// An incomplete record, cut off by a crash or a full disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Torn {
     pub(super) bytes: u64,
@@ -49,13 +49,13 @@ pub(super) fn read(mut file: &File, size: u64, seal: &Seal) -> io::Result<Tail> 
     }
 }
 
-/// One line, and where it begins.
+/// One line and its start.
 struct Line<'a> {
     start: usize,
     bytes: &'a [u8],
 }
 
-/// What these last bytes of a file say; `None` if more of them are needed.
+/// Reads the last bytes of a file; `None` if more are needed.
 fn examine(bytes: &[u8], is_whole: bool, seal: &Seal) -> Option<Tail> {
     let mut lines: Vec<Line<'_>> = Vec::new();
     let mut start = 0;
@@ -64,7 +64,7 @@ fn examine(bytes: &[u8], is_whole: bool, seal: &Seal) -> Option<Tail> {
         start += bytes.len();
     }
     if !is_whole && !lines.is_empty() {
-        // It may have begun earlier.
+        // Its start may be missing.
         lines.remove(0);
     }
     let is_open = bytes.last().is_some_and(|byte| *byte != b'\n');
@@ -84,7 +84,7 @@ fn examine(bytes: &[u8], is_whole: bool, seal: &Seal) -> Option<Tail> {
     let mut chain = lines.iter().take(good.map_or(0, |at| at + 1)).rev();
     let mut chain = chain.by_ref().filter_map(|line| Some((line, Chained::parse(line.bytes)?)));
     let Some((line, last)) = chain.next() else {
-        // Records of a time without a chain, perhaps; all of it has to be seen to know.
+        // The file may contain only records without a chain. That is certain only after reading all of it.
         return is_whole.then_some(Tail { point: None, is_ours: false, is_open, torn });
     };
     let previous = match previous_hash(line.bytes) {
@@ -99,13 +99,13 @@ fn examine(bytes: &[u8], is_whole: bool, seal: &Seal) -> Option<Tail> {
     Some(Tail { point: Some(last.point), is_ours, is_open, torn })
 }
 
-/// Whether a line is a record, of a chain or not.
+/// Whether a line is a record, with or without a chain.
 fn is_record(line: &[u8]) -> bool {
     let is_object = line.first() == Some(&b'{');
     is_object && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
 }
 
-/// What the first record of a file says of the one before it.
+/// The `previous_hash` of a `begin` record.
 fn previous_hash(line: &[u8]) -> Option<Hash> {
     #[derive(Deserialize)]
     struct Begin {

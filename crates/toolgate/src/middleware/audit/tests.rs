@@ -6,8 +6,8 @@ mod intents;
 mod outputs;
 mod queue;
 mod redaction;
-mod turns;
 mod verifying;
+mod writer;
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,34 +1,161 @@
-//! The writer: redacts, chains and writes what is in the queue.
+//! The writer: redacts, chains and writes the queued records. The audit's background thread and the calls share it.
+//!
+//! To hand an intent to another thread and to be woken by it costs several times as much as the record. So a call
+//! writes its intent itself, together with the other queued records, if the write is quick: the output is a regular
+//! file that no other process writes to at the moment.
 
 use std::{
     collections::HashSet,
     io,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
 
 use super::{
-    AuditCounts, AuditOutput, Kind, Redactor,
+    AuditCounts, AuditKind, AuditOutput, Redactor,
     batch::{Batch, begin, lost},
     file::AuditFile,
     output::About,
-    queue::{Announced, Intent, Item, Queue},
+    queue::{Intent, IntentRecord, Item, Queue},
     seal::{Point, Seal, Sealed},
 };
 use crate::context::CallId;
 
-/// Where lines go first.
+/// Times that a call takes the writer for records that other calls left to it. After that, the background thread does.
+const MAX_PASSES: usize = 2;
+
+/// A call that takes longer than this to write leaves later writes to the background thread.
+const SLOW_WRITE: Duration = Duration::from_millis(10);
+
+/// With more calls in flight than this, the background thread waits `GROUP_DELAY` before it writes intents, so that
+/// one write and one wake-up serve several calls.
+const GROUP_THRESHOLD: usize = 4;
+const GROUP_DELAY: Duration = Duration::from_micros(100);
+
+/// How long the background thread waits for further records before it writes.
+pub(super) const BATCH_DELAY: Duration = Duration::from_millis(2);
+
+/// The queue and its one writer, which the background thread and the calls take in turns.
+pub(super) struct SharedWriter {
+    pub(super) queue: Queue,
+    writer: Mutex<Writer>,
+    /// Whether the output allows calls to write.
+    calls_may_write: bool,
+    /// The last write was slow: only the background thread writes until a write is quick again.
+    is_slow: AtomicBool,
+    /// Calls whose intent was written and whose end was not, as of the last write.
+    in_flight: AtomicUsize,
+    batch_delay: Duration,
+}
+
+impl SharedWriter {
+    pub(super) fn new(queue_size: usize, writer: Writer, batch_delay: Duration) -> Self {
+        Self {
+            queue: Queue::new(queue_size),
+            calls_may_write: writer.is_quick(),
+            writer: Mutex::new(writer),
+            is_slow: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            batch_delay,
+        }
+    }
+
+    /// Whether a call may write on its own thread.
+    pub(super) fn is_quick(&self) -> bool {
+        self.calls_may_write && !self.is_slow.load(Ordering::Relaxed)
+    }
+
+    /// Writes the queued records on the thread of a call, or leaves them to the current writer.
+    pub(super) fn write_now(&self) {
+        let mut was_busy = false;
+        for _ in 0..MAX_PASSES {
+            let mut writer = match self.writer.try_lock() {
+                Ok(writer) => writer,
+                Err(TryLockError::Poisoned(writer)) => writer.into_inner(),
+                // The current writer checks the flag before it returns. It may have done so just before the flag
+                // was set here, so try the lock once more.
+                Err(TryLockError::WouldBlock) if !was_busy => {
+                    self.queue.request_recheck();
+                    was_busy = true;
+                    continue;
+                }
+                Err(TryLockError::WouldBlock) => return,
+            };
+            let started = Instant::now();
+            let result = self.write(&mut writer, FileLock::Try);
+            drop(writer);
+            if started.elapsed() > SLOW_WRITE {
+                self.is_slow.store(true, Ordering::Relaxed);
+            }
+            if result == WriteResult::Busy {
+                break;
+            }
+            if !self.queue.needs_recheck() {
+                return;
+            }
+        }
+        self.queue.flush_by_thread();
+    }
+
+    /// The background thread: writes until the queue is closed and empty.
+    pub(super) fn run(&self) {
+        while self.queue.wait(self.batch_delay) {
+            if self.queue.must_flush() && self.in_flight.load(Ordering::Relaxed) > GROUP_THRESHOLD {
+                std::thread::sleep(GROUP_DELAY);
+            }
+            loop {
+                let started = Instant::now();
+                self.write(&mut self.writer(), FileLock::Wait);
+                if self.is_slow.load(Ordering::Relaxed) && started.elapsed() < SLOW_WRITE {
+                    self.is_slow.store(false, Ordering::Relaxed);
+                }
+                if !self.queue.needs_recheck() {
+                    break;
+                }
+            }
+        }
+        self.writer().finish();
+    }
+
+    fn write(&self, writer: &mut Writer, lock: FileLock) -> WriteResult {
+        let result = writer.write(&self.queue, lock);
+        self.in_flight.store(writer.in_flight.len(), Ordering::Relaxed);
+        result
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a write waits for another process that holds the file's lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileLock {
+    Wait,
+    /// Write nothing if another process holds it.
+    Try,
+}
+
+/// The result of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteResult {
+    Done,
+    /// Nothing was written: another process holds the file's lock.
+    Busy,
+}
+
+/// The output that chains the lines. Further outputs receive them afterwards.
 pub(super) enum Output {
-    /// Nowhere but to further outputs.
-    Nowhere(Run),
+    /// Only the further outputs write.
+    FurtherOnly(Run),
     Stderr(Run),
     File(AuditFile),
-    /// What is no regular file: a pipe, a device.
+    /// A pipe or a device.
     Device(AuditFile, Run),
     #[cfg(test)]
     Probe(Probe, Run),
@@ -37,7 +164,7 @@ pub(super) enum Output {
 #[cfg(test)]
 pub(super) type Probe = Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>;
 
-/// A chain that begins with the run and ends with it.
+/// A hash chain that begins and ends with this process.
 pub(super) struct Run {
     point: Point,
 }
@@ -67,7 +194,7 @@ impl Run {
 impl Output {
     fn write(&mut self, batch: &Batch, seal: &Seal, out: &mut Sealed) -> io::Result<()> {
         match self {
-            Self::Nowhere(run) => run.write(batch, seal, out, |_| Ok(())),
+            Self::FurtherOnly(run) => run.write(batch, seal, out, |_| Ok(())),
             Self::Stderr(run) => run.write(batch, seal, out, |lines| {
                 io::Write::write_all(&mut io::stderr().lock(), lines)
             }),
@@ -78,18 +205,18 @@ impl Output {
         }
     }
 
-    /// Gets hold of the file, unless another process has it.
-    fn try_hold(&mut self) -> bool {
+    /// Locks the file, unless another process holds the lock.
+    fn try_lock(&mut self) -> bool {
         match self {
-            Self::File(file) => file.try_hold(),
+            Self::File(file) => file.try_lock_for_batch(),
             _ => true,
         }
     }
 
-    /// Lets the file go, if it is still held.
-    fn let_go(&mut self) {
+    /// Unlocks the file, if it is still locked.
+    fn unlock(&mut self) {
         if let Self::File(file) = self {
-            file.let_go();
+            file.unlock_if_held();
         }
     }
 
@@ -101,115 +228,90 @@ impl Output {
     }
 }
 
-pub(super) struct Writer {
-    redactor: Arc<Redactor>,
-    seal: Seal,
-    kinds: Vec<Kind>,
-    output: Output,
-    further: Vec<Arc<dyn AuditOutput>>,
-    counts: Arc<AuditCounts>,
-    reopen: Arc<AtomicBool>,
-    /// Calls whose intent is written and whose end is not.
-    under_way: HashSet<CallId>,
-    reported_lost: u64,
-    desk: Paper,
+/// What a writer needs from its sink.
+pub(super) struct WriterParts {
+    pub(super) redactor: Arc<Redactor>,
+    pub(super) seal: Seal,
+    /// The kinds of calls that are recorded.
+    pub(super) kinds: Vec<AuditKind>,
+    pub(super) output: Output,
+    pub(super) further: Vec<Arc<dyn AuditOutput>>,
+    pub(super) counts: Arc<AuditCounts>,
+    /// Set when the file has to be reopened.
+    pub(super) reopen: Arc<AtomicBool>,
 }
 
-/// What is used again for each write.
+/// Writes batches of records, one at a time.
+pub(super) struct Writer {
+    parts: WriterParts,
+    /// Calls whose intent is written and whose end is not.
+    in_flight: HashSet<CallId>,
+    reported_lost: u64,
+    scratch: Scratch,
+}
+
+/// Buffers that each write reuses.
 #[derive(Default)]
-struct Paper {
+struct Scratch {
     items: Vec<Item>,
     batch: Batch,
     out: Sealed,
     waiting: Vec<(CallId, oneshot::Sender<bool>)>,
 }
 
-/// How a turn at writing went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    Done,
-    /// Nothing was done: another process is writing.
-    Busy,
-}
-
-/// How long a record waits for others to be written with.
-pub(super) const MOMENT: Duration = Duration::from_millis(2);
-
 impl Writer {
-    pub(super) fn new(
-        (redactor, seal): (Arc<Redactor>, Seal),
-        (output, further): (Output, Vec<Arc<dyn AuditOutput>>),
-        kinds: Vec<Kind>,
-        (counts, reopen): (Arc<AuditCounts>, Arc<AtomicBool>),
-    ) -> Self {
-        Self {
-            redactor,
-            seal,
-            kinds,
-            output,
-            further,
-            counts,
-            reopen,
-            under_way: HashSet::new(),
-            reported_lost: 0,
-            desk: Paper::default(),
-        }
+    pub(super) fn new(parts: WriterParts) -> Self {
+        Self { parts, in_flight: HashSet::new(), reported_lost: 0, scratch: Scratch::default() }
     }
 
-    /// Whether a write takes no time to speak of: to a regular file, and nowhere else.
-    pub(super) fn is_quick(&self) -> bool {
-        matches!(self.output, Output::File(_)) && self.further.is_empty()
+    /// Whether a write is quick enough for the thread of a call: to a regular file and to nothing else.
+    fn is_quick(&self) -> bool {
+        matches!(self.parts.output, Output::File(_)) && self.parts.further.is_empty()
     }
 
-    /// How many calls are announced and have not ended.
-    pub(super) fn under_way(&self) -> usize {
-        self.under_way.len()
-    }
-
-    /// Writes what is in the queue, and tells those who wait for it. Unless it may wait, it only does so if no
-    /// other process is writing.
-    pub(super) fn write(&mut self, queue: &Queue, may_wait: bool) -> Turn {
+    /// Writes the queued records and notifies the calls that wait for their intents.
+    fn write(&mut self, queue: &Queue, lock: FileLock) -> WriteResult {
         self.reopen();
-        if !may_wait && !self.output.try_hold() {
-            return Turn::Busy;
+        if lock == FileLock::Try && !self.parts.output.try_lock() {
+            return WriteResult::Busy;
         }
-        let mut paper = std::mem::take(&mut self.desk);
-        queue.take(&mut paper.items);
-        paper.batch.clear();
-        let lost = self.note_lost(&mut paper.batch);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        queue.drain_into(&mut scratch.items);
+        scratch.batch.clear();
+        let lost = self.note_lost(&mut scratch.batch);
         let mut count = 0;
-        for item in paper.items.drain(..) {
-            count += u64::from(self.tell(item, &mut paper.batch, &mut paper.waiting));
+        for item in scratch.items.drain(..) {
+            count += u64::from(self.add(item, &mut scratch.batch, &mut scratch.waiting));
         }
-        let is_written =
-            paper.batch.is_empty() || self.put(&paper.batch, &mut paper.out, count, lost);
-        // Where there was nothing to write.
-        self.output.let_go();
-        for (call, waits) in paper.waiting.drain(..) {
+        let is_written = scratch.batch.is_empty()
+            || self.write_batch(&scratch.batch, &mut scratch.out, count, lost);
+        // A write unlocks the file itself; this is for an empty batch.
+        self.parts.output.unlock();
+        for (call, waiter) in scratch.waiting.drain(..) {
             if !is_written {
-                self.under_way.remove(&call);
+                self.in_flight.remove(&call);
             }
-            // Whoever gave the call up meanwhile does not care.
-            let _ = waits.send(is_written);
+            // The call may have been cancelled meanwhile.
+            let _ = waiter.send(is_written);
         }
-        self.hand_on(&paper.batch, &paper.out);
-        self.desk = paper;
-        Turn::Done
+        self.forward(&scratch.batch, &scratch.out);
+        self.scratch = scratch;
+        WriteResult::Done
     }
 
-    /// The last thing that is written.
-    pub(super) fn finish(&mut self) {
-        let mut paper = std::mem::take(&mut self.desk);
-        paper.batch.clear();
-        let lost = self.note_lost(&mut paper.batch);
-        if !paper.batch.is_empty() {
-            self.put(&paper.batch, &mut paper.out, 0, lost);
-            self.hand_on(&paper.batch, &paper.out);
+    /// Writes the records that were lost last, at the end of the thread.
+    fn finish(&mut self) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.batch.clear();
+        let lost = self.note_lost(&mut scratch.batch);
+        if !scratch.batch.is_empty() {
+            self.write_batch(&scratch.batch, &mut scratch.out, 0, lost);
+            self.forward(&scratch.batch, &scratch.out);
         }
     }
 
-    /// Adds the record of an item, if it is to be recorded.
-    fn tell(
+    /// Adds the record of an item to the batch. Returns false if its kind is not recorded.
+    fn add(
         &mut self,
         item: Item,
         batch: &mut Batch,
@@ -218,82 +320,82 @@ impl Writer {
         match item {
             Item::Intent(Intent { call, record, written }) => {
                 match record {
-                    Announced::Told(record, about) => batch.push(&record, about),
-                    Announced::Whole(event) => {
-                        batch.add(|record| event.begun().intent(&self.redactor, record));
+                    IntentRecord::Rendered(record, about) => batch.push(&record, about),
+                    IntentRecord::Unrendered(event) => {
+                        batch.add(|record| event.begun().intent(&self.parts.redactor, record));
                     }
                 }
-                self.under_way.insert(call);
+                self.in_flight.insert(call);
                 waiting.push((call, written));
                 true
             }
             Item::Rejected(rejection) => {
-                let is_told = self.kinds.contains(&Kind::Decisions);
-                if is_told {
+                let is_recorded = self.parts.kinds.contains(&AuditKind::Decisions);
+                if is_recorded {
                     batch.add(|record| rejection.write(record));
                 }
-                is_told
+                is_recorded
             }
             Item::Call(event) => {
-                let has_intent = self.under_way.remove(&event.call_id());
-                // What began must have an end, whatever is of interest.
-                let is_told = has_intent || self.kinds.contains(&event.kind());
-                if is_told {
-                    batch.add(|record| event.outcome(&self.redactor, has_intent, record));
+                let has_intent = self.in_flight.remove(&event.call_id());
+                // A call with an intent gets its end recorded, whatever the kind.
+                let is_recorded = has_intent || self.parts.kinds.contains(&event.kind());
+                if is_recorded {
+                    batch.add(|record| event.outcome(&self.parts.redactor, has_intent, record));
                 }
-                is_told
+                is_recorded
             }
         }
     }
 
-    /// The records after a gap begin with one that tells how many are missing. Says how many were
-    /// missing then: more may go while this is written.
+    /// Adds a record of how many records were lost since the last such record. Returns the total that it covers:
+    /// more may be lost during the write.
     fn note_lost(&mut self, batch: &mut Batch) -> u64 {
-        let missing = self.counts.lost();
-        if missing > self.reported_lost {
-            let (record, about) = lost(missing - self.reported_lost);
+        let total = self.parts.counts.lost();
+        if total > self.reported_lost {
+            let (record, about) = lost(total - self.reported_lost);
             batch.push(record.as_bytes(), about);
         }
-        missing
+        total
     }
 
     fn reopen(&mut self) {
-        if self.reopen.load(Ordering::Relaxed)
-            && self.reopen.swap(false, Ordering::Relaxed)
-            && let Err(error) = self.output.reopen()
+        if self.parts.reopen.load(Ordering::Relaxed)
+            && self.parts.reopen.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.parts.output.reopen()
         {
-            // The old file is still open and takes the records until the new one can be opened.
-            self.reopen.store(true, Ordering::Relaxed);
+            // The old file stays open and receives the records until the new one can be opened.
+            self.parts.reopen.store(true, Ordering::Relaxed);
             tracing::error!(%error, "cannot open the audit file anew");
         }
     }
 
-    fn put(&mut self, batch: &Batch, out: &mut Sealed, count: u64, reported: u64) -> bool {
+    fn write_batch(&mut self, batch: &Batch, out: &mut Sealed, count: u64, reported: u64) -> bool {
         out.clear();
-        match self.output.write(batch, &self.seal, out) {
+        match self.parts.output.write(batch, &self.parts.seal, out) {
             Ok(()) => {
                 self.reported_lost = reported;
-                self.counts.add_written(count);
+                self.parts.counts.add_written(count);
                 true
             }
             Err(error) => {
                 out.clear();
-                let lost = self.counts.add_lost(count);
+                let lost = self.parts.counts.add_lost(count);
                 tracing::error!(%error, lost, "cannot write audit records");
                 false
             }
         }
     }
 
-    /// Hands the lines to the further outputs: chained, if they could be written.
-    fn hand_on(&self, batch: &Batch, out: &Sealed) {
-        if self.further.is_empty() || batch.is_empty() {
+    /// Forwards the lines to the further outputs: with their hashes, if the first output wrote them.
+    fn forward(&self, batch: &Batch, out: &Sealed) {
+        if self.parts.further.is_empty() || batch.is_empty() {
             return;
         }
         let lines = if out.lines.is_empty() { batch.lines() } else { out.as_lines() };
-        for output in &self.further {
+        for output in &self.parts.further {
             if let Err(error) = output.write(&lines) {
-                self.counts.add_missed(lines.len() as u64);
+                self.parts.counts.add_missed(lines.len() as u64);
                 tracing::error!(%error, output = output.name(), "cannot hand audit records on");
             }
         }

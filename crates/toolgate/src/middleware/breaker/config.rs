@@ -26,14 +26,14 @@ pub struct BreakerConfig {
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub max_wait: Duration,
     /// Whose failures are counted together: those of a server, or those of each tool of it.
-    pub per: Scope,
+    pub per: BreakerScope,
 }
 
 /// Whose failures are counted together.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum Scope {
+pub enum BreakerScope {
     /// All calls to a server.
     #[default]
     Server,
@@ -49,7 +49,7 @@ impl Default for BreakerConfig {
             of: 20,
             wait: Duration::from_secs(10),
             max_wait: Duration::from_mins(2),
-            per: Scope::Server,
+            per: BreakerScope::Server,
         }
     }
 }

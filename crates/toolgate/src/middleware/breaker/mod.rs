@@ -13,7 +13,7 @@ use std::{
 };
 
 use circuit::{Circuit, Ending, Pass};
-pub use config::{BadBreaker, BreakerConfig, Scope};
+pub use config::{BadBreaker, BreakerConfig, BreakerScope};
 use tokio::time::Instant;
 
 use crate::{
@@ -68,7 +68,7 @@ impl Breaker {
     }
 
     fn key(&self, id: &ToolId) -> Key {
-        let tool = (self.config.per == Scope::Tool).then(|| id.name().into());
+        let tool = (self.config.per == BreakerScope::Tool).then(|| id.name().into());
         (id.server().into(), tool)
     }
 
@@ -182,8 +182,8 @@ impl Middleware for Breaker {
     fn describe(&self) -> String {
         let BreakerConfig { failures, share, of, wait, per, .. } = &self.config;
         let per = match per {
-            Scope::Server => "server",
-            Scope::Tool => "tool",
+            BreakerScope::Server => "server",
+            BreakerScope::Tool => "tool",
         };
         format!(
             "a {per} is not called for {} after {failures} failures in a row, or {:.0} % of {of} calls, of one principal",

@@ -133,7 +133,7 @@ async fn futures_poll<F: Future + ?Sized>(future: std::pin::Pin<&mut F>) -> bool
 
 #[tokio::test(start_paused = true)]
 async fn tools_can_be_counted_one_by_one() {
-    let flaky = Flaky::new(BreakerConfig { per: Scope::Tool, failures: 1, ..three() });
+    let flaky = Flaky::new(BreakerConfig { per: BreakerScope::Tool, failures: 1, ..three() });
     flaky.call().await;
     let refused = flaky.call().await;
     assert!(refused.failure().unwrap().message().starts_with("The tool `t` of the server `main`"));

@@ -1,4 +1,4 @@
-//! Invalid arguments: name what is wrong without ever repeating a value.
+//! Messages for invalid arguments, which name the fault and never repeat a value.
 
 use std::fmt::Write as _;
 
@@ -7,23 +7,23 @@ use toolgate_wire::{Json, Kind, Object};
 use super::mask::Mask;
 use crate::{context::ClientInfo, tool::Tool};
 
-/// A flag that some clients leak into the arguments when they batch calls. It is named so that the
-/// model can drop it; it is never stripped, so that misspelt arguments stay loud.
+/// A flag that some clients add to the arguments when they batch calls. The message names it, so that the model can
+/// remove it. toolgate does not remove it, so that misspelt arguments are reported.
 const SCHEDULING_FLAG: &str = "wait_for_previous";
 
-/// More names than these are counted, not told.
+/// Largest number of unknown names in a message. Further ones are counted.
 const MOST_NAMES: usize = 10;
-/// More arguments of a tool than these are not listed.
+/// Largest number of a tool's arguments in a message.
 const MOST_KNOWN: usize = 30;
-/// Longer names are cut: whoever sends them knows how they go on.
+/// Largest length of a name in a message.
 const LONGEST_NAME: usize = 64;
 
-/// Values times bytes of the message that are compared at most. Beyond it nobody reads the message.
+/// Largest product of values and message bytes that are compared. Beyond it the message is replaced.
 const MOST_WORK: usize = 64 << 20;
-/// What is told instead.
+/// The replacement of such a message.
 const WITHHELD: &str = "The arguments do not fit the tool's schema (the server's message is withheld: it is too long to be cleaned of values)";
 
-/// The names among the arguments that the tool does not know.
+/// The names of the call's arguments that the tool does not have.
 pub(super) fn unexpected(tool: &Tool, arguments: &Json) -> Vec<String> {
     let Some(object) = arguments.object() else {
         return Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn unexpected(tool: &Tool, arguments: &Json) -> Vec<String> {
     }
 }
 
-/// What to do about names that the tool does not know.
+/// The suggestion for names that the tool does not have.
 pub(super) fn suggestion(
     tool: &Tool,
     unexpected: &[String],
@@ -77,7 +77,7 @@ pub(super) fn suggestion(
     Some(text)
 }
 
-/// The argument that a name was meant for: one contains the other, or they begin alike and are about as long.
+/// The argument that a name probably means: one contains the other, or they have a similar start and length.
 fn closest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
     let alike = |one: &&String| {
         let same = one.chars().zip(name.chars()).take_while(|(a, b)| a == b).count();
@@ -95,7 +95,7 @@ fn cut(name: &str) -> String {
     }
 }
 
-/// The message with every value of the arguments masked, wherever a server quoted it.
+/// The message with all values of the arguments masked.
 pub(super) fn without_values(message: &str, arguments: &Json) -> String {
     let mut values = Vec::new();
     collect(arguments, &mut values, 0);
@@ -113,7 +113,7 @@ pub(super) fn without_values(message: &str, arguments: &Json) -> String {
 
 fn collect(json: &Json, values: &mut Vec<String>, depth: usize) {
     match json.kind() {
-        // Deeper than the wire lets anything pass: told apart no further, and so masked by its ends.
+        // Too deep to parse: mask it as one text.
         Kind::Object | Kind::Array if depth > 128 => values.push(json.as_str().to_owned()),
         Kind::Object => {
             for (_, member) in json.object().iter().flat_map(Object::iter) {
@@ -126,7 +126,7 @@ fn collect(json: &Json, values: &mut Vec<String>, depth: usize) {
             }
         }
         Kind::String => {
-            // Servers quote a value decoded, or as JSON: as it came in, or as they would write it.
+            // Servers quote a value decoded, as the client's JSON, or as their own JSON.
             values.push(inside_quotes(json));
             if let Some(text) = json.text() {
                 values.push(inside_quotes(&Json::string(&text)));

@@ -1,20 +1,20 @@
-//! Masking values in somebody else's words: whole, at either end, and where they were cut.
+//! Masks values in a server's message: whole ones, their starts and ends, and shortened ones.
 
 use std::ops::Range;
 
-/// What stands where a value stood.
+/// The replacement of a value.
 const MASK: &str = "[value]";
 
-/// Shorter values are too common in prose to be masked there (`on`, `5`, `id`): only in quotes.
+/// Shorter values (`on`, `5`, `id`) are masked only in quotes, because they are common words.
 const SHORTEST: usize = 4;
-/// Longer values are masked by their ends: validators cut them in the middle.
+/// Longer values are masked by their ends too, because validators shorten them in the middle.
 const LONGEST_WHOLE: usize = 16;
-/// So much of an end must stand in the message to count as one.
+/// Smallest part of an end that counts as one.
 const SHORTEST_END: usize = 8;
-/// So little of an end counts where an ellipsis stands beside it.
+/// Smallest part of an end that counts beside an ellipsis.
 const SHORTEST_STUMP: usize = 3;
 
-/// A message, and the places in it that must not be told.
+/// A message and the ranges in it that have to be masked.
 pub(in crate::middleware) struct Mask<'a> {
     message: &'a str,
     hidden: Vec<Range<usize>>,
@@ -36,15 +36,15 @@ impl<'a> Mask<'a> {
         mask
     }
 
-    /// Pydantic quotes what it refused: `[type=int_parsing, input_value='abc', input_type=str]`.
-    /// Whatever stands there goes, however it was quoted, escaped or cut.
+    /// Masks the value in Pydantic's messages: `[type=int_parsing, input_value='abc', input_type=str]`, however it is
+    /// quoted, escaped or shortened.
     fn hide_inputs(&mut self) {
         let mut line_start = 0;
         for line in self.message.split_inclusive('\n') {
             if let Some(at) = line.find("input_value=") {
                 let from = at + "input_value=".len();
                 let rest = line.get(from..).unwrap_or_default();
-                // The value may say `, input_type` itself; the last one is the validator's.
+                // The value may contain `, input_type`; the last one is the validator's.
                 let length = rest
                     .rfind(", input_type")
                     .unwrap_or_else(|| rest.trim_end_matches(['\r', '\n']).len());
@@ -55,7 +55,7 @@ impl<'a> Mask<'a> {
         }
     }
 
-    /// Hides a value wherever it stands.
+    /// Masks a value wherever it occurs.
     pub(in crate::middleware) fn hide(&mut self, value: &str) {
         match value.chars().take(LONGEST_WHOLE + 1).count() {
             0 => return,
@@ -76,8 +76,7 @@ impl<'a> Mask<'a> {
         self.hidden.extend(found.map(|(at, found)| at..at + found.len()));
     }
 
-    /// The longest start and the longest end of the value that stand in the message; the whole value
-    /// is both.
+    /// Masks the longest start and the longest end of the value that occur in the message. The whole value is both.
     fn hide_ends(&mut self, value: &str) {
         let start = value.get(..start_of(value)).unwrap_or_default();
         let mut from = 0;
@@ -95,7 +94,7 @@ impl<'a> Mask<'a> {
         }
     }
 
-    /// What is left of a value on either side of an ellipsis, even if it is short.
+    /// Masks the parts of a value on both sides of an ellipsis, even short ones.
     fn hide_stumps(&mut self, value: &str) {
         for dots in &self.ellipses {
             let before = self.message.get(..dots.start).unwrap_or_default();
@@ -115,14 +114,14 @@ impl<'a> Mask<'a> {
         }
     }
 
-    /// The message with each hidden place masked once.
+    /// The message with each range masked once.
     pub(in crate::middleware) fn finish(mut self) -> String {
         self.hidden.retain(|range| !range.is_empty());
         self.hidden.sort_unstable_by_key(|range| range.start);
         let mut clean = String::with_capacity(self.message.len());
         let mut told = 0;
         for range in self.hidden {
-            // Places that touch or overlap are one.
+            // Merge adjacent and overlapping ranges.
             if told == 0 || range.start > told {
                 clean.push_str(self.message.get(told..range.start).unwrap_or_default());
                 clean.push_str(MASK);
@@ -134,26 +133,26 @@ impl<'a> Mask<'a> {
     }
 }
 
-/// Where the first characters that count as a start of the value end.
+/// The end of the shortest start of the value that counts.
 fn start_of(value: &str) -> usize {
     let next = value.char_indices().nth(SHORTEST_END);
     next.map_or(value.len(), |(at, _)| at)
 }
 
-/// Where the last characters that count as an end of the value begin.
+/// The beginning of the shortest end of the value that counts.
 fn end_of(value: &str) -> usize {
     let first = value.char_indices().rev().nth(SHORTEST_END - 1);
     first.map_or(0, |(at, _)| at)
 }
 
-/// How many bytes both begin with, in whole characters.
+/// Length of the common start, in bytes of whole characters.
 fn common_start(message: &str, value: &str) -> usize {
     let same = message.bytes().zip(value.bytes());
     let same = same.take_while(|(a, b)| a == b).count();
     (0..=same).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// How many bytes both end with, in whole characters.
+/// Length of the common end, in bytes of whole characters.
 fn common_end(message: &str, value: &str) -> usize {
     let same = message.bytes().rev().zip(value.bytes().rev());
     let same = same.take_while(|(a, b)| a == b).count();
@@ -208,7 +207,7 @@ mod tests {
 
     #[test]
     fn cuts_are_on_characters() {
-        // The characters that differ share their first byte here, and their last one there.
+        // Differing characters may share their first or last byte.
         assert_eq!(masked("пароль пароп!", &["пароль пароль пароль"]), "[value]п!");
         assert_eq!(masked("Ѡabcdefghijklmnopq", &["xРabcdefghijklmnopq"]), "Ѡ[value]");
     }

@@ -1,9 +1,9 @@
-//! The same in the words of mcp-core: codes, categories and hints as its documents have them.
+//! Failures as mcp-core renders them: with its codes, categories and hints.
 
 use serde_json::{Map, Value, json};
 use toolgate_wire::{Json, mcp::member};
 
-use super::{NAME, ORDER, Told, render, told};
+use super::{NAME, ORDER, RenderedFailure, render, told};
 use crate::{
     call::Call,
     context::Context,
@@ -14,11 +14,11 @@ use crate::{
     registry::{Class, Code, RetrySafety},
 };
 
-/// Renders failures as mcp-core documents them: a markdown text with a recovery hint, and
-/// `structuredContent` with `code`, `retriable`, `category`, `message` and `recovery_hint`.
+/// Renders failures as mcp-core's documentation says: a markdown text with a recovery hint, and `structuredContent`
+/// with `code`, `retriable`, `category`, `message` and `recovery_hint`.
 ///
-/// Where a tool publishes an output schema, that object stands in `_meta.error`: clients check
-/// `structuredContent` against the schema, also that of errors.
+/// If the tool has an output schema, the object is in `_meta.error` instead, because clients validate the
+/// `structuredContent` of errors too.
 #[derive(Clone, Copy, Debug)]
 pub struct McpCoreResults;
 
@@ -49,7 +49,7 @@ impl Middleware for McpCoreResults {
     }
 }
 
-/// Its name for a code; ours where it has none.
+/// mcp-core's name for a code, or toolgate's if it has none.
 fn code(failure: &Failure) -> &'static str {
     match failure.code() {
         Code::InvalidArguments => "VALIDATION_FAILED",
@@ -60,7 +60,7 @@ fn code(failure: &Failure) -> &'static str {
     }
 }
 
-/// Whose fault it is: what the caller can put right is the client's.
+/// The category: an error that the caller can correct is the client's.
 fn category(failure: &Failure) -> &'static str {
     match failure.code().entry().class {
         Class::TimedOut | Class::UpstreamFailed | Class::Internal => "server",
@@ -77,13 +77,13 @@ fn title(failure: &Failure) -> &'static str {
     }
 }
 
-fn rendered(failure: &Failure, told: &Told, call: &Call) -> ToolResult {
+fn rendered(failure: &Failure, told: &RenderedFailure, call: &Call) -> ToolResult {
     let plain = render(failure, told);
     let hint = told.suggestion.as_deref().unwrap_or(failure.code().entry().hint);
     let text = format!("**{}**: {}\n\n**Recovery**: {hint}", title(failure), told.message);
     let mut error = Map::new();
     error.insert("code".to_owned(), code(failure).into());
-    // Only where repeating the call is safe: nothing ran, and the cause passes.
+    // Only if a retry is safe: the tool did not run, and the cause is transient.
     error.insert("retriable".to_owned(), (failure.retry() == RetrySafety::Safe).into());
     error.insert("category".to_owned(), category(failure).into());
     error.insert("message".to_owned(), told.message.as_str().into());

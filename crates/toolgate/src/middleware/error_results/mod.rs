@@ -60,7 +60,7 @@ fn told(
     mut outcome: Outcome,
     cx: &Context,
     call: &Call,
-    render: impl Fn(&Failure, &Told, &Call) -> ToolResult,
+    render: impl Fn(&Failure, &RenderedFailure, &Call) -> ToolResult,
 ) -> Outcome {
     let Some(failure) = outcome.failure() else {
         return outcome;
@@ -93,12 +93,12 @@ pub(in crate::middleware) fn is_for_the_client(rpc: &RpcError) -> bool {
 }
 
 /// What the client is told: the message, and how to recover.
-struct Told {
+struct RenderedFailure {
     message: String,
     suggestion: Option<String>,
 }
 
-fn explain(failure: &Failure, call: &Call, cx: &Context) -> Told {
+fn explain(failure: &Failure, call: &Call, cx: &Context) -> RenderedFailure {
     let mut message = failure.message().to_owned();
     let mut suggestion = failure.suggestion().map(str::to_owned);
     if failure.code() == Code::InvalidArguments {
@@ -113,19 +113,19 @@ fn explain(failure: &Failure, call: &Call, cx: &Context) -> Told {
             arguments::suggestion(call.tool(), &unexpected, cx.client())
         });
     }
-    Told { message, suggestion }
+    RenderedFailure { message, suggestion }
 }
 
 /// The result for a failure that needs no further explanation.
 pub(crate) fn rendered(failure: &Failure) -> ToolResult {
-    let told = Told {
+    let told = RenderedFailure {
         message: failure.message().to_owned(),
         suggestion: failure.suggestion().map(str::to_owned),
     };
     render(failure, &told)
 }
 
-fn render(failure: &Failure, told: &Told) -> ToolResult {
+fn render(failure: &Failure, told: &RenderedFailure) -> ToolResult {
     let mut text = told.message.clone();
     let mut meta = serde_json::json!({
         "error_type": failure.error_type(),
@@ -160,7 +160,7 @@ fn render(failure: &Failure, told: &Told) -> ToolResult {
 }
 
 /// What the caller can put right is a warning; the rest is an error.
-fn log(failure: &Failure, told: &Told, call: &Call) {
+fn log(failure: &Failure, told: &RenderedFailure, call: &Call) {
     let (tool, code) = (call.id(), failure.code().name());
     if failure.code().entry().class == crate::registry::Class::Preview {
         // Nothing went wrong: the caller was shown what would happen.

@@ -1,4 +1,4 @@
-//! What is gathered of a call on its way, and how it becomes a record once it is off the path.
+//! The event of a call and how the writer turns it into a record.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use toolgate_wire::Json;
 
 use super::{
-    record::{Kind, Record},
+    record::{CallRecord, RecordKind},
     telling::Telling,
 };
 use crate::{
@@ -22,9 +22,9 @@ use crate::{
     tool::Tool,
 };
 
-/// One call or listing. Holds what came in, shared and unread: only the writer's side reads it.
+/// One call or listing. It shares the unparsed JSON, which only the writer parses.
 #[derive(Debug)]
-pub(super) struct Event {
+pub(super) struct LogEvent {
     at: jiff::Timestamp,
     id: CallId,
     parent: Option<Arc<str>>,
@@ -36,7 +36,7 @@ pub(super) struct Event {
     result: Option<Json>,
     result_bytes: Option<usize>,
     arguments_bytes: Option<usize>,
-    /// The room in the queue that its bytes take.
+    /// The part of the queue's byte limit that the event uses.
     room: Option<OwnedSemaphorePermit>,
 }
 
@@ -54,14 +54,14 @@ struct End {
     approval: Option<ApprovalNote>,
 }
 
-/// How much of it is told.
+/// How much of the content is recorded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) results: bool,
     pub(super) result_bytes: usize,
 }
 
-impl Event {
+impl LogEvent {
     pub(super) fn call(cx: &Context, call: &Call) -> Self {
         let mut event = Self::begin(
             cx,
@@ -96,7 +96,7 @@ impl Event {
         }
     }
 
-    /// The call has ended; `results` says whether its result is of interest.
+    /// Sets the outcome. `results` says whether the result is recorded.
     pub(super) fn end_call(
         &mut self,
         cx: &Context,
@@ -130,7 +130,7 @@ impl Event {
         });
     }
 
-    /// Nobody waited for the end.
+    /// Sets the outcome of a call that was dropped.
     pub(super) fn abandon(&mut self, duration: Duration) {
         if self.end.is_none() {
             self.duration = duration;
@@ -139,7 +139,7 @@ impl Event {
         }
     }
 
-    /// The bytes of a client or server that it keeps in memory.
+    /// The bytes of client and server that the event keeps in memory.
     pub(super) fn weight(&self) -> usize {
         let arguments = match &self.subject {
             Subject::Call { arguments, .. } => arguments.as_ref(),
@@ -148,7 +148,7 @@ impl Event {
         [arguments, self.result.as_ref()].into_iter().flatten().map(Json::len).sum()
     }
 
-    /// Keeps the room that its bytes take, for as long as it has them.
+    /// Keeps the permit for its bytes until the event is dropped.
     pub(super) fn hold(&mut self, room: OwnedSemaphorePermit) {
         self.room = Some(room);
     }
@@ -157,7 +157,7 @@ impl Event {
         self.room.is_some() || self.weight() == 0
     }
 
-    /// Lets go of those bytes.
+    /// Drops those bytes.
     pub(super) fn strip(&mut self) {
         self.result = None;
         if let Subject::Call { arguments, .. } = &mut self.subject {
@@ -165,9 +165,9 @@ impl Event {
         }
     }
 
-    /// Reads, redacts and cuts what was gathered. What a client chose is cut like its arguments.
-    pub(super) fn into_record(self, redactor: &Redactor, extent: Extent) -> Record {
-        let mut record = Record {
+    /// Parses, redacts and shortens the content. Names that a client chose are shortened like its arguments.
+    pub(super) fn into_record(self, redactor: &Redactor, extent: Extent) -> CallRecord {
+        let mut record = CallRecord {
             id: self.id.to_string(),
             parent: self.parent.as_deref().map(cut),
             at_us: self.at.as_microsecond(),
@@ -178,7 +178,7 @@ impl Event {
             client: self.client.map(|client| cut(&client.to_string())),
             arguments_bytes: self.arguments_bytes.map(|bytes| bytes as u64),
             result_bytes: self.result_bytes.map(|bytes| bytes as u64),
-            ..Record::default()
+            ..CallRecord::default()
         };
         let mut telling = Telling::new(redactor, extent.result_bytes);
         match self.subject {
@@ -189,7 +189,7 @@ impl Event {
                 record.arguments = arguments.map(|arguments| telling.arguments(&arguments));
             }
             Subject::Listing { tools } => {
-                record.kind = Kind::Listing;
+                record.kind = RecordKind::Listing;
                 record.result = tools.map(|tools| format!("{{\"tools\":{tools}}}"));
             }
         }
@@ -204,7 +204,7 @@ impl Event {
 }
 
 impl End {
-    fn tell(&self, record: &mut Record, telling: &Telling<'_>, extent: Extent) {
+    fn tell(&self, record: &mut CallRecord, telling: &Telling<'_>, extent: Extent) {
         self.class.name().clone_into(&mut record.outcome);
         self.executed.name().clone_into(&mut record.ran);
         let approval = self.approval.as_ref();
@@ -214,7 +214,7 @@ impl End {
         record.decided_by = failure.decided_by().map(str::to_owned);
         record.rule = failure.rule().map(cut);
         record.error_bytes = Some(failure.message().len() as u64);
-        // What a layer of ours says is ours; what anybody else says may quote anything.
+        // Messages of toolgate's layers contain no secrets; messages of servers may quote arguments.
         if extent.results || failure.decided_by().is_some() {
             record.error = Some(telling.error(failure.message()));
         }

@@ -12,10 +12,10 @@ mod tests;
 use std::time::Instant;
 
 pub use config::LogConfig;
-pub use record::{Kind, Record};
+pub use record::{CallRecord, RecordKind};
 pub use sink::{LogCounts, LogQueue, LogSink};
 
-use self::event::Event;
+use self::event::LogEvent;
 use crate::{
     call::{Call, Listing, ToolList},
     context::Context,
@@ -41,7 +41,7 @@ impl Log {
         Self { sink }
     }
 
-    fn begin(&self, event: Event) -> Unfinished<'_> {
+    fn begin(&self, event: LogEvent) -> Unfinished<'_> {
         Unfinished { event: Some(event), started: Instant::now(), sink: &self.sink }
     }
 }
@@ -82,7 +82,7 @@ impl Middleware for Log {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let mut unfinished = self.begin(Event::call(cx, &call));
+        let mut unfinished = self.begin(LogEvent::call(cx, &call));
         let outcome = next.call(cx, call).await;
         let duration = unfinished.started.elapsed();
         if let Some(event) = &mut unfinished.event {
@@ -93,7 +93,7 @@ impl Middleware for Log {
     }
 
     async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
-        let mut unfinished = self.begin(Event::call(cx, call));
+        let mut unfinished = self.begin(LogEvent::call(cx, call));
         let duration = unfinished.started.elapsed();
         if let Some(event) = &mut unfinished.event {
             event.end_call(cx, &outcome, duration, self.sink.wants_results());
@@ -108,7 +108,7 @@ impl Middleware for Log {
         listing: Listing,
         next: Next<'_>,
     ) -> Result<ToolList, Failure> {
-        let mut unfinished = self.begin(Event::listing(cx));
+        let mut unfinished = self.begin(LogEvent::listing(cx));
         let answer = next.list(cx, listing).await;
         let duration = unfinished.started.elapsed();
         if let Some(event) = &mut unfinished.event {
@@ -122,7 +122,7 @@ impl Middleware for Log {
 /// A call whose end is not recorded yet. Dropped on the way (the client is gone, the door gives up) it
 /// is recorded as cancelled.
 struct Unfinished<'a> {
-    event: Option<Event>,
+    event: Option<LogEvent>,
     started: Instant,
     sink: &'a LogSink,
 }

@@ -1,11 +1,11 @@
-//! One record of the log: plain data, as a store keeps it and as people read it.
+//! A record of the call log, as the store keeps it.
 
 use serde::{Deserialize, Serialize};
 
-/// What a record tells of.
+/// The subject of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum RecordKind {
     /// A call of a tool.
     #[default]
     Call,
@@ -13,7 +13,7 @@ pub enum Kind {
     Listing,
 }
 
-impl Kind {
+impl RecordKind {
     /// The name in records.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -24,42 +24,42 @@ impl Kind {
     }
 }
 
-/// One call, or listing, that has ended. Arguments, result and error are redacted and cut already.
+/// One ended call or listing. Arguments, result and error are redacted and shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct CallRecord {
     /// The id of the call.
     #[serde(rename = "call_id")]
     pub id: String,
-    /// The id of the call that it was part of, as the client gave it.
+    /// The id of the parent call, as the client sent it.
     #[serde(rename = "parent_call_uuid", default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// What it tells of.
+    /// The subject of the record.
     #[serde(rename = "event")]
-    pub kind: Kind,
-    /// When it began, in microseconds since 1970.
+    pub kind: RecordKind,
+    /// Start, in microseconds since 1970.
     #[serde(rename = "ts", with = "timestamp")]
     pub at_us: i64,
-    /// How long it took, in microseconds.
+    /// Duration, in microseconds.
     pub duration_us: u64,
-    /// The connection.
+    /// The session.
     pub session: String,
-    /// Who called.
+    /// The caller.
     pub principal: String,
     /// The namespace that the client was connected to.
     pub namespace: String,
-    /// What the client said that it is.
+    /// The client's name and version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The server that has the tool; none for a listing.
+    /// The server of the tool; none for a listing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The server's own name for the tool; none for a listing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The name that the client called it by, where the door says.
+    /// The name that the client used, if the transport set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_name: Option<String>,
-    /// How it ended: the name of a [`Class`](crate::Class).
+    /// The outcome: the name of a [`Class`](crate::Class).
     pub outcome: String,
     /// Whether the tool ran: `yes`, `no` or `maybe`.
     pub ran: String,
@@ -72,30 +72,30 @@ pub struct Record {
     /// The rule that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What a person decided about it, by `toolgate approve` or `toolgate deny`: JSON text.
+    /// The decision by `toolgate approve` or `toolgate deny`: JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "json_text")]
     pub approval: Option<String>,
-    /// The size of the arguments as they came in.
+    /// Size of the arguments, in bytes, before redaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_bytes: Option<u64>,
-    /// The size of the result as it came in.
+    /// Size of the result, in bytes, before redaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_bytes: Option<u64>,
-    /// The size of the error's message.
+    /// Size of the error's message, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_bytes: Option<u64>,
-    /// What is kept of the error's message.
+    /// The redacted message of the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What is kept of the arguments: JSON text.
+    /// The redacted arguments: JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "json_text")]
     pub arguments: Option<String>,
-    /// What is kept of the result: JSON text.
+    /// The redacted result: JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "json_text")]
     pub result: Option<String>,
 }
 
-/// Microseconds since 1970, written as people write times.
+/// Serializes microseconds since 1970 as a timestamp.
 mod timestamp {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
@@ -112,7 +112,7 @@ mod timestamp {
     }
 }
 
-/// JSON kept as text, written as the JSON that it is.
+/// Serializes JSON text as JSON.
 mod json_text {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
     use serde_json::value::RawValue;
@@ -126,7 +126,7 @@ mod json_text {
             None => to.serialize_none(),
             Some(text) => match RawValue::from_string(text.clone()) {
                 Ok(json) => json.serialize(to),
-                // Nothing that we write; whoever did, it is told as it is.
+                // Not valid JSON, so toolgate did not write it. Serialize it as a string.
                 Err(_) => to.serialize_str(text),
             },
         }

@@ -1,4 +1,4 @@
-//! The way from the call's path to the writer: a queue that is bounded in records and in bytes.
+//! The queue between calls and the log's writer, bounded in records and in bytes.
 
 use std::{
     fmt,
@@ -16,12 +16,12 @@ use tokio::sync::{
 
 use super::{
     LogConfig,
-    event::{Event, Extent},
-    record::Record,
+    event::{Extent, LogEvent},
+    record::CallRecord,
 };
 use crate::middleware::audit::{OnFull, Redactor};
 
-/// How many records took which way.
+/// Numbers of written, lost and stripped records.
 #[derive(Debug, Default)]
 pub struct LogCounts {
     written: AtomicU64,
@@ -30,19 +30,19 @@ pub struct LogCounts {
 }
 
 impl LogCounts {
-    /// Records that reached the store.
+    /// Records that were written to the store.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Records that did not: the queue was full or closed, or the store failed.
+    /// Records that were lost, because the queue was full or closed or the store failed.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Records that went without arguments and result, because too many bytes were waiting.
+    /// Records without arguments and result, because the queue's byte limit was reached.
     #[must_use]
     pub fn bare(&self) -> u64 {
         self.bare.load(Ordering::Relaxed)
@@ -53,19 +53,19 @@ impl LogCounts {
     }
 }
 
-/// More than a machine has: two terabytes.
+/// Largest byte limit: two terabytes.
 const MOST_UNITS: u32 = u32::MAX >> 1;
 
-/// Where calls leave their records. Cheap to clone.
+/// The queue's input. Cheap to clone.
 #[derive(Clone)]
 pub struct LogSink(Arc<Inner>);
 
 struct Inner {
-    /// The one sender that keeps the queue open.
-    queue: Mutex<Option<mpsc::Sender<Event>>>,
-    sender: mpsc::WeakSender<Event>,
+    /// The only sender that keeps the queue open.
+    queue: Mutex<Option<mpsc::Sender<LogEvent>>>,
+    sender: mpsc::WeakSender<LogEvent>,
     on_full: OnFull,
-    /// Room for bytes, in units.
+    /// Permits for bytes, in units.
     room: Arc<Semaphore>,
     units: u32,
     counts: Arc<LogCounts>,
@@ -74,7 +74,7 @@ struct Inner {
 }
 
 impl LogSink {
-    /// A sink, and the queue that a writer empties. What is in the queue is read and redacted there.
+    /// A sink and its queue. The queue's reader parses and redacts the records.
     #[must_use]
     pub fn channel(config: &LogConfig, redactor: Redactor) -> (Self, LogQueue) {
         let (sender, receiver) = mpsc::channel(config.queue.max(1));
@@ -95,13 +95,13 @@ impl LogSink {
         (sink, LogQueue { receiver, events, redactor, extent, counts })
     }
 
-    /// How many records were written and lost so far.
+    /// The numbers of records so far.
     #[must_use]
     pub fn counts(&self) -> &LogCounts {
         &self.0.counts
     }
 
-    /// Takes no more records. The queue ends once those in it are taken.
+    /// Closes the sink. The queue ends when its records have been taken.
     pub fn close(&self) {
         drop(self.0.queue.lock().ok().and_then(|mut queue| queue.take()));
     }
@@ -114,8 +114,9 @@ impl LogSink {
         self.0.listings
     }
 
-    /// Takes the event over. Given up while it waits for room, it leaves the event where it is.
-    pub(super) async fn record(&self, event: &mut Option<Event>) {
+    /// Takes the event out of the option and queues it. Cancelled while it waits for the queue, it leaves the event in
+    /// the option.
+    pub(super) async fn record(&self, event: &mut Option<LogEvent>) {
         let waits = self.0.on_full == OnFull::Wait;
         if let Some(event) = event
             && !self.has_room(event)
@@ -145,8 +146,8 @@ impl LogSink {
         }
     }
 
-    /// Records without waiting, whatever the setting: for the places that cannot wait.
-    pub(super) fn try_record(&self, mut event: Event) {
+    /// Like `record`, but never waits, whatever `on_full` says. For code that cannot wait, such as `Drop`.
+    pub(super) fn try_record(&self, mut event: LogEvent) {
         if !self.has_room(&mut event) {
             self.bare(&mut event);
         }
@@ -156,8 +157,8 @@ impl LogSink {
         }
     }
 
-    /// Whether there is room now for the bytes that the event keeps. It holds it until it goes.
-    fn has_room(&self, event: &mut Event) -> bool {
+    /// Reserves the event's bytes until the event is dropped. Returns false if the byte limit is reached.
+    fn has_room(&self, event: &mut LogEvent) -> bool {
         if event.has_room() {
             return true;
         }
@@ -165,13 +166,13 @@ impl LogSink {
         permit.map(|permit| event.hold(permit)).is_ok()
     }
 
-    fn bare(&self, event: &mut Event) {
+    fn bare(&self, event: &mut LogEvent) {
         self.0.counts.bare.fetch_add(1, Ordering::Relaxed);
         event.strip();
     }
 }
 
-/// Bytes are counted by the kilobyte.
+/// Bytes per permit.
 fn units(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }
@@ -182,26 +183,25 @@ impl fmt::Debug for LogSink {
     }
 }
 
-/// How long a record waits for others to be written with: a transaction for each would cost more than
-/// the records.
+/// How long the reader waits for further records: a transaction for each would cost more than the record.
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// The other end of a [`LogSink`]: records in the order in which their calls ended.
+/// The queue's output: records in the order in which their calls ended.
 pub struct LogQueue {
-    receiver: mpsc::Receiver<Event>,
-    /// Taken from the queue and not handed out yet.
-    events: Vec<Event>,
+    receiver: mpsc::Receiver<LogEvent>,
+    /// Events that were taken from the queue and not returned yet.
+    events: Vec<LogEvent>,
     redactor: Redactor,
     extent: Extent,
     counts: Arc<LogCounts>,
 }
 
 impl LogQueue {
-    /// Waits for records and gives up to `max` of them; `None` when the sink was closed, or is gone, and
-    /// all were given. Loses nothing when it is dropped before it is ready.
+    /// Waits for records and returns up to `max` of them; `None` when the sink is closed or dropped and no record is
+    /// left. Cancel safe.
     ///
-    /// Reads and redacts what it gives, so it belongs on a thread that no call waits for.
-    pub async fn next_batch(&mut self, max: usize) -> Option<Vec<Record>> {
+    /// Parses and redacts the records, so call it on a thread that no call waits for.
+    pub async fn next_batch(&mut self, max: usize) -> Option<Vec<CallRecord>> {
         let max = max.max(1);
         if self.events.is_empty() && self.receiver.recv_many(&mut self.events, max).await == 0 {
             return None;
@@ -219,17 +219,17 @@ impl LogQueue {
         Some(events.map(|event| event.into_record(&self.redactor, self.extent)).collect())
     }
 
-    /// The writer says that so many records reached the store.
+    /// Counts records that the writer stored.
     pub fn wrote(&self, records: usize) {
         self.counts.written.fetch_add(records as u64, Ordering::Relaxed);
     }
 
-    /// The writer says that so many records did not.
+    /// Counts records that the writer could not store.
     pub fn lost(&self, records: usize) {
         self.counts.lose(records as u64);
     }
 
-    /// How many records were written and lost so far.
+    /// The numbers of records so far.
     #[must_use]
     pub fn counts(&self) -> &LogCounts {
         &self.counts

@@ -1,5 +1,5 @@
-//! Telling arguments, results and errors without telling secrets: what the names of the arguments hide
-//! stays hidden wherever the answer repeats it.
+//! The redacted view of a call's arguments, result and error. Values that are hidden in the arguments are hidden
+//! wherever the answer repeats them.
 
 use std::borrow::Cow;
 
@@ -11,19 +11,19 @@ use crate::middleware::{
     error_results::mask::Mask,
 };
 
-/// With more hidden values than this nobody looks for each of them: the answer is left out.
+/// Largest number of hidden values. With more, the answer is not recorded.
 const MOST_HIDDEN: usize = 256;
-/// Of a result with more blocks of content the first ones are told.
+/// Largest number of recorded content blocks.
 const MOST_BLOCKS: usize = 100;
-/// Resources within blocks, and no deeper.
+/// Largest depth of redacted results.
 const DEEPEST_BLOCK: usize = 3;
 
 const CUT: &str = "...<truncated>";
 
-/// What may be told of one call.
+/// The redacted view of one call.
 pub(super) struct Telling<'a> {
     redactor: &'a Redactor,
-    /// The values that are told nowhere; `None` when they are too many to look for.
+    /// The hidden values; `None` if there are too many.
     hidden: Option<Vec<String>>,
     most: usize,
     left: usize,
@@ -34,7 +34,7 @@ impl<'a> Telling<'a> {
         Self { redactor, hidden: Some(Vec::new()), most, left: most }
     }
 
-    /// The arguments, redacted; what is hidden in them is hidden in the rest.
+    /// Starts with the arguments, whose hidden values are hidden in result and error too.
     pub(super) fn arguments(&mut self, arguments: &Json) -> String {
         self.hide(arguments);
         self.redactor.arguments(arguments).to_string()
@@ -48,12 +48,12 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// The result, redacted and cut.
+    /// The result, redacted and shortened.
     pub(super) fn result(&mut self, result: &Json) -> String {
         let Some(members) = result.object() else {
             return left_out(result).to_string();
         };
-        // The text usually says the same once more, without names.
+        // The text content usually repeats `structuredContent`, without names.
         if let Some(structured) = members.get(member::STRUCTURED_CONTENT) {
             self.hide(&structured);
         }
@@ -71,7 +71,7 @@ impl<'a> Telling<'a> {
         Value::Object(told).to_string()
     }
 
-    /// A message, masked and cut.
+    /// A message, masked and shortened.
     pub(super) fn error(&self, message: &str) -> String {
         if self.hidden.is_none() {
             return String::new();
@@ -90,7 +90,7 @@ impl<'a> Telling<'a> {
         Value::Array(list)
     }
 
-    /// One block of content: its text, never its pictures and sounds.
+    /// One content block: its text, never images or audio.
     fn block(&mut self, block: &Json, depth: usize) -> Value {
         let Some(members) = block.object().filter(|_| depth < DEEPEST_BLOCK) else {
             return left_out(block);
@@ -108,7 +108,7 @@ impl<'a> Telling<'a> {
         Value::Object(told)
     }
 
-    /// Any other member: redacted by its names like arguments, or left out if there is no room for it.
+    /// Any other member, redacted by name like arguments, or omitted if it exceeds the limit.
     fn value(&mut self, key: &str, value: &Json) -> Value {
         if self.redactor.is_sensitive(key) {
             return left_out(value);
@@ -141,7 +141,7 @@ impl<'a> Telling<'a> {
         Value::String(told)
     }
 
-    /// The text without secrets, cut to so many bytes as JSON; and how many it has.
+    /// The text without secrets, shortened to `most` bytes of JSON, and its size.
     fn text_within(&self, text: &str, most: usize) -> (String, usize) {
         let told = match self.as_json(text) {
             Some(told) => Cow::Owned(told),
@@ -150,7 +150,7 @@ impl<'a> Telling<'a> {
         cut(&told, most)
     }
 
-    /// A text that is JSON hides what its names hide. `None` if it is none, or has nothing to hide.
+    /// If the text is itself JSON, redacts it by key. `None` if it is not JSON or contains no sensitive key.
     fn as_json(&self, text: &str) -> Option<String> {
         if !text.trim_start().starts_with(['{', '[']) {
             return None;
@@ -169,7 +169,7 @@ impl<'a> Telling<'a> {
         self.mask_value(&mut value).then(|| value.to_string())
     }
 
-    /// Masks the texts of a value, and says whether there was anything to mask.
+    /// Masks the texts of a value. Returns whether it masked anything.
     fn mask_value(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => {
@@ -219,7 +219,7 @@ impl<'a> Telling<'a> {
         let mut mask = Mask::new(text);
         for value in hidden {
             mask.hide(value);
-            // As it stands in a text that is JSON, or that quotes some.
+            // The value as it occurs in JSON text.
             let spelt = Json::string(value);
             let inside = spelt.as_str().get(1..spelt.len() - 1).unwrap_or_default();
             if inside != value {
@@ -229,7 +229,7 @@ impl<'a> Telling<'a> {
         Cow::Owned(mask.finish())
     }
 
-    /// The masked start of a long text: what is cut away anyway is not searched.
+    /// The masked start of a long text. The rest, which is cut off, is not searched.
     fn masked_start<'t>(&self, text: &'t str, most: usize) -> Cow<'t, str> {
         let longest = self.hidden.iter().flatten().map(String::len).max().unwrap_or(0);
         let end = most.saturating_add(longest.saturating_mul(2)).saturating_add(64);
@@ -240,7 +240,7 @@ impl<'a> Telling<'a> {
         match self.masked(start) {
             Cow::Borrowed(start) => Cow::Borrowed(start),
             Cow::Owned(mut masked) => {
-                // The last of it may be the first half of a secret.
+                // Its end may be the first half of a secret.
                 let keep = masked.floor_char_boundary(masked.len().saturating_sub(longest));
                 masked.truncate(keep);
                 masked.push_str(CUT);
@@ -250,7 +250,7 @@ impl<'a> Telling<'a> {
     }
 }
 
-/// As much of the text as takes `most` bytes when it is written as JSON, and how many it takes.
+/// The start of the text that takes at most `most` bytes as JSON, and its size.
 fn cut(text: &str, most: usize) -> (String, usize) {
     let mut size = 0;
     for (at, c) in text.char_indices() {

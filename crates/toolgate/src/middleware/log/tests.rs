@@ -32,7 +32,7 @@ impl Kept {
     }
 
     /// All records, once no more can come.
-    async fn records(mut self) -> Vec<Record> {
+    async fn records(mut self) -> Vec<CallRecord> {
         self.sink.close();
         let mut all = Vec::new();
         while let Some(records) = self.queue.next_batch(7).await {
@@ -41,7 +41,7 @@ impl Kept {
         all
     }
 
-    async fn record(self) -> Record {
+    async fn record(self) -> CallRecord {
         let mut records = self.records().await;
         assert_eq!(records.len(), 1, "{records:?}");
         records.remove(0)
@@ -49,7 +49,7 @@ impl Kept {
 }
 
 /// The record of one call with these arguments that ends at `end`.
-async fn logged(config: &LogConfig, arguments: &str, end: &dyn Endpoint) -> Record {
+async fn logged(config: &LogConfig, arguments: &str, end: &dyn Endpoint) -> CallRecord {
     let kept = Kept::new(config);
     testbed::call(&kept.chain(), &tool("t", None), arguments, end).await;
     kept.record().await
@@ -71,7 +71,7 @@ async fn a_call_leaves_one_record_with_all_that_is_known_of_it() {
     assert!((before..before + 60_000_000).contains(&record.at_us));
     (record.at_us, record.duration_us) = (0, 0);
     let hidden = r#"{"len":5,"sha256_prefix":"2cf24dba5fb0"}"#;
-    let expected = Record {
+    let expected = CallRecord {
         id,
         parent: Some("parent-1".to_owned()),
         session: "s-1".to_owned(),
@@ -85,7 +85,7 @@ async fn a_call_leaves_one_record_with_all_that_is_known_of_it() {
         ran: "yes".to_owned(),
         arguments_bytes: Some(44),
         result_bytes: Some(43),
-        ..Record::default()
+        ..CallRecord::default()
     };
     // The order of members hangs on a feature of serde_json that another crate may switch on.
     let value = |text: Option<String>| -> serde_json::Value {
@@ -170,7 +170,7 @@ async fn listings_are_recorded_if_that_is_asked_for() {
         let records = kept.records().await;
         assert_eq!(records.len(), usize::from(listings));
         for record in records {
-            assert_eq!((record.kind, &*record.outcome), (Kind::Listing, "ok"));
+            assert_eq!((record.kind, &*record.outcome), (RecordKind::Listing, "ok"));
             assert_eq!((record.tool, record.server), (None, None));
             assert_eq!(record.result.as_deref(), Some(r#"{"tools":2}"#));
         }
@@ -226,7 +226,7 @@ async fn a_record_can_be_written_as_json_and_read_again() {
     let server = answering(json(r#"{"content":[],"structuredContent":{"n":1.50}}"#));
     let record = logged(&LogConfig::default(), r#"{"a":[1,null]}"#, &server).await;
     let text = serde_json::to_string(&record).unwrap();
-    assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+    assert_eq!(serde_json::from_str::<CallRecord>(&text).unwrap(), record);
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["event"], "call");
     assert_eq!(value["arguments"], serde_json::json!({"a": [1, null]}));

@@ -1,15 +1,15 @@
-//! The overrides as they hold now: settled against the tools that the servers list.
+//! The overrides in force: those of the settings, without names that collide with listed tools.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::map::{Collision, Overrides};
 use crate::identity::ToolId;
 
-/// The overrides that hold now, shared between the door, which resolves names, and the layer, which
-/// shows them. Clones are the same.
+/// The overrides in force, shared between admission, which resolves names, and the layer, which shows them. Clones
+/// share them.
 ///
-/// Starts with the overrides as they were set. The door tells it which tools there are, and names that
-/// collide with one of them hold no longer: for listings and for calls, from the same moment on.
+/// It starts with the overrides of the settings. When the tools are listed, names that collide with one of them are
+/// removed, for listings and calls at the same time.
 #[derive(Clone, Debug)]
 pub struct CurrentOverrides(Arc<Shared>);
 
@@ -20,27 +20,27 @@ struct Shared {
 }
 
 impl CurrentOverrides {
-    /// These overrides, until the door tells which tools there are.
+    /// Starts with these overrides.
     #[must_use]
     pub fn new(set: Overrides) -> Self {
         let now = RwLock::new(Arc::new(set.clone()));
         Self(Arc::new(Shared { set, now }))
     }
 
-    /// The overrides as they were set.
+    /// The overrides of the settings.
     #[must_use]
     pub fn configured(&self) -> &Overrides {
         &self.0.set
     }
 
-    /// The overrides that hold now. Take them once for each request.
+    /// The overrides in force. Load them once per request.
     #[must_use]
     pub fn get(&self) -> Arc<Overrides> {
         Arc::clone(&self.0.now.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Learns which tools the servers list, all of them, and gives the names that do not hold because of
-    /// it. To be told again whenever a listing changes.
+    /// Sets the tools that the servers list, all of them, and returns the collisions. Call it whenever a listing
+    /// changes.
     pub fn learn(&self, listed: &[ToolId]) -> Vec<Collision> {
         let (settled, collisions) = self.0.set.settle(listed);
         let settled = Arc::new(settled);

@@ -1,4 +1,4 @@
-//! The map of overrides: which tool a name on the wire means, and which name a tool has there.
+//! The map between names on the wire and tools.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,16 +8,16 @@ use std::{
 use super::{Original, OverrideConfig, replace::Replacement};
 use crate::identity::ToolId;
 
-/// The longest name that a tool may have.
+/// Largest length of a tool's name.
 const LONGEST: usize = 128;
 
-/// The overrides of a namespace: one-to-one, checked when it is built, and never changed.
+/// The overrides of a namespace: a one-to-one mapping, checked when it is built, immutable.
 ///
-/// Names are those of one server: what another server calls its tools has nothing to do with it.
+/// Names are unique per server; tools of different servers do not affect each other.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    // INVARIANT: within a server no two renamed tools share a name, and none has a name under which
-    // another tool with an override is reached.
+    // INVARIANT: within a server no two renamed tools share a name, and no renamed tool has a name by which another
+    // tool with an override can be called.
     renamed: Vec<(ToolId, Arc<str>)>,
     tools: Arc<HashMap<ToolId, Replacement>>,
     names: HashMap<ToolId, Arc<str>>,
@@ -26,30 +26,29 @@ pub struct Overrides {
 
 #[derive(Clone, Debug)]
 enum Meaning {
-    /// The tool of this own name.
+    /// The tool with this original name.
     Tool(Arc<str>),
-    /// A name that was given up.
+    /// The original name of a renamed tool, which is no longer valid.
     Gone,
 }
 
-/// What a name on the wire means.
+/// The resolution of a name on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolved<'a> {
-    /// The tool that its server calls so.
+    /// The tool, by its server's own name.
     Tool(&'a str),
-    /// Nothing: it was the own name of a tool that has another one now. A door treats it as the name of
-    /// a tool that does not exist.
+    /// The original name of a renamed tool. It counts as the name of a tool that does not exist.
     Gone,
 }
 
-/// Why overrides were refused.
+/// Why overrides are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverrideError {
     /// A tool has more than one override.
     #[error("`{0}` has two overrides: put them together")]
     Twice(ToolId),
-    /// A name that no tool may have.
+    /// An invalid name.
     #[error(
         "`{name}` cannot be the name of `{tool}`: write 1 to {LONGEST} letters, digits, `_`, `-`, `.` \
          or `/`"
@@ -60,20 +59,20 @@ pub enum OverrideError {
         /// The name.
         name: String,
     },
-    /// A title that shows nothing.
+    /// An empty title.
     #[error("the title of `{0}` is empty: write one, or leave it out to keep the tool's own")]
     EmptyTitle(ToolId),
     /// Two tools get one name.
     #[error("`{first}` and `{second}` are both named `{name}`: give one of them another name")]
     SameName {
-        /// The one that stands first.
+        /// The first tool.
         first: ToolId,
-        /// The other one.
+        /// The second tool.
         second: ToolId,
         /// The name.
         name: String,
     },
-    /// A tool gets the name of another one that is still reached under it.
+    /// A tool gets the name of another tool that keeps it.
     #[error(
         "`{tool}` is named `{name}`, and `{other}` is still called so: choose another name, or rename \
          `{other}` too, with `original = \"retired\"`"
@@ -100,13 +99,13 @@ pub enum OverrideError {
 }
 
 impl Overrides {
-    /// Checks the overrides and puts them together.
+    /// Checks and compiles the overrides.
     pub fn new(overrides: Vec<(ToolId, OverrideConfig)>) -> Result<Self, OverrideError> {
         let mut tools = HashMap::new();
         let mut renamed = Vec::new();
         for (tool, config) in overrides {
             check(&tool, &config)?;
-            // A tool that is given its own name is not renamed.
+            // A tool whose new name is its own name is not renamed.
             if let Some(name) = config.name.as_deref().filter(|name| *name != tool.name()) {
                 renamed.push((tool.clone(), Arc::from(name)));
             }
@@ -119,7 +118,7 @@ impl Overrides {
         Ok(overrides)
     }
 
-    /// With these tools renamed; every other setting as it is.
+    /// A copy in which exactly these tools are renamed.
     pub(super) fn joined(
         tools: Arc<HashMap<ToolId, Replacement>>,
         renamed: Vec<(ToolId, Arc<str>)>,
@@ -131,7 +130,7 @@ impl Overrides {
                 names.insert(tool.name().into(), Meaning::Gone);
             }
         }
-        // After the names that were given up: another tool may have taken one of them.
+        // Insert after the retired names, because another tool may have taken one of them.
         for (tool, name) in &renamed {
             let names = meanings.entry(tool.server().into()).or_default();
             names.insert(Arc::clone(name), Meaning::Tool(tool.name().into()));
@@ -156,13 +155,13 @@ impl Overrides {
         Ok(())
     }
 
-    /// Whether a call under the tool's own name reaches it, as far as its own override says.
+    /// Whether the tool can be called by its own name, according to its own override.
     fn keeps_own_name(&self, tool: &ToolId) -> bool {
         let retired = |tool: &Replacement| tool.original() == Original::Retired;
         !(self.names.contains_key(tool) && self.tools.get(tool).is_some_and(retired))
     }
 
-    /// Which tool of `server` a name on the wire means, by the server's own name for it.
+    /// Resolves a name on the wire to the own name of a tool of `server`.
     #[must_use]
     pub fn resolve<'a>(&'a self, server: &str, wire_name: &'a str) -> Resolved<'a> {
         match self.meanings.get(server).and_then(|names| names.get(wire_name)) {
@@ -178,23 +177,23 @@ impl Overrides {
         self.names.get(tool).map_or_else(|| tool.name(), AsRef::as_ref)
     }
 
-    /// The tools that have an override, and the name of each if it has a new one. For people who ask.
+    /// The tools with an override, and their new names. For explanations.
     pub fn iter(&self) -> impl Iterator<Item = (&ToolId, Option<&str>)> {
         self.tools.keys().map(|tool| (tool, self.names.get(tool).map(|name| &**name)))
     }
 
-    /// How many tools are renamed.
+    /// The number of renamed tools.
     #[must_use]
     pub fn renames(&self) -> usize {
         self.renamed.len()
     }
 
-    /// Whether the arguments of some tool are filled in.
+    /// Whether any override fills in arguments.
     pub(super) fn changes_arguments(&self) -> bool {
         self.tools.values().any(Replacement::changes_arguments)
     }
 
-    /// What is changed about this tool.
+    /// The override of this tool.
     pub(super) fn of(&self, tool: &ToolId) -> Option<&Replacement> {
         self.tools.get(tool)
     }
@@ -204,21 +203,21 @@ impl Overrides {
         self.names.get(tool).map(|name| &**name)
     }
 
-    /// New names that are the own name of another tool among those that the servers list. Such a name
-    /// must not be used: it would take the other tool's calls.
+    /// New names that collide with another listed tool's own name. They must not be used, because they would receive
+    /// the other tool's calls.
     #[must_use]
     pub fn collisions(&self, listed: &[ToolId]) -> Vec<Collision> {
         self.settle(listed).1
     }
 
-    /// The overrides without the names that collide with a listed tool, and those collisions. A tool
-    /// that does not get its name keeps its own; all else about it is changed as set.
+    /// The overrides without colliding names, and the collisions. A tool without its new name keeps its own; its other
+    /// settings apply.
     #[must_use]
     pub fn settle(&self, listed: &[ToolId]) -> (Self, Vec<Collision>) {
         let listed: HashSet<&ToolId> = listed.iter().collect();
         let mut settled = self.clone();
         let mut collisions = Vec::new();
-        // A tool that keeps its own name may collide with one that was to take it: go on until none does.
+        // A tool that keeps its own name may cause a further collision: repeat until there is none.
         loop {
             let before = collisions.len();
             let mut free = Vec::new();
@@ -239,7 +238,7 @@ impl Overrides {
     }
 }
 
-/// A new name that is another tool's own name.
+/// A new name that is another tool's own name and so cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{tool}` is not renamed to `{name}`: `{other}` is called so; choose another name, or rename \
@@ -247,7 +246,7 @@ impl Overrides {
     name = other.name()
 )]
 pub struct Collision {
-    /// The tool that was to get the name. It keeps its own.
+    /// The tool that should get the name. It keeps its own.
     pub tool: ToolId,
     /// The tool whose own name it is.
     pub other: ToolId,

@@ -1,11 +1,11 @@
-//! What is changed about one tool, compiled: its published definition, and the arguments of its calls.
+//! The compiled override of one tool: changes to its definition and to the arguments of its calls.
 
 use toolgate_wire::{Json, Kind, Object, mcp::member};
 
 use super::{NAME, Original, OverrideConfig};
 use crate::{call::Call, failure::Failure, registry::Code, tool::Tool};
 
-/// What is changed about one tool. Its name is not here: whether it gets one depends on the others.
+/// The override of one tool, without its name, which depends on the other overrides.
 #[derive(Clone, Debug)]
 pub(super) struct Replacement {
     title: Option<Json>,
@@ -40,18 +40,18 @@ impl Replacement {
         self.original
     }
 
-    /// Whether some argument is hidden, so that a call that sends it is refused.
+    /// Whether an argument is hidden, so that a call with it is refused.
     pub(super) fn hides_arguments(&self) -> bool {
         !self.hidden.is_empty()
     }
 
-    /// Whether arguments are filled in.
+    /// Whether it fills in arguments.
     pub(super) fn changes_arguments(&self) -> bool {
         !self.hidden.is_empty() || !self.defaults.is_empty()
     }
 
-    /// The definition that clients see; `None` if nothing about it changes. Members that nobody changes
-    /// keep their bytes and their places.
+    /// The definition that clients see; `None` if it does not change. Unchanged members keep their bytes and
+    /// positions.
     pub(super) fn definition(&self, own: &Json, new_name: Option<&str>) -> Option<Json> {
         let mut definition = own.object()?;
         if let Some(name) = new_name {
@@ -75,7 +75,7 @@ impl Replacement {
 
     fn annotated(&self, own: Option<Json>) -> Option<Json> {
         let mut annotations = own.and_then(|json| json.object()).unwrap_or_default();
-        // Older clients look for the title here. Two that differ would show the one that was replaced.
+        // Legacy clients read the title here and would show the old one.
         if let Some(title) = self.title.as_ref().filter(|_| annotations.contains("title")) {
             annotations.set("title", title.clone());
         }
@@ -88,7 +88,7 @@ impl Replacement {
         annotations.is_changed().then(|| annotations.finish())
     }
 
-    /// The input schema without what is hidden, and with the defaults.
+    /// The input schema without hidden arguments and with the defaults.
     fn schema(&self, own: &Json) -> Option<Json> {
         let mut schema = own.object()?;
         if let Some(mut properties) = schema.get("properties").and_then(|json| json.object()) {
@@ -109,7 +109,7 @@ impl Replacement {
             let kept: Vec<&Json> = required.iter().filter(|name| !self.provides(name)).collect();
             match kept.len() {
                 len if len == required.len() => {}
-                // Draft 4 forbids an empty list.
+                // JSON Schema draft 4 forbids an empty list.
                 0 => drop(schema.remove("required")),
                 _ => schema.set("required", Json::list(kept)),
             }
@@ -117,13 +117,13 @@ impl Replacement {
         schema.is_changed().then(|| schema.finish())
     }
 
-    /// Whether the argument that a schema names has a value without the caller.
+    /// Whether an argument has a value without the caller.
     fn provides(&self, name: &Json) -> bool {
         let mut both = self.hidden.iter().chain(&self.defaults);
         name.text().is_some_and(|name| both.any(|(ours, _)| *ours == name))
     }
 
-    /// The one decision on arguments: a caller must not send what is hidden.
+    /// Refuses a call that contains a hidden argument.
     pub(super) fn check(&self, call: &Call) -> Result<(), Failure> {
         match self.given(call)? {
             Some(given) => self.check_names(&given, call.tool()),
@@ -131,7 +131,7 @@ impl Replacement {
         }
     }
 
-    /// The arguments that the tool gets; `None` if they are those that the caller sent.
+    /// The arguments for the tool; `None` if the caller's stay unchanged.
     pub(super) fn arguments(&self, call: &Call) -> Result<Option<Json>, Failure> {
         if self.hidden.is_empty() && self.defaults.is_empty() {
             return Ok(None);
@@ -161,8 +161,8 @@ impl Replacement {
         }
     }
 
-    /// A server that reads names without regard to case would take `Dry_Run` for `dry_run`: such a name
-    /// is refused too, unless the tool says that it has an argument of that very name.
+    /// A server that ignores case would read `Dry_Run` as `dry_run`, so such a name is refused too, unless the tool's
+    /// schema has an argument with exactly that name.
     fn check_names(&self, given: &Object, tool: &Tool) -> Result<(), Failure> {
         if self.hidden.is_empty() {
             return Ok(());
@@ -178,21 +178,21 @@ impl Replacement {
     }
 }
 
-/// As any name that the tool does not know: whoever sends it learns nothing, and reads no value.
+/// The same error as for an unknown argument, so that the caller cannot detect a hidden one.
 fn unexpected(name: &str) -> Failure {
     Failure::new(Code::InvalidArguments, format!("Unexpected argument: '{name}'"))
         .suggest(format!("Remove or correct the unrecognized argument(s): {name}."))
         .by(NAME, "unexpected argument")
 }
 
-/// Whether the tool's own schema has an argument of this name.
+/// Whether the tool's original schema has an argument of this name.
 fn has_argument(tool: &Tool, name: &str) -> bool {
     let schema = tool.definition().and_then(|definition| definition.get(member::INPUT_SCHEMA));
     let properties = schema.and_then(|schema| schema.get("properties")?.object());
     properties.is_some_and(|properties| properties.contains(name))
 }
 
-/// Whether two names differ in case only, as Unicode has it.
+/// Whether two names differ only in case, by Unicode's rules.
 fn resembles(one: &str, other: &str) -> bool {
     let folded = |text: &str| -> Vec<char> {
         text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
@@ -200,7 +200,7 @@ fn resembles(one: &str, other: &str) -> bool {
     folded(one) == folded(other)
 }
 
-/// A property's schema with this default. `true`, which allows all, becomes an object that does too.
+/// A property's schema with this default. The schema `true` becomes an equivalent object.
 fn with_default(own: &Json, value: &Json) -> Option<Json> {
     let mut schema = match own.kind() {
         Kind::Object => own.object()?,

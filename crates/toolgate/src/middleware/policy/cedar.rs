@@ -1,15 +1,14 @@
-//! The other form: a file of Cedar rules. Forbid beats permit, what nothing permits is denied, and so is
-//! whatever a rule fails on.
+//! Policies of Cedar rules. `forbid` takes precedence over `permit`; a call that no rule permits, or that a rule fails
+//! on, is denied.
 //!
-//! Most rules do not look at arguments, and what else they look at stays the same from call to call. So
-//! the first question about a tool is answered with the arguments left open (Cedar's partial
-//! evaluation). What that settles is kept, and a call only pays for the rules that it left open. A listing
-//! asks the same, and shows a tool unless it is settled that no call of it is allowed.
+//! Most rules do not depend on arguments, and their other inputs do not change between calls. So the first request for
+//! a tool is evaluated with unknown arguments (Cedar's partial evaluation), and the result is cached. A call evaluates
+//! only the rules that are left. A listing uses the same result and shows a tool unless all calls of it are denied.
 
 mod arguments;
 mod inspect;
+mod partial_decision;
 mod rules;
-mod standing;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,33 +21,33 @@ use cedar_policy::{
     Authorizer, Context as Facts, Decision, Effect, Entities, Entity, EntityId, EntityTypeName,
     EntityUid, PolicyId, PolicySet, Request, Response, RestrictedExpression,
 };
-use rules::Rule;
-use standing::{Open, Standing, Standings};
+use partial_decision::{OpenDecision, PartialDecision, PartialDecisions};
+use rules::CedarRule;
 use toolgate_wire::Json;
 
 use super::{
     policies::PolicyError,
-    verdict::{Arguments, Asked, Verdict},
+    verdict::{PolicyArguments, PolicyRequest, PolicyVerdict},
 };
 use crate::tool::Tool;
 
-/// The attribute of the context that arguments stand in.
+/// The context attribute that contains the arguments.
 const ARGUMENTS: &str = "arguments";
 
-/// A file of rules, ready to decide.
+/// The compiled rules of a file.
 pub(super) struct Cedar {
     /// In the order of the file.
-    rules: Vec<Rule>,
+    rules: Vec<CedarRule>,
     places: HashMap<PolicyId, usize>,
     all: PolicySet,
     authorizer: Authorizer,
     names: Names,
-    /// Whether some rule looks at the client's name. If none does, it is left out, and not remembered.
+    /// Whether any rule reads the client's name. If none does, the name is not part of the cache key.
     reads_client: bool,
-    standings: Standings,
+    partial_decisions: PartialDecisions,
 }
 
-/// What is the same in every request.
+/// The entity names that all requests share.
 struct Names {
     principal: EntityTypeName,
     tool: EntityTypeName,
@@ -76,7 +75,7 @@ impl Cedar {
             all,
             authorizer: Authorizer::new(),
             names,
-            standings: Standings::default(),
+            partial_decisions: PartialDecisions::default(),
         })
     }
 
@@ -84,26 +83,35 @@ impl Cedar {
         format!("{} rules of Cedar", self.rules.len())
     }
 
-    pub(super) fn judge(&self, asked: Asked<'_>) -> Verdict {
+    pub(super) fn judge(&self, asked: PolicyRequest<'_>) -> PolicyVerdict {
         let client = asked.cx.client().filter(|_| self.reads_client);
         let client = client.map(|client| client.name.as_str());
-        let standing = self.standings.find(asked, client, || self.settle(asked, client));
-        match (&*standing, asked.arguments) {
-            (Standing::Settled(verdict), _) => verdict.clone(),
-            (Standing::Open(_), Arguments::Open) => Verdict::allow("depends on the arguments"),
-            (Standing::Open(open), Arguments::Are(arguments)) => self.run(open, arguments),
+        let decision = self.partial_decisions.find(asked, client, || self.settle(asked, client));
+        match (&*decision, asked.arguments) {
+            (PartialDecision::Settled(verdict), _) => verdict.clone(),
+            (PartialDecision::Open(_), PolicyArguments::Unknown) => {
+                PolicyVerdict::allow("depends on the arguments")
+            }
+            (PartialDecision::Open(open), PolicyArguments::Known(arguments)) => {
+                self.run(open, arguments)
+            }
         }
     }
 
-    /// Decides what can be decided without the arguments.
-    fn settle(&self, asked: Asked<'_>, client: Option<&str>) -> Standing {
+    /// Evaluates the rules without the arguments.
+    fn settle(&self, asked: PolicyRequest<'_>, client: Option<&str>) -> PartialDecision {
         let settled = self.question(asked, client).and_then(|open| self.narrow(open));
-        settled
-            .unwrap_or_else(|fault| Standing::Settled(Verdict::failed("unreadable facts", fault)))
+        settled.unwrap_or_else(|fault| {
+            PartialDecision::Settled(PolicyVerdict::failed("unreadable facts", fault))
+        })
     }
 
-    /// All that is known before the arguments are.
-    fn question(&self, asked: Asked<'_>, client: Option<&str>) -> Result<Open, String> {
+    /// The inputs that are known before the arguments.
+    fn question(
+        &self,
+        asked: PolicyRequest<'_>,
+        client: Option<&str>,
+    ) -> Result<OpenDecision, String> {
         let uid = |of: &EntityTypeName, id: String| {
             EntityUid::from_type_name_and_id(of.clone(), EntityId::new(id))
         };
@@ -113,11 +121,11 @@ impl Cedar {
         let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
         let mut facts = vec![("namespace".to_owned(), text(&asked.cx.session().namespace))];
         facts.extend(client.map(|client| ("client".to_owned(), text(client))));
-        Ok(Open::new(principal, tool, entities, facts))
+        Ok(OpenDecision::new(principal, tool, entities, facts))
     }
 
-    /// Leaves open only what depends on the arguments.
-    fn narrow(&self, mut open: Open) -> Result<Standing, String> {
+    /// Evaluates the rules partially and keeps those that depend on the arguments.
+    fn narrow(&self, mut open: OpenDecision) -> Result<PartialDecision, String> {
         let request = self.request(&open, RestrictedExpression::new_unknown(ARGUMENTS))?;
         let partial = self.authorizer.is_authorized_partial(&request, &self.all, &open.entities);
         let among = |rules: &mut dyn Iterator<Item = cedar_policy::Policy>| {
@@ -128,20 +136,20 @@ impl Cedar {
         let (permits, forbids) = among(&mut partial.definitely_satisfied());
         let (open_permits, open_forbids) = among(&mut partial.nontrivial_residuals());
         if let Some(forbid) = forbids.first() {
-            return Ok(Standing::Settled(Verdict::deny(Arc::clone(&forbid.id))));
+            return Ok(PartialDecision::Settled(PolicyVerdict::deny(Arc::clone(&forbid.id))));
         }
         if let Some(rule) = self.first(partial.definitely_errored()) {
-            // A partial answer does not tell what went wrong; running the rule alone does.
+            // A partial evaluation has no error message; evaluating the rule alone has.
             let response = self.authorizer.is_authorized(&request, &rule.alone()?, &open.entities);
-            return Ok(Standing::Settled(self.failure(&response)));
+            return Ok(PartialDecision::Settled(self.failure(&response)));
         }
         open.permit = permits.first().map(|permit| Arc::clone(&permit.id));
         match &open.permit {
             None if open_permits.is_empty() => {
-                return Ok(Standing::Settled(Verdict::deny("no permit")));
+                return Ok(PartialDecision::Settled(PolicyVerdict::deny("no permit")));
             }
             Some(permit) if open_permits.is_empty() && open_forbids.is_empty() => {
-                return Ok(Standing::Settled(Verdict::allow(Arc::clone(permit))));
+                return Ok(PartialDecision::Settled(PolicyVerdict::allow(Arc::clone(permit))));
             }
             _ => {}
         }
@@ -149,32 +157,36 @@ impl Cedar {
             open.rules.add(rule.policy.clone()).map_err(|fault| fault.to_string())?;
             open.reads.add(&rule.reads);
         }
-        Ok(Standing::Open(Box::new(open)))
+        Ok(PartialDecision::Open(Box::new(open)))
     }
 
-    /// Decides the rest, now that the arguments are known.
-    fn run(&self, open: &Open, arguments: Option<&Json>) -> Verdict {
+    /// Evaluates the remaining rules with the arguments.
+    fn run(&self, open: &OpenDecision, arguments: Option<&Json>) -> PolicyVerdict {
         let known = arguments::record(arguments, &open.reads.arguments);
         let request = known.and_then(|known| self.request(open, known));
         let request = match request {
             Ok(request) => request,
-            Err(fault) => return Verdict::failed("unreadable arguments", fault),
+            Err(fault) => return PolicyVerdict::failed("unreadable arguments", fault),
         };
         let response = self.authorizer.is_authorized(&request, &open.rules, &open.entities);
         let deciding = || self.first(response.diagnostics().reason());
         match (response.decision(), deciding()) {
-            (Decision::Deny, Some(forbid)) => Verdict::deny(Arc::clone(&forbid.id)),
-            // Cedar skips a rule that fails. A forbid that is skipped is an open door, so nothing is.
+            (Decision::Deny, Some(forbid)) => PolicyVerdict::deny(Arc::clone(&forbid.id)),
+            // Cedar skips a rule that fails. A skipped `forbid` would allow the call, so any failure denies it.
             _ if response.diagnostics().errors().next().is_some() => self.failure(&response),
-            (Decision::Allow, Some(permit)) => Verdict::allow(Arc::clone(&permit.id)),
+            (Decision::Allow, Some(permit)) => PolicyVerdict::allow(Arc::clone(&permit.id)),
             _ => match &open.permit {
-                Some(permit) => Verdict::allow(Arc::clone(permit)),
-                None => Verdict::deny("no permit"),
+                Some(permit) => PolicyVerdict::allow(Arc::clone(permit)),
+                None => PolicyVerdict::deny("no permit"),
             },
         }
     }
 
-    fn request(&self, open: &Open, arguments: RestrictedExpression) -> Result<Request, String> {
+    fn request(
+        &self,
+        open: &OpenDecision,
+        arguments: RestrictedExpression,
+    ) -> Result<Request, String> {
         let arguments = [(ARGUMENTS.to_owned(), arguments)];
         let facts = Facts::from_pairs(open.facts.iter().cloned().chain(arguments));
         let facts = facts.map_err(|fault| fault.to_string())?;
@@ -183,8 +195,8 @@ impl Cedar {
             .map_err(|fault| fault.to_string())
     }
 
-    /// The denial by a rule that failed: the first in the file.
-    fn failure(&self, response: &Response) -> Verdict {
+    /// The denial for the first rule of the file that failed.
+    fn failure(&self, response: &Response) -> PolicyVerdict {
         let failed = response.diagnostics().errors().filter_map(|fault| {
             let cedar_policy::AuthorizationError::PolicyEvaluationError(fault) = fault;
             Some((*self.places.get(fault.policy_id())?, fault))
@@ -193,20 +205,20 @@ impl Cedar {
         let rule = first.and_then(|(at, fault)| Some((self.rules.get(at)?, fault)));
         match rule {
             Some((rule, fault)) => {
-                Verdict::failed(format!("{} failed", rule.id), fault.inner().to_string())
+                PolicyVerdict::failed(format!("{} failed", rule.id), fault.inner().to_string())
             }
-            None => Verdict::failed("a rule failed", "nobody can say which"),
+            None => PolicyVerdict::failed("a rule failed", "nobody can say which"),
         }
     }
 
-    /// Of these rules, the one that comes first in the file.
-    fn first<'a>(&self, ids: impl Iterator<Item = &'a PolicyId>) -> Option<&Rule> {
+    /// The first of these rules in the file.
+    fn first<'a>(&self, ids: impl Iterator<Item = &'a PolicyId>) -> Option<&CedarRule> {
         let first = ids.filter_map(|id| self.places.get(id)).min()?;
         self.rules.get(*first)
     }
 }
 
-/// The tool with its facts. What is not known is not there.
+/// The tool with its known attributes.
 fn entities(uid: &EntityUid, tool: &Tool) -> Result<Entities, String> {
     let text = |text: &str| Some(RestrictedExpression::new_string(text.to_owned()));
     let flag = |flag: Option<bool>| flag.map(RestrictedExpression::new_bool);

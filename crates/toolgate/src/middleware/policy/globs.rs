@@ -1,11 +1,11 @@
-//! The simple form: two lists of selectors. Deny wins; what is on neither list is denied.
+//! Policies of two selector lists. Deny takes precedence; a tool on neither list is denied.
 
 use std::sync::Arc;
 
-use super::verdict::Verdict;
+use super::verdict::PolicyVerdict;
 use crate::{identity::ToolId, selector::Selector};
 
-/// Both lists, each selector with the id under which it is told as a rule.
+/// Both lists; each selector has the id by which messages name it.
 #[derive(Debug)]
 pub(super) struct Globs {
     deny: Vec<(Selector, Arc<str>)>,
@@ -22,15 +22,15 @@ impl Globs {
         Self { deny: rules("deny", deny), allow: rules("allow", allow) }
     }
 
-    pub(super) fn judge(&self, tool: &ToolId) -> Verdict {
+    pub(super) fn judge(&self, tool: &ToolId) -> PolicyVerdict {
         let hit = |rules: &[(Selector, Arc<str>)]| {
             let first = rules.iter().find(|(selector, _)| selector.covers(tool));
             first.map(|(_, id)| Arc::clone(id))
         };
         if let Some(rule) = hit(&self.deny) {
-            return Verdict::deny(rule);
+            return PolicyVerdict::deny(rule);
         }
-        hit(&self.allow).map_or_else(|| Verdict::deny("default deny"), Verdict::allow)
+        hit(&self.allow).map_or_else(|| PolicyVerdict::deny("default deny"), PolicyVerdict::allow)
     }
 
     pub(super) fn describe(&self) -> String {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub use config::{BadPrincipal, Bindings, PolicyConfig, PrincipalPattern};
 use policies::Named;
 pub use policies::{Policies, PolicyError};
-use verdict::{Arguments, Asked, Verdict};
+use verdict::{PolicyArguments, PolicyRequest, PolicyVerdict};
 
 use crate::{
     call::{Call, Listing, ToolList},
@@ -68,7 +68,7 @@ impl Policy {
     }
 
     /// The one decision, for listings and calls alike: every policy must allow.
-    fn decide(&self, asked: Asked<'_>) -> Result<(), Failure> {
+    fn decide(&self, asked: PolicyRequest<'_>) -> Result<(), Failure> {
         for (id, policy) in self.bound(asked.cx) {
             let verdict = judge(policy, asked);
             if !verdict.allowed {
@@ -80,11 +80,11 @@ impl Policy {
 }
 
 /// What one policy says. One that nobody knows allows nothing.
-fn judge(policy: Option<&Named>, asked: Asked<'_>) -> Verdict {
-    policy.map_or_else(|| Verdict::deny("unknown policy"), |policy| policy.judge(asked))
+fn judge(policy: Option<&Named>, asked: PolicyRequest<'_>) -> PolicyVerdict {
+    policy.map_or_else(|| PolicyVerdict::deny("unknown policy"), |policy| policy.judge(asked))
 }
 
-fn denial(asked: Asked<'_>, id: &str, is_known: bool, verdict: &Verdict) -> Failure {
+fn denial(asked: PolicyRequest<'_>, id: &str, is_known: bool, verdict: &PolicyVerdict) -> Failure {
     let id = match id.char_indices().nth(LONGEST_ID) {
         Some((end, _)) => format!("{}…", id.get(..end).unwrap_or_default()),
         None => id.to_owned(),
@@ -133,7 +133,11 @@ impl Middleware for Policy {
     }
 
     fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
-        let asked = Asked { cx, tool: call.tool(), arguments: Arguments::Are(call.arguments()) };
+        let asked = PolicyRequest {
+            cx,
+            tool: call.tool(),
+            arguments: PolicyArguments::Known(call.arguments()),
+        };
         let verdicts: Vec<_> =
             self.bound(cx).map(|(id, policy)| (id, judge(policy, asked))).collect();
         let deciding = verdicts.iter().find(|(_, verdict)| !verdict.allowed);
@@ -156,8 +160,8 @@ impl Middleware for Policy {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let arguments = Arguments::Are(call.arguments());
-        match self.decide(Asked { cx, tool: call.tool(), arguments }) {
+        let arguments = PolicyArguments::Known(call.arguments());
+        match self.decide(PolicyRequest { cx, tool: call.tool(), arguments }) {
             Ok(()) => next.call(cx, call).await,
             Err(denial) => denial.into(),
         }
@@ -170,14 +174,14 @@ impl Middleware for Policy {
         next: Next<'_>,
     ) -> Result<ToolList, Failure> {
         let mut list = next.list(cx, listing).await?;
-        let arguments = Arguments::Open;
-        list.retain(|tool| self.decide(Asked { cx, tool, arguments }).is_ok());
+        let arguments = PolicyArguments::Unknown;
+        list.retain(|tool| self.decide(PolicyRequest { cx, tool, arguments }).is_ok());
         Ok(list)
     }
 }
 
 /// A verdict in words, for people who ask why.
-fn told(id: &str, verdict: &Verdict) -> String {
+fn told(id: &str, verdict: &PolicyVerdict) -> String {
     let says = if verdict.allowed { "allows" } else { "denies" };
     match &verdict.fault {
         Some(fault) => format!("`{id}` {says} by {} ({fault})", verdict.rule),

@@ -1,4 +1,4 @@
-//! All policies by name, read and compiled once. Nothing is read while a call is on its way.
+//! All policies by name, read and compiled at startup.
 
 use std::{
     collections::BTreeMap,
@@ -11,24 +11,24 @@ use super::cedar::Cedar;
 use super::{
     config::PolicyConfig,
     globs::Globs,
-    verdict::{Asked, Verdict},
+    verdict::{PolicyRequest, PolicyVerdict},
 };
 
-/// Every policy of a config, compiled. A clone is the same policies.
+/// The compiled policies of a config. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Policies(Arc<BTreeMap<Arc<str>, Arc<Named>>>);
 
-/// Why policies were refused.
+/// Why policies are invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// A policy has no name. An id in `_meta` that is no text counts as an empty one, and nobody may own it.
+    /// A policy has an empty name. A `policyId` that is not a string counts as empty, so no policy may have that name.
     #[error("a policy has an empty name: write `[policies.NAME]`")]
     NoName,
     /// A policy has both forms.
     #[error("policy `{0}` has `cedar` beside `allow` or `deny`: keep one form")]
     BothForms(String),
-    /// A policy is written in Cedar, and this build cannot read it.
+    /// A policy is written in Cedar, which this build does not support.
     #[error(
         "policy `{0}` is written in Cedar, and this toolgate was built without it: build it with the \
          feature `cedar`, or write `allow` and `deny`"
@@ -41,7 +41,7 @@ pub enum PolicyError {
         name: String,
         /// Its file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A Cedar file does not parse.
@@ -55,10 +55,10 @@ pub enum PolicyError {
         line: usize,
         /// The column, from 1, in characters.
         column: usize,
-        /// What is wrong there.
+        /// The fault.
         message: String,
     },
-    /// A rule of a Cedar file could never do what it says.
+    /// A rule of a Cedar file can never match.
     #[error("policy `{name}`: {}: rule `{rule}` {message}", path.display())]
     Rule {
         /// The policy.
@@ -67,23 +67,23 @@ pub enum PolicyError {
         path: PathBuf,
         /// The rule.
         rule: String,
-        /// What is wrong with it.
+        /// The fault.
         message: String,
     },
-    /// Somebody is bound to a policy that does not exist.
+    /// A principal is bound to a policy that does not exist.
     #[error("{bound} is bound to the policy `{name}`, which does not exist: {known}")]
     Unknown {
-        /// Who is bound.
+        /// The principal.
         bound: String,
         /// The policy.
         name: String,
-        /// Those that do exist, in words.
+        /// The existing policies, in words.
         known: String,
     },
 }
 
 impl Policies {
-    /// Compiles every policy. Cedar files are looked for below `base`, unless their path is absolute.
+    /// Compiles all policies. Relative paths of Cedar files are relative to `base`.
     pub fn load(
         configs: &BTreeMap<String, PolicyConfig>,
         base: &Path,
@@ -106,7 +106,7 @@ impl Policies {
         self.0.get(name)
     }
 
-    /// The policy that somebody is bound to.
+    /// The policy of this name.
     pub(super) fn bound(&self, name: &str, bound: &str) -> Result<Arc<Named>, PolicyError> {
         let unknown = || {
             let names: Vec<_> = self.names().map(|name| format!("`{name}`")).collect();
@@ -120,7 +120,7 @@ impl Policies {
         self.get(name).cloned().ok_or_else(unknown)
     }
 
-    /// Whether any policy decides on more than a tool's identity.
+    /// Whether any policy depends on more than a tool's identity.
     pub(super) fn need_facts(&self) -> bool {
         self.0.values().any(|policy| policy.rules.needs_facts())
     }
@@ -134,7 +134,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    pub(super) fn judge(&self, asked: Asked<'_>) -> Verdict {
+    pub(super) fn judge(&self, asked: PolicyRequest<'_>) -> PolicyVerdict {
         match &self.rules {
             Rules::Globs(globs) => globs.judge(asked.tool.id()),
             #[cfg(feature = "cedar")]
@@ -188,7 +188,7 @@ impl Rules {
         Err(PolicyError::WithoutCedar(name.to_owned()))
     }
 
-    /// Only Cedar can ask for a tool's tier or hints.
+    /// Only Cedar rules can read a tool's tier or hints.
     fn needs_facts(&self) -> bool {
         !matches!(self, Self::Globs(_))
     }

@@ -333,8 +333,8 @@ fn a_long_id_is_cut_in_messages() {
     let bound = layer(&Policies::default(), None, &[]);
     let cx = surroundings(me(), &meta);
     let tool = tool("a/b");
-    let arguments = Arguments::Are(None);
-    let denial = bound.decide(Asked { cx: &cx, tool: &tool, arguments }).unwrap_err();
+    let arguments = PolicyArguments::Known(None);
+    let denial = bound.decide(PolicyRequest { cx: &cx, tool: &tool, arguments }).unwrap_err();
     assert_eq!(denial.message().chars().count(), "Access denied to tool b by policy ".len() + 101);
     assert!(denial.message().ends_with("é…"));
 }

@@ -1,4 +1,4 @@
-//! What a policy is asked, and what it answers.
+//! The question to a policy and its answer.
 
 use std::sync::Arc;
 
@@ -6,44 +6,44 @@ use toolgate_wire::Json;
 
 use crate::{context::Context, tool::Tool};
 
-/// One question: may this tool be called in these surroundings?
+/// The question to a policy: may this caller call this tool?
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct PolicyRequest<'a> {
     pub(super) cx: &'a Context,
     pub(super) tool: &'a Tool,
     #[cfg_attr(
         not(feature = "cedar"),
         expect(dead_code, reason = "only Cedar looks at arguments")
     )]
-    pub(super) arguments: Arguments<'a>,
+    pub(super) arguments: PolicyArguments<'a>,
 }
 
-/// What is known of the arguments.
+/// The arguments of the call, if there is a call yet.
 #[derive(Clone, Copy)]
-pub(super) enum Arguments<'a> {
-    /// They are these: a call.
-    Are(
+pub(super) enum PolicyArguments<'a> {
+    /// The arguments of a call.
+    Known(
         #[cfg_attr(
             not(feature = "cedar"),
             expect(dead_code, reason = "only Cedar looks at arguments")
         )]
         Option<&'a Json>,
     ),
-    /// Nothing yet: a listing. A tool is shown if there may be arguments that are allowed.
-    Open,
+    /// A listing has no arguments. It shows a tool if a call with some arguments could be allowed.
+    Unknown,
 }
 
-/// What one policy says.
+/// The answer of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct PolicyVerdict {
     pub(super) allowed: bool,
-    /// The id of the rule that decides.
+    /// The id of the deciding rule.
     pub(super) rule: Arc<str>,
-    /// What went wrong, where something did. May quote arguments: for those who ask why, not for records.
+    /// The evaluation error, if one occurred. It may quote arguments, so `why` shows it and records do not.
     pub(super) fault: Option<String>,
 }
 
-impl Verdict {
+impl PolicyVerdict {
     pub(super) fn allow(rule: impl Into<Arc<str>>) -> Self {
         Self { allowed: true, rule: rule.into(), fault: None }
     }
@@ -52,7 +52,7 @@ impl Verdict {
         Self { allowed: false, rule: rule.into(), fault: None }
     }
 
-    /// Denies because nobody can tell.
+    /// Denies because the policy could not be evaluated.
     #[cfg(feature = "cedar")]
     pub(super) fn failed(rule: impl Into<Arc<str>>, fault: impl Into<String>) -> Self {
         Self { fault: Some(fault.into()), ..Self::deny(rule) }

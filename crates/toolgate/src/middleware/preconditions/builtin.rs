@@ -1,6 +1,6 @@
 //! The preconditions that come with toolgate.
 
-use super::{Key, Mode, Precondition, Preview, Verdict};
+use super::{ConfirmKey, Mode, Precondition, Preview, Verdict};
 use crate::{call::Call, context::Context, middleware::Boxed};
 
 /// `confirm`: calls are only shown, or each one is confirmed by a person.
@@ -17,7 +17,10 @@ impl ConfirmRequired {
     fn verdict(&self) -> Verdict {
         if self.mode == Mode::Preview {
             let why = "This deployment runs dry.".to_owned();
-            Verdict::Preview(Preview { why, missing: vec![Key::Operator, Key::Caller] })
+            Verdict::Preview(Preview {
+                why,
+                missing: vec![ConfirmKey::Operator, ConfirmKey::Caller],
+            })
         } else {
             Verdict::ask("")
         }
@@ -45,7 +48,7 @@ pub(super) struct DryRun;
 impl DryRun {
     fn verdict() -> Verdict {
         let why = "A precondition keeps this tool dry.".to_owned();
-        Verdict::Preview(Preview { why, missing: vec![Key::Operator] })
+        Verdict::Preview(Preview { why, missing: vec![ConfirmKey::Operator] })
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     argument::ArgumentKey,
     binding::Binding,
     person, preview,
-    seals::{Purpose, Refusal, purpose_of},
+    seals::{Purpose, SealError, purpose_of},
 };
 use crate::{
     attribution::OWN,
@@ -55,12 +55,12 @@ pub(super) fn check_round(gate: &Gate, cx: &mut Context, call: &Call) -> Result<
     const RULE: &str = "requestState";
     let Some(round) = cx.gateway_input().cloned() else { return Ok(()) };
     let state = round.state.as_ref().and_then(Json::text).unwrap_or_default();
-    let made_up = || refused(Refusal::Tampered, RULE);
+    let made_up = || refused(SealError::Tampered, RULE);
     let purpose = purpose_of(&state).filter(|purpose| *purpose != Purpose::Token);
     let purpose = purpose.ok_or_else(made_up)?;
     let binding = Binding::of(cx, call).map_err(|_| made_up())?;
     let inner = gate.seals.redeem(purpose, &state, &binding);
-    let inner = inner.map_err(|refusal| refused(refusal, RULE))?;
+    let inner = inner.map_err(|error| refused(error, RULE))?;
     if purpose == Purpose::Carry {
         cx.forward_input(InputRound {
             state: uncarried(inner),
@@ -102,7 +102,7 @@ pub(super) async fn obtain(
                     fall_back(gate, cx, call, &binding, question, rule).await
                 }
                 Ok(Err(ElicitError::Disconnected)) => Err(given_up()),
-                Err(_) => Err(refused(Refusal::Expired, rule)),
+                Err(_) => Err(refused(SealError::Expired, rule)),
             }
         }
         ClientInput::Unavailable => fall_back(gate, cx, call, &binding, question, rule).await,
@@ -124,7 +124,7 @@ fn already(
 ) -> Result<Option<Approval>, Outcome> {
     let redeem = |purpose, text: &str| {
         let inner = gate.seals.redeem(purpose, text, binding);
-        inner.map(str::to_owned).map_err(|refusal| refused(refusal, rule))
+        inner.map(str::to_owned).map_err(|error| refused(error, rule))
     };
     if let Some(round) = cx.gateway_input().cloned() {
         let state = round.state.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
@@ -149,7 +149,7 @@ fn already(
             redeem(Purpose::Token, &token)?;
             Ok(Some(Approval { how: "token" }))
         }
-        (None, _) => Err(refused(Refusal::Tampered, rule)),
+        (None, _) => Err(refused(SealError::Tampered, rule)),
     }
 }
 
@@ -172,13 +172,15 @@ fn read(answer: &Json, how: &'static str, rule: &str) -> Result<Approval, Outcom
     }
 }
 
-fn refused(refusal: Refusal, rule: &str) -> Outcome {
-    let (code, text) = match refusal {
-        Refusal::Tampered => (Code::ConfirmTampered, "The confirmation is none that was given out"),
-        Refusal::Expired => (Code::ConfirmExpired, "The confirmation came too late"),
-        Refusal::Replayed => (Code::ConfirmReplayed, "The confirmation was used before"),
-        Refusal::Mismatch => (Code::ConfirmMismatch, "The confirmation is for another call"),
-        Refusal::Crowded => (Code::Overloaded, "Too many calls were confirmed in a short time"),
+fn refused(error: SealError, rule: &str) -> Outcome {
+    let (code, text) = match error {
+        SealError::Tampered => {
+            (Code::ConfirmTampered, "The confirmation is none that was given out")
+        }
+        SealError::Expired => (Code::ConfirmExpired, "The confirmation came too late"),
+        SealError::Replayed => (Code::ConfirmReplayed, "The confirmation was used before"),
+        SealError::Mismatch => (Code::ConfirmMismatch, "The confirmation is for another call"),
+        SealError::Crowded => (Code::Overloaded, "Too many calls were confirmed in a short time"),
     };
     let failure = Failure::new(code, format!("{text}: nothing was run")).by(NAME, rule);
     failure.with_executed(crate::Executed::No).into()

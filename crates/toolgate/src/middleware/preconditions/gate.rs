@@ -3,7 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Approvals, ConfirmConfig, Key, Mode, Precondition, PreconditionRule, Preview, Seals, Verdict,
+    Approvals, ConfirmConfig, ConfirmKey, Mode, Precondition, PreconditionRule, Preview, Seals,
+    Verdict,
     builtin::{ConfirmRequired, DryRun},
 };
 use crate::{
@@ -76,17 +77,17 @@ impl fmt::Debug for Gate {
 }
 
 /// What the preconditions say together, and which of them said it.
-pub(super) struct Said {
+pub(super) struct GateDecision {
     pub(super) verdict: Verdict,
     pub(super) rule: String,
 }
 
-impl Said {
+impl GateDecision {
     /// What the caller itself wants.
     fn of_caller(cx: &Context) -> Self {
         if cx.control().dry_run {
             let why = "The caller asked for a dry run.".to_owned();
-            let verdict = Verdict::Preview(Preview { why, missing: vec![Key::Caller] });
+            let verdict = Verdict::Preview(Preview { why, missing: vec![ConfirmKey::Caller] });
             Self { verdict, rule: "_meta.toolgate/dry_run".to_owned() }
         } else {
             Self { verdict: Verdict::Allow, rule: String::new() }
@@ -189,28 +190,33 @@ impl Gate {
 
     /// What all preconditions of the tool say together. The caller's own wish for a dry run counts for every
     /// tool.
-    pub(super) async fn decide(&self, cx: &Context, call: &Call) -> Said {
-        let mut said = Said::of_caller(cx);
+    pub(super) async fn decide(&self, cx: &Context, call: &Call) -> GateDecision {
+        let mut decision = GateDecision::of_caller(cx);
         for (rule, selection) in self.covering(call.tool()) {
             for precondition in &rule.require {
-                said = said.and(precondition.check(cx, call).await, precondition.id(), selection);
+                decision =
+                    decision.and(precondition.check(cx, call).await, precondition.id(), selection);
             }
         }
-        said
+        decision
     }
 
     /// The same without any effect, and the ids of the preconditions that cannot tell before the call.
-    pub(super) fn explain<'a>(&'a self, cx: &Context, call: &'a Call) -> (Said, Vec<&'a str>) {
-        let (mut said, mut open) = (Said::of_caller(cx), Vec::new());
+    pub(super) fn explain<'a>(
+        &'a self,
+        cx: &Context,
+        call: &'a Call,
+    ) -> (GateDecision, Vec<&'a str>) {
+        let (mut decision, mut open) = (GateDecision::of_caller(cx), Vec::new());
         for (rule, selection) in self.covering(call.tool()) {
             for precondition in &rule.require {
                 match precondition.foresee(cx, call) {
-                    Some(verdict) => said = said.and(verdict, precondition.id(), selection),
+                    Some(verdict) => decision = decision.and(verdict, precondition.id(), selection),
                     None => open.push(precondition.id()),
                 }
             }
         }
-        (said, open)
+        (decision, open)
     }
 
     pub(super) fn describe(&self) -> String {

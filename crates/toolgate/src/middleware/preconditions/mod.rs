@@ -23,7 +23,7 @@ pub use config::{ConfirmConfig, Fallback, Mode, PreconditionRule};
 pub use confirm::Approval;
 pub use gate::{BadPreconditions, Gate};
 pub use seals::Seals;
-pub use verdict::{Key, Precondition, Preview, Question, Verdict};
+pub use verdict::{ConfirmKey, Precondition, Preview, Question, Verdict};
 
 use crate::{
     call::Call,
@@ -98,9 +98,9 @@ impl Middleware for Preconditions {
     }
 
     fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
-        let (said, open) = self.gate.explain(cx, call);
-        let asks = matches!(said.verdict, Verdict::Ask(_));
-        let (allowed, why) = match said.verdict {
+        let (decision, open) = self.gate.explain(cx, call);
+        let asks = matches!(decision.verdict, Verdict::Ask(_));
+        let (allowed, why) = match decision.verdict {
             Verdict::Allow if open.is_empty() => return None,
             Verdict::Allow => {
                 let why = "this is decided when the call is made".to_owned();
@@ -117,10 +117,10 @@ impl Middleware for Preconditions {
                 let why = "each call has to be confirmed first: by the user, if the client can ask";
                 (true, format!("{why}; {otherwise}"))
             }
-            Verdict::Preview(preview) if !preview.missing.contains(&Key::Operator) => {
+            Verdict::Preview(preview) if !preview.missing.contains(&ConfirmKey::Operator) => {
                 (false, "it is only shown: the caller asks for a dry run".to_owned())
             }
-            Verdict::Preview(_) if said.rule.starts_with("dry_run") => {
+            Verdict::Preview(_) if decision.rule.starts_with("dry_run") => {
                 let why = "it is only shown: the operator's `[[preconditions]]` require `dry_run`";
                 (false, why.to_owned())
             }
@@ -133,18 +133,18 @@ impl Middleware for Preconditions {
             }
             Verdict::Deny(failure) => (false, failure.message().to_owned()),
         };
-        Some(Explained { allowed, asks, rule: said.rule, why })
+        Some(Explained { allowed, asks, rule: decision.rule, why })
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let said = self.gate.decide(cx, &call).await;
-        match said.verdict {
+        let decision = self.gate.decide(cx, &call).await;
+        match decision.verdict {
             Verdict::Allow => match confirm::check_round(&self.gate, cx, &call) {
                 Ok(()) => next.call(cx, call).await,
                 Err(outcome) => outcome,
             },
             Verdict::Ask(question) => {
-                match confirm::obtain(&self.gate, cx, &call, &question, &said.rule).await {
+                match confirm::obtain(&self.gate, cx, &call, &question, &decision.rule).await {
                     Ok(approval) => {
                         cx.extensions_mut().insert(approval);
                         let outcome = next.call(cx, call.clone()).await;
@@ -153,14 +153,14 @@ impl Middleware for Preconditions {
                     Err(outcome) => outcome,
                 }
             }
-            Verdict::Preview(shown) => preview::dry(&self.gate, cx, &call, &shown, &said.rule),
+            Verdict::Preview(shown) => preview::dry(&self.gate, cx, &call, &shown, &decision.rule),
             Verdict::Defer(wait) => {
                 let text = format!("`{}` may not be called right now", call.id().name());
-                Failure::new(Code::Deferred, text).retry_after(wait).by(NAME, said.rule).into()
+                Failure::new(Code::Deferred, text).retry_after(wait).by(NAME, decision.rule).into()
             }
             Verdict::Deny(failure) => match failure.rule() {
                 Some(_) => failure.into(),
-                None => failure.by(NAME, said.rule).into(),
+                None => failure.by(NAME, decision.rule).into(),
             },
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use toolgate_wire::{Json, Kind, mcp::member};
 
-use super::{Gate, Key, NAME, Preview};
+use super::{ConfirmKey, Gate, NAME, Preview};
 use crate::{
     call::Call,
     context::Context,
@@ -35,23 +35,23 @@ pub(super) fn dry(
 ) -> Outcome {
     let mut missing = preview.missing.clone();
     if super::confirm::has_spoken(gate, cx) && missing.len() > 1 {
-        missing.retain(|key| *key != Key::Caller);
+        missing.retain(|key| *key != ConfirmKey::Caller);
     }
     let holders = missing.iter().map(|key| match key {
-        Key::Operator if rule.starts_with("dry_run") => {
+        ConfirmKey::Operator if rule.starts_with("dry_run") => {
             "the operator's key (a rule of `preconditions` keeps this tool dry)".to_owned()
         }
-        Key::Operator => {
+        ConfirmKey::Operator => {
             format!("the operator's key ({}; only the operator turns it off)", gate.operator)
         }
-        Key::Caller if preview.missing == [Key::Caller] => {
+        ConfirmKey::Caller if preview.missing == [ConfirmKey::Caller] => {
             "the caller's (`toolgate/dry_run` of this request; leave it out to run the call)"
                 .to_owned()
         }
-        Key::Caller => "the caller's key (a confirmation of this very call)".to_owned(),
+        ConfirmKey::Caller => "the caller's key (a confirmation of this very call)".to_owned(),
     });
     let holders: Vec<String> = holders.collect();
-    let next = if missing.contains(&Key::Operator) {
+    let next = if missing.contains(&ConfirmKey::Operator) {
         "Tell the user what would happen; only the operator can open this deployment."
     } else {
         "Call again without the dry run to run it."
@@ -75,7 +75,7 @@ pub(super) fn unconfirmed(
     rule: &str,
     token: Option<&str>,
 ) -> Outcome {
-    let mut facts = facts(gate, call, &[Key::Caller]);
+    let mut facts = facts(gate, call, &[ConfirmKey::Caller]);
     let (needs, next) = match token {
         Some(token) => {
             let ttl = crate::duration::format(gate.config.ttl);
@@ -114,7 +114,7 @@ pub(super) fn pending(
     id: &str,
     expires: jiff::Timestamp,
 ) -> Outcome {
-    let mut facts = facts(gate, call, &[Key::Caller]);
+    let mut facts = facts(gate, call, &[ConfirmKey::Caller]);
     if let Some(facts) = facts.as_object_mut() {
         facts.insert("expires_at".to_owned(), format!("{expires:.0}").into());
     }
@@ -149,7 +149,7 @@ fn finish(gate: &Gate, failure: Failure) -> Outcome {
     }
 }
 
-fn facts(gate: &Gate, call: &Call, missing: &[Key]) -> Value {
+fn facts(gate: &Gate, call: &Call, missing: &[ConfirmKey]) -> Value {
     json!({
         "tool": call.id().to_string(),
         "arguments": arguments(&gate.redactor, call).0,

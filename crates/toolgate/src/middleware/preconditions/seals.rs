@@ -53,7 +53,7 @@ impl Purpose {
 
 /// Why a seal is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum SealError {
     /// It is none of ours, or was changed.
     Tampered,
     /// Its time is over.
@@ -118,33 +118,33 @@ impl Seals {
         purpose: Purpose,
         text: &'a str,
         binding: &Binding,
-    ) -> Result<&'a str, Refusal> {
-        let (bytes, inner) = read(purpose, text).ok_or(Refusal::Tampered)?;
-        let (head, tags) = bytes.split_at_checked(HEAD).ok_or(Refusal::Tampered)?;
+    ) -> Result<&'a str, SealError> {
+        let (bytes, inner) = read(purpose, text).ok_or(SealError::Tampered)?;
+        let (head, tags) = bytes.split_at_checked(HEAD).ok_or(SealError::Tampered)?;
         let (genuine, bound) = self.tags(purpose, head, inner, binding);
-        let (told_genuine, told_bound) = tags.split_at_checked(TAG).ok_or(Refusal::Tampered)?;
+        let (told_genuine, told_bound) = tags.split_at_checked(TAG).ok_or(SealError::Tampered)?;
         if !same(told_genuine, &genuine) {
-            return Err(Refusal::Tampered);
+            return Err(SealError::Tampered);
         }
-        let (nonce, expires) = head.split_at_checked(NONCE).ok_or(Refusal::Tampered)?;
-        let expires: [u8; EXPIRY] = expires.try_into().map_err(|_| Refusal::Tampered)?;
+        let (nonce, expires) = head.split_at_checked(NONCE).ok_or(SealError::Tampered)?;
+        let expires: [u8; EXPIRY] = expires.try_into().map_err(|_| SealError::Tampered)?;
         let expires = self.born + Duration::from_secs(u32::from_be_bytes(expires).into());
         let now = Instant::now();
         if now >= expires {
-            return Err(Refusal::Expired);
+            return Err(SealError::Expired);
         }
-        let nonce = nonce.try_into().map_err(|_| Refusal::Tampered)?;
+        let nonce = nonce.try_into().map_err(|_| SealError::Tampered)?;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if used.contains_key(&nonce) {
-            return Err(Refusal::Replayed);
+            return Err(SealError::Replayed);
         }
         if !same(told_bound, &bound) {
-            return Err(Refusal::Mismatch);
+            return Err(SealError::Mismatch);
         }
         if used.len() >= MOST_USED {
             used.retain(|_, until| *until > now);
             if used.len() >= MOST_USED {
-                return Err(Refusal::Crowded);
+                return Err(SealError::Crowded);
             }
         }
         used.insert(nonce, expires);
@@ -245,14 +245,14 @@ mod tests {
         let take =
             |text: &str, seed| seals.redeem(Purpose::Token, text, &binding(seed)).map(str::len);
         let seal = issue();
-        assert_eq!(take(&seal, 2), Err(Refusal::Mismatch));
+        assert_eq!(take(&seal, 2), Err(SealError::Mismatch));
         assert_eq!(take(&seal, 1), Ok(0));
-        assert_eq!(take(&seal, 1), Err(Refusal::Replayed));
+        assert_eq!(take(&seal, 1), Err(SealError::Replayed));
         let late = issue();
         tokio::time::advance(MINUTE + Duration::from_secs(2)).await;
-        assert_eq!(take(&late, 1), Err(Refusal::Expired));
+        assert_eq!(take(&late, 1), Err(SealError::Expired));
         let others = Seals::new().unwrap().issue(Purpose::Token, &binding(1), MINUTE, "");
-        assert_eq!(take(&others.unwrap(), 1), Err(Refusal::Tampered));
+        assert_eq!(take(&others.unwrap(), 1), Err(SealError::Tampered));
     }
 
     #[test]
@@ -265,10 +265,13 @@ mod tests {
             let changed = String::from_utf8(changed).unwrap();
             let taken = seals.redeem(Purpose::Carry, &changed, &binding(1));
             // The tag of the binding tells of another call only.
-            assert!(matches!(taken, Err(Refusal::Tampered | Refusal::Mismatch)), "{at}: {taken:?}");
+            assert!(
+                matches!(taken, Err(SealError::Tampered | SealError::Mismatch)),
+                "{at}: {taken:?}"
+            );
         }
         let as_token = seal.replacen("tgc1c", "tgc1t", 1);
-        assert_eq!(seals.redeem(Purpose::Token, &as_token, &binding(1)), Err(Refusal::Tampered));
+        assert_eq!(seals.redeem(Purpose::Token, &as_token, &binding(1)), Err(SealError::Tampered));
         assert_eq!(seals.redeem(Purpose::Carry, &seal, &binding(1)), Ok("server.state"));
         assert!(is_seal(&seal) && !is_seal("rs1.AAAA") && !is_seal("tgc1x-00"));
     }

@@ -74,19 +74,19 @@ pub struct Preview {
     /// The reason, as a sentence.
     pub why: String,
     /// The keys that are missing, each with who holds it.
-    pub missing: Vec<Key>,
+    pub missing: Vec<ConfirmKey>,
 }
 
 /// One of the two keys of a call that has to be confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum ConfirmKey {
     /// The operator's: the deployment is open for such calls.
     Operator,
     /// The caller's: this very call is wanted.
     Caller,
 }
 
-impl Key {
+impl ConfirmKey {
     /// The name in previews.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -1,4 +1,4 @@
-//! What was used up so far: one cell for each rule and for each caller that it tells apart.
+//! The counters of the rate limit: one cell per rule and caller.
 
 use std::{
     collections::HashMap,
@@ -17,17 +17,17 @@ use crate::{
     identity::{Principal, ToolId},
 };
 
-/// How many cells are kept at most, of rates and of quotas each. Callers beyond that share one cell for
-/// each rule: memory stays bounded, and nobody goes uncounted.
+/// Largest number of cells, for rates and quotas each. Further callers share one cell per rule, so that memory is
+/// bounded and every call is counted.
 pub(super) const MOST_CELLS: usize = 65_536;
-/// With fewer cells nobody looks for old ones.
+/// Smallest number of cells at which old ones are removed.
 const FEW_CELLS: usize = 1024;
-/// While there is no room, old cells are looked for no more often than this.
+/// Smallest interval between searches for old cells while all cells are in use.
 const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 
-/// What time it is.
+/// The current time.
 pub(super) trait Time: Send + Sync {
-    /// Since some moment that stays the same.
+    /// Time since a fixed moment.
     fn elapsed(&self) -> Duration;
     /// Seconds since 1970, UTC.
     fn unix_seconds(&self) -> i64;
@@ -45,10 +45,10 @@ impl Time for SystemTime {
     }
 }
 
-/// What was used up so far, to be handed from one chain to the next when the config changes. In memory:
-/// each process counts for itself, and begins anew when it starts.
+/// The counters of a namespace, which a chain passes to its successor when the config changes. They are in memory:
+/// each process has its own, and they start at zero.
 ///
-/// One for each namespace. A clone is the same counters.
+/// Clones share the counters.
 #[derive(Clone)]
 pub struct Counters {
     board: Arc<Mutex<Board>>,
@@ -60,7 +60,7 @@ impl Counters {
         Self { board: Arc::default(), time }
     }
 
-    /// Held for as long as a few cells are looked at, and never over a wait.
+    /// Locked for a few lookups, never across an `await`.
     pub(super) fn lock(&self) -> MutexGuard<'_, Board> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,10 +83,9 @@ impl fmt::Debug for Counters {
     }
 }
 
-/// Whose cell it is: the rule, and whatever the rule tells calls apart by. All of it is known at the
-/// door; nothing comes from a message.
+/// The key of a cell: the rule and the properties by which it separates callers. None of them comes from a message.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct CounterKey {
     rule: Arc<str>,
     principal: Option<Principal>,
     namespace: Option<Arc<str>>,
@@ -94,7 +93,7 @@ pub(super) struct Key {
     session: Option<Arc<str>>,
 }
 
-impl Key {
+impl CounterKey {
     pub(super) fn new(rule: &Arc<str>, per: &Per, cx: &Context, call: &Call) -> Self {
         let mut key = Self::shared(rule);
         let session = cx.session();
@@ -109,29 +108,29 @@ impl Key {
         key
     }
 
-    /// The cell of all callers for whom there is no room.
+    /// The shared cell for callers beyond the limit.
     fn shared(rule: &Arc<str>) -> Self {
         let rule = Arc::clone(rule);
         Self { rule, principal: None, namespace: None, tool: None, session: None }
     }
 }
 
-/// All cells. What the number in a cell means is its user's affair; a cell that says no more than a new
-/// one would is old and may go.
+/// All cells. The meaning of a value depends on the rule. A cell with the value of a new one is old and may be
+/// removed.
 #[derive(Default)]
 pub(super) struct Board {
-    /// When each cell will have recovered, in nanoseconds of [`Time::elapsed`].
+    /// The time at which each cell will have recovered, in nanoseconds of [`Time::elapsed`].
     pub(super) rates: Cells,
-    /// How many calls there were today.
+    /// Calls of this day.
     pub(super) quotas: Cells,
-    /// Calls that were counted and may go on.
+    /// Calls that were counted and may continue.
     pub(super) rounds: Rounds,
-    /// Which day `quotas` are of, in days since 1970.
+    /// The day of `quotas`, in days since 1970.
     day: i64,
 }
 
 impl Board {
-    /// Begins a new day if it is one. A clock that is set back does not bring yesterday's quota again.
+    /// Resets the quotas on a new day. A clock that is set back does not reset them.
     pub(super) fn begin_day(&mut self, day: i64) {
         if day > self.day {
             self.day = day;
@@ -140,39 +139,44 @@ impl Board {
     }
 }
 
-/// Cells by their keys, never more than [`MOST_CELLS`] and one for each rule.
+/// Cells by key: at most [`MAX_CELLS`], and one shared cell per rule.
 #[derive(Default)]
 pub(super) struct Cells {
-    by_key: HashMap<Key, u64>,
-    /// How many there were after old ones were last looked for, and when that was.
+    by_key: HashMap<CounterKey, u64>,
+    /// The number of cells after the last removal of old ones, and its time.
     kept: usize,
     swept: Duration,
 }
 
 impl Cells {
-    pub(super) fn get(&self, key: &Key) -> Option<u64> {
+    pub(super) fn get(&self, key: &CounterKey) -> Option<u64> {
         self.by_key.get(key).copied()
     }
 
-    pub(super) fn set(&mut self, key: Key, value: u64) {
+    pub(super) fn set(&mut self, key: CounterKey, value: u64) {
         self.by_key.insert(key, value);
     }
 
-    /// The key under which a caller is counted: its own, or the shared one if there is no room for more.
-    pub(super) fn place(&mut self, key: Key, now: Duration, is_old: impl Fn(u64) -> bool) -> Key {
+    /// The key under which a caller is counted: its own, or the shared one at the limit.
+    pub(super) fn place(
+        &mut self,
+        key: CounterKey,
+        now: Duration,
+        is_old: impl Fn(u64) -> bool,
+    ) -> CounterKey {
         if self.by_key.contains_key(&key) {
             return key;
         }
         let many = self.by_key.len();
         let is_full = many >= MOST_CELLS;
-        // Each time there are twice as many, so that looking costs each call next to nothing.
+        // Search whenever the number has doubled, so that the amortized cost per call is small.
         let has_doubled = many >= FEW_CELLS && many / 2 >= self.kept;
         if has_doubled || (is_full && now.saturating_sub(self.swept) >= SWEEP_PAUSE) {
             self.by_key.retain(|_, value| !is_old(*value));
             self.kept = self.by_key.len();
             self.swept = now;
         }
-        if self.by_key.len() >= MOST_CELLS { Key::shared(&key.rule) } else { key }
+        if self.by_key.len() >= MOST_CELLS { CounterKey::shared(&key.rule) } else { key }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,4 +1,4 @@
-//! One rule, ready to decide: governor's algorithm for rates, a count for quotas.
+//! A rule of the rate limit: GCRA by the crate governor for rates, a counter for quotas.
 
 use std::{
     cell::Cell,
@@ -21,33 +21,33 @@ use super::{
 };
 use crate::identity::ToolId;
 
-/// Governor, on cells of ours and by a clock of ours.
+/// Governor with the cells and the clock of [`Counters`](super::Counters).
 type Limiter = RateLimiter<Slot, Slots, Watch, NoOpMiddleware<Duration>>;
 
 const DAY: i64 = 24 * 60 * 60;
 
-/// One rule of either kind.
+/// A rate or a quota.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(super) struct LimitRule {
     tools: Selectors,
-    /// Whose calls are counted together.
+    /// The scope in which calls are counted together.
     pub(super) per: Per,
-    /// Under which name it keeps its cells. The same in two chains if it counts the same.
+    /// The key of its cells. Two chains share the cells of equal rules.
     pub(super) id: Arc<str>,
-    /// How it is told: `10/s per principal`.
+    /// The rule in words: `10/s per principal`.
     pub(super) told: String,
-    pub(super) kind: Kind,
+    pub(super) kind: LimitKind,
 }
 
-/// What a rule limits.
-pub(super) enum Kind {
-    /// Calls in a time.
+/// The kind of limit.
+pub(super) enum LimitKind {
+    /// Calls per interval.
     Rate(Box<Limiter>),
-    /// Calls in a day.
+    /// Calls per day.
     Quota(u64),
 }
 
-impl std::fmt::Debug for Kind {
+impl std::fmt::Debug for LimitKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Rate(_) => "Rate",
@@ -56,8 +56,8 @@ impl std::fmt::Debug for Kind {
     }
 }
 
-impl Rule {
-    /// `None` if nothing can be that often.
+impl LimitRule {
+    /// `None` if the rate is too high to represent.
     pub(super) fn rate(rule: &RateRule, time: &Arc<dyn Time>) -> Option<Self> {
         let burst = NonZeroU32::new(rule.burst.unwrap_or(rule.limit.calls))?;
         let quota = Quota::with_period(rule.limit.interval())?.allow_burst(burst);
@@ -68,18 +68,18 @@ impl Rule {
             tools: rule.tools.clone(),
             per: rule.per.clone(),
             told,
-            kind: Kind::Rate(Box::new(limiter)),
+            kind: LimitKind::Rate(Box::new(limiter)),
         })
     }
 
     pub(super) fn quota(rule: &QuotaRule) -> Self {
         Self {
-            // Without the limit: a day that began stays counted when the limit changes.
+            // The id has no limit, so that the day's count stays when the limit changes.
             id: format!("quota {}: per {}", rule.tools, rule.per).into(),
             tools: rule.tools.clone(),
             per: rule.per.clone(),
             told: format!("{} per {}", rule.limit, rule.per),
-            kind: Kind::Quota(u64::from(rule.limit.0)),
+            kind: LimitKind::Quota(u64::from(rule.limit.0)),
         }
     }
 
@@ -92,17 +92,17 @@ impl Rule {
         format!("{}: {}", self.tools, self.told)
     }
 
-    /// What the cell holds after one more call, or how long to wait. Changes nothing.
+    /// The cell's value after one more call, or the time to wait. Does not change the cell.
     pub(super) fn next(&self, cell: Option<u64>, time: &dyn Time) -> Result<u64, Duration> {
         match &self.kind {
-            Kind::Rate(limiter) => {
+            LimitKind::Rate(limiter) => {
                 let slot = Slot { cell, next: Cell::new(0) };
                 match limiter.check_key(&slot) {
                     Ok(()) => Ok(slot.next.get()),
                     Err(until) => Err(until.wait_time_from(time.elapsed())),
                 }
             }
-            Kind::Quota(most) => match cell.unwrap_or(0) {
+            LimitKind::Quota(most) => match cell.unwrap_or(0) {
                 used if used < *most => Ok(used + 1),
                 _ => Err(until_midnight(time.unix_seconds())),
             },
@@ -120,22 +120,22 @@ fn until_midnight(unix_seconds: i64) -> Duration {
     Duration::from_secs(left.unsigned_abs())
 }
 
-/// A copy of one cell for governor to decide on. It is put back only if every rule lets the call pass,
-/// so that a call that one rule refuses uses up nothing of the others.
+/// A copy of one cell on which governor decides. It is stored only if every rule admits the call, so that a refused
+/// call does not count for the other rules.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Slot {
     cell: Option<u64>,
     next: Cell<u64>,
 }
 
-/// Governor asks for it; nobody keeps slots in a map.
+/// Governor requires `Hash`; slots are not used as keys.
 impl Hash for Slot {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.cell.hash(state);
     }
 }
 
-/// A store for governor that keeps nothing: each key brings its state along.
+/// A stateless store for governor: each key contains its state.
 #[derive(Debug)]
 pub(super) struct Slots;
 
@@ -152,8 +152,8 @@ impl StateStore for Slots {
     }
 }
 
-/// The clock for governor. The first reading, which it counts from, is zero for every rule, so that
-/// cells mean the same in the chain that comes after a change of the config.
+/// The clock for governor. It starts at zero for every rule, so that cells keep their meaning in the chain of a new
+/// config.
 pub(super) struct Watch {
     time: Arc<dyn Time>,
     has_begun: AtomicBool,

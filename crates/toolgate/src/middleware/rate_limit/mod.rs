@@ -11,9 +11,9 @@ mod tests;
 use std::{cmp::Reverse, time::Duration};
 
 pub use config::{BadLimit, By, Daily, Per, QuotaRule, Rate, RateLimitConfig, RateRule, Selectors};
+use counters::CounterKey;
 pub use counters::Counters;
-use counters::Key;
-use limiter::{Kind, Rule};
+use limiter::{LimitKind, LimitRule};
 
 use crate::{
     call::Call,
@@ -31,7 +31,7 @@ pub const NAME: &str = "rate-limit";
 /// Refuses calls beyond the rates and quotas.
 #[derive(Debug)]
 pub struct RateLimit {
-    rules: Vec<Rule>,
+    rules: Vec<LimitRule>,
     counters: Counters,
 }
 
@@ -60,13 +60,13 @@ impl RateLimit {
         if !config.is_on() {
             return Err(BadRateLimit::Nothing);
         }
-        let mut rules: Vec<Rule> = Vec::new();
+        let mut rules: Vec<LimitRule> = Vec::new();
         for rate in &config.rate {
-            let rule = Rule::rate(rate, counters.time()).filter(|_| !rate.tools.0.is_empty());
+            let rule = LimitRule::rate(rate, counters.time()).filter(|_| !rate.tools.0.is_empty());
             let name = || BadRateLimit::Empty(format!("{}: {}", rate.tools, rate.limit));
             rules.push(rule.ok_or_else(name)?);
         }
-        rules.extend(config.quota.iter().map(Rule::quota));
+        rules.extend(config.quota.iter().map(LimitRule::quota));
         for (at, rule) in rules.iter().enumerate() {
             if rules.iter().take(at).any(|other| other.id == rule.id) {
                 return Err(BadRateLimit::Twice(rule.name()));
@@ -87,12 +87,12 @@ impl RateLimit {
         let now = time.elapsed();
         board.begin_day(limiter::day(time.unix_seconds()));
         let mut used = Vec::with_capacity(self.rules.len());
-        let mut refused: Vec<(&Rule, Duration)> = Vec::new();
+        let mut refused: Vec<(&LimitRule, Duration)> = Vec::new();
         for rule in covering() {
-            let key = Key::new(&rule.id, &rule.per, cx, call);
+            let key = CounterKey::new(&rule.id, &rule.per, cx, call);
             let (cells, recovered) = match &rule.kind {
-                Kind::Rate(_) => (&mut board.rates, nanos(now)),
-                Kind::Quota(_) => (&mut board.quotas, 0),
+                LimitKind::Rate(_) => (&mut board.rates, nanos(now)),
+                LimitKind::Quota(_) => (&mut board.quotas, 0),
             };
             let key = cells.place(key, now, |value| value <= recovered);
             match rule.next(cells.get(&key), time) {
@@ -108,8 +108,8 @@ impl RateLimit {
         if counts {
             for (rule, key, next) in used {
                 match &rule.kind {
-                    Kind::Rate(_) => board.rates.set(key, next),
-                    Kind::Quota(_) => board.quotas.set(key, next),
+                    LimitKind::Rate(_) => board.rates.set(key, next),
+                    LimitKind::Quota(_) => board.quotas.set(key, next),
                 }
             }
         }
@@ -121,16 +121,16 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn refusal(rule: &Rule, call: &Call, wait: Duration) -> Failure {
+fn refusal(rule: &LimitRule, call: &Call, wait: Duration) -> Failure {
     let (tool, told) = (call.id().name(), &rule.told);
     let seconds = (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1);
     let failure = match &rule.kind {
-        Kind::Rate(_) => Failure::new(
+        LimitKind::Rate(_) => Failure::new(
             Code::RateLimited,
             format!("Too many calls to {tool}: {told}; try again in {seconds}s"),
         )
         .suggest(format!("Wait {seconds} seconds, then call again.")),
-        Kind::Quota(_) => Failure::new(
+        LimitKind::Quota(_) => Failure::new(
             Code::QuotaExceeded,
             format!(
                 "The quota for {tool} is used up: {told}; the next day begins at midnight UTC, in \
@@ -148,7 +148,7 @@ impl Middleware for RateLimit {
     }
 
     fn describe(&self) -> String {
-        let rules: Vec<String> = self.rules.iter().map(Rule::name).collect();
+        let rules: Vec<String> = self.rules.iter().map(LimitRule::name).collect();
         rules.join("; ")
     }
 
@@ -174,7 +174,7 @@ impl Middleware for RateLimit {
 
     fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
         let covering: Vec<String> =
-            self.rules.iter().filter(|rule| rule.covers(call.id())).map(Rule::name).collect();
+            self.rules.iter().filter(|rule| rule.covers(call.id())).map(LimitRule::name).collect();
         if covering.is_empty() {
             return None;
         }

@@ -1,8 +1,8 @@
-//! Calls that came back for input, and may go on without being counted again.
+//! Further rounds of calls that waited for input, which are not counted again.
 //!
-//! A call that ends with a question (input required, a confirmation, an approval) was counted when it began. What the
-//! client brings back for it (the state, the token, or the same call once a person has approved it) makes the next round
-//! free, once, for the same principal, tool and arguments. Whatever the gateway did not hand out makes nothing free.
+//! A call that ends with a question (input required, a confirmation, an approval) was counted when it started. The
+//! state, token or approved repetition with which the client continues makes the next round free, once, for the same
+//! principal, tool and arguments. Only what toolgate issued makes a round free.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,11 +21,11 @@ use crate::{
     registry::{Class, Code},
 };
 
-/// So many open rounds of one principal are remembered; the call of an older one counts again.
+/// Largest number of open rounds per principal. The call of a forgotten round counts again.
 const MOST: usize = 256;
-/// Open rounds of so many principals are remembered.
+/// Largest number of principals with open rounds.
 const MOST_PRINCIPALS: usize = 10_000;
-/// So long a client may take to come back.
+/// Time in which a client has to continue.
 const PATIENCE: Duration = Duration::from_hours(24);
 
 type Digest = [u8; 32];
@@ -34,23 +34,23 @@ type Digest = [u8; 32];
 #[derive(Default)]
 pub(super) struct Rounds(HashMap<Principal, VecDeque<Open>>);
 
-/// One call that may go on.
+/// A call that may continue.
 struct Open {
-    /// Any of these lets it.
+    /// The credentials of which any is enough.
     keys: Vec<Digest>,
     until: Duration,
 }
 
-/// What a call brings back, or is expected to.
+/// What a call continues with.
 #[derive(Clone, Copy)]
 enum Credential<'a> {
-    /// `requestState`, or none where the server gave none.
+    /// `requestState`, or none if the server sent none.
     State(Option<&'a Json>),
-    /// A token of a confirmation.
+    /// A confirmation token.
     Token(&'a str),
-    /// A plain yes.
+    /// `true` as the confirmation.
     Yes,
-    /// Nothing: the same call again.
+    /// Nothing but the same call.
     Repeated,
 }
 
@@ -60,7 +60,7 @@ impl Credential<'_> {
             return Credential::State(round.state.as_ref());
         }
         match preconditions::confirmation(cx) {
-            // Tokens are plain text: no escapes to undo.
+            // Tokens contain no characters that need escapes.
             Some(json) if json.bool().is_none() => {
                 Credential::Token(json.as_str().trim_matches('"'))
             }
@@ -79,14 +79,14 @@ impl Credential<'_> {
             Self::Repeated => ("repeated", None),
         };
         fingerprint.part(kind.as_bytes());
-        // A state that is no text, or half a character, is none that can be compared: as if it were missing.
+        // A state that is not a valid text cannot be compared and counts as missing.
         fingerprint.part(text.flatten().as_deref().unwrap_or_default().as_bytes());
         fingerprint.finish()
     }
 }
 
 impl Rounds {
-    /// Whether a call goes on with one that was counted; that round is used up.
+    /// Whether the call continues one that was counted. Uses that round up.
     pub(super) fn take(&mut self, cx: &Context, call: &Call, now: Duration) -> bool {
         let Some(open) = self.0.get_mut(cx.principal()) else { return false };
         open.retain(|round| round.until > now);
@@ -103,7 +103,7 @@ impl Rounds {
         true
     }
 
-    /// Remembers that a call that ended so may go on.
+    /// Remembers a call that may continue after this outcome.
     pub(super) fn expect(&mut self, cx: &Context, call: &Call, outcome: &Outcome, now: Duration) {
         if !may_go_on(outcome) {
             return;
@@ -123,12 +123,12 @@ impl Rounds {
     }
 }
 
-/// Whether a call that ended so may come back.
+/// Whether a call may continue after this outcome.
 pub(super) fn may_go_on(outcome: &Outcome) -> bool {
     outcome.class() == Class::InputRequired || outcome.code() == Some(Code::ConfirmRequired)
 }
 
-/// What a call that ended so may come back with.
+/// The credentials with which a call may continue after this outcome.
 fn expected(outcome: &Outcome, binding: &Binding) -> Vec<Digest> {
     if outcome.class() == Class::InputRequired {
         let state = outcome.result().and_then(|result| result.json().get(member::REQUEST_STATE));
@@ -142,7 +142,7 @@ fn expected(outcome: &Outcome, binding: &Binding) -> Vec<Digest> {
                 let token = fact.get("confirm_token").and_then(serde_json::Value::as_str);
                 keys.extend(token.map(|token| Credential::Token(token).digest(binding)));
             }
-            // A person decides elsewhere: the same call again finds out.
+            // A person decides in another terminal; the client repeats the same call.
             "approval" => keys.push(Credential::Repeated.digest(binding)),
             _ => {}
         }

@@ -14,8 +14,8 @@ pub(super) fn is_kept(schema: &Json, result: &Json, shortened: &Json) -> bool {
     before.len() == after.len() || survives(schema) || fits(schema, &before, &after)
 }
 
-/// Whether shortening breaks no content that fits this schema: strings get shorter and arrays lose elements; keys, types
-/// and whatever is short stay.
+/// Whether shortening breaks no content that fits this schema: strings get shorter and arrays lose elements; keys,
+/// types and whatever is short stay.
 fn survives(schema: &Json) -> bool {
     match schema.kind() {
         Kind::Object => {

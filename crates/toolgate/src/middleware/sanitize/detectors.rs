@@ -11,7 +11,7 @@ pub(super) struct Detector {
     /// more than 64 in all: up to there the search for them uses vector instructions.
     pub literals: &'static [&'static str],
     /// Where in a match its literal stands.
-    pub place: Place,
+    pub place: MatchPosition,
     /// A group called `keep` stays in front of what replaces the match, `after` behind it.
     pub pattern: &'static str,
     /// What else must hold of the match, where the pattern alone would hit prose.
@@ -20,7 +20,7 @@ pub(super) struct Detector {
 
 /// Where in a match its literal stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum MatchPosition {
     /// At its start, where a word starts: the `sk-` of `task-force` is none.
     Start,
     /// Anywhere.
@@ -43,7 +43,7 @@ macro_rules! detectors {
         &[$(Detector {
             kind: $kind,
             literals: &[$($literal),+],
-            place: Place::$place,
+            place: MatchPosition::$place,
             pattern: $pattern,
             check: Check::$check,
         }),+]

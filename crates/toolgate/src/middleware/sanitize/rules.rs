@@ -7,7 +7,7 @@ use regex::{Captures, Regex, RegexBuilder};
 
 use super::{
     config::SanitizeConfig,
-    detectors::{Check, DEFAULTS, DETECTORS, Detector, Place},
+    detectors::{Check, DEFAULTS, DETECTORS, Detector, MatchPosition},
 };
 
 /// The most memory that one compiled pattern may take.
@@ -204,7 +204,7 @@ impl Secrets {
     }
 }
 
-impl Place {
+impl MatchPosition {
     /// Whether a literal found at `start` can belong to a match. The last `@` is looked for once.
     fn fits(self, text: &[u8], start: usize, last_at: &OnceCell<Option<usize>>) -> bool {
         match self {

@@ -78,7 +78,7 @@ pub const VARIABLE: &str = "MCP_SCOPES";
 
 /// Why the value of [`VARIABLE`] is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadVariable {
+pub enum BadScopeVariable {
     /// One of its words is no scope.
     #[error("the variable {VARIABLE} is refused: {0}")]
     Scope(#[from] BadScope),
@@ -90,10 +90,10 @@ pub enum BadVariable {
 }
 
 /// Reads the value of [`VARIABLE`]: scopes with commas between them, blanks around them ignored.
-pub fn from_variable(value: &str) -> Result<Vec<Scope>, BadVariable> {
+pub fn from_variable(value: &str) -> Result<Vec<Scope>, BadScopeVariable> {
     let words = value.split(',').map(str::trim).filter(|word| !word.is_empty());
     let scopes = words.map(str::parse).collect::<Result<Vec<Scope>, _>>()?;
-    if scopes.is_empty() { Err(BadVariable::Empty) } else { Ok(scopes) }
+    if scopes.is_empty() { Err(BadScopeVariable::Empty) } else { Ok(scopes) }
 }
 
 /// Who is granted what. A scope is granted where every one of those that are given grants it.

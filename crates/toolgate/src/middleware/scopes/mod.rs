@@ -6,7 +6,9 @@ mod grant;
 #[cfg(test)]
 mod tests;
 
-pub use config::{BadScope, BadVariable, Granted, Scope, ScopesConfig, VARIABLE, from_variable};
+pub use config::{
+    BadScope, BadScopeVariable, Granted, Scope, ScopesConfig, VARIABLE, from_variable,
+};
 use grant::{Grantor, Sources};
 
 use crate::{

@@ -253,7 +253,7 @@ fn words_that_are_no_scopes_and_a_variable_that_says_nothing_are_refused() {
     }
     assert_eq!(from_variable(" read , files:write ,"), Ok(list("read files:write")));
     for empty in ["", " ", ",", " , ,"] {
-        assert_eq!(from_variable(empty), Err(BadVariable::Empty), "{empty:?}");
+        assert_eq!(from_variable(empty), Err(BadScopeVariable::Empty), "{empty:?}");
     }
     assert_eq!(
         from_variable("read;write").unwrap_err().to_string(),

@@ -1,4 +1,4 @@
-//! How something ended, in the few words that spans and metrics have for it.
+//! The end of a call, listing or request, as spans and metrics report it.
 
 use crate::{
     call::Answer,
@@ -7,20 +7,20 @@ use crate::{
     registry::{Class, Code, Delivery},
 };
 
-/// How a call, a listing or a request ended.
+/// The end of a call, listing or request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ending {
     pub(super) class: Class,
     pub(super) code: Option<Code>,
-    /// The code of the JSON-RPC error that the client gets, if it gets one.
+    /// The code of the JSON-RPC error that the client receives, if it receives one.
     pub(super) rpc: Option<i64>,
 }
 
 impl Ending {
-    /// It ended well.
+    /// A success.
     pub(super) const OK: Self = Self { class: Class::Ok, code: None, rpc: None };
 
-    /// Nobody waited for the end.
+    /// The client left before the end.
     pub(super) const ABANDONED: Self =
         Self { class: Class::Cancelled, code: Some(Code::Cancelled), rpc: None };
 
@@ -39,7 +39,7 @@ impl Ending {
         Self { class: code.entry().class, code: Some(code), rpc: rpc_code(failure) }
     }
 
-    /// The end of any other request. An error names its code if it is ours, else it is the server's.
+    /// The end of another request. An error is toolgate's if it has a code of toolgate, otherwise the server's.
     pub(super) fn of_answer(answer: &Answer) -> Self {
         let Err(error) = &answer.body else { return Self::OK };
         let name = error.get("data").and_then(|data| data.get("code"));
@@ -63,7 +63,7 @@ impl Ending {
         }
     }
 
-    /// Whether it counts as an error. A preview and a question do not, nor does a client that left.
+    /// Whether it counts as an error. A preview, a question and a cancelled call do not.
     pub(super) const fn is_error(self) -> bool {
         match self.class {
             Class::Ok | Class::Preview | Class::InputRequired | Class::Cancelled => false,
@@ -75,7 +75,7 @@ impl Ending {
         }
     }
 
-    /// `error.type`: our code, or `tool_error` where the tool itself said so. One of a closed set.
+    /// `error.type`: toolgate's code, or `tool_error` for an error that the tool reported. The set is closed.
     pub(super) fn error_type(self) -> Option<&'static str> {
         match (self.class, self.code) {
             (Class::Ok | Class::Preview | Class::InputRequired, _) => None,

@@ -1,4 +1,4 @@
-//! What spans and metrics are made with: made once, shared by every chain of a program.
+//! The tracer and the metric instruments, created once and shared by all chains of a program.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
@@ -21,10 +21,10 @@ use crate::{
     trace::{Trace, Transport},
 };
 
-/// The name under which spans and metrics are made.
+/// The instrumentation scope of spans and metrics.
 pub const SCOPE: &str = "toolgate";
 
-/// Buckets of `mcp.server.operation.duration` in seconds, as the conventions for MCP have them.
+/// Buckets of `mcp.server.operation.duration` in seconds, from the semantic conventions for MCP.
 const SECONDS: [f64; 14] =
     [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
@@ -33,7 +33,7 @@ const MILLISECONDS: [f64; 17] = [
     1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 1.2e5, 3e5,
 ];
 
-/// What spans and metrics are made with. Cheap to clone; the counts of all clones are one.
+/// The tracer and the metric instruments. Cheap to clone; clones share the counts.
 #[derive(Clone)]
 pub struct Instruments(Arc<Inner>);
 
@@ -48,13 +48,13 @@ struct Inner {
 }
 
 impl Instruments {
-    /// With a tracer and a meter of the program's providers.
+    /// Creates them with the program's providers.
     #[must_use]
     pub fn new(tracer: BoxedTracer, meter: &Meter) -> Self {
         Self::with(Some(tracer), meter)
     }
 
-    /// Without spans, where nobody would take them: traces pass as they came.
+    /// Disables spans if none are exported. Trace contexts then pass unchanged.
     #[must_use]
     pub fn metrics_only(meter: &Meter) -> Self {
         Self::with(None, meter)
@@ -79,7 +79,7 @@ impl Instruments {
         }))
     }
 
-    /// Ones that make nothing: a chain is the same with them, and nobody hears of it.
+    /// Instruments without effect.
     #[must_use]
     pub fn silent() -> Self {
         Self::metrics_only(&NoopMeterProvider::new().meter(SCOPE))
@@ -89,8 +89,7 @@ impl Instruments {
         &self.0.labels
     }
 
-    /// Starts a span as part of the trace that the request is part of, and leaves it in the context. Nothing
-    /// is gathered for it if there are no spans.
+    /// Starts a span in the request's trace and sets it in the context. Collects no attributes if spans are disabled.
     pub(super) fn start(
         &self,
         cx: &mut Context,
@@ -154,7 +153,7 @@ impl fmt::Debug for Instruments {
 }
 
 fn remote(trace: &Trace) -> SpanContext {
-    // A state that is not valid is dropped; the parent is still the parent.
+    // An invalid `tracestate` is dropped; the parent stays.
     let state: TraceState = trace.state().and_then(|text| text.parse().ok()).unwrap_or_default();
     SpanContext::new(
         TraceId::from_bytes(trace.trace_id().to_be_bytes()),

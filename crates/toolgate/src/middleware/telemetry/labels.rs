@@ -1,4 +1,4 @@
-//! Labels: made once for each tool, and so few that no caller can make them many.
+//! Metric labels: created once per tool, and bounded in number whatever clients send.
 
 use std::{
     borrow::Cow,
@@ -12,10 +12,10 @@ use toolgate_wire::mcp::method;
 use super::ending::Ending;
 use crate::{call::Call, identity::ToolId, middleware::audit::cut, tool::Tool, trace::Transport};
 
-/// What stands for every name that nobody published.
+/// The label for all names that no server lists.
 pub(super) const OTHER: &str = "_other";
 
-/// So many tools have labels of their own; a server that lists more shares one among the rest.
+/// Largest number of tools with labels of their own. Further tools of a server share one.
 pub(super) const MOST_TOOLS: usize = 1000;
 
 /// The methods that have labels of their own.
@@ -50,28 +50,28 @@ pub(super) fn method(name: &str) -> &'static str {
     METHODS.into_iter().find(|known| *known == name).unwrap_or(OTHER)
 }
 
-/// What groups tools in dashboards.
+/// Sets the category label.
 fn category(call: &Call) -> &str {
     call.tool().category()
 }
 
-/// Whether running it twice does no more than running it once.
+/// Whether the tool is idempotent.
 fn is_idempotent(tool: &Tool) -> bool {
     tool.tier() == Some(crate::tier::Tier::Readonly) || tool.hints().idempotent == Some(true)
 }
 
-/// What is said of one tool, whatever becomes of a call of it.
+/// The labels of one tool that do not depend on the outcome.
 #[derive(Debug)]
 pub(super) struct ToolLabels {
     pub(super) span_name: String,
     name: StringValue,
     category: StringValue,
     idempotent: bool,
-    /// For each transport, of calls that end well.
+    /// Labels of successful calls, per transport.
     good: [OnceLock<Measured>; 3],
 }
 
-/// The labels of one call's measurements.
+/// The labels for one call's measurements.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     /// Of `mcp.tool.*`.
@@ -104,7 +104,7 @@ impl ToolLabels {
         ]);
     }
 
-    /// The labels for a call that ended so. Those of calls that end well are made once.
+    /// The labels for a call with this end. Those of successful calls are cached.
     pub(super) fn measured(
         &self,
         transport: Option<Transport>,
@@ -164,12 +164,12 @@ pub(super) fn network(transport: Option<Transport>) -> Option<KeyValue> {
     Some(KeyValue::new("network.transport", name))
 }
 
-/// The labels of the tools that were called so far.
+/// The cached labels of called tools.
 #[derive(Debug, Default)]
 pub(super) struct AllLabels(RwLock<HashMap<ToolId, Arc<ToolLabels>>>);
 
 impl AllLabels {
-    /// The labels for this call. A tool that no listing had shares those of `_other`.
+    /// The labels for this call. A tool that no server lists shares those of `_other`.
     pub(super) fn of(&self, call: &Call) -> Arc<ToolLabels> {
         let category = category(call);
         if call.tool().definition().is_none() {
@@ -193,7 +193,7 @@ impl AllLabels {
         labels
     }
 
-    /// One for all the other tools of a server: there are as many as there are servers.
+    /// One for all further tools of a server, so their number is bounded by that of the servers.
     fn shared(&self, call: &Call, category: &str) -> Arc<ToolLabels> {
         let id = ToolId::new(call.id().server(), OTHER);
         if let Some(known) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&id) {

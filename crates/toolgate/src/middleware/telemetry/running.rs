@@ -1,4 +1,4 @@
-//! Something under way: whatever becomes of it, its span ends and it is counted once.
+//! Measures a running call, listing or request: its span ends and it is counted once, even if it is dropped.
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,26 +20,26 @@ use crate::{
     trace::Transport,
 };
 
-/// Arguments in spans are cut to this many bytes.
+/// Largest size of arguments in a span, in bytes.
 const LONGEST_ARGUMENTS: usize = 8192;
 
-/// A call, a listing or a request between its start and its end.
+/// A running call, listing or request.
 pub(super) struct Running<'a> {
     instruments: &'a Instruments,
     span: Option<BoxedSpan>,
     started: Instant,
     transport: Option<Transport>,
-    what: What,
+    what: Measured,
     is_counted: bool,
 }
 
-enum What {
+enum Measured {
     Call(Arc<ToolLabels>),
     Request(&'static str),
 }
 
 impl<'a> Running<'a> {
-    /// A call of a tool starts.
+    /// Starts to measure a call.
     pub(super) fn call(
         instruments: &'a Instruments,
         cx: &mut Context,
@@ -52,7 +52,7 @@ impl<'a> Running<'a> {
             labels.add_to_span(&mut attributes);
             surroundings(cx, &mut attributes);
             if call.tool().definition().is_none() {
-                // In a span, a name that somebody made up does no harm.
+                // A span may contain a name that the client invented, unlike a label.
                 attributes.push(KeyValue::new("toolgate.tool.asked", cut(call.id().name())));
             }
             (labels.span_name.clone().into(), attributes)
@@ -63,10 +63,10 @@ impl<'a> Running<'a> {
             let told = bounded(redactor.arguments(arguments).to_string());
             span.set_attribute(KeyValue::new("gen_ai.tool.call.arguments", told));
         }
-        Self::new(instruments, span, cx, What::Call(labels))
+        Self::new(instruments, span, cx, Measured::Call(labels))
     }
 
-    /// A listing or any other request starts.
+    /// Starts to measure a listing or another request.
     pub(super) fn request(instruments: &'a Instruments, cx: &mut Context, method: &str) -> Self {
         let name = labels::method(method);
         let span = instruments.start(cx, |cx| {
@@ -78,20 +78,20 @@ impl<'a> Running<'a> {
             }
             (name.into(), attributes)
         });
-        Self::new(instruments, span, cx, What::Request(name))
+        Self::new(instruments, span, cx, Measured::Request(name))
     }
 
     fn new(
         instruments: &'a Instruments,
         span: Option<BoxedSpan>,
         cx: &Context,
-        what: What,
+        what: Measured,
     ) -> Self {
         let transport = cx.ingress().transport;
         Self { instruments, span, started: Instant::now(), transport, what, is_counted: false }
     }
 
-    /// It ended so. `rule`: what refused it, if something did.
+    /// Ends the measurement. `rule` is the rule that refused the request, if one did.
     pub(super) fn end(mut self, ending: Ending, rule: Option<&str>) {
         self.finish(ending, rule);
     }
@@ -106,10 +106,10 @@ impl<'a> Running<'a> {
             span.end();
         }
         match &self.what {
-            What::Call(labels) => {
+            Measured::Call(labels) => {
                 self.instruments.count_call(labels, self.transport, ending, took);
             }
-            What::Request(method) => {
+            Measured::Request(method) => {
                 self.instruments.count_request(method, self.transport, ending, took);
             }
         }
@@ -124,7 +124,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// What every span tells of who asks and how.
+/// The attributes of every span: caller, client and transport.
 fn surroundings(cx: &Context, attributes: &mut Vec<KeyValue>) {
     let call_id: Arc<str> = cx.call_id().to_string().into();
     attributes.extend([
@@ -156,13 +156,13 @@ fn bounded(mut text: String) -> String {
     text
 }
 
-/// How it ended, in its span.
+/// Sets the end in the span.
 fn tell(span: &mut BoxedSpan, ending: Ending, rule: Option<&str>) {
     span.set_attribute(KeyValue::new("toolgate.outcome", ending.class.name()));
     if let Some(name) = ending.error_type() {
         span.set_attribute(KeyValue::new("error.type", name));
         if ending.is_error() {
-            // Not the message: it may repeat what the caller sent.
+            // Not the message, which may quote arguments.
             span.set_status(Status::error(name));
         }
     }

@@ -18,7 +18,7 @@ pub struct ValidateConfig {
     /// What happens to arguments that a tool's published schema does not name.
     pub unknown: Unknown,
     /// Whether results are checked against the schema that their tool publishes (`outputSchema`).
-    pub output: Output,
+    pub output: OutputMode,
     /// Settings of your own, by `server/tool` glob. Arguments must fit each schema that covers the tool.
     pub tools: BTreeMap<String, ToolSchema>,
 }
@@ -30,7 +30,7 @@ impl ValidateConfig {
         self.input_schema
             || !self.tools.is_empty()
             || self.unknown != Unknown::Pass
-            || self.output != Output::Off
+            || self.output != OutputMode::Off
     }
 
     /// Whether arguments without a name may be refused or removed anywhere.
@@ -71,7 +71,7 @@ pub enum Unknown {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum Output {
+pub enum OutputMode {
     /// Nobody looks at results.
     #[default]
     Off,

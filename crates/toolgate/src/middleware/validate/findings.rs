@@ -10,12 +10,12 @@ use crate::{call::Call, failure::Failure, registry::Code};
 
 /// Everything that is wrong, each thing once, and the rules that say so.
 #[derive(Default)]
-pub(super) struct Found<'a> {
+pub(super) struct Findings<'a> {
     pub(super) issues: Vec<Issue>,
     pub(super) rules: Vec<&'a str>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> Findings<'a> {
     pub(super) fn add(&mut self, issues: Vec<Issue>, rule: &'a str) {
         if !issues.is_empty() {
             self.rules.push(rule);

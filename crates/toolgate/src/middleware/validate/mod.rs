@@ -5,10 +5,10 @@ mod arguments;
 mod config;
 mod cost;
 mod findings;
-mod halves;
 mod issues;
 mod names;
 mod output;
+mod phases;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -16,13 +16,13 @@ mod tests;
 use std::{path::Path, sync::Arc};
 
 use arguments::Unreadable;
-pub use config::{Output, ToolSchema, Unknown, ValidateConfig};
-use findings::{Found, refusal, too_many, uncheckable, without};
-#[doc(hidden)]
-pub use halves::Halves;
+pub use config::{OutputMode, ToolSchema, Unknown, ValidateConfig};
+use findings::{Findings, refusal, too_many, uncheckable, without};
 use issues::{Issue, MOST_ISSUES};
-use names::Names;
+use names::PropertyNames;
 use output::Results;
+#[doc(hidden)]
+pub use phases::ValidatePhases;
 pub(crate) use schema::fits;
 use schema::{Learnt, Published, Schema};
 
@@ -122,9 +122,9 @@ impl Validate {
         let asks_names = config.asks_names();
         let published = config.input_schema || asks_names;
         let results = match config.output {
-            Output::Off => None,
-            Output::Warn => Some(Results::new(false, config.strict)),
-            Output::Enforce => Some(Results::new(true, config.strict)),
+            OutputMode::Off => None,
+            OutputMode::Warn => Some(Results::new(false, config.strict)),
+            OutputMode::Enforce => Some(Results::new(true, config.strict)),
         };
         Ok(Self {
             own,
@@ -159,7 +159,7 @@ impl Validate {
         &'a self,
         call: &Call,
         learnt: Option<&'a Learnt>,
-    ) -> Option<(Unknown, &'a str, &'a Names)> {
+    ) -> Option<(Unknown, &'a str, &'a PropertyNames)> {
         let names = learnt?.names.as_ref()?;
         let said = || self.covering(call).filter_map(|own| Some((own, own.unknown?)));
         let exact = said().find(|(own, _)| own.selector.is_exact());
@@ -193,7 +193,7 @@ impl Validate {
         if !arguments.value.is_object() {
             return Err(refusal(call, &[Issue::no_object()], "readable"));
         }
-        let mut found = Found::default();
+        let mut found = Findings::default();
         let mut removed = Vec::new();
         if let Some((unknown, rule, names)) = unknown {
             let unexpected = names.unexpected(&arguments.value);

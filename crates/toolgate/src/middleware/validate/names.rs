@@ -12,16 +12,16 @@ const MOST_SCHEMAS: usize = 5_000;
 
 /// What a schema says about names at the top.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct PropertyNames {
     /// Lets objects pass that have no other names than these.
     validator: Validator,
     is_open: bool,
 }
 
-impl Names {
+impl PropertyNames {
     /// The names that a schema knows, or why nobody can tell them.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
-        let mut found = Found::default();
+        let mut found = NameScan::default();
         found.gather(schema)?;
         let is_open = found.is_open || !found.names_any;
         let closed = serde_json::json!({
@@ -59,14 +59,14 @@ impl Names {
 }
 
 #[derive(Default)]
-struct Found {
+struct NameScan {
     properties: Map<String, Value>,
     patterns: Map<String, Value>,
     is_open: bool,
     names_any: bool,
 }
 
-impl Found {
+impl NameScan {
     /// Looks at a schema, and at all that apply to the same value: a name in one of them is a name.
     fn gather(&mut self, root: &Value) -> Result<(), String> {
         let mut seen: HashSet<*const Value> = HashSet::new();

@@ -32,7 +32,7 @@ pub(super) struct Results {
 }
 
 /// What is wrong with a result.
-enum Wrong {
+enum ResultFault {
     Issues(Vec<Issue>),
     /// The server published a schema that cannot be used.
     Unusable,
@@ -70,11 +70,11 @@ impl Results {
         };
         match wrong(&learnt, result.json()) {
             None => outcome,
-            Some(Wrong::Issues(issues)) if self.is_enforced => unfit(tool, &issues).into(),
-            Some(Wrong::TooMany) if self.is_enforced => {
+            Some(ResultFault::Issues(issues)) if self.is_enforced => unfit(tool, &issues).into(),
+            Some(ResultFault::TooMany) if self.is_enforced => {
                 uncheckable(tool, "it holds too many values", OUTPUT_SCHEMA).into()
             }
-            Some(Wrong::Unusable) if self.is_enforced && self.strict => {
+            Some(ResultFault::Unusable) if self.is_enforced && self.strict => {
                 uncheckable(tool, "its output schema cannot be used", "strict").into()
             }
             Some(wrong) => {
@@ -88,7 +88,7 @@ impl Results {
     }
 }
 
-fn wrong(learnt: &Learnt, result: &Json) -> Option<Wrong> {
+fn wrong(learnt: &Learnt, result: &Json) -> Option<ResultFault> {
     let members = result.object().unwrap_or_default();
     let is_complete =
         members.get(member::RESULT_TYPE).is_none_or(|kind| kind.as_str() == "\"complete\"");
@@ -98,26 +98,26 @@ fn wrong(learnt: &Learnt, result: &Json) -> Option<Wrong> {
         return None;
     }
     let Some(schema) = &learnt.schema else {
-        return Some(Wrong::Unusable);
+        return Some(ResultFault::Unusable);
     };
     let content = match members.get(MEMBER) {
-        None => return Some(Wrong::Issues(vec![Issue::no_content(PLACE)])),
+        None => return Some(ResultFault::Issues(vec![Issue::no_content(PLACE)])),
         Some(_) if members.keys().filter(|key| key == MEMBER).count() > 1 => {
-            return Some(Wrong::Issues(vec![Issue::twice("", MEMBER)]));
+            return Some(ResultFault::Issues(vec![Issue::twice("", MEMBER)]));
         }
         Some(content) => content,
     };
     let content = match arguments::read(Some(&content)) {
         Ok(content) => content,
         Err(Unreadable::Twice(name)) => {
-            return Some(Wrong::Issues(vec![Issue::twice(PLACE, &name)]));
+            return Some(ResultFault::Issues(vec![Issue::twice(PLACE, &name)]));
         }
-        Err(Unreadable::Other) => return Some(Wrong::Issues(vec![Issue::unreadable(PLACE)])),
+        Err(Unreadable::Other) => return Some(ResultFault::Issues(vec![Issue::unreadable(PLACE)])),
     };
     match schema.issues(&content, PLACE) {
-        None => Some(Wrong::TooMany),
+        None => Some(ResultFault::TooMany),
         Some(issues) if issues.is_empty() => None,
-        Some(issues) => Some(Wrong::Issues(issues)),
+        Some(issues) => Some(ResultFault::Issues(issues)),
     }
 }
 
@@ -146,17 +146,17 @@ fn failure(message: String) -> Failure {
     )
 }
 
-fn warn(tool: &Tool, wrong: &Wrong) {
+fn warn(tool: &Tool, wrong: &ResultFault) {
     let tool = tool.id();
     match wrong {
-        Wrong::Issues(issues) => {
+        ResultFault::Issues(issues) => {
             let places = issues::places(issues);
             tracing::warn!(%tool, "a result does not fit the published output schema: {places}");
         }
-        Wrong::Unusable => {
+        ResultFault::Unusable => {
             tracing::warn!(%tool, "a result is not checked: the output schema cannot be used");
         }
-        Wrong::TooMany => {
+        ResultFault::TooMany => {
             tracing::warn!(%tool, "a result is not checked: it holds too many values");
         }
     }

@@ -16,7 +16,7 @@ use super::{
     config::ToolSchema,
     cost::Cost,
     issues::{Issue, MOST_ISSUES},
-    names::Names,
+    names::PropertyNames,
 };
 use crate::{identity::ToolId, tool::Tool};
 
@@ -114,7 +114,7 @@ pub(super) struct Learnt {
     /// The schema, if it can be used.
     pub(super) schema: Option<Schema>,
     /// The names that it knows, if they are asked for and can be told.
-    pub(super) names: Option<Names>,
+    pub(super) names: Option<PropertyNames>,
     /// Whether the log has told of a result that does not fit.
     pub(super) is_told: AtomicBool,
 }
@@ -143,7 +143,7 @@ impl Learnt {
             Err(why) => tracing::warn!(%tool, why, "the published {member} cannot be used"),
         }
         if with_names {
-            match Names::of(&schema) {
+            match PropertyNames::of(&schema) {
                 Ok(names) => learnt.names = Some(names),
                 Err(why) => {
                     tracing::warn!(%tool, why, "nobody can tell which arguments the tool knows");

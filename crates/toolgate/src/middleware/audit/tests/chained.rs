@@ -12,7 +12,7 @@ use crate::middleware::audit::{
     file::AuditFile,
     head,
     seal::Seal,
-    verify::{Verify, What, verify},
+    verify::{FindingKind, Verify, verify},
 };
 
 fn open(path: &std::path::Path) -> AuditFile {
@@ -23,7 +23,7 @@ fn report(path: &std::path::Path) -> verify::Report {
     verify(path, &Verify::default()).unwrap()
 }
 
-fn whats(path: &std::path::Path) -> Vec<What> {
+fn whats(path: &std::path::Path) -> Vec<FindingKind> {
     report(path).findings.into_iter().map(|finding| finding.what).collect()
 }
 
@@ -105,7 +105,7 @@ fn a_record_that_was_cut_off_is_named_by_the_next() {
             let mut bytes = fs::read(&path).unwrap();
             bytes[whole.len()] ^= 1;
             fs::write(&path, bytes).unwrap();
-            assert_eq!(whats(&path)[0], What::Unreadable, "{end}");
+            assert_eq!(whats(&path)[0], FindingKind::Unreadable, "{end}");
         }
     }
 }
@@ -138,9 +138,9 @@ fn a_file_without_a_chain_goes_on_with_one() {
     let mut bytes = fs::read(&path).unwrap();
     bytes.extend_from_slice(b"{\"say\":\"from outside\"}\n");
     fs::write(&path, bytes).unwrap();
-    assert_eq!(whats(&path), [What::Unchained]);
+    assert_eq!(whats(&path), [FindingKind::Unchained]);
     open(&path).say("newer").unwrap();
-    assert_eq!(whats(&path), [What::Unchained], "the chain goes on behind it");
+    assert_eq!(whats(&path), [FindingKind::Unchained], "the chain goes on behind it");
 }
 
 #[test]
@@ -153,14 +153,14 @@ fn nobody_covers_up_a_missing_end_by_writing_on() {
     file.say("three").unwrap();
     // Cut off while it is open, and while it is not.
     fs::write(&path, &short).unwrap();
-    assert_eq!(whats(&path), [What::CutOff(2)]);
+    assert_eq!(whats(&path), [FindingKind::CutOff(2)]);
     file.say("four").unwrap();
-    assert_eq!(whats(&path), [What::Missing(2)]);
+    assert_eq!(whats(&path), [FindingKind::Missing(2)]);
     open(&path).say("five").unwrap();
-    assert_eq!(whats(&path), [What::Missing(2)]);
+    assert_eq!(whats(&path), [FindingKind::Missing(2)]);
     fs::write(&path, &short).unwrap();
     open(&path).say("six").unwrap();
-    assert!(matches!(whats(&path)[..], [What::Missing(_)]), "{:?}", whats(&path));
+    assert!(matches!(whats(&path)[..], [FindingKind::Missing(_)]), "{:?}", whats(&path));
 }
 
 #[test]
@@ -175,15 +175,15 @@ fn a_head_that_is_gone_or_altered_is_told() {
         let mut bad = good.clone();
         bad[at] ^= 1;
         fs::write(&head, &bad).unwrap();
-        assert_eq!(whats(&path), [What::HeadAltered], "{at}");
+        assert_eq!(whats(&path), [FindingKind::HeadAltered], "{at}");
     }
     fs::remove_file(&head).unwrap();
-    assert_eq!(whats(&path), [What::NoHead]);
+    assert_eq!(whats(&path), [FindingKind::NoHead]);
     open(&path).say("two").unwrap();
-    assert_eq!(whats(&path), [What::HeadWas("missing".to_owned())], "it is not covered up");
+    assert_eq!(whats(&path), [FindingKind::HeadWas("missing".to_owned())], "it is not covered up");
     fs::write(&head, "nonsense").unwrap();
     open(&path).say("three").unwrap();
-    assert_eq!(whats(&path)[1..], [What::HeadWas("unreadable".to_owned())]);
+    assert_eq!(whats(&path)[1..], [FindingKind::HeadWas("unreadable".to_owned())]);
     // An old head of its own is behind, as after a crash.
     fs::write(&path, read(&path).split_inclusive('\n').take(3).collect::<String>()).unwrap();
     fs::write(&head, &good).unwrap();
@@ -205,15 +205,15 @@ fn with_a_key_nobody_else_can_write_on() {
         file.say_with(&keyed, &n.to_string()).unwrap();
     }
     assert_eq!(check(Some(&key)), []);
-    assert_eq!(check(None), [What::NeedsKey]);
-    assert_eq!(check(Some(b"another key, just as long")), [What::OtherKey]);
+    assert_eq!(check(None), [FindingKind::NeedsKey]);
+    assert_eq!(check(Some(b"another key, just as long")), [FindingKind::OtherKey]);
     // A forger's record, chained as well as it can be without the key.
     open(&path).say("forged").unwrap();
     let found = check(Some(&key));
-    assert!(found.contains(&What::OtherKey), "{found:?}");
+    assert!(found.contains(&FindingKind::OtherKey), "{found:?}");
     let mut file = open(&path);
     file.say_with(&keyed, "and on").unwrap();
-    assert!(check(Some(&key)).contains(&What::OtherKey), "it is not covered up");
+    assert!(check(Some(&key)).contains(&FindingKind::OtherKey), "it is not covered up");
     assert!(Seal::keyed(b"short").is_err());
     assert_eq!(said(&path).len(), 5);
 }

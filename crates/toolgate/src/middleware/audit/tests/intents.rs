@@ -61,7 +61,10 @@ async fn which_calls_have_one_is_a_setting() {
         (config(Intents::Mutating), vec![false, true, true, true]),
         (config(Intents::All), vec![true; 4]),
         (config(Intents::Off), vec![false; 4]),
-        (AuditConfig { record: vec![Kind::Decisions], ..config(Intents::All) }, vec![false; 4]),
+        (
+            AuditConfig { record: vec![AuditKind::Decisions], ..config(Intents::All) },
+            vec![false; 4],
+        ),
     ] {
         let tiers = [Some(Tier::Readonly), Some(Tier::Mutating), Some(Tier::Destructive), None];
         for (tier, with) in tiers.into_iter().zip(with) {
@@ -77,8 +80,8 @@ async fn which_calls_have_one_is_a_setting() {
 #[tokio::test]
 async fn what_is_recorded_is_a_setting_and_what_began_has_an_end() {
     for (record, expected) in [
-        (vec![Kind::Executions], ["call ok", "intent", "call upstream_failed"].as_slice()),
-        (vec![Kind::Decisions], &["call denied", "call upstream_failed"]),
+        (vec![AuditKind::Executions], ["call ok", "intent", "call upstream_failed"].as_slice()),
+        (vec![AuditKind::Decisions], &["call denied", "call upstream_failed"]),
     ] {
         let kept = kept(&AuditConfig { record, ..AuditConfig::default() });
         let chain = Chain::builder().layer(Audit::new(kept.sink.clone()));
@@ -258,7 +261,11 @@ fn settings_that_mean_nothing_are_refused() {
         (AuditConfig { record: Vec::new(), ..AuditConfig::default() }, "nothing would be recorded"),
         (AuditConfig { required: true, ..AuditConfig::default() }, "needs an `audit.file`"),
         (
-            AuditConfig { required: true, record: vec![Kind::Decisions], ..AuditConfig::default() },
+            AuditConfig {
+                required: true,
+                record: vec![AuditKind::Decisions],
+                ..AuditConfig::default()
+            },
             "needs `executions`",
         ),
     ] {

@@ -195,7 +195,7 @@ fn a_keyed_digest_cannot_be_guessed_without_the_key() {
     let folder = tempfile::tempdir().unwrap();
     let key_file = folder.path().join("key");
     let config = |key_file: Option<&std::path::PathBuf>| RedactConfig {
-        digest: Digest::Hmac,
+        digest: DigestAlgorithm::Hmac,
         key_file: key_file.cloned(),
         ..RedactConfig::default()
     };
@@ -213,7 +213,7 @@ fn a_keyed_digest_cannot_be_guessed_without_the_key() {
     std::fs::write(&key_file, "short").unwrap();
     let error = Redactor::new(&config(Some(&key_file))).unwrap_err();
     assert_eq!(error.to_string(), "a key has at least 16 bytes");
-    let unheeded = RedactConfig { digest: Digest::Sha256, ..config(Some(&key_file)) };
+    let unheeded = RedactConfig { digest: DigestAlgorithm::Sha256, ..config(Some(&key_file)) };
     let error = Redactor::new(&unheeded).unwrap_err();
     assert_eq!(error.to_string(), "a key needs `redact.digest = \"hmac\"`");
     let missing = config(Some(&folder.path().join("missing")));
@@ -264,7 +264,7 @@ fn secret(dice: &mut Dice, depth: usize) -> Value {
 fn no_secret_is_in_any_record_at_any_nesting() {
     let mut dice = Dice::new(7);
     let mut with_secret = 0;
-    for digest in [Digest::Sha256, Digest::Hmac] {
+    for digest in [DigestAlgorithm::Sha256, DigestAlgorithm::Hmac] {
         let redactor = redactor(&RedactConfig { digest, ..RedactConfig::default() });
         for _ in 0..600 {
             let arguments = with_secrets(&mut dice, 4).to_string();

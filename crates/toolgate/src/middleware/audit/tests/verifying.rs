@@ -7,7 +7,7 @@ use super::{
     *,
 };
 use crate::{
-    middleware::audit::verify::{Finding, Report, Verify, What, verify},
+    middleware::audit::verify::{Finding, FindingKind, Report, Verify, verify},
     testbed::Dice,
 };
 
@@ -74,7 +74,7 @@ async fn every_flipped_byte_is_found() {
             changed[line][at] ^= bit;
             let mut near = vec![line + 1];
             if line == 0 {
-                // What was the beginning may look like a line of a time without a chain.
+                // FindingKind was the beginning may look like a line of a time without a chain.
                 near.push(2);
             }
             if at == length - 1 {
@@ -100,15 +100,15 @@ async fn every_dropped_record_is_found() {
         changed.remove(line);
         let finding = found(&path, &changed, &[line + 1, line], &format!("dropped {line}"));
         match finding.what {
-            What::NoBeginning => assert_eq!(line, 0),
-            What::CutOff(1) => assert_eq!(line, lines.len() - 1),
-            what => assert_eq!(what, What::Missing(1)),
+            FindingKind::NoBeginning => assert_eq!(line, 0),
+            FindingKind::CutOff(1) => assert_eq!(line, lines.len() - 1),
+            what => assert_eq!(what, FindingKind::Missing(1)),
         }
     }
     for end in 0..lines.len() {
         let missing = u64::try_from(lines.len() - end).unwrap();
         let finding = found(&path, &lines[..end], &[end], &format!("cut at {end}"));
-        assert_eq!(finding.what, What::CutOff(missing));
+        assert_eq!(finding.what, FindingKind::CutOff(missing));
     }
 }
 
@@ -123,7 +123,7 @@ async fn every_record_out_of_its_place_is_found() {
         assert_eq!(report.findings.len(), 1, "{report:?}");
         assert_eq!(
             (&report.findings[0].what, report.findings[0].line),
-            (&What::OutOfOrder, line as u64 + 2)
+            (&FindingKind::OutOfOrder, line as u64 + 2)
         );
     }
     let mut dice = Dice::new(5);
@@ -147,7 +147,7 @@ async fn every_record_out_of_its_place_is_found() {
             let mut changed = lines.clone();
             changed.insert(to, lines[line].clone());
             let finding = found(&path, &changed, &[to + 1], &format!("{line} again at {to}"));
-            assert_eq!(finding.what, What::Duplicated);
+            assert_eq!(finding.what, FindingKind::Duplicated);
         }
     }
 }
@@ -165,7 +165,7 @@ async fn a_forged_record_is_found() {
         let mut changed = lines.clone();
         changed.insert(at, forged(at + 1));
         let finding = found(&path, &changed, &[at + 1], &format!("forged at {at}"));
-        assert_eq!(finding.what, What::Altered);
+        assert_eq!(finding.what, FindingKind::Altered);
         let mut changed = lines.clone();
         changed.insert(at, b"not a record\n".to_vec());
         found(&path, &changed, &[at + 1], &format!("garbage at {at}"));
@@ -195,7 +195,7 @@ async fn a_file_in_the_middle_that_is_gone_is_found() {
     fs::remove_file(second).unwrap();
     let report = verify(&path, &Verify::default()).unwrap();
     assert!(
-        matches!(report.findings[..], [Finding { what: What::Missing(_), line: 1, .. }]),
+        matches!(report.findings[..], [Finding { what: FindingKind::Missing(_), line: 1, .. }]),
         "{report:?}"
     );
 }

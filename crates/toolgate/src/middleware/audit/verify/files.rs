@@ -1,4 +1,4 @@
-//! The files that a chain is spread over, all from one moment.
+//! Opens all files of a chain, consistent with each other.
 
 use std::{
     fs::{self, File},
@@ -9,11 +9,11 @@ use std::{
 
 use super::super::{
     file::size_in_place,
-    head::{self, Found},
+    head::{self, HeadState},
     seal::Seal,
 };
 
-/// How often it is tried to get hold of a file that is being moved aside.
+/// Attempts to open the files during a rotation.
 const TRIES: u32 = 1000;
 const PAUSES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct Files {
     /// Oldest first.
     pub(super) parts: Vec<Part>,
-    pub(super) head: Found,
+    pub(super) head: HeadState,
 }
 
 pub(super) struct Part {
@@ -31,7 +31,7 @@ pub(super) struct Part {
 }
 
 impl Files {
-    /// Opens the file and those that were moved aside, while nobody writes or moves.
+    /// Opens the file and the rotated ones, under the lock that prevents writes and rotations.
     pub(super) fn open(path: &Path, seal: &Seal) -> io::Result<Self> {
         let mut missing = 0;
         for _ in 0..TRIES {
@@ -45,7 +45,7 @@ impl Files {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    // It is being moved aside just now; or that is when toolgate was killed.
+                    // A rotation is in progress, or toolgate was killed during one.
                     missing += 1;
                     if missing > PAUSES {
                         break;
@@ -87,7 +87,7 @@ impl Part {
     }
 }
 
-/// The files that were moved aside, oldest first, with their numbers.
+/// The rotated files with their numbers, oldest first.
 fn moved_aside(path: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! Checks an audit file: whether its chain is whole, and which calls have no end.
+//! Verifies an audit file: that its chain is complete, and which calls have no outcome.
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
@@ -22,20 +22,20 @@ use std::{
 };
 
 use files::Files;
-pub use report::{Finding, Report, UnderWay, What};
-use walk::Walk;
+pub use report::{Finding, FindingKind, Report, UnfinishedCall};
+use walk::ChainVerifier;
 
 use super::{head, seal::Seal};
 
-/// A longer line is no record.
+/// Largest length of a record, in bytes.
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
-/// How to check.
+/// Options of a verification.
 #[derive(Default)]
 pub struct Verify<'a> {
-    /// The key that the records were chained with, if one was.
+    /// The key of the chain, if it has one.
     pub key: Option<Vec<u8>>,
-    /// Told from time to time how many bytes of how many are done.
+    /// Receives the progress: bytes read and bytes in all.
     pub progress: Option<&'a dyn Fn(u64, u64)>,
 }
 
@@ -45,16 +45,15 @@ impl std::fmt::Debug for Verify<'_> {
     }
 }
 
-/// Checks an audit file and those that were moved aside before it, from the oldest on. Reads them once, and
-/// keeps no more than the calls that have no end yet. Toolgate may go on writing meanwhile: what counts is
-/// what was there at the start.
+/// Verifies an audit file and its rotated files, oldest first. Reads them once and keeps only the calls that have no
+/// outcome yet in memory. toolgate may continue to write: records after the start are ignored.
 pub fn verify(path: &Path, how: &Verify<'_>) -> io::Result<Report> {
     let seal = match &how.key {
         Some(key) => Seal::keyed(key)?,
         None => Seal::plain(),
     };
     let files = Files::open(path, &seal)?;
-    let mut walk = Walk::new(seal, files.head);
+    let mut walk = ChainVerifier::new(seal, files.head);
     let (total, mut done) = (files.bytes(), 0);
     for part in &files.parts {
         walk.enter(&part.path);

@@ -1,90 +1,90 @@
-//! What a check found.
+//! The result of a verification.
 
 use std::{fmt, path::PathBuf};
 
 use serde::{Serialize, Serializer};
 
-/// What a check found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// Records of the chain that were read.
+    /// Number of records of the chain.
     pub records: u64,
-    /// The last record's number.
+    /// The number of the last record.
     pub last_seq: u64,
-    /// Everything that should not be so. If there is nothing, the record is whole.
+    /// Faults. Without any, the audit is complete.
     pub findings: Vec<Finding>,
-    /// Further findings, which are only counted.
+    /// Number of further findings that are not listed.
     pub more: u64,
-    /// Calls that began and have no end.
-    pub under_way: Vec<UnderWay>,
-    /// Records before the first one that is here: in files that are no longer kept.
+    /// Calls with an intent and without an outcome.
+    pub under_way: Vec<UnfinishedCall>,
+    /// Records before the first one in these files, in files that were removed.
     pub earlier: u64,
-    /// Lines of a time without a chain, before the first record of it.
+    /// Lines without a chain, before its first record.
     pub unchained: u64,
-    /// Lines that a crash or a full disk cut off, and that a later record names.
+    /// Lines that a crash or a full disk cut off, and that a later record describes.
     pub torn: u64,
-    /// Records that toolgate itself says it lost.
+    /// Records that toolgate recorded as lost.
     pub lost: u64,
-    /// Whether the last record was cut off, and nothing has been written since.
+    /// Whether the last record is incomplete and no record follows.
     pub incomplete: bool,
 }
 
 impl Report {
-    /// Whether the record is whole.
+    /// Whether the audit is complete.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.findings.is_empty()
     }
 }
 
-/// Something that should not be so.
+/// A fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The file.
     pub file: PathBuf,
-    /// The line, from 1 on; 0 if it is about the file as such.
+    /// The line, from 1; 0 for the file as a whole.
     pub line: u64,
-    /// The number of the record, as far as one can be read.
+    /// The number of the record, if it can be read.
     pub seq: Option<u64>,
-    /// What is wrong.
-    pub what: What,
+    /// The kind of fault.
+    pub what: FindingKind,
 }
 
-/// What is wrong.
+/// The kind of fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum What {
-    /// The record is not what was written.
+pub enum FindingKind {
+    /// The record was altered.
     Altered,
     /// Records are missing before this one.
     Missing(u64),
-    /// The record stands later than it was written.
+    /// The record is later in the file than it was written.
     OutOfOrder,
-    /// The record stands there again.
+    /// The record occurs twice.
     Duplicated,
     /// Records are missing at the end.
     CutOff(u64),
-    /// A line that is not part of the chain, after it began.
+    /// A line after the start of the chain that is not part of it.
     Unchained,
-    /// A line that is no record, and that no later record names as cut off.
+    /// A line that is not a record and that no later record describes as cut off.
     Unreadable,
-    /// The chain begins in the middle.
+    /// The start of the chain is missing.
     NoBeginning,
-    /// The records from here on are made with another key, or with none.
+    /// The following records were written with another key, or without one.
     OtherKey,
-    /// The records from here on are made with a key, which is needed to check them.
+    /// The following records were written with a key, which is needed to verify them.
     NeedsKey,
-    /// The head is missing, so nobody can tell whether the end is.
+    /// The head is missing, so a missing end cannot be detected.
     NoHead,
-    /// The head is not what toolgate wrote.
+    /// The head was altered.
     HeadAltered,
-    /// The head was missing, or not what toolgate wrote, when this was written.
+    /// The head was missing or altered when this record was written.
     HeadWas(String),
 }
 
-impl What {
-    /// The word for it.
+impl FindingKind {
+    /// The name in reports.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ fn records(count: u64) -> String {
     if count == 1 { "1 record is".to_owned() } else { format!("{count} records are") }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Altered => f.write_str("altered: not what was written"),
@@ -137,22 +137,22 @@ impl fmt::Display for What {
     }
 }
 
-impl Serialize for What {
+impl Serialize for FindingKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
 }
 
-/// A call that began and has no end.
+/// A call with an intent and without an outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct UnderWay {
+pub struct UnfinishedCall {
     /// The file.
     pub file: PathBuf,
     /// The line of its intent.
     pub line: u64,
-    /// When it began.
+    /// The start of the call.
     pub ts: String,
-    /// The call.
+    /// The id of the call.
     pub call_id: String,
     /// The server.
     pub server: String,

@@ -1,4 +1,4 @@
-//! One walk over all lines: the chain is followed, and what breaks it is told apart.
+//! Follows the chain through all lines and classifies its faults.
 
 mod place;
 
@@ -12,46 +12,46 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     super::{
-        head::{Found, Mark},
+        head::{HeadState, Mark},
         seal::{Chained, Hash, Point, Seal},
     },
-    report::{Finding, Report, UnderWay, What},
+    report::{Finding, FindingKind, Report, UnfinishedCall},
 };
 
-/// So many findings are told one by one.
+/// Largest number of listed findings.
 const MOST_FINDINGS: usize = 10_000;
 
-pub(super) struct Walk {
+pub(super) struct ChainVerifier {
     seal: Seal,
-    head: Found,
+    head: HeadState,
     report: Report,
-    /// The files so far; the last one is being read.
+    /// The files so far. The last one is being read.
     files: Vec<PathBuf>,
     line: u64,
-    /// How many bytes of the file are behind.
+    /// Bytes of the file that are verified.
     offset: u64,
-    /// The record that the next one follows.
+    /// The record before the next one.
     last: Option<Last>,
-    /// A record that has no place in the chain, right before this one.
+    /// The previous record, if it has no place in the chain.
     aside: Option<Aside>,
     gaps: Vec<Gap>,
     region: Option<Region>,
-    /// Lines since the last record that may have been one.
+    /// Lines since the last record that may have been records.
     unread: u64,
-    under_way: HashMap<String, UnderWay>,
+    under_way: HashMap<String, UnfinishedCall>,
     head_seen: bool,
-    /// Records here are made with a key that is not ours.
+    /// The records here were written with another key.
     is_foreign: bool,
-    /// Records that fit.
+    /// Records with a valid digest.
     good: u64,
 }
 
 /// The last record in its place.
 struct Last {
     point: Point,
-    /// What its digest should be, where that is not what stands there.
+    /// The computed digest, if it differs from the one in the line.
     computed: Option<Hash>,
-    /// Where it was found wanting.
+    /// The index of its finding.
     finding: Option<usize>,
 }
 
@@ -60,7 +60,7 @@ struct Aside {
     finding: usize,
 }
 
-/// Numbers that were left out.
+/// A range of missing numbers.
 struct Gap {
     from: u64,
     to: u64,
@@ -68,7 +68,7 @@ struct Gap {
     finding: usize,
 }
 
-/// Lines that are no records, as long as no later one names them.
+/// Lines that are not records, until a later record describes them.
 struct Region {
     bytes: u64,
     sha: Sha256,
@@ -78,10 +78,10 @@ struct Region {
     is_open: bool,
 }
 
-/// What a record says, as far as it matters here.
+/// The members of a record that verification needs.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Said {
+struct RecordFields {
     event: String,
     ts: String,
     call_id: String,
@@ -96,8 +96,8 @@ struct Said {
     records: u64,
 }
 
-impl Walk {
-    pub(super) fn new(seal: Seal, head: Found) -> Self {
+impl ChainVerifier {
+    pub(super) fn new(seal: Seal, head: HeadState) -> Self {
         Self {
             seal,
             head,
@@ -120,8 +120,8 @@ impl Walk {
     pub(super) fn enter(&mut self, file: &Path) {
         self.files.push(file.to_owned());
         (self.line, self.offset) = (0, 0);
-        // Cut off, and moved aside before anybody could say so. If it was more than a record that was never
-        // finished, its number is missing.
+        // The line was cut off, and the file was rotated before a record could describe it. If it was a complete
+        // record, its number is missing.
         if let Some(region) = self.region.take_if(|region| region.is_open) {
             self.report.torn += region.lines;
         }
@@ -140,7 +140,7 @@ impl Walk {
         }
     }
 
-    /// A line that is not of the chain.
+    /// Handles a line that is not part of the chain.
     fn no_record(&mut self, line: &[u8], is_open: bool) {
         let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
         if is_json && !is_open {
@@ -152,11 +152,11 @@ impl Walk {
                     self.unnamed(region);
                 }
                 self.unread += 1;
-                self.find(None, What::Unchained);
+                self.find(None, FindingKind::Unchained);
             }
             return;
         }
-        let first = self.finding(None, What::Unreadable);
+        let first = self.finding(None, FindingKind::Unreadable);
         let region = self.region.get_or_insert_with(|| {
             let sha = Sha256::new();
             Region { bytes: 0, sha, first, lines: 0, is_open: false }
@@ -171,7 +171,7 @@ impl Walk {
         region.is_open = is_open;
     }
 
-    /// Lines that are no records, and that none names.
+    /// Adds findings for lines that are not records and that no record describes.
     fn unnamed(&mut self, region: Region) {
         self.unread += region.lines;
         self.add(region.first);
@@ -179,19 +179,19 @@ impl Walk {
 
     fn record(&mut self, line: &[u8], record: &Chained<'_>) {
         self.report.records += 1;
-        let said: Said = serde_json::from_slice(line).unwrap_or_default();
-        self.end_region(&said);
+        let fields: RecordFields = serde_json::from_slice(line).unwrap_or_default();
+        self.end_region(&fields);
         let unread = std::mem::take(&mut self.unread);
-        if said.event == "begin" {
-            self.made_with(&said, record.point.seq);
+        if fields.event == "begin" {
+            self.made_with(&fields, record.point.seq);
         }
         if self.last.is_none() {
-            self.begin(record, &said);
+            self.begin(record, &fields);
         }
         if self.place(record, unread) {
-            self.read(&said, record.point.seq);
+            self.read(&fields, record.point.seq);
         }
-        if let Found::Mark(Mark { point, size }) = self.head
+        if let HeadState::Mark(Mark { point, size }) = self.head
             && point == record.point
             && size == self.offset
         {
@@ -199,67 +199,70 @@ impl Walk {
         }
     }
 
-    /// Whether records from here on can be checked with what we have.
-    fn made_with(&mut self, said: &Said, seq: u64) {
+    /// Sets whether the key fits the following records.
+    fn made_with(&mut self, fields: &RecordFields, seq: u64) {
         let was_foreign = self.is_foreign;
-        self.is_foreign = said.algorithm != self.seal.algorithm();
+        self.is_foreign = fields.algorithm != self.seal.algorithm();
         if self.is_foreign && !was_foreign {
             let is_keyed = self.seal.algorithm() != "sha256";
-            self.find(Some(seq), if is_keyed { What::OtherKey } else { What::NeedsKey });
+            self.find(
+                Some(seq),
+                if is_keyed { FindingKind::OtherKey } else { FindingKind::NeedsKey },
+            );
         }
     }
 
-    /// The first record that is here says where the chain came from.
-    fn begin(&mut self, record: &Chained<'_>, said: &Said) {
-        let hash = Hash::parse(said.previous_hash.as_bytes());
-        let Some(hash) = hash.filter(|_| said.event == "begin") else {
-            self.find(Some(record.point.seq), What::NoBeginning);
-            // What it follows is not here; it is believed.
+    /// Handles the first record, which names the record before it.
+    fn begin(&mut self, record: &Chained<'_>, fields: &RecordFields) {
+        let hash = Hash::parse(fields.previous_hash.as_bytes());
+        let Some(hash) = hash.filter(|_| fields.event == "begin") else {
+            self.find(Some(record.point.seq), FindingKind::NoBeginning);
+            // The record before it is not available, so it cannot be verified.
             return self.believe(record);
         };
-        self.report.earlier = said.previous_seq;
-        let point = Point { seq: said.previous_seq, hash };
+        self.report.earlier = fields.previous_seq;
+        let point = Point { seq: fields.previous_seq, hash };
         if self.head.mark().is_some_and(|mark| mark.point == point) {
             self.head_seen = true;
         }
         self.last = Some(Last { point, computed: None, finding: None });
     }
 
-    /// What a record in its place says.
-    fn read(&mut self, said: &Said, seq: u64) {
-        match said.event.as_str() {
+    /// Handles the content of a record in its place.
+    fn read(&mut self, fields: &RecordFields, seq: u64) {
+        match fields.event.as_str() {
             "intent" => {
-                let call = UnderWay {
+                let call = UnfinishedCall {
                     file: self.files.last().cloned().unwrap_or_default(),
                     line: self.line,
-                    ts: said.ts.clone(),
-                    call_id: said.call_id.clone(),
-                    server: said.server.clone(),
-                    tool: said.tool.clone(),
+                    ts: fields.ts.clone(),
+                    call_id: fields.call_id.clone(),
+                    server: fields.server.clone(),
+                    tool: fields.tool.clone(),
                 };
-                self.under_way.insert(said.call_id.clone(), call);
+                self.under_way.insert(fields.call_id.clone(), call);
             }
-            "call" => drop(self.under_way.remove(&said.call_id)),
-            "lost" => self.report.lost += said.records,
+            "call" => drop(self.under_way.remove(&fields.call_id)),
+            "lost" => self.report.lost += fields.records,
             "begin" => {
-                if let Some(head) = &said.head {
-                    self.find(Some(seq), What::HeadWas(head.clone()));
+                if let Some(head) = &fields.head {
+                    self.find(Some(seq), FindingKind::HeadWas(head.clone()));
                 }
             }
             _ => {}
         }
     }
 
-    /// Ends a run of lines that are no records: named by this one, or a finding.
-    fn end_region(&mut self, said: &Said) {
-        // The chain may have to begin before it can name them.
-        if said.event == "begin" {
+    /// Ends a sequence of lines that are not records: this record describes them, or they are a finding.
+    fn end_region(&mut self, fields: &RecordFields) {
+        // A `begin` record may precede the description.
+        if fields.event == "begin" {
             return;
         }
         let Some(region) = self.region.take() else { return };
         let sha = Hash::of_bytes(&region.sha.clone().finalize());
-        let is_named = said.bytes == region.bytes && said.sha256 == sha.as_str();
-        if said.event == "torn" && is_named {
+        let is_named = fields.bytes == region.bytes && fields.sha256 == sha.as_str();
+        if fields.event == "torn" && is_named {
             self.report.torn += region.lines;
         } else {
             self.unnamed(region);
@@ -270,24 +273,25 @@ impl Walk {
         let last = self.last.as_ref().map_or(0, |last| last.point.seq);
         self.report.last_seq = last;
         match self.region.take() {
-            // A crash, and perhaps another one while the first was being told of.
+            // A crash, and possibly a second one while its record was written.
             Some(region) if region.is_open && region.lines <= 2 => self.report.incomplete = true,
             Some(region) if self.report.records == 0 => self.report.unchained += region.lines,
             Some(region) => self.unnamed(region),
             None => {}
         }
-        self.report.findings.retain(|finding| finding.what != What::Missing(0));
+        self.report.findings.retain(|finding| finding.what != FindingKind::Missing(0));
         self.compare_head(head, last);
         let all_altered = self.good == 0 && self.report.findings.len() > 1;
         if all_altered && self.seal.algorithm() != "sha256" && self.report.records > 1 {
-            // Not one record fits: it is the key that does not.
+            // No record has a valid digest, so the key is wrong.
             let file = self.files.first().cloned().unwrap_or_default();
-            self.report.findings = vec![Finding { file, line: 0, seq: None, what: What::OtherKey }];
+            self.report.findings =
+                vec![Finding { file, line: 0, seq: None, what: FindingKind::OtherKey }];
         }
         let order =
             |file: &PathBuf| self.files.iter().position(|one| one == file).unwrap_or(usize::MAX);
         self.report.findings.sort_by_key(|finding| (order(&finding.file), finding.line));
-        let mut under_way: Vec<UnderWay> = self.under_way.into_values().collect();
+        let mut under_way: Vec<UnfinishedCall> = self.under_way.into_values().collect();
         under_way.sort_by(|a, b| (&a.ts, &a.call_id).cmp(&(&b.ts, &b.call_id)));
         self.report.under_way = under_way;
         self.report
@@ -295,22 +299,22 @@ impl Walk {
 
     fn compare_head(&mut self, head: &Path, last: u64) {
         let what = match self.head {
-            Found::Missing if self.report.records == 0 => return,
-            Found::Missing => What::NoHead,
-            Found::Unreadable if self.is_foreign => return,
-            Found::Mark(mark) if mark.point.seq > last => {
-                let finding = self.finding(Some(last), What::CutOff(mark.point.seq - last));
+            HeadState::Missing if self.report.records == 0 => return,
+            HeadState::Missing => FindingKind::NoHead,
+            HeadState::Unreadable if self.is_foreign => return,
+            HeadState::Mark(mark) if mark.point.seq > last => {
+                let finding = self.finding(Some(last), FindingKind::CutOff(mark.point.seq - last));
                 return self.add(finding);
             }
-            // What else is wrong says more.
-            Found::Mark(_) if !self.report.findings.is_empty() || self.head_seen => return,
-            Found::Mark(mark) if mark.point.seq == 0 => return,
-            Found::Unreadable | Found::Mark(_) => What::HeadAltered,
+            // Other findings explain the fault better.
+            HeadState::Mark(_) if !self.report.findings.is_empty() || self.head_seen => return,
+            HeadState::Mark(mark) if mark.point.seq == 0 => return,
+            HeadState::Unreadable | HeadState::Mark(_) => FindingKind::HeadAltered,
         };
         self.add(Finding { file: head.to_owned(), line: 0, seq: None, what });
     }
 
-    fn finding(&self, seq: Option<u64>, what: What) -> Finding {
+    fn finding(&self, seq: Option<u64>, what: FindingKind) -> Finding {
         let file = self.files.last().cloned().unwrap_or_default();
         Finding { file, line: self.line, seq, what }
     }
@@ -323,9 +327,9 @@ impl Walk {
         }
     }
 
-    fn find(&mut self, seq: Option<u64>, what: What) -> usize {
+    fn find(&mut self, seq: Option<u64>, what: FindingKind) -> usize {
         self.add(self.finding(seq, what));
-        // The place of one that is only counted is nowhere.
+        // A finding that is only counted has no index.
         if self.report.more > 0 { usize::MAX } else { self.report.findings.len() - 1 }
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testbed::Dice;
 
-fn everything(record: &Record) -> String {
+fn everything(record: &CallRecord) -> String {
     format!("{record:?} {}", serde_json::to_string(record).unwrap())
 }
 

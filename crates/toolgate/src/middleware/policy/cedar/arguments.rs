@@ -1,4 +1,4 @@
-//! A call's arguments as Cedar sees them. What cannot be told without doubt is a fault, and the call is denied.
+//! Converts a call's arguments to Cedar values. Ambiguous values are an error, and the call is denied.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -7,10 +7,10 @@ use toolgate_wire::{Json, Kind};
 
 use super::inspect::Members;
 
-/// The deepest nesting that is read, as in the wire's own limits.
+/// Largest depth, as in the JSON parser's limits.
 const DEEPEST: usize = 128;
 
-/// The arguments, as far as the rules look at them. No arguments are an empty record.
+/// The arguments that the rules read. A call without arguments has an empty record.
 pub(super) fn record(arguments: Option<&Json>, wanted: &Members) -> Result<Expression, String> {
     match arguments {
         Some(arguments) => members(arguments, wanted, DEEPEST),
@@ -23,7 +23,7 @@ fn members(json: &Json, wanted: &Members, depth: usize) -> Result<Expression, St
     let mut seen = HashSet::new();
     let mut fields = Vec::new();
     for (key, value) in object.iter().filter(|(key, _)| wanted.has(key)) {
-        // Which of two the tool will take, nobody knows. Also counts what is dropped below.
+        // It is unknown which of two equal keys the tool will use. This counts members that are dropped below, too.
         if !seen.insert(key.clone()) {
             return Err(format!("`{key}` stands there twice"));
         }
@@ -41,7 +41,7 @@ fn built(fields: impl IntoIterator<Item = (String, Expression)>) -> Result<Expre
     Expression::new_record(fields).map_err(|fault| fault.to_string())
 }
 
-/// One value; `None` for `null`, which Cedar has no word for.
+/// One value; `None` for `null`, which Cedar does not have.
 fn expression(json: &Json, depth: usize) -> Result<Option<Expression>, String> {
     let deeper = || depth.checked_sub(1).ok_or("the arguments are nested too deeply");
     Ok(Some(match json.kind() {
@@ -62,8 +62,8 @@ fn expression(json: &Json, depth: usize) -> Result<Option<Expression>, String> {
     }))
 }
 
-/// By value and not by spelling, so that `5`, `5.0` and `50e-1` are told alike: a long if it is whole and
-/// fits; else a decimal if four places hold it; else its text, as digits and exponent.
+/// Converts a number by its value, so that `5`, `5.0` and `50e-1` are equal: to a long if it is a whole number in
+/// range, to a decimal if four decimal places are enough, otherwise to a string of digits and exponent.
 fn number(json: &Json) -> Expression {
     if let Some(whole) = json.i64() {
         return Expression::new_long(whole);
@@ -78,7 +78,7 @@ fn number(json: &Json) -> Expression {
     }
 }
 
-/// A number as digits with no zero at either end, and a power of ten.
+/// A number as digits without leading and trailing zeros, and a power of ten.
 struct Parts<'a> {
     sign: &'a str,
     digits: String,
@@ -86,7 +86,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// `None` for an exponent beyond all measure.
+    /// `None` if the exponent is out of range.
     fn of(spelling: &'a str) -> Option<Self> {
         let (mantissa, exponent) = spelling.split_once(['e', 'E']).unwrap_or((spelling, "0"));
         let unsigned = mantissa.trim_start_matches('-');
@@ -100,7 +100,7 @@ impl<'a> Parts<'a> {
         Some(Self { sign, digits: cut.trim_start_matches('0').to_owned(), exponent })
     }
 
-    /// As Cedar writes decimals: four places at most, and the digits of an `i64`.
+    /// As Cedar writes decimals: at most four decimal places, within the range of an `i64`.
     fn decimal(&self) -> Option<String> {
         const PLACES: i64 = 4;
         let scale = u32::try_from(self.exponent.checked_add(PLACES)?).ok()?;
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(told("null"), "Record(Record({}))");
         assert_eq!(told("[1,null,1]"), told("[1]"));
         assert_eq!(told(r#"{"a":null,"b":true}"#), told(r#"{"b":true}"#));
-        // Cedar's own escapes mean nothing here: arguments make no entities.
+        // Cedar's `__entity` escapes have no effect here, so arguments cannot create entities.
         let escaped = told(r#"{"__entity":{"type":"Principal","id":"local:root"}}"#);
         assert!(escaped.contains("__entity"), "{escaped}");
     }

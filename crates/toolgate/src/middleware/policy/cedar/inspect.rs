@@ -1,7 +1,7 @@
-//! What a rule looks at, told from its text: which arguments it needs, and whether it misspells anything.
+//! Inspects the JSON form of a rule: which arguments it reads, and whether it misspells an attribute.
 //!
-//! Cedar answers `has` on an attribute that nobody ever sets with `false`, so a forbid with a misspelt name
-//! never holds. Here it refuses to load.
+//! Cedar evaluates `has` on an attribute that does not exist to `false`, so a `forbid` with a misspelt name would
+//! never match. Such a rule is an error at startup.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use serde_json::{Map, Value};
 
 use super::ARGUMENTS;
 
-/// What a rule looks at, of what differs from call to call.
+/// The inputs that a rule reads and that differ between calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reads {
     pub(super) arguments: Members,
     pub(super) client: bool,
 }
 
-/// Some members of an object.
+/// Members of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Members {
-    /// Those of these names.
+    /// The members with these names.
     Named(BTreeSet<String>),
-    /// All.
+    /// All members.
     All,
 }
 
@@ -41,7 +41,7 @@ impl Members {
 }
 
 impl Reads {
-    /// Adds what another rule looks at.
+    /// Adds the inputs of another rule.
     pub(super) fn add(&mut self, other: &Self) {
         self.client |= other.client;
         match (&mut self.arguments, &other.arguments) {
@@ -58,7 +58,7 @@ impl Reads {
     }
 }
 
-/// What the attributes of each variable are called.
+/// The attributes of each variable.
 const ATTRIBUTES: &[(&str, &[&str])] = &[
     ("principal", &[]),
     ("action", &[]),
@@ -77,10 +77,10 @@ const ATTRIBUTES: &[(&str, &[&str])] = &[
     ("context", &["namespace", "client", ARGUMENTS]),
 ];
 
-/// The types of entities that there are.
+/// The entity types.
 const TYPES: [&str; 3] = ["Principal", "Action", "Tool"];
 
-/// What a rule looks at, from its JSON form; or what is wrong with it.
+/// The inputs of a rule from its JSON form, or its fault.
 pub(super) fn reads(rule: &Value) -> Result<Reads, String> {
     let mut reads = Reads::default();
     walk(rule, &mut reads)?;
@@ -100,7 +100,7 @@ fn walk(value: &Value, reads: &mut Reads) -> Result<(), String> {
 fn member(key: &str, inner: &Value, reads: &mut Reads) -> Result<(), String> {
     match (key, inner) {
         ("Var", Value::String(name)) if name == "context" => {
-            // As a whole, to compare it with something: all of it matters.
+            // The variable is used as a whole, so all members matter.
             *reads = Reads { arguments: Members::All, client: true };
             Ok(())
         }
@@ -128,7 +128,7 @@ fn attribute(key: &str, access: &Map<String, Value>, reads: &mut Reads) -> Resul
     }
 }
 
-/// One name, or several behind each other.
+/// One name, or a path of names.
 fn names(attribute: &Value) -> Option<Vec<&str>> {
     match attribute {
         Value::String(name) => Some(vec![name]),
@@ -137,7 +137,7 @@ fn names(attribute: &Value) -> Option<Vec<&str>> {
     }
 }
 
-/// The variable and the attributes of `variable.attr.attr`.
+/// The variable and the attribute path of `variable.attr.attr`.
 fn path(value: &Value) -> Option<(&str, Vec<&str>)> {
     if let Some(variable) = value.get("Var") {
         return Some((variable.as_str()?, Vec::new()));
@@ -161,7 +161,7 @@ fn of_variable(key: &str, variable: &str, path: &[&str], reads: &mut Reads) -> R
     match (variable, path, key) {
         ("context", ["client", ..], _) => reads.client = true,
         ("context", [ARGUMENTS, name, ..], _) => reads.add_argument(name),
-        // `context has arguments` looks at none of them; the whole record does at all.
+        // `context has arguments` reads no argument; the whole record reads all.
         ("context", [ARGUMENTS], ".") => reads.arguments = Members::All,
         _ => {}
     }
@@ -228,7 +228,7 @@ mod tests {
             let refused = of(condition).unwrap_err();
             assert!(refused.contains(told), "{condition}: {refused}");
         }
-        // The arguments are the tool's own: nobody knows their names here.
+        // The names of arguments depend on the tool, so they cannot be checked here.
         assert!(of("context.arguments has teir").is_ok());
     }
 }

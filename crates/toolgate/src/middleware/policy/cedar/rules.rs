@@ -1,4 +1,4 @@
-//! Reading a file of rules. What could never do what it says is refused here, and not found out later.
+//! Parses a file of rules. A rule that can never match is an error.
 
 use std::{collections::HashSet, path::Path, sync::Arc};
 
@@ -9,15 +9,15 @@ use super::{
     inspect::{self, Reads},
 };
 
-/// One rule, under the id that it is told by.
-pub(super) struct Rule {
+/// One rule with the id that messages name.
+pub(super) struct CedarRule {
     pub(super) id: Arc<str>,
     pub(super) policy: Policy,
     pub(super) reads: Reads,
 }
 
-impl Rule {
-    /// A set of this rule and no other.
+impl CedarRule {
+    /// A policy set of this rule only.
     pub(super) fn alone(&self) -> Result<PolicySet, String> {
         PolicySet::from_policies([self.policy.clone()]).map_err(|fault| fault.to_string())
     }
@@ -31,9 +31,9 @@ pub(super) struct File<'a> {
 }
 
 impl File<'_> {
-    /// The rules of this text, in its order. Each is called what its `@id("…")` says, else `policy0`,
-    /// `policy1` and so on, counted over all rules of the file.
-    pub(super) fn rules(self, text: &str) -> Result<Vec<Rule>, PolicyError> {
+    /// The rules of this text, in order. The id of a rule is its `@id("…")`, otherwise `policy0`, `policy1` and so on,
+    /// counted over all rules of the file.
+    pub(super) fn rules(self, text: &str) -> Result<Vec<CedarRule>, PolicyError> {
         let set: PolicySet = text.parse().map_err(|fault| self.syntax(text, &fault))?;
         if let Some(template) = set.templates().next() {
             let message = "has slots, and nothing fills them here: write it out for each principal";
@@ -53,7 +53,7 @@ impl File<'_> {
         Ok(rules)
     }
 
-    fn rule(self, policy: &Policy) -> Result<Rule, PolicyError> {
+    fn rule(self, policy: &Policy) -> Result<CedarRule, PolicyError> {
         let given: &str = policy.id().as_ref();
         let id = match policy.annotation("id") {
             Some("") => return Err(self.fault(given, "has an empty `@id`")),
@@ -65,7 +65,7 @@ impl File<'_> {
         }
         let source = policy.to_json().map_err(|fault| self.fault(id, &fault.to_string()))?;
         let reads = inspect::reads(&source).map_err(|message| self.fault(id, &message))?;
-        Ok(Rule { id: id.into(), policy: policy.new_id(PolicyId::new(id)), reads })
+        Ok(CedarRule { id: id.into(), policy: policy.new_id(PolicyId::new(id)), reads })
     }
 
     pub(super) fn fault(self, rule: &str, message: &str) -> PolicyError {
@@ -94,14 +94,14 @@ impl File<'_> {
     }
 }
 
-/// Where a rule stands in its file: Cedar numbers them as `policy0`, `policy1`, …
+/// The index of a rule in its file: Cedar numbers rules as `policy0`, `policy1`, …
 fn place(id: &PolicyId) -> Option<usize> {
     let id: &str = id.as_ref();
     id.strip_prefix("policy")?.parse().ok()
 }
 
-/// Whether there can be an entity of this name. A rule about one that cannot be there never holds, and a
-/// forbid that never holds is an open door.
+/// Whether an entity of this name can exist. A rule about another one never matches, and a `forbid` that never matches
+/// would allow calls.
 fn nameable(uid: &EntityUid) -> Result<(), String> {
     let id: &str = uid.id().as_ref();
     let is_nameable = match uid.type_name().to_string().as_str() {

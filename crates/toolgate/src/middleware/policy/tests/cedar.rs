@@ -33,7 +33,7 @@ fn annotated(annotations: &str, tier: Option<Tier>) -> Arc<Tool> {
 /// What is decided about a call with these arguments: the rule that denies, if one does.
 fn denies(policy: &Policy, cx: &Context, tool: &Tool, arguments: &str) -> Option<String> {
     let arguments = json(arguments);
-    let asked = Asked { cx, tool, arguments: Arguments::Are(Some(&arguments)) };
+    let asked = PolicyRequest { cx, tool, arguments: PolicyArguments::Known(Some(&arguments)) };
     // Twice: found, and kept.
     let [first, again] = [policy.decide(asked), policy.decide(asked)];
     let rule = |decided: Result<(), Failure>| decided.err().map(|f| f.rule().unwrap().to_owned());
@@ -43,7 +43,7 @@ fn denies(policy: &Policy, cx: &Context, tool: &Tool, arguments: &str) -> Option
 }
 
 fn lists(policy: &Policy, cx: &Context, tool: &Tool) -> bool {
-    policy.decide(Asked { cx, tool, arguments: Arguments::Open }).is_ok()
+    policy.decide(PolicyRequest { cx, tool, arguments: PolicyArguments::Unknown }).is_ok()
 }
 
 fn here() -> Context {
@@ -233,7 +233,8 @@ fn the_refusal_of_a_failed_rule_quotes_no_argument() {
     let policy = permit_when("ip(context.arguments.host).isLoopback()");
     let arguments = json(r#"{"host":"s3cret"}"#);
     let (tool, cx) = (tool("files/t"), here());
-    let asked = Asked { cx: &cx, tool: &tool, arguments: Arguments::Are(Some(&arguments)) };
+    let asked =
+        PolicyRequest { cx: &cx, tool: &tool, arguments: PolicyArguments::Known(Some(&arguments)) };
     let denial = policy.decide(asked).unwrap_err();
     let told = format!("{} {:?} {:?}", denial.message(), denial.rule(), denial.suggestion());
     assert!(!told.contains("s3cret"), "{told}");
@@ -264,7 +265,7 @@ fn arguments_that_are_in_doubt_deny_if_a_rule_looks_at_them() {
     let escaped = r#"{"\u0070ath":"\/etc\/shadow"}"#;
     assert_eq!(denies(&path, &here(), &tool, escaped).as_deref(), Some("p: policy1"));
     let cx = here();
-    let none = Asked { cx: &cx, tool: &tool, arguments: Arguments::Are(None) };
+    let none = PolicyRequest { cx: &cx, tool: &tool, arguments: PolicyArguments::Known(None) };
     assert!(path.decide(none).is_ok(), "no arguments are an empty record");
 }
 

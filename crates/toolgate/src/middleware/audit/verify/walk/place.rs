@@ -1,21 +1,21 @@
-//! The place of a record in the chain: the one that it follows, or what is wrong with it.
+//! Finds the place of a record in the chain, or its fault.
 
 use super::super::{
     super::seal::{Chained, Hash},
-    report::What,
+    report::FindingKind,
 };
-use super::{Aside, Gap, Last, Walk};
+use super::{Aside, ChainVerifier, Gap, Last};
 
-/// So many gaps are remembered, in case what is missing comes later.
+/// Largest number of remembered gaps, whose records may follow later.
 const MOST_GAPS: usize = 1000;
 
-impl Walk {
-    /// Puts the record into its place in the chain, or says why it has none. Whether it is what was written.
+impl ChainVerifier {
+    /// Puts the record into its place in the chain, or adds a finding. Returns whether its content is unaltered.
     pub(super) fn place(&mut self, record: &Chained<'_>, unread: u64) -> bool {
         let Some(last) = &self.last else { return false };
         let point = record.point;
         if self.is_foreign || (last.point == point && self.report.records == 1) {
-            // Nobody can tell; that was told.
+            // It cannot be verified, and a finding says so already.
             self.believe(record);
             return true;
         }
@@ -29,7 +29,7 @@ impl Walk {
             return true;
         }
         if fits && let Some(at) = last.finding {
-            // It follows the one before, whose number must be what is wrong.
+            // It follows the previous record, so that one's number was altered.
             self.correct(at);
             self.believe(record);
             return true;
@@ -52,17 +52,17 @@ impl Walk {
         self.late(record)
     }
 
-    /// In its place by its number, but not by its digest.
+    /// Handles a record whose number fits and whose digest does not.
     fn altered_or_unknown(&mut self, record: &Chained<'_>, unread: u64) -> bool {
         if unread > 0 && record.point.seq > self.last.as_ref().map_or(0, |last| last.point.seq) + 1
         {
-            // What it follows cannot be read, which was told.
+            // The line before it is unreadable, and a finding says so already.
             self.believe(record);
             return true;
         }
         let Some(last) = &self.last else { return false };
         let computed = self.seal.link(&last.point.hash, record.body);
-        let at = self.find(Some(record.point.seq), What::Altered);
+        let at = self.find(Some(record.point.seq), FindingKind::Altered);
         self.last = Some(Last { point: record.point, computed: Some(computed), finding: Some(at) });
         false
     }
@@ -71,7 +71,7 @@ impl Walk {
         let Some(last) = &self.last else { return false };
         let (from, before) = (last.point.seq + 1, last.point.hash);
         let missing = (record.point.seq - from).saturating_sub(unread);
-        let at = self.find(Some(record.point.seq), What::Missing(missing));
+        let at = self.find(Some(record.point.seq), FindingKind::Missing(missing));
         if self.gaps.len() < MOST_GAPS {
             self.gaps.push(Gap { from, to: record.point.seq - 1, before, finding: at });
         }
@@ -79,11 +79,11 @@ impl Walk {
         true
     }
 
-    /// A number that was passed already.
+    /// Handles a record whose number is not higher than the last one.
     fn late(&mut self, record: &Chained<'_>) -> bool {
         let seq = record.point.seq;
         let gap = self.gaps.iter().position(|gap| (gap.from..=gap.to).contains(&seq));
-        let what = if gap.is_some() { What::OutOfOrder } else { What::Duplicated };
+        let what = if gap.is_some() { FindingKind::OutOfOrder } else { FindingKind::Duplicated };
         let at = self.find(Some(seq), what);
         let mut is_first = false;
         if let Some(index) = gap
@@ -94,7 +94,7 @@ impl Walk {
             if gap.from == seq {
                 (gap.from, gap.before) = (seq + 1, record.point.hash);
             }
-            if let Some(What::Missing(count)) =
+            if let Some(FindingKind::Missing(count)) =
                 self.report.findings.get_mut(gap_finding).map(|finding| &mut finding.what)
             {
                 *count = count.saturating_sub(1);
@@ -104,15 +104,15 @@ impl Walk {
         is_first
     }
 
-    /// The record is taken for what it says it is.
+    /// Accepts the record as the last one.
     pub(super) fn believe(&mut self, record: &Chained<'_>) {
         self.last = Some(Last { point: record.point, computed: None, finding: None });
     }
 
-    /// The record that this finding is about is in its place, but was altered.
+    /// Changes a finding: its record is in its place, but was altered.
     fn correct(&mut self, at: usize) {
         if let Some(finding) = self.report.findings.get_mut(at) {
-            finding.what = What::Altered;
+            finding.what = FindingKind::Altered;
         }
         self.gaps.retain(|gap| gap.finding != at);
     }

@@ -10,13 +10,13 @@ use crate::tool::Tool;
 
 /// What a call costs in `validate`: reading its arguments, and checking them. Not part of the API.
 #[derive(Debug)]
-pub struct Halves(Published);
+pub struct ValidatePhases(Published);
 
 /// Arguments that were read.
 #[derive(Debug)]
-pub struct Read(Arguments);
+pub struct ParsedArguments(Arguments);
 
-impl Halves {
+impl ValidatePhases {
     /// For the published schemas of tools.
     #[must_use]
     pub fn new() -> Self {
@@ -25,13 +25,13 @@ impl Halves {
 
     /// Reads arguments, as the layer does.
     #[must_use]
-    pub fn read(arguments: &Json) -> Option<Read> {
-        arguments::read(Some(arguments)).ok().map(Read)
+    pub fn read(arguments: &Json) -> Option<ParsedArguments> {
+        arguments::read(Some(arguments)).ok().map(ParsedArguments)
     }
 
     /// Looks the schema up and checks them, names included, as the layer does.
     #[must_use]
-    pub fn fits(&self, tool: &Tool, read: &Read) -> bool {
+    pub fn fits(&self, tool: &Tool, read: &ParsedArguments) -> bool {
         let Some(learnt) = self.0.of(tool) else { return false };
         let issues = learnt.schema.as_ref().and_then(|schema| schema.issues(&read.0, ""));
         let names = learnt.names.as_ref().map(|names| names.unexpected(&read.0.value));
@@ -39,7 +39,7 @@ impl Halves {
     }
 }
 
-impl Default for Halves {
+impl Default for ValidatePhases {
     fn default() -> Self {
         Self::new()
     }

@@ -1,4 +1,4 @@
-//! What is settled about a tool before the arguments are known, kept from call to call.
+//! The cache of decisions that do not depend on the arguments.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,7 @@ use std::{
 use cedar_policy::{Entities, EntityUid, PolicySet, RestrictedExpression};
 
 use super::{
-    super::verdict::{Asked, Verdict},
+    super::verdict::{PolicyRequest, PolicyVerdict},
     inspect::Reads,
 };
 use crate::{
@@ -18,33 +18,33 @@ use crate::{
     tier::{Tier, ToolHints},
 };
 
-/// How many answers are kept. When there are more, all are forgotten: each costs only time to find again.
-const MOST: usize = 8192;
+/// Largest number of cached decisions. When it is reached, the cache is cleared.
+const MAX_CACHED: usize = 8192;
 
-/// What can be said without the arguments.
-pub(super) enum Standing {
-    /// They do not matter.
-    Settled(Verdict),
-    /// They do.
-    Open(Box<Open>),
+/// The result of an evaluation without the arguments.
+pub(super) enum PartialDecision {
+    /// The arguments do not matter.
+    Settled(PolicyVerdict),
+    /// The arguments matter.
+    Open(Box<OpenDecision>),
 }
 
-/// What is left to decide, and what it is decided on beside the arguments.
-pub(super) struct Open {
+/// The remaining rules, and their inputs beside the arguments.
+pub(super) struct OpenDecision {
     pub(super) principal: EntityUid,
     pub(super) tool: EntityUid,
     pub(super) entities: Entities,
     pub(super) facts: Vec<(String, RestrictedExpression)>,
     /// The rules that depend on the arguments.
     pub(super) rules: PolicySet,
-    /// What they look at.
+    /// The inputs that they read.
     pub(super) reads: Reads,
-    /// The rule that permits the call whatever its arguments, unless a forbid among the others holds.
+    /// The rule that permits the call with any arguments, unless one of the remaining `forbid` rules matches.
     pub(super) permit: Option<Arc<str>>,
 }
 
-impl Open {
-    /// With nothing left to decide yet.
+impl OpenDecision {
+    /// Without any remaining rules yet.
     pub(super) fn new(
         principal: EntityUid,
         tool: EntityUid,
@@ -56,7 +56,7 @@ impl Open {
     }
 }
 
-/// All that an answer depends on.
+/// The inputs of a cached decision.
 struct Key {
     principal: Principal,
     namespace: Arc<str>,
@@ -67,7 +67,7 @@ struct Key {
 }
 
 impl Key {
-    fn is(&self, asked: Asked<'_>, client: Option<&str>) -> bool {
+    fn is(&self, asked: PolicyRequest<'_>, client: Option<&str>) -> bool {
         self.tool == *asked.tool.id()
             && self.principal == *asked.cx.principal()
             && self.namespace == asked.cx.session().namespace
@@ -77,27 +77,27 @@ impl Key {
     }
 }
 
-/// Answers by the hash of their keys, so that looking one up copies nothing.
+/// Decisions by the hash of their keys, so that a lookup copies nothing.
 #[derive(Default)]
-pub(super) struct Standings {
+pub(super) struct PartialDecisions {
     hasher: RandomState,
-    kept: RwLock<HashMap<u64, Arc<(Key, Standing)>>>,
+    kept: RwLock<HashMap<u64, Arc<(Key, PartialDecision)>>>,
 }
 
-impl Standings {
-    /// The answer to what is asked: kept, or found now.
+impl PartialDecisions {
+    /// The cached decision for a request, or a new one.
     pub(super) fn find(
         &self,
-        asked: Asked<'_>,
+        asked: PolicyRequest<'_>,
         client: Option<&str>,
-        settle: impl FnOnce() -> Standing,
-    ) -> Found {
+        settle: impl FnOnce() -> PartialDecision,
+    ) -> SharedDecision {
         let (tool, session) = (asked.tool, asked.cx.session());
         let parts = (tool.id(), &session.principal, &session.namespace, client);
         let hash = self.hasher.hash_one(parts);
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
         if let Some(kept) = kept.filter(|kept| kept.0.is(asked, client)) {
-            return Found(kept);
+            return SharedDecision(kept);
         }
         let key = Key {
             principal: session.principal.clone(),
@@ -108,31 +108,31 @@ impl Standings {
             hints: tool.hints(),
         };
         let found = Arc::new((key, settle()));
-        // The names of tools that no server lists are the caller's invention: they crowd out nothing.
+        // Tools that no server lists may be invented by the caller, so they are not cached.
         if tool.definition().is_some() {
             let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() >= MOST {
+            if kept.len() >= MAX_CACHED {
                 kept.clear();
             }
             kept.insert(hash, Arc::clone(&found));
         }
-        Found(found)
+        SharedDecision(found)
     }
 }
 
-/// An answer, shared with the store that it is kept in.
-pub(super) struct Found(Arc<(Key, Standing)>);
+/// A decision, shared with the cache.
+pub(super) struct SharedDecision(Arc<(Key, PartialDecision)>);
 
-impl std::ops::Deref for Found {
-    type Target = Standing;
+impl std::ops::Deref for SharedDecision {
+    type Target = PartialDecision;
 
-    fn deref(&self) -> &Standing {
+    fn deref(&self) -> &PartialDecision {
         &self.0.1
     }
 }
 
-impl fmt::Debug for Standings {
+impl fmt::Debug for PartialDecisions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Standings")
+        f.write_str("PartialDecisions")
     }
 }

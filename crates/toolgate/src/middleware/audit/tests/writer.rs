@@ -136,10 +136,10 @@ async fn a_sink_that_nobody_holds_any_more_ends_its_thread() {
     let sink = sink_at(&path);
     let server = answering(json("{}"));
     testbed::call(&chain_of(&sink), &tool("t", Tier::Mutating), "{}", &server).await;
-    let desk = sink.desk();
+    let shared = sink.shared();
     drop(sink);
     let deadline = Instant::now() + PATIENCE;
-    while desk.strong_count() > 0 {
+    while shared.strong_count() > 0 {
         assert!(Instant::now() < deadline, "it waits for nobody");
         std::thread::yield_now();
     }
@@ -152,9 +152,9 @@ fn a_full_file_is_left_to_who_may_wait() {
     AuditFile::open(&path, u64::MAX, 5).unwrap().say("one").unwrap();
     let room = fs::metadata(&path).unwrap().len() + 1;
     let mut file = AuditFile::open(&path, room, 5).unwrap();
-    assert!(file.try_hold(), "there is room");
+    assert!(file.try_lock_for_batch(), "there is room");
     file.say("two").unwrap();
-    assert!(!file.try_hold(), "it has to be moved aside");
+    assert!(!file.try_lock_for_batch(), "it has to be moved aside");
     fs::File::open(&path).unwrap().try_lock().unwrap();
     file.say("three").unwrap();
     assert_eq!(said(&path), ["three"]);
