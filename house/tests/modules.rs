@@ -49,7 +49,6 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
     ("toolgate-tmux", "engine", &["server", "waiter"]),
     ("toolgate-tmux", "engine", &["wake", "watch"]),
     ("toolgate-tmux", "tools", &["layout", "pane_tools", "window_tools"]),
-    ("toolgate", "middleware/audit", &["sink", "turn", "writer"]),
     ("toolgate", "middleware/policy", &["cedar", "policies"]),
     ("toolgate", "middleware/preconditions", &["confirm", "person", "preview"]),
     ("toolgate", "middleware/response_limit", &["shrink", "structured"]),

@@ -1,9 +1,9 @@
 //! Admission: how a client's request becomes a call in its context, or a refusal. Every transport uses it.
 //!
-//! A transport says who calls, and which tool a name means. What else is decided before the chain runs is decided here:
-//! control data is removed from `_meta` and narrows the request ([`narrow`]), the state of an input round that is
-//! toolgate's own is kept from the server ([`take_input`]), and a call that cannot be made is refused so that every
-//! layer still sees it ([`Admitted::refuse`]). [`Edits`] says what has to change in the params before they are sent.
+//! A transport determines the caller and the tool of a name. Admission decides everything else before the chain runs:
+//! it removes control data from `_meta` and restricts the request by it ([`narrow`]), it keeps the state of toolgate's
+//! own input rounds from the server ([`take_input`]), and it refuses a call so that every layer still sees the refusal
+//! ([`Admitted::refuse`]). [`Edits`] are the changes to the params that are sent to the server.
 
 mod edits;
 mod narrowing;
@@ -32,7 +32,7 @@ use crate::{
     tool::Tool,
 };
 
-/// What admission reads of a `tools/call`.
+/// The members of a `tools/call` that admission reads.
 #[derive(Clone, Debug, Default)]
 pub struct CallRequest {
     /// `params.name`, the name that the client sees.
@@ -41,7 +41,7 @@ pub struct CallRequest {
     pub arguments: Option<Json>,
     /// `params.requestState` and `params.inputResponses`
     pub round: InputRound,
-    /// Whether the client wants the call to go on as a task (`params.task`).
+    /// Whether the client asks for a task (`params.task`).
     pub wants_task: bool,
 }
 
@@ -66,7 +66,7 @@ impl CallRequest {
         })
     }
 
-    /// Admits the call, with the context and the edits that [`narrow`] gave.
+    /// Admits the call, with the context and the edits of [`narrow`].
     #[must_use]
     pub fn admit(self, cx: Context, mut edits: Edits, meant: Resolution) -> Admitted {
         let cx = take_input(cx, self.round, &mut edits);
@@ -86,33 +86,33 @@ impl CallRequest {
     }
 }
 
-/// What a name that a client called means.
+/// The resolution of a tool's name.
 ///
-/// A name that no tool ever had and the own name of a tool that was given another one are the same here: clients must
-/// not be able to tell them apart.
+/// An unknown name and the original name of a renamed tool are both `NoTool`, because clients must not be able to
+/// distinguish them.
 #[derive(Clone, Debug)]
 pub enum Resolution {
-    /// A tool that its server lists, or one that it may have without listing it.
+    /// A tool that its server lists, or one that the server may have without listing it.
     Tool(Arc<Tool>),
-    /// None. This one stands for it in records.
+    /// No tool. The value represents the name in records.
     NoTool(Arc<Tool>),
 }
 
-/// A call on its way into the chain.
+/// A call that is ready for the chain.
 #[derive(Debug)]
 pub struct Admitted {
-    /// Who calls, and what narrows the call.
+    /// The context with the call's restrictions.
     pub cx: Context,
     /// The call.
     pub call: Call,
-    /// What has to change in the params before they are sent.
+    /// The changes to the params that are sent to the server.
     pub edits: Edits,
     refusal: Option<Failure>,
     wants_task: bool,
 }
 
 impl Admitted {
-    /// Refuses the call. The chain runs all the same, so that the refusal is rendered and recorded.
+    /// Refuses the call. The chain still runs, so that the refusal is rendered and recorded.
     pub fn refuse(&mut self, failure: Failure) {
         self.refusal = Some(failure);
     }
@@ -145,8 +145,8 @@ impl Admitted {
     }
 }
 
-/// Removes control data from a request's `_meta` and narrows the request by it. `meant` gives the tool that a name
-/// means which clients see.
+/// Removes control data from a request's `_meta` and restricts the request by it. `meant` resolves a name that clients
+/// see to a tool.
 pub fn narrow(
     cx: Context,
     narrowing: &Narrowing,
@@ -159,7 +159,7 @@ pub fn narrow(
     }
 }
 
-/// Gives the layers what the client returned of a question. A state of toolgate's own is kept from the server.
+/// Adds the client's input to the context. Input for a question of toolgate is not sent to the server.
 pub fn take_input(mut cx: Context, round: InputRound, edits: &mut Edits) -> Context {
     cx = cx.with_returned_input(&round);
     if round.is_ours() {
@@ -169,14 +169,14 @@ pub fn take_input(mut cx: Context, round: InputRound, edits: &mut Edits) -> Cont
     cx
 }
 
-/// There is no tool of this name, or none any more.
+/// The failure for a name without a tool.
 #[must_use]
 pub fn unknown_tool(name: &str) -> Failure {
     Failure::new(Code::UnknownTool, format!("Unknown tool: '{name}'"))
         .suggest("Call tools/list for available tools.")
 }
 
-/// More requests are in flight than allowed.
+/// The failure at the limit of requests in flight.
 #[must_use]
 pub fn too_many_in_flight(most: usize) -> Failure {
     let message = format!("{most} requests are in flight, and no more are allowed");
@@ -185,8 +185,8 @@ pub fn too_many_in_flight(most: usize) -> Failure {
         .with_executed(Executed::No)
 }
 
-/// A result that says its type, as the protocol demands from 2026-07-28 on. Layers write results without it, which
-/// every version reads.
+/// The result with `resultType: complete`, which 2026-07-28 requires. Layers write results without it for legacy
+/// clients.
 #[must_use]
 pub fn complete(result: Json) -> Json {
     match result.object() {
@@ -198,7 +198,7 @@ pub fn complete(result: Json) -> Json {
     }
 }
 
-/// The end of the chain for a request that is refused before the chain runs.
+/// The endpoint for a request that was refused before the chain runs.
 #[derive(Debug)]
 pub struct Refused(pub Failure);
 

@@ -1,4 +1,4 @@
-//! Control data: what a request says in `_meta` to narrow what it may do. It never widens anything.
+//! Control data: members of a request's `_meta` that restrict what the request may do. They never permit anything.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -15,44 +15,44 @@ const ALLOWED: &str = "allowedTools";
 const CONFIRM: &str = "toolgate/confirm";
 const DRY_RUN: &str = "toolgate/dry_run";
 
-/// So many entries `allowedTools` may have.
+/// Largest number of entries of `allowedTools`.
 const MOST_ENTRIES: usize = 1000;
-/// So many bytes an entry, a policy or the id of a parent call may have.
+/// Largest length of an entry, a policy or a parent's id, in bytes.
 const LONGEST: usize = 256;
-/// So many bytes the whole list may have, with quotes and commas.
+/// Largest size of the whole list, in bytes of JSON.
 const LONGEST_LIST: usize = MOST_ENTRIES * (LONGEST + 8);
-/// So many bytes a confirmation may have.
+/// Largest size of a confirmation, in bytes.
 const LONGEST_CONFIRM: usize = 4096;
-/// So many policies, and so many lists, a call may have together with the calls that it is part of.
+/// Largest number of policies, and of lists, of a call and its parents together.
 const MOST_INHERITED: usize = 16;
 
-/// What was lifted off one request's `_meta`, with what it inherits from the call that it is part of.
+/// The control data of a request, including that of its parent calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Control {
-    /// The call that this one is part of.
+    /// The id of the parent call.
     pub parent: Option<Arc<str>>,
-    /// Policies that must allow the call, besides those that the operator bound to it.
+    /// Policies that must allow the call, in addition to the operator's.
     pub policies: Vec<Arc<str>>,
-    /// Lists of tools; a tool must be on each of them.
+    /// Lists of tools. A tool must be on all of them.
     pub allowed: Vec<Arc<AllowedTools>>,
-    /// A confirmation of this very call.
+    /// The confirmation of this call.
     pub confirm: Option<Json>,
-    /// The caller only wants to see what would be called.
+    /// Whether the caller wants a preview only.
     pub dry_run: bool,
-    /// The bound that the control data exceeds, if it does. Such a request may do nothing, and is told why.
+    /// The limit that the control data exceeds, if it does. Such a request is refused with this reason.
     pub fault: Option<Arc<str>>,
 }
 
 impl Control {
-    /// The members of `_meta` that are lifted off at the door. They never reach a tool.
+    /// The members of `_meta` that admission removes. They never reach a server.
     pub const KEYS: [&str; 5] = [PARENT, POLICY, ALLOWED, CONFIRM, DRY_RUN];
 
-    /// Takes the control data out of `_meta`, and gives it with what is left of `_meta`, `None` if nothing
-    /// is. Gives `None` if there is no control data.
+    /// Removes the control data from `_meta`. Returns it with the rest of `_meta`, or `None` for the rest if that is
+    /// empty. Returns `None` if there is no control data.
     ///
-    /// Data of the wrong type narrows to nothing: an allow list that is no list allows no tool, a policy
-    /// that is no text is one that nobody knows, and whatever stands under dry run but `false` is one. Data beyond a
-    /// bound narrows to nothing too, and `fault` names the bound.
+    /// Invalid data denies: an `allowedTools` that is not a list allows no tool, a `policyId` that is not a string
+    /// matches no policy, and any `dry_run` value except `false` means a dry run. Data beyond a limit allows no tool,
+    /// and `fault` names the limit.
     #[must_use]
     pub fn lift(meta: &Json) -> Option<(Self, Option<Json>)> {
         let mut rest = meta.object()?;
@@ -92,7 +92,7 @@ impl Control {
         Some((control, if rest.is_empty() { None } else { Some(rest.finish()) }))
     }
 
-    /// Control data that nobody can read: nothing is allowed.
+    /// Control data that cannot be read: no tool is allowed.
     #[must_use]
     pub fn unreadable() -> Self {
         let mut control = Self::default();
@@ -100,7 +100,7 @@ impl Control {
         control
     }
 
-    /// A text that is kept; `None` if it is too long.
+    /// A text within the limit; `None` if it is too long.
     fn text(&mut self, key: &str, json: &Json) -> Option<Arc<str>> {
         let text = json.text().unwrap_or_default();
         if text.len() > LONGEST {
@@ -110,14 +110,14 @@ impl Control {
         Some(text.as_ref().into())
     }
 
-    /// Narrows to nothing, and says why.
+    /// Allows no tool, for this reason.
     fn exceeds(&mut self, fault: &str) {
         self.allowed = vec![Arc::default()];
         self.fault = Some(format!("`_meta`: {fault}").into());
     }
 
-    /// Turns names that a client sees into the tools that they mean, once, at the door; a name that means no tool any
-    /// more allows none, and one that several servers have allows only the one that the client sees under it.
+    /// Resolves the names that a client sees to tools. A name of no tool allows none. A name that tools of several
+    /// servers have allows only the one that the client sees under it.
     pub fn translate(&mut self, meant: impl Fn(&str) -> Option<ToolId>) {
         for list in &mut self.allowed {
             if !list.names.is_empty() {
@@ -129,13 +129,13 @@ impl Control {
         }
     }
 
-    /// Whether it narrows anything.
+    /// Whether it restricts anything.
     #[must_use]
     pub fn narrows(&self) -> bool {
         !self.policies.is_empty() || !self.allowed.is_empty() || self.dry_run
     }
 
-    /// Adds what the call that this one is part of was narrowed to.
+    /// Adds the restrictions of the parent call.
     pub fn inherit(&mut self, parent: &Self) {
         for policy in &parent.policies {
             if !self.policies.contains(policy) {
@@ -157,7 +157,7 @@ impl Control {
         }
     }
 
-    /// How much memory it takes to remember what it narrows to, about.
+    /// Approximate memory that the restrictions take, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let policies: usize = self.policies.iter().map(|policy| policy.len() + 32).sum();
@@ -169,11 +169,11 @@ impl Control {
 /// `_meta.allowedTools`: selectors (`server/tool`), or names of tools on any server; globs in both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedTools {
-    /// Those with wildcards: each is tried.
+    /// Selectors with wildcards.
     selectors: Vec<Selector>,
-    /// Names without a server and without wildcards: what a client sees.
+    /// Names without server and wildcards, as clients see them.
     names: HashSet<String>,
-    /// The tools that such names turned out to mean, and those that were named with their server.
+    /// The tools that such names resolved to, and those named with their server.
     tools: HashSet<ToolId>,
     bytes: usize,
 }
@@ -181,7 +181,7 @@ pub struct AllowedTools {
 impl AllowedTools {
     fn read(json: &Json) -> Result<Self, String> {
         let mut allowed = Self::default();
-        // Before it is taken apart: that costs more than the text.
+        // Before parsing, which costs more memory than the text.
         if json.len() > LONGEST_LIST {
             return Err(format!("`{ALLOWED}` is longer than {LONGEST_LIST} bytes"));
         }
@@ -209,7 +209,7 @@ impl AllowedTools {
         Ok(allowed)
     }
 
-    /// Whether the list has this tool; `None` if that takes more steps than are left.
+    /// Whether the list contains this tool; `None` if matching takes more steps than are left.
     #[must_use]
     pub fn covers(&self, tool: &ToolId, steps: &mut Steps) -> Option<bool> {
         if self.tools.contains(tool) || self.names.contains(tool.name()) {

@@ -1,27 +1,27 @@
-//! The three safety tiers, and how a tool comes by its own.
+//! The three safety tiers, and how a tool's hints determine its tier.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// How much harm a tool can do. Ordered: `readonly < mutating < destructive`.
+/// The harm that a tool can do. Ordered: `readonly < mutating < destructive`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// Observes and changes nothing.
+    /// Changes nothing.
     Readonly,
-    /// Changes things in a way that can be undone or is bounded.
+    /// Makes changes that can be undone or are limited.
     Mutating,
-    /// May lose what cannot be brought back.
+    /// May destroy data that cannot be restored.
     Destructive,
 }
 
 impl Tier {
-    /// All tiers, from the mildest.
+    /// All tiers, least harmful first.
     pub const ALL: [Self; 3] = [Self::Readonly, Self::Mutating, Self::Destructive];
 
-    /// The tier's name as it is written in config.
+    /// The name in settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl fmt::Display for Tier {
     }
 }
 
-/// A tier that is none of the three. Unknown values refuse to start: guessing would open doors.
+/// An unknown tier, which is an error at startup.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown safety tier `{0}`: write one of `readonly`, `mutating`, `destructive`")]
 pub struct UnknownTier(String);
@@ -54,7 +54,7 @@ impl FromStr for Tier {
     }
 }
 
-/// A tool's hints about itself (MCP `annotations`), as far as they decide something.
+/// The hints of a tool's `annotations` on which decisions depend.
 ///
 /// A hint of the wrong type counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,10 +70,10 @@ pub struct ToolHints {
 }
 
 impl ToolHints {
-    /// The tier that the hints speak for, or `None` when they say too little.
+    /// The tier that follows from the hints, or `None` without enough hints.
     ///
-    /// The protocol's default for a tool that is not read-only is `destructiveHint: true`. ToolHints that
-    /// contradict each other are read as the worse of the two.
+    /// The protocol's default for a tool that is not read-only is `destructiveHint: true`. Of contradicting hints the
+    /// worse one counts.
     #[must_use]
     pub fn tier(self) -> Option<Tier> {
         match (self.read_only, self.destructive) {

@@ -1,11 +1,10 @@
-//! What has to change in a request's params before they are sent to a server.
+//! Changes to a request's params before they are sent to a server.
 
 use toolgate_wire::{Json, Message, Object, mcp::member};
 
 use crate::client_input::InputRound;
 
-/// The changes that admission makes to the params of one request. Without any, the client's bytes can be sent as they
-/// are.
+/// The changes to the params of one request. Without any, the client's bytes are sent unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
     members: Vec<(&'static str, Json)>,
@@ -23,22 +22,22 @@ enum Meta {
 }
 
 impl Edits {
-    /// Sends this `_meta` instead of the client's, or none.
+    /// Replaces the client's `_meta`, or removes it.
     pub(super) fn of_meta(rest: Option<Json>) -> Self {
         Self { meta: rest.map_or(Meta::Removed, Meta::Replaced), ..Self::default() }
     }
 
-    /// Sends this member instead of the client's.
+    /// Replaces a member.
     pub fn set(&mut self, member: &'static str, value: Json) {
         self.members.push((member, value));
     }
 
-    /// Sends neither `requestState` nor `inputResponses` of the client: they answer a question of toolgate's own.
+    /// Removes the client's `requestState` and `inputResponses`, which answer a question of toolgate.
     pub(super) fn take_input(&mut self) {
         self.has_own_round = true;
     }
 
-    /// Whether the client's `requestState` and `inputResponses` answer a question of toolgate's own.
+    /// Whether the client's `requestState` and `inputResponses` answer a question of toolgate.
     #[must_use]
     pub fn has_own_round(&self) -> bool {
         self.has_own_round
@@ -60,7 +59,8 @@ impl Edits {
         }
     }
 
-    /// Changes the params. `resumed` is what a layer hands the server back of the server's own question.
+    /// Applies the changes to the params. `forwarded` is the input for the server's own question, which a layer
+    /// forwards.
     pub fn apply(&self, params: &mut Object, resumed: Option<&InputRound>) {
         for (key, value) in &self.members {
             params.set(key, value.clone());

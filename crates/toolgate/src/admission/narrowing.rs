@@ -1,4 +1,4 @@
-//! What recent calls were narrowed to: calls that are part of them are narrowed too.
+//! The restrictions of recent calls, which their nested calls inherit.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,11 +11,11 @@ use crate::{
     identity::{Principal, ToolId},
 };
 
-/// The control data of recent narrowed calls, by principal and call id. One for each namespace.
+/// The control data of recent restricted calls, by principal and call id. One per namespace.
 #[derive(Debug, Default)]
 pub struct Narrowing(Mutex<HashMap<Principal, Calls>>);
 
-/// The narrowed calls of one principal.
+/// The restricted calls of one principal.
 #[derive(Debug, Default)]
 struct Calls {
     by_id: HashMap<String, Control>,
@@ -23,16 +23,15 @@ struct Calls {
     bytes: usize,
 }
 
-/// So many narrowed calls of one principal are remembered, the newest. One whose parent is forgotten is narrowed by its
-/// own `_meta` only, as any call is.
+/// Largest number of remembered calls per principal. A call whose parent is forgotten has only the restrictions of its
+/// own `_meta`.
 const MOST_CALLS: usize = 10_000;
-/// … and so many bytes of them.
+/// Largest memory of the remembered calls per principal, in bytes.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 impl Narrowing {
-    /// Narrows a request by its control data. Names in it that clients see mean the tools that `meant` gives. What the
-    /// request inherits from the call that it is part of is added, and the sum is remembered for calls that are part
-    /// of this one.
+    /// Restricts a request by its control data and by that of its parent call, and remembers both for nested calls.
+    /// `meant` resolves names that clients see to tools.
     pub fn apply(
         &self,
         cx: Context,
@@ -47,7 +46,7 @@ impl Narrowing {
             control.inherit(parent);
         }
         if control.narrows() {
-            // Without what refers to the message that it came in, which may be large.
+            // Without the members that keep the bytes of the message in memory.
             let kept = Control { confirm: None, parent: None, ..control.clone() };
             principals.entry(cx.principal().clone()).or_default().remember(cx.call_id(), kept);
         }

@@ -1,5 +1,4 @@
-//! Error responses to messages that a transport cannot read or take: the same codes, texts and `data` over every
-//! transport.
+//! Error responses to invalid messages: the same codes, texts and `data` over every transport.
 
 use bytes::Bytes;
 use toolgate_wire::{Id, Refused, Shape, WireError, WireErrorKind, error_response};
@@ -13,13 +12,13 @@ pub fn line(id: Option<&Id>, failure: &Failure) -> Bytes {
     error_response(id, rpc.code, &rpc.message, rpc.data.as_ref())
 }
 
-/// Why a message is refused that cannot be read.
+/// The failure for an invalid message.
 #[must_use]
 pub fn unreadable(refused: &Refused) -> Failure {
     Failure::new(code(refused.error.kind()), refused.error.to_string())
 }
 
-/// Why a batch is refused that cannot be read. An empty one is valid JSON, unlike an empty message.
+/// The failure for an invalid batch. An empty batch is valid JSON, unlike an empty message.
 #[must_use]
 pub fn unreadable_batch(error: &WireError) -> Failure {
     let code = match error.kind() {
@@ -29,14 +28,14 @@ pub fn unreadable_batch(error: &WireError) -> Failure {
     Failure::new(code, error.to_string())
 }
 
-/// Why a message of `length` bytes is refused.
+/// The failure for a message of `length` bytes.
 #[must_use]
 pub fn too_long(length: u64, limit: usize) -> Failure {
     let text = format!("a message of {length} bytes is over the limit of {limit} bytes");
     Failure::new(Code::MessageTooLarge, text)
 }
 
-/// Why a message is refused whose length is not known.
+/// The failure for a message of unknown length that exceeds the limit.
 #[must_use]
 pub fn too_large(limit: usize) -> Failure {
     let text = format!("the message is over the limit of {limit} bytes");

@@ -1,4 +1,4 @@
-//! Names of layers behind features: they keep their place, and their name, in a build without them.
+//! Names of layers behind features, which are also needed in builds without those features.
 
 pub(crate) const TELEMETRY: &str = "telemetry";
 pub(crate) const VALIDATE: &str = "validate";

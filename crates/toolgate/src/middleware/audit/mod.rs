@@ -3,6 +3,7 @@
 
 mod batch;
 mod config;
+mod counts;
 mod event;
 mod file;
 mod head;
@@ -25,13 +26,14 @@ mod writer;
 use std::time::Instant;
 
 pub use config::{AuditConfig, AuditKind, DigestAlgorithm, Intents, OnFull, RedactConfig, Target};
+pub use counts::AuditCounts;
 pub use event::AuditEvent;
 pub use intent::AuditIntent;
 pub use output::{About, AuditLine, AuditOutput};
 pub use redact::Redactor;
 pub(in crate::middleware) use redact::{cut, insert};
 pub use rejection::Rejection;
-pub use sink::{AuditCounts, AuditSink, OpenError};
+pub use sink::{AuditSink, OpenError};
 
 use crate::{
     call::Call,

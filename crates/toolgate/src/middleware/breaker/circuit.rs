@@ -1,4 +1,4 @@
-//! One circuit: closed while calls succeed, open for a while after they failed, then tried by one call.
+//! A circuit: closed while calls succeed, open for a time after failures, then half-open for one trial call.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 use super::config::BreakerConfig;
 
-/// What the calls to one server, or of one tool, came to.
+/// The state of the circuit of one server or one tool.
 #[derive(Debug, Default)]
 pub(super) struct Circuit {
     /// Failures since the last success.
     in_a_row: u32,
-    /// The last calls, the newest in the lowest bit: set if it failed.
+    /// The last calls, one bit each, the newest in the lowest bit. A set bit is a failure.
     last: u64,
-    /// How many of these bits are calls.
+    /// The number of valid bits.
     seen: u32,
     open: Option<Open>,
 }
@@ -21,31 +21,31 @@ pub(super) struct Circuit {
 #[derive(Debug)]
 struct Open {
     until: Instant,
-    /// How long it was this time.
+    /// The duration of this opening.
     wait: Duration,
-    /// A call is on its way to find out.
+    /// Whether the trial call is running.
     is_tried: bool,
 }
 
-/// Whether a call may pass.
+/// The decision about a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// As any.
+    /// It passes.
     Free,
-    /// To find out whether the server is well again.
+    /// It passes as the trial call.
     Trial,
-    /// Not yet: so long.
+    /// It is refused; the time until the next trial.
     Refused(Duration),
 }
 
-/// How a call ended, as far as it matters here.
+/// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// The server answered.
     Well,
-    /// It did not, or not in time, or not in words that can be read.
+    /// The server did not answer, not in time or not validly.
     Failed,
-    /// It says nothing about the server.
+    /// The end says nothing about the server.
     Unclear,
 }
 
@@ -56,14 +56,14 @@ impl Circuit {
             return Pass::Refused(open.until - now);
         }
         if open.is_tried {
-            // Whoever comes while it is tried waits as long as for the next trial.
+            // Calls during the trial wait as long as for the next trial.
             return Pass::Refused(open.wait);
         }
         open.is_tried = true;
         Pass::Trial
     }
 
-    /// Notes the end of a call that passed. `true` if that opened the circuit.
+    /// Records the end of a call that passed. Returns whether that opened the circuit.
     pub(super) fn ended(
         &mut self,
         ending: Ending,
@@ -72,7 +72,7 @@ impl Circuit {
         now: Instant,
     ) -> bool {
         match (&mut self.open, ending) {
-            // It began before the circuit opened: the trial decides, not this one.
+            // It started before the circuit opened. Only the trial call decides.
             (Some(_), _) if !was_trial => false,
             (Some(open), Ending::Unclear) => {
                 open.is_tried = false;
@@ -103,7 +103,7 @@ impl Circuit {
         }
     }
 
-    /// How long calls are refused from now on, if they are.
+    /// How long calls are refused from now, if they are.
     pub(super) fn open_for(&self, now: Instant) -> Option<Duration> {
         self.open
             .as_ref()
@@ -111,7 +111,7 @@ impl Circuit {
             .filter(|d| !d.is_zero())
     }
 
-    /// Whether nothing that failed is remembered.
+    /// Whether it is in its initial state.
     pub(super) fn is_well(&self) -> bool {
         self.open.is_none() && self.last == 0
     }
@@ -123,7 +123,7 @@ impl Circuit {
         self.in_a_row >= config.failures || (self.seen >= of && share >= config.share)
     }
 
-    /// Why it is open, in words.
+    /// The reason for which it is open, in words.
     pub(super) fn why(&self, config: &BreakerConfig) -> String {
         if self.in_a_row >= config.failures && self.in_a_row == 1 {
             "the last call failed".to_owned()

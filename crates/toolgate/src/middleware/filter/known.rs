@@ -1,4 +1,4 @@
-//! The tools that somebody has looked at: a set that the gateway swaps and calls only read.
+//! The approved tools: a set that the gateway replaces and calls read.
 
 use std::{
     collections::HashSet,
@@ -8,16 +8,15 @@ use std::{
 
 use crate::identity::ToolId;
 
-/// The tools that are known, shared between the filter and whoever fills it from a store. Clones are
-/// the same set.
+/// The approved tools, shared between the filter and the gateway, which loads them from a store. Clones share the set.
 ///
-/// It starts empty: until somebody fills it, no tool is known. A set is replaced as a whole, and the
-/// lock is held for as long as a look-up takes.
+/// It starts empty, so no tool is approved until it is filled. The set is replaced as a whole, and the lock is held
+/// only for a lookup.
 #[derive(Clone, Debug, Default)]
 pub struct KnownTools(Arc<RwLock<HashSet<ToolId>>>);
 
 impl KnownTools {
-    /// Whether this tool is known.
+    /// Whether this tool is approved.
     #[must_use]
     pub fn is_known(&self, tool: &ToolId) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).contains(tool)
@@ -28,7 +27,7 @@ impl KnownTools {
         let tools: HashSet<ToolId> = tools.into_iter().collect();
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let old = mem::replace(&mut *known, tools);
-        // A large set takes a while to drop: not while calls wait.
+        // Drop the old set after unlocking, because that takes time.
         drop(known);
         drop(old);
     }

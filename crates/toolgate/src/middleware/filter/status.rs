@@ -1,11 +1,11 @@
-//! Which status a tool has: by its own name first, then by globs, the stricter one first.
+//! The status of a tool: by its exact name, otherwise by globs, of which `inactive` takes precedence.
 
 use std::collections::HashMap;
 
 use super::{FilterError, config::Status};
 use crate::{identity::ToolId, selector::Selector};
 
-/// The statuses of a namespace, compiled: one look-up for tools that are named, then the globs.
+/// The compiled statuses of a namespace: exact names in a map, then globs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Statuses {
     named: HashMap<ToolId, (Status, Selector)>,
@@ -40,7 +40,7 @@ impl Statuses {
         }
     }
 
-    /// The status that somebody gave this tool, and the selector that says so.
+    /// The status that the settings give this tool, and the deciding selector.
     pub(super) fn of(&self, tool: &ToolId) -> Option<(Status, &Selector)> {
         if let Some((status, selector)) = self.named.get(tool) {
             return Some((*status, selector));
@@ -52,7 +52,7 @@ impl Statuses {
         Some((Status::Active, selector))
     }
 
-    /// How many selectors say inactive, and how many active.
+    /// The numbers of inactive and active selectors.
     pub(super) fn count(&self) -> (usize, usize) {
         let named = |wanted| self.named.values().filter(|(status, _)| *status == wanted).count();
         (self.inactive.len() + named(Status::Inactive), self.active.len() + named(Status::Active))

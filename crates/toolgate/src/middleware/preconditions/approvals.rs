@@ -1,4 +1,4 @@
-//! Approvals: calls that wait for a person who is not at the client, and what that person decided.
+//! Approvals: calls that wait for the decision of a person in another terminal.
 
 use std::{fmt, time::Duration};
 
@@ -8,19 +8,18 @@ use serde_json::Value;
 
 use crate::middleware::Boxed;
 
-/// Keeps calls that wait for a person's decision, and the decisions.
+/// A store of pending calls and decisions.
 ///
-/// An implementation outlives the process: pending calls and decisions survive a crash. Of any number of callers
-/// and processes that ask about one approved call, exactly one gets [`Decision::Approved`].
+/// An implementation is persistent: pending calls and decisions survive a crash. If several callers or processes ask
+/// for one approved call, exactly one receives [`Decision::Approved`].
 pub trait Approvals: Send + Sync + fmt::Debug + 'static {
-    /// What was decided about this call. A call that is new is recorded as pending. An approval that is returned
-    /// is used up.
+    /// The decision about this call. Records a new call as pending. A returned approval is used up.
     fn request<'a>(
         &'a self,
         request: &'a ApprovalRequest,
     ) -> Boxed<'a, Result<Decision, ApprovalError>>;
 
-    /// Waits until this request may have been decided, then asks again, for as long as `wait` at most.
+    /// Waits up to `wait` for a decision about this request.
     fn wait<'a>(
         &'a self,
         request: &'a ApprovalRequest,
@@ -32,100 +31,100 @@ pub trait Approvals: Send + Sync + fmt::Debug + 'static {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ApprovalRequest {
-    /// The digest of what is approved: principal, namespace, tool with its definition, canonical arguments.
+    /// The digest of the approved call: principal, namespace, tool with its definition, canonical arguments.
     pub call: [u8; 32],
-    /// Who calls.
+    /// The caller.
     pub principal: String,
     /// The namespace.
     pub namespace: String,
-    /// What the client says that it is.
+    /// The client's name and version.
     pub client: Option<String>,
-    /// The server that has the tool.
+    /// The server of the tool.
     pub server: String,
     /// The server's own name for the tool.
     pub tool: String,
-    /// Why a person has to approve; may be empty.
+    /// The reason for the approval; may be empty.
     pub why: String,
-    /// The rule that asks for the approval.
+    /// The rule that requires the approval.
     pub rule: String,
-    /// The arguments as a person is shown them: without secrets, control characters spelt out.
+    /// The arguments for display: without secrets, control characters escaped.
     pub arguments: Value,
-    /// Whether all arguments are shown.
+    /// Whether all arguments are displayed.
     pub is_whole: bool,
-    /// How long the person may take, and how long the decision holds.
+    /// The time for the decision, and how long the decision is valid.
     pub ttl: Duration,
-    /// How many calls of this principal may be pending.
+    /// Largest number of pending calls of this principal.
     pub max_pending: usize,
 }
 
-/// What was decided about a call.
+/// The decision about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing yet.
+    /// There is no decision yet.
     Pending {
-        /// The id of the request, for `toolgate approve`. It is no secret and confirms nothing by itself.
+        /// The id of the request, for `toolgate approve`. It is not secret and confirms nothing.
         id: String,
         /// When the request expires.
         expires: Timestamp,
     },
-    /// A person approved it; the approval is used up by this answer.
+    /// A person approved the call. This answer uses the approval up.
     Approved(Decided),
-    /// A person denied it.
+    /// A person denied the call.
     Denied {
-        /// By whom, and when.
+        /// Person and time of the decision.
         decided: Decided,
         /// The person's reason.
         reason: Option<String>,
-        /// Until then the same call is denied without asking again.
+        /// Until this time the same call is denied without a new request.
         until: Timestamp,
     },
 }
 
-/// Who decided, and when.
+/// Person and time of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
     /// The id of the request.
     pub id: String,
-    /// Who decided, as `local:alice`.
+    /// The person, such as `local:alice`.
     pub by: String,
-    /// When.
+    /// The time.
     pub at: Timestamp,
 }
 
-/// Why no decision can be had.
+/// Why there can be no decision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApprovalError {
     /// The principal has too many calls pending.
     #[error("{0} calls of this principal wait for approval already")]
     Full(usize),
-    /// The arguments cannot be shown to a person.
+    /// The arguments are too large to display.
     #[error("the arguments are too large to show to a person: {bytes} bytes, {most} at most")]
     TooLarge {
-        /// The size of what would be shown.
+        /// The size of the displayed arguments.
         bytes: usize,
-        /// The bound.
+        /// The limit.
         most: usize,
     },
-    /// Approvals cannot be read or written. The reason is for the operator.
+    /// The store failed. The reason is for the operator.
     #[error("approvals cannot be kept: {0}")]
     Unavailable(String),
 }
 
-/// What the records of a call tell of its approval. Left in the call's extensions.
+/// The approval of a call for its records, in the call's extensions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApprovalNote {
     /// The id of the request.
     pub id: String,
     /// `pending`, `approved` or `denied`.
     pub state: &'static str,
-    /// Who decided.
+    /// The person that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// When.
+    /// The time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// The reason of a denial.
+    /// The reason for a denial.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

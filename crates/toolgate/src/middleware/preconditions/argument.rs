@@ -1,4 +1,4 @@
-//! `__confirm`: the caller's key as an argument, for clients that cannot set `_meta`.
+//! `__confirm`: the caller's confirmation as an argument, for clients that cannot set `_meta`.
 
 use std::sync::Arc;
 
@@ -26,19 +26,19 @@ pub const NAME: &str = "confirm-argument";
 /// The reserved argument.
 const ARGUMENT: &str = "__confirm";
 
-/// What was lifted off the arguments.
+/// The value of the removed argument.
 #[derive(Clone, Debug)]
 pub(super) struct ArgumentKey(pub(super) Json);
 
-/// Lifts `__confirm` off the arguments of gated tools before anybody checks or records them, and publishes
-/// it in their schemas.
+/// Removes `__confirm` from the arguments of gated tools before other layers check or record them, and adds it to
+/// their schemas.
 #[derive(Clone, Debug)]
 pub struct ConfirmArgument {
     gate: Arc<Gate>,
 }
 
 impl ConfirmArgument {
-    /// For the tools of this gate.
+    /// The layer for the tools of this gate.
     #[must_use]
     pub fn new(gate: Arc<Gate>) -> Self {
         Self { gate }
@@ -52,7 +52,7 @@ impl ConfirmArgument {
     }
 }
 
-/// The definition with the reserved argument in its schema.
+/// The tool's definition with the reserved argument in its schema.
 fn with_argument(tool: &Tool) -> Option<Tool> {
     let mut definition = tool.definition()?.object()?;
     let mut schema = definition.get(member::INPUT_SCHEMA).and_then(|json| json.object())?;
@@ -99,7 +99,7 @@ impl Middleware for ConfirmArgument {
     }
 
     async fn call(&self, cx: &mut Context, mut call: Call, next: Next<'_>) -> Outcome {
-        // A confirmation of ours is nothing that a tool should get, whichever tool it was sent with.
+        // No tool should receive a confirmation token of toolgate, whichever tool it was sent to.
         let is_gated = self.gate.may_ask(call.tool());
         let may_have_one = |json: &&Json| {
             is_gated || memchr::memmem::find(json.as_bytes(), PREFIX.as_bytes()).is_some()

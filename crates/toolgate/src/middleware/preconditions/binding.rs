@@ -1,4 +1,4 @@
-//! What an approval is bound to: the caller, the tool as it was defined, and the exact arguments.
+//! The binding of an approval: the caller, the tool with its definition, and the exact arguments.
 
 use toolgate_wire::Json;
 
@@ -8,7 +8,7 @@ use crate::{
     fingerprint::{DuplicateKey, Fingerprint},
 };
 
-/// The digest of all that an approval is for.
+/// The digest of everything that an approval is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding(pub(crate) [u8; 32]);
 

@@ -3,7 +3,7 @@
 use super::{ConfirmKey, Mode, Precondition, Preview, Verdict};
 use crate::{call::Call, context::Context, middleware::Boxed};
 
-/// `confirm`: calls are only shown, or each one is confirmed by a person.
+/// `confirm`: a person confirms each call, or calls are only previewed.
 #[derive(Debug)]
 pub(super) struct ConfirmRequired {
     mode: Mode,
@@ -41,7 +41,7 @@ impl Precondition for ConfirmRequired {
     }
 }
 
-/// `dry_run`: calls are only ever shown.
+/// `dry_run`: calls are only previewed.
 #[derive(Debug)]
 pub(super) struct DryRun;
 

@@ -1,4 +1,4 @@
-//! Getting a confirmation, in whichever way the client can give one.
+//! Gets the confirmation of a call in a way that the client supports.
 
 use serde_json::json;
 use toolgate_wire::{
@@ -23,10 +23,10 @@ use crate::{
     registry::{Class, Code},
 };
 
-/// The name of our question among the input requests of a call.
+/// The key of toolgate's question among the input requests of a call.
 const QUESTION: &str = "toolgate_confirm";
 
-/// How a call was confirmed. Left in the call's extensions for the record.
+/// How a call was confirmed, in the call's extensions for its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Approval {
     /// `elicitation`, `input_response`, `approval` (by a person outside of the client), `token`, `boolean`, or
@@ -34,7 +34,7 @@ pub struct Approval {
     pub how: &'static str,
 }
 
-/// Whether the caller gave its key, as far as that can be told without using it up.
+/// Whether the call comes with a confirmation. Does not use it up.
 pub(super) fn has_spoken(gate: &Gate, cx: &Context) -> bool {
     given(cx).is_some_and(|json| match json.bool() {
         Some(yes) => yes && gate.config.boolean,
@@ -42,15 +42,15 @@ pub(super) fn has_spoken(gate: &Gate, cx: &Context) -> bool {
     })
 }
 
-/// What the caller gave as its key, in `_meta` or as an argument.
+/// The caller's confirmation, in `_meta` or as an argument.
 pub(super) fn given(cx: &Context) -> Option<&Json> {
     let argument = cx.extensions().get::<ArgumentKey>().map(|key| &key.0);
     let given = cx.control().confirm.as_ref().or(argument);
     given.filter(|json| json.bool() != Some(false) && json.as_str() != "null")
 }
 
-/// A call that needs no confirmation may come with a state of ours, given out when it still needed one. Only a state
-/// that was given out for this very call lets it run; a made-up one never does.
+/// Checks a state of toolgate on a call that needs no confirmation any more. The call runs only if the state was
+/// issued for it.
 pub(super) fn check_round(gate: &Gate, cx: &mut Context, call: &Call) -> Result<(), Outcome> {
     const RULE: &str = "requestState";
     let Some(round) = cx.gateway_input().cloned() else { return Ok(()) };
@@ -70,7 +70,7 @@ pub(super) fn check_round(gate: &Gate, cx: &mut Context, call: &Call) -> Result<
     Ok(())
 }
 
-/// An approval for this call, or what the caller is told instead.
+/// The approval of this call, or the answer to the caller.
 pub(super) async fn obtain(
     gate: &Gate,
     cx: &mut Context,
@@ -115,7 +115,7 @@ pub(super) fn given_up() -> Outcome {
         .into()
 }
 
-/// The approval that came with the call, if one did.
+/// The approval that the call contains, if it does.
 fn already(
     gate: &Gate,
     cx: &mut Context,
@@ -134,7 +134,7 @@ fn already(
             return Ok(Some(Approval { how: "carried" }));
         }
         let answer = round.responses.as_ref().and_then(|responses| responses.get(QUESTION));
-        // A call that comes back without the answer is asked again.
+        // Ask again if the repeated call contains no answer.
         let Some(answer) = answer else { return Ok(None) };
         redeem(Purpose::Question, &state)?;
         return read(&answer, "input_response", rule).map(Some);
@@ -142,9 +142,9 @@ fn already(
     let Some(given) = given(cx) else { return Ok(None) };
     match (given.bool(), given.text()) {
         (Some(true), _) if gate.config.boolean => Ok(Some(Approval { how: "boolean" })),
-        // Saying yes is no key here: the caller is asked as if it had said nothing.
+        // `true` is not enough here: ask as without a confirmation.
         (Some(_), _) => Ok(None),
-        // A token of an earlier config, too, is worth nothing where the agent may not confirm.
+        // A token of an earlier config is invalid too if the agent may not confirm.
         (None, Some(token)) if gate.config.fallback.gives_token() => {
             redeem(Purpose::Token, &token)?;
             Ok(Some(Approval { how: "token" }))
@@ -153,7 +153,7 @@ fn already(
     }
 }
 
-/// The answer to a question: only a clear yes is one.
+/// Reads the answer to a question. Only an explicit acceptance confirms.
 fn read(answer: &Json, how: &'static str, rule: &str) -> Result<Approval, Outcome> {
     let confirmed = answer.get("content").and_then(|content| content.get("confirm"));
     let confirmed = confirmed.and_then(|json| json.bool());
@@ -186,7 +186,7 @@ fn refused(error: SealError, rule: &str) -> Outcome {
     failure.with_executed(crate::Executed::No).into()
 }
 
-/// `elicitation/create`: what is asked. The mode is said where the protocol knows one.
+/// The params of `elicitation/create`. They contain the mode if the protocol version has it.
 fn params(gate: &Gate, call: &Call, question: &Question, says_mode: bool) -> Json {
     let why = if question.why.is_empty() { String::new() } else { format!("\n{}", question.why) };
     let mut params = json!({
@@ -224,7 +224,7 @@ fn ask_by_result(gate: &Gate, call: &Call, binding: &Binding, question: &Questio
     Outcome::asked(ToolResult::new(result.finish()))
 }
 
-/// Where the client cannot ask its user.
+/// The fallback for a client that cannot ask its user.
 async fn fall_back(
     gate: &Gate,
     cx: &mut Context,
@@ -242,13 +242,13 @@ async fn fall_back(
         (Some(approvals), Fallback::Approval) => {
             person::approval(gate, &**approvals, cx, call, binding, question, rule).await
         }
-        // A program without a place for approvals has nobody to ask.
+        // Without an approvals store no person can be asked.
         _ => Err(preview::unconfirmed(gate, call, &question.why, rule, None)),
     }
 }
 
-/// A confirmed call whose server asks something itself: its state is sealed into ours, so that the client's
-/// answer goes on with the confirmation and needs no second one.
+/// Seals the `requestState` of a server that asks for input during a confirmed call, so that the client's next round
+/// needs no second confirmation.
 pub(super) fn carry(gate: &Gate, cx: &Context, call: &Call, mut outcome: Outcome) -> Outcome {
     if outcome.class() != Class::InputRequired {
         return outcome;

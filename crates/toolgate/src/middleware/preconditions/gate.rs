@@ -1,4 +1,4 @@
-//! The gate: which preconditions hold for which tools, and what they say together.
+//! The gate: the preconditions of each tool and their combined decision.
 
 use std::{fmt, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     call::Call, context::Context, middleware::audit::Redactor, selection::Selection, tool::Tool,
 };
 
-/// Why the settings of preconditions were refused.
+/// Why the settings are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadPreconditions {
@@ -26,21 +26,21 @@ pub enum BadPreconditions {
     /// Two preconditions have one id.
     #[error("two preconditions have the id `{0}`: each needs one of its own")]
     Twice(String),
-    /// A rule is about no tools, or requires nothing.
+    /// A rule selects no tools or requires nothing.
     #[error(
         "`{0}` is empty: a rule that never holds is worse than none; fill it, or remove the table"
     )]
     Empty(&'static str),
-    /// A confirmation that nobody could give in time.
+    /// The time for a confirmation is too short.
     #[error("`confirm.ttl` is shorter than a second: nobody can confirm that fast")]
     Ttl,
-    /// Both spellings of the mode.
+    /// The settings contain both spellings of the mode.
     #[error(
         "`confirm.mode` and `confirm.dry_run` say the same thing: keep `mode = \"{mode}\"`, and remove `dry_run`",
         mode = .0.name()
     )]
     TwoModes(Mode),
-    /// A bound that lets no call wait.
+    /// The limit of pending calls is zero.
     #[error(
         "`confirm.max_pending` is 0: write how many calls may wait, or `fallback = \"refuse\"`"
     )]
@@ -48,23 +48,23 @@ pub enum BadPreconditions {
     /// `[redact]` cannot be used.
     #[error("`[redact]` cannot be used: {0}")]
     Redact(String),
-    /// There is no randomness for seals.
+    /// The system has no randomness for seals.
     #[error("{0}")]
     Random(String),
 }
 
-/// Preconditions, attached to tools.
+/// The preconditions of tools.
 pub struct Gate {
     rules: Vec<Rule>,
     pub(super) config: ConfirmConfig,
     pub(super) seals: Arc<Seals>,
     pub(super) approvals: Option<Arc<dyn Approvals>>,
     pub(super) redactor: Redactor,
-    /// Where the operator's key is, in words.
+    /// Where the operator's setting is, in words.
     pub(super) operator: &'static str,
 }
 
-/// Some preconditions, for some tools.
+/// Preconditions for a selection of tools.
 struct Rule {
     when: Vec<Selection>,
     require: Vec<Arc<dyn Precondition>>,
@@ -76,14 +76,14 @@ impl fmt::Debug for Gate {
     }
 }
 
-/// What the preconditions say together, and which of them said it.
+/// The combined decision of preconditions and the deciding rule.
 pub(super) struct GateDecision {
     pub(super) verdict: Verdict,
     pub(super) rule: String,
 }
 
 impl GateDecision {
-    /// What the caller itself wants.
+    /// The caller's own wish for a dry run.
     fn of_caller(cx: &Context) -> Self {
         if cx.control().dry_run {
             let why = "The caller asked for a dry run.".to_owned();
@@ -94,7 +94,7 @@ impl GateDecision {
         }
     }
 
-    /// The verdict that allows least, and the rule that it is by.
+    /// Combines with another verdict: the stricter one decides.
     fn and(mut self, verdict: Verdict, id: &str, selection: &Selection) -> Self {
         let before = std::mem::discriminant(&self.verdict);
         self.verdict = self.verdict.and(verdict);
@@ -106,7 +106,7 @@ impl GateDecision {
 }
 
 impl Gate {
-    /// With these settings, and the preconditions that the program brings along.
+    /// A gate with these settings and the program's own preconditions.
     pub fn new(
         confirm: Option<&ConfirmConfig>,
         rules: &[PreconditionRule],
@@ -147,14 +147,14 @@ impl Gate {
         Ok(Self { rules: compiled, config, seals, approvals: None, redactor, operator })
     }
 
-    /// With a place where calls wait for a person who is not at the client.
+    /// Sets the store of approvals.
     #[must_use]
     pub fn with_approvals(mut self, approvals: Option<Arc<dyn Approvals>>) -> Self {
         self.approvals = approvals;
         self
     }
 
-    /// In the words of a system where a variable is the operator's key.
+    /// Uses an environment variable's name in messages, for presets in which it is the operator's setting.
     #[must_use]
     pub fn opened_by(mut self, words: &'static str) -> Self {
         self.operator = words;
@@ -166,7 +166,7 @@ impl Gate {
         self.rules.iter().filter_map(hit)
     }
 
-    /// Whether some precondition may ask for a confirmation of this tool's calls.
+    /// Whether any precondition of this tool may ask for a confirmation.
     pub(super) fn may_ask(&self, tool: &Tool) -> bool {
         self.covering(tool).any(|(rule, _)| rule.require.iter().any(|p| p.asks()))
     }
@@ -188,8 +188,7 @@ impl Gate {
         })
     }
 
-    /// What all preconditions of the tool say together. The caller's own wish for a dry run counts for every
-    /// tool.
+    /// The combined decision of the tool's preconditions. The caller's wish for a dry run applies to every tool.
     pub(super) async fn decide(&self, cx: &Context, call: &Call) -> GateDecision {
         let mut decision = GateDecision::of_caller(cx);
         for (rule, selection) in self.covering(call.tool()) {
@@ -201,7 +200,8 @@ impl Gate {
         decision
     }
 
-    /// The same without any effect, and the ids of the preconditions that cannot tell before the call.
+    /// Like [`decide`](Self::decide) without side effects, and the ids of the preconditions that cannot decide before
+    /// the call.
     pub(super) fn explain<'a>(
         &'a self,
         cx: &Context,
@@ -226,7 +226,7 @@ impl Gate {
             format!("{} for {}", require.join(" and "), when.join(", "))
         });
         let rules: Vec<String> = rules.collect();
-        // Other preconditions have nothing to do with the operator's key.
+        // Other preconditions do not depend on the operator's setting.
         let needs_key = |rule: &Rule| rule.require.iter().any(|p| p.id() == "confirm");
         let is_shown = self.config.mode() == Mode::Preview && self.rules.iter().any(needs_key);
         let dry = if is_shown { "; preview only" } else { "" };
@@ -238,7 +238,7 @@ impl Gate {
     }
 }
 
-/// The ids of the seed mean ours.
+/// Maps mcp-core's ids to toolgate's.
 pub(super) fn canonical(id: &str) -> &str {
     match id {
         "ConfirmRequired" | "confirm_required" => "confirm",

@@ -1,4 +1,4 @@
-//! A person decides outside of the client: what the approvals say of a call, and what its caller reads.
+//! Approvals by a person in another terminal, and the answers to the caller meanwhile.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use crate::{
     registry::Code,
 };
 
-/// The approval of a person, or what the caller reads instead.
+/// The approval of a person, or the answer to the caller.
 pub(super) async fn approval(
     gate: &Gate,
     approvals: &dyn Approvals,

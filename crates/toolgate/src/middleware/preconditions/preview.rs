@@ -1,4 +1,4 @@
-//! What a person or a model is shown of a call that did not run: which tool, with what, and what is missing.
+//! Previews of calls that did not run: tool, arguments and missing confirmations.
 
 use std::fmt::Write as _;
 
@@ -19,13 +19,13 @@ use crate::{
     registry::Code,
 };
 
-/// Longer texts are cut, and it is said by how much: whoever confirms should know what is not shown.
+/// Largest length of a text in a preview. The preview says how much is missing, so that the person who confirms knows.
 const LONGEST_TEXT: usize = 2000;
-/// Deeper values, and more than so many, are told by their kind only.
+/// Largest depth and number of values. Further ones are replaced by their type.
 const DEEPEST: usize = 12;
 const MOST_VALUES: usize = 500;
 
-/// A call that is only shown.
+/// The preview of a call in a dry run.
 pub(super) fn dry(
     gate: &Gate,
     cx: &Context,
@@ -67,7 +67,7 @@ pub(super) fn dry(
     finish(gate, failure.with_fact("preview", facts))
 }
 
-/// A call that has to be confirmed with a token, or cannot be confirmed at all.
+/// The preview of a call that needs a token, or that cannot be confirmed.
 pub(super) fn unconfirmed(
     gate: &Gate,
     call: &Call,
@@ -105,7 +105,7 @@ pub(super) fn unconfirmed(
     finish(gate, failure.with_fact("preview", facts))
 }
 
-/// A call that waits for a person outside of the client.
+/// The preview of a call that waits for a person in another terminal.
 pub(super) fn pending(
     gate: &Gate,
     call: &Call,
@@ -134,7 +134,7 @@ pub(super) fn pending(
     finish(gate, failure.with_fact("approval", approval).with_fact("preview", facts))
 }
 
-/// What the client reads: with `isError`, by errors-to-results, or without.
+/// The result for the client: with `isError` by the layer `error-results`, or without.
 fn finish(gate: &Gate, failure: Failure) -> Outcome {
     if gate.config.preview_is_error {
         return failure.into();
@@ -157,14 +157,14 @@ fn facts(gate: &Gate, call: &Call, missing: &[ConfirmKey]) -> Value {
     })
 }
 
-/// The tool and its arguments, for people.
+/// The tool and its arguments, for display.
 pub(super) fn shown(gate: &Gate, call: &Call) -> String {
     let (arguments, is_whole) = arguments(&gate.redactor, call);
     let tool = plain(call.id().name());
     if arguments.as_object().is_some_and(Map::is_empty) {
         return format!("`{tool}` of `{}` would be called without arguments.", call.id().server());
     }
-    // A value that could be read can be written.
+    // A parsed value can be serialized.
     let pretty = serde_json::to_string_pretty(&arguments).unwrap_or_default();
     let count = match arguments.as_object().map_or(1, Map::len) {
         1 => "1 argument".to_owned(),
@@ -175,7 +175,7 @@ pub(super) fn shown(gate: &Gate, call: &Call) -> String {
     format!("`{tool}` of `{server}` would be called with:\n{pretty}\n({count}{rest})\n")
 }
 
-/// The arguments without secrets, and whether all values are shown.
+/// The arguments without secrets, and whether all values are displayed.
 pub(super) fn arguments(redactor: &Redactor, call: &Call) -> (Value, bool) {
     let Some(json) = call.arguments() else { return (json!({}), true) };
     let mut left = MOST_VALUES;
@@ -224,7 +224,7 @@ fn tell(redactor: &Redactor, json: &Json, depth: usize, left: &mut usize) -> Val
     }
 }
 
-/// A text without secrets. What is beyond the searched start is counted, not shown.
+/// A text without secrets. The part after the searched start is counted, not displayed.
 pub(super) fn shown_text(redactor: &Redactor, text: &str) -> String {
     if text.chars().nth(LONGEST_TEXT).is_none() {
         return plain(&redactor.clean(text));
@@ -236,7 +236,7 @@ pub(super) fn shown_text(redactor: &Redactor, text: &str) -> String {
     shown
 }
 
-/// The name of an argument. Letters beyond ASCII are spelled out: two names that look alike are told apart.
+/// The name of an argument, with non-ASCII letters escaped, so that similar names can be distinguished.
 fn name(redactor: &Redactor, key: &str) -> String {
     let mut name = String::new();
     for c in shown_text(redactor, key).chars() {
@@ -245,7 +245,7 @@ fn name(redactor: &Redactor, key: &str) -> String {
     name
 }
 
-/// As the seed writes it.
+/// In the format of libtmux-mcp.
 fn hidden(json: &Json) -> Value {
     match json.text() {
         Some(text) => format!("[REDACTED:{}ch]", text.chars().count()).into(),
@@ -254,8 +254,7 @@ fn hidden(json: &Json) -> Value {
     }
 }
 
-/// A text that looks like what it is: characters that reorder or hide others are spelt out, and what is cut
-/// is counted.
+/// A text for display: characters that hide or reorder others are escaped, and missing characters are counted.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len().min(LONGEST_TEXT));
     for (count, c) in text.chars().enumerate() {

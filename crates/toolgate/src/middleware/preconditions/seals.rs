@@ -1,4 +1,4 @@
-//! Seals: confirmations and question states, each for exactly one call, for a while, and once.
+//! Seals: confirmation tokens and question states. Each is valid for one call, for a limited time, and once.
 
 use std::{
     collections::HashMap,
@@ -15,27 +15,27 @@ use toolgate_wire::Json;
 use super::binding::Binding;
 use crate::client_input::InputRound;
 
-/// What every seal begins with; a letter for its purpose follows.
+/// The prefix of seals. A letter for the purpose follows.
 pub(super) const PREFIX: &str = "tgc1";
 
-/// So many used seals are remembered until they expire. When so many were used in so short a time, further
-/// ones are refused: forgetting one would let it be used twice.
+/// Largest number of used seals that are remembered until they expire. At the limit further seals are refused, because
+/// a forgotten one could be used twice.
 const MOST_USED: usize = 65_536;
 
-/// The bytes of a seal: a number that is used once, the second in which it expires, and two tags.
+/// The bytes of a seal: a nonce, the second in which it expires, and two tags.
 const NONCE: usize = 10;
 const EXPIRY: usize = 4;
 const HEAD: usize = NONCE + EXPIRY;
 const TAG: usize = 10;
 
-/// What a seal is for. One kind is never taken for another.
+/// The purpose of a seal. A seal is valid for its purpose only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A token that the caller repeats its call with.
+    /// A token with which the caller repeats its call.
     Token,
     /// The state of a question to a client that repeats its call with the answer.
     Question,
-    /// The state of a call that was approved, and that the server itself asks something about.
+    /// The state of a confirmed call for which the server asks for input.
     Carry,
 }
 
@@ -51,22 +51,22 @@ impl Purpose {
     }
 }
 
-/// Why a seal is not taken.
+/// Why a seal is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SealError {
-    /// It is none of ours, or was changed.
+    /// It was not issued by this process, or was changed.
     Tampered,
-    /// Its time is over.
+    /// It has expired.
     Expired,
     /// It was used before.
     Replayed,
-    /// It is for another call: another caller, tool, definition or other arguments.
+    /// It is for another call: another caller, tool, definition or arguments.
     Mismatch,
-    /// Too many were used in a short time.
+    /// Too many seals were used in a short time.
     Crowded,
 }
 
-/// Issues seals and takes each of them once. Outlives a chain: a changed config forgets no seal.
+/// Issues and redeems seals. It is independent of the chain, so seals stay valid when the config changes.
 pub struct Seals {
     key: [u8; 32],
     born: Instant,
@@ -80,14 +80,14 @@ impl fmt::Debug for Seals {
 }
 
 impl Seals {
-    /// With a key of its own, from the system's randomness: seals die with the process.
+    /// Creates a random key, so seals are valid until the process ends.
     pub fn new() -> Result<Self, String> {
         let mut key = [0; 32];
         random(&mut key)?;
         Ok(Self { key, born: Instant::now(), used: Mutex::default() })
     }
 
-    /// A seal for this call; `inner` travels with it, readable but not changeable.
+    /// A seal for this call. It contains `inner`, which can be read but not changed.
     pub(super) fn issue(
         &self,
         purpose: Purpose,
@@ -112,7 +112,7 @@ impl Seals {
         Ok(text)
     }
 
-    /// Takes a seal for this call, once; gives what travelled with it.
+    /// Redeems a seal for this call, once, and returns its inner text.
     pub(super) fn redeem<'a>(
         &self,
         purpose: Purpose,
@@ -151,8 +151,8 @@ impl Seals {
         Ok(inner)
     }
 
-    /// Two tags: one says that the seal is ours, one that it is for this call. So a seal for another call
-    /// can be told from one that somebody made up.
+    /// Two tags: one proves that this process issued the seal, one that it is for this call. So a seal for another
+    /// call can be distinguished from an invented one.
     fn tags(
         &self,
         purpose: Purpose,
@@ -162,7 +162,7 @@ impl Seals {
     ) -> ([u8; TAG], [u8; TAG]) {
         let tag = |of: &[u8]| -> [u8; TAG] {
             let mut tag = [0; TAG];
-            // A key of 32 bytes is always taken.
+            // HMAC accepts a key of 32 bytes.
             if let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) {
                 mac.update(&[purpose.letter() as u8]);
                 mac.update(head);
@@ -178,7 +178,7 @@ impl Seals {
 }
 
 impl InputRound {
-    /// Whether the state is one of ours, which no server may see.
+    /// Whether the state is toolgate's own, which no server may see.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         let state = self.state.as_ref().and_then(Json::text);
@@ -186,12 +186,12 @@ impl InputRound {
     }
 }
 
-/// Whether a text is a seal of ours, by its looks.
+/// Whether a text has the format of a seal.
 pub(super) fn is_seal(text: &str) -> bool {
     Purpose::ALL.into_iter().any(|purpose| after_prefix(purpose, text).is_some())
 }
 
-/// What a seal is for, by its looks.
+/// The purpose of a seal, by its prefix.
 pub(super) fn purpose_of(text: &str) -> Option<Purpose> {
     Purpose::ALL.into_iter().find(|purpose| after_prefix(*purpose, text).is_some())
 }
@@ -200,7 +200,7 @@ fn after_prefix(purpose: Purpose, text: &str) -> Option<&str> {
     text.strip_prefix(PREFIX)?.strip_prefix(purpose.letter())?.strip_prefix('-')
 }
 
-/// The bytes of a seal, and what travels with it.
+/// The bytes of a seal and its inner text.
 fn read(purpose: Purpose, text: &str) -> Option<(Vec<u8>, &str)> {
     let text = after_prefix(purpose, text)?;
     let (hex, inner) = match purpose {
@@ -219,7 +219,7 @@ fn read(purpose: Purpose, text: &str) -> Option<(Vec<u8>, &str)> {
     Some((hex.as_bytes().chunks(2).map(byte).collect::<Option<_>>()?, inner))
 }
 
-/// Takes as long for tags that are nearly right as for others.
+/// Compares in constant time.
 fn same(one: &[u8], two: &[u8]) -> bool {
     one.len() == two.len() && one.iter().zip(two).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
@@ -264,7 +264,7 @@ mod tests {
             changed[at] = if changed[at] == b'0' { b'1' } else { b'0' };
             let changed = String::from_utf8(changed).unwrap();
             let taken = seals.redeem(Purpose::Carry, &changed, &binding(1));
-            // The tag of the binding tells of another call only.
+            // Changing the binding's tag leads to `Mismatch`.
             assert!(
                 matches!(taken, Err(SealError::Tampered | SealError::Mismatch)),
                 "{at}: {taken:?}"

@@ -1,10 +1,10 @@
-//! What a precondition is, and what it may answer.
+//! The [`Precondition`] trait and its verdicts.
 
 use std::time::Duration;
 
 use crate::{call::Call, context::Context, failure::Failure, middleware::Boxed};
 
-/// Something that must hold before a tool is called.
+/// A condition that has to hold before a tool is called.
 ///
 /// ```
 /// use toolgate::{Boxed, Call, Context, middleware::preconditions::{Precondition, Verdict}};
@@ -22,42 +22,42 @@ use crate::{call::Call, context::Context, failure::Failure, middleware::Boxed};
 /// }
 /// ```
 pub trait Precondition: Send + Sync + std::fmt::Debug + 'static {
-    /// The id by which a config requires it, and refusals name it.
+    /// The id in settings and refusals.
     fn id(&self) -> &str;
 
     /// Whether the call may run.
     fn check<'a>(&'a self, cx: &'a Context, call: &'a Call) -> Boxed<'a, Verdict>;
 
-    /// What [`Self::check`] would say, without any effect: no connection, no count, nothing remembered. `None`
-    /// where that cannot be told before the call; whoever asks why reads so.
+    /// The verdict of [`Self::check`] without side effects, for `toolgate why`. `None` if it cannot be known before
+    /// the call.
     fn foresee(&self, _cx: &Context, _call: &Call) -> Option<Verdict> {
         None
     }
 
-    /// Whether it may ask for a confirmation: only then the reserved argument `__confirm` is of use.
+    /// Whether it may ask for a confirmation, so that the argument `__confirm` is needed.
     fn asks(&self) -> bool {
         true
     }
 
-    /// Whether it decides on what the tool's server published.
+    /// Whether it depends on the tool's definition.
     fn needs_tools(&self) -> bool {
         false
     }
 }
 
-/// What a precondition answers. Of several answers the one that allows least counts.
+/// The verdict of a precondition. Of several verdicts the strictest counts.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Nothing speaks against it.
+    /// The call may run.
     Allow,
-    /// It may run once the caller has confirmed it.
+    /// The call may run after a confirmation.
     Ask(Question),
-    /// It does not run; the caller is shown what would.
+    /// The call does not run; the caller receives a preview.
     Preview(Preview),
-    /// Not now: the same call may pass after this time.
+    /// The call may be repeated after this time.
     Defer(Duration),
-    /// It does not run.
+    /// The call does not run.
     Deny(Failure),
 }
 
@@ -68,21 +68,21 @@ pub struct Question {
     pub why: String,
 }
 
-/// Why a call is only shown.
+/// Why a call is only previewed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preview {
     /// The reason, as a sentence.
     pub why: String,
-    /// The keys that are missing, each with who holds it.
+    /// The missing keys.
     pub missing: Vec<ConfirmKey>,
 }
 
 /// One of the two keys of a call that has to be confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfirmKey {
-    /// The operator's: the deployment is open for such calls.
+    /// The operator's: the settings permit such calls.
     Operator,
-    /// The caller's: this very call is wanted.
+    /// The caller's: the confirmation of this call.
     Caller,
 }
 
@@ -103,7 +103,7 @@ impl Verdict {
         Self::Ask(Question { why: why.into() })
     }
 
-    /// How little it allows.
+    /// Its strictness.
     fn weight(&self) -> u8 {
         match self {
             Self::Allow => 0,
@@ -114,7 +114,7 @@ impl Verdict {
         }
     }
 
-    /// Both: the one that allows less. Two questions become one, of two waits the longer counts.
+    /// The stricter of two verdicts. Two questions are combined into one; of two waits the longer counts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {

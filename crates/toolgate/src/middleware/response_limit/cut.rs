@@ -1,16 +1,16 @@
-//! Cutting one text: by its size as JSON, on a character, at a line where one is near.
+//! Cuts one text to a size in JSON, between characters and, if possible, between lines.
 
 use super::Keep;
 
-/// Room for the header line and its number, as JSON.
+/// Size of the header line with its number, in bytes of JSON.
 pub(super) const HEADER_ROOM: usize = 64;
 
-/// The line that says how much is missing.
+/// The header line, which tells how much is missing.
 pub(super) fn header(dropped: usize) -> String {
     format!("[... truncated {dropped} bytes ...]")
 }
 
-/// What one byte of text costs in JSON, as the wire writes it.
+/// Size of one byte of text in JSON.
 fn cost(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
@@ -19,7 +19,7 @@ fn cost(byte: u8) -> usize {
     }
 }
 
-/// The part of `text` that fits `budget` bytes of JSON: its end or its start.
+/// The end or start of `text` that fits in `budget` bytes of JSON.
 pub(super) fn part(text: &str, budget: usize, keep: Keep) -> &str {
     match keep {
         Keep::Tail => {
@@ -36,7 +36,7 @@ pub(super) fn part(text: &str, budget: usize, keep: Keep) -> &str {
     }
 }
 
-/// How many bytes fit the budget.
+/// The number of bytes that fit in the budget.
 fn fitting(bytes: impl Iterator<Item = u8>, budget: usize) -> usize {
     let mut left = budget;
     let fits = |byte| {
@@ -47,7 +47,7 @@ fn fitting(bytes: impl Iterator<Item = u8>, budget: usize) -> usize {
     bytes.map(fits).take_while(|fits| *fits).count()
 }
 
-/// Drops the rest of a line that was cut in two, unless that would cost much of what is kept.
+/// Drops a partial line, unless it is a large part of the kept text.
 fn at_line_start(kept: &str) -> &str {
     match kept.find('\n') {
         Some(at) if at < kept.len() / 10 => kept.get(at + 1..).unwrap_or(kept),
@@ -55,10 +55,10 @@ fn at_line_start(kept: &str) -> &str {
     }
 }
 
-/// `text` cut to `budget` bytes of JSON with the header line at the end that is missing, and how
-/// many bytes went.
+/// `text` cut to `budget` bytes of JSON, with the header line in place of the missing part, and the number of missing
+/// bytes.
 pub(super) fn shorten(text: &str, budget: usize, keep: Keep) -> (String, usize) {
-    // It may only have been spelt long, as `\u00e9`.
+    // The original JSON may have used longer escapes such as `\u00e9`.
     if text.len() <= budget && part(text, budget, keep).len() == text.len() {
         return (text.to_owned(), 0);
     }
@@ -97,7 +97,7 @@ mod tests {
         let text = "0123456789\n".repeat(100);
         let kept = part(&text, 500, Keep::Tail);
         assert!(kept.starts_with("0123456789\n"), "{kept:?}");
-        // A budget of twenty lines is twenty lines.
+        // Keeps whole lines if the budget is exact.
         assert_eq!(part(&text, 20 * 12, Keep::Tail), "0123456789\n".repeat(20));
         let long = "x".repeat(1000);
         assert_eq!(part(&long, 500, Keep::Tail).len(), 500);

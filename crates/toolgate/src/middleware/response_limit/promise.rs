@@ -1,11 +1,10 @@
-//! Whether shortened structured content still fits the output schema that its tool published.
+//! Checks shortened structured content against the tool's output schema.
 
 use toolgate_wire::{Json, Kind, mcp::member};
 
 use super::structured::SHORTEST_CUT;
 
-/// Whether the shortened result keeps what the schema promises. Content that did not fit before is not broken by being
-/// shortened.
+/// Whether the shortened result still fits the schema. Content that did not fit before counts as fitting.
 pub(super) fn is_kept(schema: &Json, result: &Json, shortened: &Json) -> bool {
     let content = |result: &Json| result.get(member::STRUCTURED_CONTENT);
     let (Some(before), Some(after)) = (content(result), content(shortened)) else {
@@ -14,8 +13,8 @@ pub(super) fn is_kept(schema: &Json, result: &Json, shortened: &Json) -> bool {
     before.len() == after.len() || survives(schema) || fits(schema, &before, &after)
 }
 
-/// Whether shortening breaks no content that fits this schema: strings get shorter and arrays lose elements; keys,
-/// types and whatever is short stay.
+/// Whether shortening cannot break any content that fits this schema. Shortening cuts strings and drops array
+/// elements; keys, types and short values stay.
 fn survives(schema: &Json) -> bool {
     match schema.kind() {
         Kind::Object => {
@@ -38,7 +37,7 @@ fn survives(schema: &Json) -> bool {
     }
 }
 
-/// What a validator says. What it cannot tell may be broken.
+/// The validator's answer. Without one, the content counts as broken.
 #[cfg(feature = "validate")]
 fn fits(schema: &Json, before: &Json, after: &Json) -> bool {
     use crate::middleware::validate::fits;

@@ -1,4 +1,4 @@
-//! Shrinking a result: its texts, its structured content, and only then its other blocks.
+//! Shrinks a result: first its texts and structured content, then its other blocks.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::{Keep, cut, structured};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rigid;
 
-/// Where a result keeps its blocks, and what stands in for one that cannot be cut.
+/// The member with a result's blocks, and the replacement of a block that cannot be cut.
 pub(super) struct Blocks {
     member: &'static str,
     note: fn(&Json, &str) -> Json,
@@ -24,13 +24,13 @@ pub(super) const CONTENTS: Blocks = Blocks { member: "contents", note: text_reso
 /// `messages` of a `prompts/get`.
 pub(super) const MESSAGES: Blocks = Blocks { member: "messages", note: text_message };
 
-/// The member of `_meta` that says that something is missing.
+/// The member of `_meta` that marks a shortened result.
 pub(super) const FLAG: &str = "toolgate/truncated";
 
-/// Room for [`FLAG`] and commas.
+/// Size of [`FLAG`] and commas.
 const FLAG_ROOM: usize = 200;
 
-/// Results of more values are not taken apart: that would take many times their size in memory.
+/// Largest number of values of a result that is parsed. Parsing takes a multiple of the result's size in memory.
 const MOST_VALUES: usize = 1_000_000;
 
 fn text_block(_: &Json, text: &str) -> Json {
@@ -55,7 +55,7 @@ fn text_resource(block: &Json, text: &str) -> Json {
     object.finish()
 }
 
-/// The result, not longer than `limit`, or [`Rigid`]. `optional`: structured content may go.
+/// The result shortened to `limit` bytes, or [`Rigid`]. `optional`: structured content may be dropped.
 pub(super) fn shrink(
     result: &Json,
     blocks: &Blocks,
@@ -75,7 +75,7 @@ pub(super) fn shrink(
     let (mut dropped, mut used) = (0, 0);
     if let Some(structured) = structured {
         let share = share(structured.len(), elastic, room);
-        // Where it cannot be brought into its share it may have all, less a line in the content.
+        // If it does not fit in its share, it gets everything except one line for the content.
         let most = room.saturating_sub(elastic.min(FLAG_ROOM));
         let shrunk = structured::shrink(&structured, share, keep)
             .or_else(|Rigid| structured::shrink(&structured, most, keep));
@@ -102,7 +102,7 @@ pub(super) fn shrink(
     if shrunk.len() <= limit { Ok(shrunk) } else { Err(Rigid) }
 }
 
-/// What cannot be shortened: everything but the blocks and the structured content.
+/// The size of everything except blocks and structured content.
 fn fixed(object: &Object, blocks: &Blocks) -> usize {
     let mut bare = object.clone();
     for member in [blocks.member, "structuredContent"] {
@@ -113,14 +113,14 @@ fn fixed(object: &Object, blocks: &Blocks) -> usize {
     bare.finish().len() + FLAG_ROOM
 }
 
-/// The room of the structured content: whichever of the two is small keeps all it has.
+/// The share of the structured content. The smaller of content and structured content stays whole.
 fn share(structure: usize, elastic: usize, room: usize) -> usize {
     if elastic <= room / 2 { room - elastic } else { structure.min(room / 2) }
 }
 
-/// Whether there are more than [`MOST_VALUES`] values, counted without building any.
+/// Whether there are more than [`MAX_VALUES`] values, counted without parsing.
 pub(super) fn has_too_many_values(text: &[u8]) -> bool {
-    // A value takes two bytes at least.
+    // A value takes at least two bytes.
     if text.len() / 2 <= MOST_VALUES {
         return false;
     }
@@ -138,7 +138,7 @@ pub(super) fn has_too_many_values(text: &[u8]) -> bool {
     count > MOST_VALUES
 }
 
-/// What follows a string whose first quote is gone.
+/// The rest after a string whose first quote was consumed.
 fn after_string(mut text: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', text) {
         let is_end = text.get(at) == Some(&b'"');
@@ -162,9 +162,8 @@ fn size(blocks: &[Json]) -> usize {
     blocks.iter().map(|block| block.len() + 1).sum()
 }
 
-/// Keeps blocks from the end that matters until the room is used up; the one at the edge is cut, and
-/// those beyond it go. One header tells of all of it: the bytes of the texts that are missing, and
-/// the whole of blocks that cannot be cut.
+/// Keeps blocks from the end that matters until the budget is used up. The next block is cut, further ones are
+/// dropped. One header counts the missing bytes of texts and the whole size of blocks that cannot be cut.
 fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Json>, usize) {
     if size(&content) <= room {
         return (content, 0);
@@ -201,7 +200,7 @@ fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Jso
             }
             dropped += text.said.len() - part.len();
         } else {
-            // A picture cannot be cut: it goes whole, and the texts around it may still fit.
+            // An image cannot be cut: drop it, since the texts around it may still fit.
             dropped += block.len();
         }
     }
@@ -213,7 +212,7 @@ fn fit(content: Vec<Json>, blocks: &Blocks, room: usize, keep: Keep) -> (Vec<Jso
     (kept, dropped)
 }
 
-/// Puts the header into the text at the edge, or into a block of its own.
+/// Adds the header to the text that was cut, or as a block of its own.
 fn put_header(kept: &mut Vec<Json>, header: &str, note: impl Fn(&str) -> Json, keep: Keep) {
     let edge = match keep {
         Keep::Tail => kept.first_mut(),
@@ -236,10 +235,10 @@ fn put_header(kept: &mut Vec<Json>, header: &str, note: impl Fn(&str) -> Json, k
     }
 }
 
-/// A block with a text: its own, or that of the resource embedded in it, or that of a message's content.
+/// A block with a text: its own, that of an embedded resource, or that of a message's content.
 struct Text {
     block: Object,
-    /// The member that has the text in it, if the block has not.
+    /// The member that contains the text, if it is not the block itself.
     inner: Option<(&'static str, Object)>,
     said: String,
 }

@@ -1,4 +1,4 @@
-//! Shrinking structured content so that its shape stays: long strings first, then long arrays.
+//! Shrinks structured content without changing its structure: first long strings, then long arrays.
 
 use std::ops::Range;
 
@@ -6,15 +6,14 @@ use toolgate_wire::{Json, Kind, Limits};
 
 use super::{Keep, cut, shrink::Rigid};
 
-/// Strings and arrays are never cut below this many bytes: short ones are ids, enums, dates and
-/// coordinates that a schema may pin down.
+/// Smallest size to which strings and arrays are cut, in bytes. Shorter ones are ids, enums, dates and coordinates,
+/// which a schema may constrain.
 pub(super) const SHORTEST_CUT: usize = 256;
 
-/// Where strings alone cannot save enough they keep this much, as long as dropping elements of
-/// arrays saves the rest.
+/// Size that strings keep if cutting strings is not enough and dropping array elements saves the rest.
 const MODEST_CUT: usize = 4096;
 
-/// A value as a tree whose leaves keep their exact text. The numbers are lengths as JSON.
+/// A value as a tree whose leaves keep their exact text. The numbers are sizes in JSON.
 enum Node {
     Leaf(Json),
     Text(Json),
@@ -22,7 +21,7 @@ enum Node {
     Object(Vec<(Json, Node)>, usize),
 }
 
-/// How much may stay: of each string, of each array.
+/// Largest size of each string and each array.
 #[derive(Clone, Copy)]
 struct Plan {
     text: usize,
@@ -30,7 +29,7 @@ struct Plan {
     keep: Keep,
 }
 
-/// The value, not longer than `budget`, and how many bytes went; or [`Rigid`].
+/// The value shortened to `budget` bytes and the number of missing bytes, or [`Rigid`].
 pub(super) fn shrink(value: &Json, budget: usize, keep: Keep) -> Result<(Json, usize), Rigid> {
     if value.len() <= budget {
         return Ok((value.clone(), 0));
@@ -47,7 +46,7 @@ pub(super) fn shrink(value: &Json, budget: usize, keep: Keep) -> Result<(Json, u
 
 fn grow(value: &Json) -> Node {
     match value.kind() {
-        // Nothing in it could be cut.
+        // It contains nothing that can be cut.
         _ if value.len() <= SHORTEST_CUT => Node::Leaf(value.clone()),
         Kind::Object => {
             let object = value.object().unwrap_or_default();
@@ -62,14 +61,14 @@ fn grow(value: &Json) -> Node {
             let len = 2 + nodes.iter().map(|node| node.len() + 1).sum::<usize>();
             Node::Array(nodes, len)
         }
-        // A string with a lone surrogate is no text: it cannot be cut.
+        // A string with a lone surrogate is not valid text and cannot be cut.
         Kind::String if value.text().is_some() => Node::Text(value.clone()),
         _ => Node::Leaf(value.clone()),
     }
 }
 
-/// The mildest plan that fits: cut the longest strings only; else cut strings a little and drop
-/// elements; else cut all that may be cut.
+/// The plan that fits with the least loss: cut only the longest strings; otherwise cut strings and drop elements;
+/// otherwise cut everything that can be cut.
 fn plan(tree: &Node, budget: usize, keep: Keep) -> Option<Plan> {
     let mut lengths = Vec::new();
     tree.long_texts(&mut lengths);
@@ -85,7 +84,7 @@ fn plan(tree: &Node, budget: usize, keep: Keep) -> Option<Plan> {
         if !fits(fit) {
             return None;
         }
-        // The largest arrays that fit, to the kilobyte.
+        // The largest array size that fits, to the kilobyte.
         while over - fit > 1024 {
             let middle = fit.midpoint(over);
             if fits(middle) {
@@ -99,7 +98,7 @@ fn plan(tree: &Node, budget: usize, keep: Keep) -> Option<Plan> {
     })
 }
 
-/// The highest cap on strings that saves `excess` bytes: the longest give first.
+/// The largest string size that saves `excess` bytes.
 fn cap(lengths: &mut [usize], excess: usize) -> Option<usize> {
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     let mut sum = 0;
@@ -139,7 +138,7 @@ impl Node {
         }
     }
 
-    /// How long it is by this plan, at most.
+    /// Upper bound of the size with this plan.
     fn size(&self, plan: Plan) -> usize {
         match self {
             Self::Leaf(json) => json.len(),
@@ -152,8 +151,8 @@ impl Node {
         }
     }
 
-    /// Which elements of an array stay by this plan, and how long it is then, at most. One always
-    /// stays: `minItems: 1` is common.
+    /// The elements of an array that stay with this plan, and an upper bound of its size. At least one element stays,
+    /// because `minItems: 1` is common.
     fn kept(nodes: &[Self], plan: Plan) -> (Range<usize>, usize) {
         let (mut count, mut size) = (0, 2);
         for at in 0..nodes.len() {
@@ -179,7 +178,7 @@ impl Node {
             Self::Leaf(json) => out.extend_from_slice(json.as_bytes()),
             Self::Text(json) => match json.text() {
                 Some(text) if json.len() > plan.text => {
-                    // Two for the quotes.
+                    // Plus two quotes.
                     let (short, _) = cut::shorten(&text, plan.text.saturating_sub(2), plan.keep);
                     out.extend_from_slice(Json::string(&short).as_bytes());
                 }

@@ -1,40 +1,40 @@
-//! The detector set: what well-known secrets look like, by the formats that their makers publish.
+//! Detectors of well-known secrets, by their published formats.
 //!
-//! A detector is only run on texts that contain one of its literals, so each names literals that every
-//! match must have. Their classes are ASCII, and none needs to look past the end of a match: linear time on any text.
+//! A detector runs only on texts that contain one of its literals, of which every match must contain one. Patterns use
+//! ASCII classes and no look-ahead, so matching takes linear time.
 
 /// One kind of secret.
 pub(super) struct Detector {
-    /// What stands in `[redacted: KIND]`.
+    /// The kind in `[redacted: KIND]`.
     pub kind: &'static str,
-    /// Every match contains at least one of them, spelt exactly so. Of one detector only, and with no
-    /// more than 64 in all: up to there the search for them uses vector instructions.
+    /// Every match contains at least one of them, in this exact spelling. No two detectors share a literal. With at
+    /// most 64 in all, the search uses vector instructions.
     pub literals: &'static [&'static str],
-    /// Where in a match its literal stands.
+    /// The position of the literal in a match.
     pub place: MatchPosition,
-    /// A group called `keep` stays in front of what replaces the match, `after` behind it.
+    /// The groups `keep` and `after` stay before and after the replacement.
     pub pattern: &'static str,
-    /// What else must hold of the match, where the pattern alone would hit prose.
+    /// A further check, for patterns that also match prose.
     pub check: Check,
 }
 
-/// Where in a match its literal stands.
+/// The position of the literal in a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MatchPosition {
-    /// At its start, where a word starts: the `sk-` of `task-force` is none.
+    /// At its start and at the start of a word: `task-force` does not contain the literal `sk-`.
     Start,
     /// Anywhere.
     Within,
-    /// Anywhere, and an `@` stands somewhere in the text.
+    /// Anywhere, in a text that contains an `@`.
     BeforeAt,
 }
 
 /// A check beyond the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
-    /// None.
+    /// No check.
     Pattern,
-    /// The match, less what it keeps, has letters and digits both: words have no digits.
+    /// The match without its kept groups contains letters and digits, unlike a word.
     Mixed,
 }
 
@@ -50,9 +50,9 @@ macro_rules! detectors {
     };
 }
 
-/// All of them. Where two overlap the one that stands first wins.
+/// All detectors. Of overlapping matches the first in this list counts.
 pub(super) const DETECTORS: &[Detector] = detectors! {
-    // A key without its end is one that was cut: it goes up to the end of the text.
+    // A key without an end marker was cut off: it extends to the end of the text.
     "private-key" Within Pattern ["PRIVATE KEY"]
         r"(?s)-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\z)";
     "age-key" Start Pattern ["AGE-SECRET-KEY-1"]
@@ -122,6 +122,6 @@ pub(super) const DETECTORS: &[Detector] = detectors! {
         r#"(?<keep>://[^\x00-\x20/:@?\#"'<>\\`]*:)[^\x00-\x20/@"'<>\\`]{3,}(?<after>@)"#;
 };
 
-/// What `defaults = true` adds, as seed 002 has it: whatever the case, the name is written small.
+/// The patterns of `defaults = true`, the same as mcp-core's. They ignore case and write the name in lower case.
 pub(super) const DEFAULTS: &[(&str, &str)] =
     &[(r"(?i)api_key=\w+", "api_key=***"), (r"(?i)password=\w+", "password=***")];

@@ -1,4 +1,4 @@
-//! Patterns and detectors, compiled once, and what they make of a text.
+//! Compiled patterns and detectors, and their replacements in a text.
 
 use std::{borrow::Cow, cell::OnceCell};
 
@@ -10,14 +10,14 @@ use super::{
     detectors::{Check, DEFAULTS, DETECTORS, Detector, MatchPosition},
 };
 
-/// The most memory that one compiled pattern may take.
+/// Largest memory of one compiled pattern, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// Why the settings of sanitize were refused.
+/// Why the settings are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadSanitize {
-    /// A pattern does not compile, or takes too much memory.
+    /// A pattern does not compile or takes too much memory.
     #[error("the pattern `{pattern}` of `[sanitize]` is refused: {why}")]
     Pattern {
         /// The pattern, as it was written.
@@ -25,13 +25,13 @@ pub enum BadSanitize {
         /// The reason.
         why: String,
     },
-    /// A pattern also matches where there is nothing.
+    /// A pattern matches the empty text.
     #[error(
         "the pattern `{0}` of `[sanitize]` matches the empty text and would be replaced everywhere: \
          write `+` instead of `*`, or name what must be there"
     )]
     Empty(String),
-    /// What a pattern is replaced by names a group that the pattern does not have.
+    /// A replacement names a group that its pattern does not have.
     #[error(
         "`{replace}` names a group `{group}` that the pattern `{pattern}` of `[sanitize]` does not \
          have: write `${{1}}x` for the first group with an `x` after it, `$$` for a dollar"
@@ -39,12 +39,12 @@ pub enum BadSanitize {
     Group {
         /// The pattern.
         pattern: String,
-        /// What replaces it.
+        /// The replacement.
         replace: String,
         /// The group.
         group: String,
     },
-    /// There is nothing to clean.
+    /// The settings clean nothing.
     #[error(
         "`[sanitize]` cleans nothing: set `secrets = true`, `defaults = true` or `patterns`, or \
          remove the table"
@@ -52,7 +52,7 @@ pub enum BadSanitize {
     Nothing,
 }
 
-/// Everything that is replaced, and by what.
+/// All patterns and detectors with their replacements.
 #[derive(Debug)]
 pub(super) struct Rules {
     patterns: Vec<(Regex, String)>,
@@ -72,12 +72,12 @@ impl Rules {
         Ok(Self { patterns, secrets })
     }
 
-    /// How many patterns there are, and whether secrets are looked for.
+    /// The number of patterns and whether the detectors are on, in words.
     pub(super) fn extent(&self) -> (usize, bool) {
         (self.patterns.len(), self.secrets.is_some())
     }
 
-    /// The text without what must not stand in it; `None` if nothing did.
+    /// The cleaned text; `None` if it stays unchanged.
     pub(super) fn clean(&self, text: &str) -> Option<String> {
         let mut clean = Cow::Borrowed(text);
         for (pattern, replace) in &self.patterns {
@@ -117,8 +117,7 @@ fn compile(pattern: &str, replace: &str) -> Result<(Regex, String), BadSanitize>
     Ok((regex, replace.to_owned()))
 }
 
-/// The groups that a replacement names. The crate leaves out those that it does not know, so a
-/// misspelt one would go unnoticed.
+/// The groups that a replacement names. The crate regex ignores unknown groups, so a misspelt one would go unnoticed.
 fn groups(replace: &str) -> impl Iterator<Item = &str> {
     let mut rest = replace;
     std::iter::from_fn(move || {
@@ -141,11 +140,11 @@ fn groups(replace: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The detector set: one search for all literals, and only then the patterns whose literals are there.
+/// The detectors: one search for all literals, then the patterns of the literals that occur.
 #[derive(Debug)]
 struct Secrets {
     literals: AhoCorasick,
-    /// Which detector each literal is of.
+    /// The detector of each literal.
     owners: Vec<usize>,
     patterns: Vec<Regex>,
 }
@@ -160,7 +159,7 @@ impl Secrets {
             }
         }
         let literals = AhoCorasick::builder()
-            // Of `sk-ant-` and `sk-` the longer one.
+            // Prefer the longer of `sk-ant-` and `sk-`.
             .match_kind(MatchKind::LeftmostLongest)
             .build(&literals)
             .map_err(|error| BadSanitize::Pattern {
@@ -186,7 +185,7 @@ impl Secrets {
         }
     }
 
-    /// Which detectors may find something, one bit each.
+    /// The detectors that may match, one bit each.
     fn candidates(&self, text: &[u8]) -> u64 {
         let mut candidates = 0_u64;
         let last_at = OnceCell::new();
@@ -205,7 +204,7 @@ impl Secrets {
 }
 
 impl MatchPosition {
-    /// Whether a literal found at `start` can belong to a match. The last `@` is looked for once.
+    /// Whether a literal at `start` can belong to a match. The last `@` is searched once.
     fn fits(self, text: &[u8], start: usize, last_at: &OnceCell<Option<usize>>) -> bool {
         match self {
             Self::Start => {
@@ -222,7 +221,7 @@ impl MatchPosition {
 }
 
 impl Detector {
-    /// What stands where this was found.
+    /// The replacement of a match.
     fn replace(&self, found: &Captures<'_>) -> String {
         let group = |name| found.name(name).map_or("", |group| group.as_str());
         let (keep, after) = (group("keep"), group("after"));

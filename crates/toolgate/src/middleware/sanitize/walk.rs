@@ -1,29 +1,29 @@
-//! Which strings of a message are cleaned, and how it is put together again byte by byte.
+//! Walks over the bytes of a message and cleans its readable strings.
 
 use std::{borrow::Cow, ops::Range};
 
 use toolgate_wire::{Json, Limits};
 
-/// Where in a message a value stands.
+/// The position of a value in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Area {
     /// A result.
     Top,
     /// Blocks that people and models read: `content`, `contents`, `messages`.
     Blocks,
-    /// Data of any shape: every string of it is cleaned.
+    /// Arbitrary data, of which every string is cleaned.
     Data,
-    /// What a server tells or asks a client: the params of a notification or of a request.
+    /// The params of a server's notification or request.
     Params,
-    /// A schema of a form or of a tool: what people read in it.
+    /// A schema of a form or of a tool, of which titles and descriptions are cleaned.
     Schema,
-    /// Requests for input by their keys.
+    /// Input requests by key.
     Inputs,
-    /// One request for input.
+    /// One input request.
     Input,
-    /// A task, without the result in it: that is a result of its own.
+    /// A task, without the result in it.
     Task,
-    /// What must stay as it is.
+    /// Values that must stay unchanged.
     Opaque,
 }
 
@@ -31,9 +31,9 @@ impl Area {
     /// The area of a member.
     fn member(self, key: &str) -> Self {
         match (self, key) {
-            // `requestState` has to come back exactly so, ids and cursors too. In blocks: what kind of block it
-            // is, and what is no text but base64 of pictures, sounds and files. In params: what the client acts
-            // on, as the address of a page to open. In schemas: what an answer has to fit.
+            // Unchanged are `requestState`, ids and cursors, which the client returns; in blocks the type and base64
+            // data; in params values on which the client acts, such as the URL of a page to open; in schemas the
+            // constraints.
             (
                 Self::Top,
                 "_meta" | "requestState" | "resultType" | "taskId" | "nextCursor" | "status",
@@ -50,7 +50,7 @@ impl Area {
                 | "$schema" | "$id",
             )
             | (Self::Input, "method") => Self::Opaque,
-            // Tasks: ids, states and times; the result in one is cleaned as a result.
+            // Tasks: ids, states and times. The result in a task is cleaned as a result.
             (
                 Self::Task | Self::Params,
                 "taskId" | "status" | "createdAt" | "lastUpdatedAt" | "resultType",
@@ -71,17 +71,17 @@ impl Area {
         }
     }
 
-    /// Whether strings in it are cleaned.
+    /// Whether strings in this area are cleaned.
     fn is_readable(self) -> bool {
         matches!(self, Self::Blocks | Self::Data | Self::Schema | Self::Task | Self::Params)
     }
 }
 
-/// The value with every string in a readable place cleaned; `None` if none had to be. Keys, order,
-/// whitespace and the spelling of everything else stay.
+/// The value with all readable strings cleaned; `None` if it stays unchanged. Keys, order, white space and all other
+/// spelling stay.
 ///
-/// One pass without recursion, however deep the value is. Keys that stand there twice are both gone
-/// over, since nobody knows which of them a client reads.
+/// One pass without recursion. Of duplicate keys both values are cleaned, because it is unknown which one a client
+/// reads.
 pub(super) fn clean(
     json: &Json,
     area: Area,
@@ -124,7 +124,7 @@ pub(super) fn clean(
     if edits.is_empty() { None } else { put_together(text, &edits) }
 }
 
-/// Where the string that begins at `start` ends, quotes included.
+/// The end of the string that begins at `start`, quotes included.
 fn end_of_string(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(found) = memchr::memchr2(b'"', b'\\', text.get(at..).unwrap_or_default()) {
@@ -132,7 +132,7 @@ fn end_of_string(text: &[u8], start: usize) -> usize {
         if text.get(at) == Some(&b'"') {
             return at + 1;
         }
-        // An escape takes whatever follows it along.
+        // Skip the escaped character.
         at += 2;
     }
     text.len()
@@ -144,8 +144,7 @@ fn is_key(text: &[u8], end: usize) -> bool {
     rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
 }
 
-/// What a string says. A lone surrogate, which no text can hold, becomes U+FFFD: it must not shield
-/// the rest of its string from being read.
+/// The decoded text of a string. A lone surrogate becomes U+FFFD, so that the rest of the string is searched too.
 fn said(text: &[u8], span: Range<usize>) -> Cow<'_, str> {
     let spelled = text.get(span).unwrap_or_default();
     let inside = spelled.get(1..spelled.len().saturating_sub(1)).unwrap_or_default();
@@ -156,7 +155,7 @@ fn said(text: &[u8], span: Range<usize>) -> Cow<'_, str> {
     if let Some(text) = string.as_ref().and_then(Json::text) {
         return Cow::Owned(text.into_owned());
     }
-    // Objects show their keys in the way that is wanted here.
+    // Decode it as the key of an object, which replaces lone surrogates.
     let object = [b"{", spelled, b":0}"].concat();
     let object = Json::parse(object, &UNLIMITED).ok().and_then(|json| json.object());
     let key = object.as_ref().and_then(|object| object.keys().next());

@@ -1,17 +1,17 @@
-//! What a caller is granted: the one place that is asked, whoever grants.
+//! The scopes of a caller, from all sources of grants.
 
 use crate::{
     context::Context,
     middleware::scopes::config::{Granted, Scope},
 };
 
-/// One who grants: its name for the operator, and the scopes.
+/// A source of grants: its name and its scopes.
 pub(super) struct Source<'a> {
     pub(super) name: Grantor,
     scopes: Vec<&'a Scope>,
 }
 
-/// Where a grant is written down.
+/// The kind of source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grantor {
     Namespace,
@@ -25,11 +25,11 @@ impl Source<'_> {
     }
 }
 
-/// All that are given for one caller. What one of them does not grant is not granted.
+/// All sources for one caller. A scope is granted only if every source grants it.
 pub(super) struct Sources<'a>(Vec<Source<'a>>);
 
 impl<'a> Sources<'a> {
-    /// Gathers what the caller is granted. What a token grants belongs here too, as one more.
+    /// Collects the grants of the caller. Scopes of a token would be one more source.
     pub(super) fn of(granted: &'a Granted, cx: &Context) -> Self {
         let mut sources = Vec::new();
         if let Some(scopes) = &granted.namespace {
@@ -46,22 +46,22 @@ impl<'a> Sources<'a> {
         Self(sources)
     }
 
-    /// Whether nobody says anything about scopes.
+    /// Whether there is no source.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether all of them grant it.
+    /// Whether all sources grant the scope.
     pub(super) fn grant(&self, wanted: &str) -> bool {
         !self.0.is_empty() && self.0.iter().all(|source| source.grants(wanted))
     }
 
-    /// Those that do not grant it.
+    /// The sources that do not grant the scope.
     pub(super) fn lacking(&self, wanted: &str) -> impl Iterator<Item = Grantor> {
         self.0.iter().filter(move |source| !source.grants(wanted)).map(|source| source.name)
     }
 
-    /// The scopes that all of them grant, each once, in the order of the first that names them.
+    /// The scopes that all sources grant, each once, in the order of the first source.
     pub(super) fn common(&self) -> Vec<&'a str> {
         let mut common: Vec<&str> = Vec::new();
         for scope in self.0.iter().flat_map(|source| &source.scopes) {

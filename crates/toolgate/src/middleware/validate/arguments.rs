@@ -1,4 +1,4 @@
-//! Arguments as a value to be checked: read strictly, so that what is checked is what the tool reads.
+//! Parses arguments strictly, so that the checked value is what the tool reads.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Number, Value};
 use toolgate_wire::Json;
 
-/// Arguments, and how much there is of them.
+/// Parsed arguments and their size.
 #[derive(Debug)]
 pub(super) struct Arguments {
     pub(super) value: Value,
-    /// How many values there are, inner ones included.
+    /// The number of values, nested ones included.
     pub(super) count: u64,
-    /// How deep they stand inside each other.
+    /// The depth of nesting.
     pub(super) depth: usize,
 }
 
 impl Arguments {
-    /// Takes these out at the top; `names` are sorted.
+    /// Removes these top-level members; `names` is sorted.
     pub(super) fn remove(&mut self, names: &[String]) {
         if names.is_empty() {
             return;
@@ -29,8 +29,7 @@ impl Arguments {
     }
 }
 
-/// How many values there are, inner ones included, and how deep they stand. Recursion ends at the depth that
-/// the wire allows.
+/// The number of values, nested ones included, and their depth. The JSON parser's depth limit bounds the recursion.
 fn extent(value: &Value) -> (u64, usize) {
     let inner = |all: &mut dyn Iterator<Item = &Value>| {
         all.map(extent)
@@ -43,16 +42,16 @@ fn extent(value: &Value) -> (u64, usize) {
     }
 }
 
-/// Why arguments cannot be checked.
+/// Why arguments cannot be parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// An object has this key twice. Of two readers one may take the first and one the last.
+    /// An object contains this key twice: one parser may take the first value, another the last.
     Twice(String),
-    /// A number that is too large, half a character, or too many levels.
+    /// A number out of range, a lone surrogate, or too many levels.
     Other,
 }
 
-/// Reads them; a call without arguments has none, which is the empty object.
+/// Parses the arguments. A call without arguments has an empty object.
 pub(super) fn read(json: Option<&Json>) -> Result<Arguments, Unreadable> {
     let Some(json) = json else {
         return Ok(Arguments { value: Value::Object(Map::new()), count: 1, depth: 0 });

@@ -1,28 +1,27 @@
-//! How much work a schema can make: a few lines of `allOf` over `allOf` can make more than a lifetime of
-//! it, and published schemas come from servers that nobody vouches for.
+//! The cost of validation with a schema. A few lines of nested `allOf` can take years, and published schemas come from
+//! servers that are not trusted.
 
 use std::{collections::HashMap, ptr};
 
 use serde_json::Value;
 
-/// Larger schemas are not looked at.
+/// Largest number of subschemas of a schema.
 const MOST_SCHEMAS: usize = 5_000;
-/// So many schemas may stand in each other's place (`allOf` in `$ref` in `anyOf`).
+/// Largest depth of schemas that apply to the same value (`allOf` in `$ref` in `anyOf`).
 const DEEPEST: usize = 64;
-/// So many may apply to one value, all of them counted over all schemas.
+/// Largest number of schemas that apply to one value, summed over all schemas.
 const MOST_TOGETHER: usize = 50_000;
-/// The wire lets nothing deeper pass.
+/// The JSON parser's depth limit.
 const DEEPEST_VALUE: usize = 128;
 
-/// How often one value is looked at, by how deep it stands in the arguments; up to where it is more
-/// than anyone would wait for.
+/// How often one value is visited, by its depth in the arguments, up to the depth at which the limit is reached.
 #[derive(Debug)]
 pub(super) struct Cost(Vec<u64>);
 
-/// More looks than these are not taken, at about a tenth of a microsecond each.
+/// Largest number of visits, of about a tenth of a microsecond each.
 pub(super) const MOST_LOOKS: u64 = 1_000_000;
 
-/// A schema whose work nobody can tell.
+/// A schema whose cost is unbounded.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Endless {
     #[error("it is too large")]
@@ -39,7 +38,7 @@ impl Cost {
     pub(super) fn of(root: &Value) -> Result<Self, Endless> {
         let graph = Graph::of(root)?;
         let together = graph.together()?;
-        // On a value at depth 0: all schemas that stand in the root's place.
+        // At depth 0: all schemas that apply to the root.
         let mut looks: Vec<u64> = together.iter().map(|all| all.len() as u64).collect();
         let mut cost = Self(Vec::new());
         for _ in 0..=DEEPEST_VALUE {
@@ -52,14 +51,14 @@ impl Cost {
         Ok(cost)
     }
 
-    /// Whether arguments of so many values, so deep, are checked in a time that one can wait for.
+    /// Whether arguments with this number of values and this depth can be checked within the limit.
     pub(super) fn allows(&self, count: u64, depth: usize) -> bool {
         let looks = self.0.get(..=depth).and_then(|by_depth| by_depth.iter().max());
         looks.is_some_and(|looks| looks.saturating_mul(count) <= MOST_LOOKS)
     }
 }
 
-/// What one schema leads to.
+/// The subschemas of one schema.
 #[derive(Default)]
 struct Node<'a> {
     /// Schemas for the same value.
@@ -96,7 +95,7 @@ impl<'a> Graph<'a> {
         Ok(Self { nodes })
     }
 
-    /// For each schema all that apply to the same value, itself among them.
+    /// For each schema all that apply to the same value, including itself.
     fn together(&self) -> Result<Vec<Vec<usize>>, Endless> {
         let mut done: Vec<Option<Vec<usize>>> = vec![None; self.nodes.len()];
         let mut left = MOST_TOGETHER;
@@ -133,8 +132,8 @@ impl<'a> Graph<'a> {
         Ok(all)
     }
 
-    /// How often a value one level further in is looked at, at most: by all that apply to the one member
-    /// that has most of them, or to elements.
+    /// Upper bound of visits of a value one level deeper: by all schemas for the member with most schemas, or for
+    /// elements.
     fn deeper(&self, together: &[usize], looks: &[u64]) -> u64 {
         let of = |at: &usize| looks.get(*at).copied().unwrap_or(0);
         let sum = |list: &[usize]| list.iter().map(of).fold(0_u64, u64::saturating_add);
@@ -196,7 +195,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// What a reference within the schema points to.
+/// The target of a reference within the schema.
 pub(super) fn resolve<'a>(root: &'a Value, reference: &Value) -> Result<&'a Value, Endless> {
     let text = reference.as_str().unwrap_or_default();
     let pointer = text.strip_prefix('#').filter(|rest| !rest.contains('%'));

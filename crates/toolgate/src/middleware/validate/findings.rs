@@ -1,4 +1,4 @@
-//! What comes of a check: a refusal that tells everything at once, or a call without what has to go.
+//! Results of a check: a refusal that lists all issues, or a call without unknown arguments.
 
 use toolgate_wire::Json;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{call::Call, failure::Failure, registry::Code};
 
-/// Everything that is wrong, each thing once, and the rules that say so.
+/// All issues, each once, and the rules that found them.
 #[derive(Default)]
 pub(super) struct Findings<'a> {
     pub(super) issues: Vec<Issue>,
@@ -28,14 +28,14 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// The call is refused for all of them at once.
+/// The refusal for all issues.
 pub(super) fn refusal(call: &Call, issues: &[Issue], rule: &str) -> Failure {
     Failure::new(Code::InvalidArguments, issues::text(call.id().name(), issues))
         .by(NAME, rule)
         .with_fact("issues", issues::facts(issues))
 }
 
-/// The call without these arguments. All others keep their very spelling.
+/// The call without these arguments. All others keep their spelling.
 pub(super) fn without(mut call: Call, names: &[String]) -> Call {
     let Some(mut object) = call.arguments().and_then(Json::object) else {
         return call;
@@ -51,7 +51,7 @@ pub(super) fn without(mut call: Call, names: &[String]) -> Call {
     call
 }
 
-/// Strictly, what cannot be checked does not pass.
+/// The refusal of a call that cannot be checked, with `strict`.
 pub(super) fn uncheckable(call: &Call, why: &str) -> Failure {
     let name = issues::plain(call.id().name());
     let message = format!("The arguments of '{name}' cannot be checked: {why}");
@@ -60,7 +60,7 @@ pub(super) fn uncheckable(call: &Call, why: &str) -> Failure {
         .by(NAME, "strict")
 }
 
-/// Arguments that would take too long to check are refused: the caller chose how many there are.
+/// The refusal of arguments that would take too long to check.
 pub(super) fn too_many(call: &Call, rule: &str) -> Failure {
     let name = issues::plain(call.id().name());
     let message = format!("The arguments of '{name}' cannot be checked: they are too many");

@@ -1,4 +1,4 @@
-//! What is wrong with arguments or a result, in words that name places and rules and never repeat a value.
+//! Issues of arguments and results. Their messages name positions and rules and never repeat a value.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use jsonschema::{
 };
 use serde_json::Value;
 
-/// More issues than these are not told.
+/// Largest number of reported issues.
 pub(super) const MOST_ISSUES: usize = 20;
-/// Longer places and longer words of a schema are cut.
+/// Largest length of a position or of a schema's text, in characters.
 const LONGEST: usize = 200;
 
-/// One issue: where, what, and a code for machines.
+/// An issue: position, message and a machine-readable code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Issue {
     /// A JSON pointer; empty for the arguments as a whole.
@@ -32,34 +32,34 @@ impl Issue {
         Self::new(inside(root, name), "Given more than once", "duplicate_argument")
     }
 
-    /// What cannot be read as a whole.
+    /// Arguments that cannot be parsed.
     pub(super) fn unreadable(root: &str) -> Self {
         let message = "Holds a number that is too large, half a character, or too many levels";
         Self::new(root.to_owned(), message, "unreadable")
     }
 
-    /// Arguments that are a list, a text or anything else without names.
+    /// Arguments that are not an object.
     pub(super) fn no_object() -> Self {
         Self::new(String::new(), "Input should be a valid object", "object_type")
     }
 
-    /// A result without the content that was promised.
+    /// A result without structured content.
     pub(super) fn no_content(root: &str) -> Self {
         Self::new(root.to_owned(), "The result has no structured content", "missing")
     }
 
-    /// An argument that the tool does not know.
+    /// An argument that the tool does not have.
     pub(super) fn unexpected(name: &str) -> Self {
         unexpected_name("", name)
     }
 
-    /// Whether both tell the same.
+    /// Whether both issues have the same meaning.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.path == other.path && self.code == other.code
     }
 
-    /// What an error of the validator says, with `root` before its places. One that names several
-    /// members is several issues.
+    /// The issues of a validation error, with `root` before their positions. An error about several members is several
+    /// issues.
     pub(super) fn of(error: &ValidationError<'_>, root: &str) -> Vec<Self> {
         let path = format!("{root}{}", error.instance_path());
         match error.kind() {
@@ -77,7 +77,7 @@ impl Issue {
     }
 }
 
-/// The place of a member, by the rules of JSON pointers.
+/// The JSON pointer of a member.
 fn inside(path: &str, name: &str) -> String {
     format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
@@ -100,7 +100,7 @@ fn unexpected_name(path: &str, name: &str) -> Issue {
     Issue::new(inside(path, name), message, code)
 }
 
-/// Message and code of an error. All words of it come from the schema.
+/// Message and code of an error. The message uses only words of the schema.
 fn words(kind: &Kind) -> (String, String) {
     let (message, code) = match kind {
         Kind::Type { kind: TypeKind::Single(one) } => {
@@ -170,7 +170,7 @@ fn list(options: &Value) -> String {
     options.join(", ")
 }
 
-/// The message that the caller reads: how many issues, and for each its place, what, and its code.
+/// The message for the caller: the number of issues, and position, message and code of each.
 pub(super) fn text(tool: &str, issues: &[Issue]) -> String {
     let count = match issues.len() {
         1 => "1 validation error".to_owned(),
@@ -180,7 +180,7 @@ pub(super) fn text(tool: &str, issues: &[Issue]) -> String {
     format!("{count} for call[{}]{}", plain(tool), lines(issues))
 }
 
-/// Two lines for each issue: its place; what, and its code.
+/// Two lines per issue: its position; its message and code.
 pub(super) fn lines(issues: &[Issue]) -> String {
     let mut text = String::new();
     for issue in issues.iter().take(MOST_ISSUES) {
@@ -196,7 +196,7 @@ pub(super) fn lines(issues: &[Issue]) -> String {
     text
 }
 
-/// The same for machines.
+/// The issues as machine-readable facts.
 pub(super) fn facts(issues: &[Issue]) -> Value {
     let fact = |issue: &Issue| {
         let [path, message, code] = [&issue.path, &issue.message, &issue.code].map(|t| plain(t));
@@ -205,14 +205,14 @@ pub(super) fn facts(issues: &[Issue]) -> Value {
     issues.iter().take(MOST_ISSUES).map(fact).collect()
 }
 
-/// The places alone, each with its code, in one line.
+/// Positions and codes only, in one line.
 pub(super) fn places(issues: &[Issue]) -> String {
     let told = issues.iter().take(MOST_ISSUES);
     let told = told.map(|issue| format!("{} ({})", plain(&issue.path), plain(&issue.code)));
     told.collect::<Vec<_>>().join(", ")
 }
 
-/// One line, and not a long one: a name must not look like a line of ours.
+/// The text on one short line, so that a name cannot look like a line of the message.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {

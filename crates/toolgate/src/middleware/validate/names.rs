@@ -1,4 +1,4 @@
-//! The names of arguments that a published schema knows, and those of a call that it does not.
+//! The argument names that a published schema has, and a call's arguments that it does not have.
 
 use std::{collections::HashSet, ptr};
 
@@ -7,19 +7,19 @@ use serde_json::{Map, Value};
 
 use super::{cost, schema::compile};
 
-/// Larger schemas are not looked at.
+/// Largest number of subschemas of a schema.
 const MOST_SCHEMAS: usize = 5_000;
 
-/// What a schema says about names at the top.
+/// The names of a schema's top-level properties.
 #[derive(Debug)]
 pub(super) struct PropertyNames {
-    /// Lets objects pass that have no other names than these.
+    /// Accepts objects that have only these names.
     validator: Validator,
     is_open: bool,
 }
 
 impl PropertyNames {
-    /// The names that a schema knows, or why nobody can tell them.
+    /// The names of a schema, or why they cannot be determined.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let mut found = NameScan::default();
         found.gather(schema)?;
@@ -32,13 +32,12 @@ impl PropertyNames {
         Ok(Self { validator: compile(&closed, false)?, is_open })
     }
 
-    /// Whether the schema says that others are welcome, or nothing about names at all.
+    /// Whether the schema allows other names or lists none.
     pub(super) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// The names among the arguments that the schema does not know, sorted: in which order an object keeps
-    /// its members is nobody's business.
+    /// The arguments that the schema does not have, sorted, because the order of an object's members has no meaning.
     pub(super) fn unexpected(&self, arguments: &Value) -> Vec<String> {
         if self.validator.is_valid(arguments) {
             return Vec::new();
@@ -50,7 +49,7 @@ impl PropertyNames {
         });
         let mut names: Vec<String> = names.flatten().collect();
         if names.is_empty() {
-            // Where it knows none, the validator may say so in other words: then all are unexpected.
+            // For a schema without names the validator reports another error: then all are unexpected.
             names.extend(arguments.as_object().into_iter().flat_map(|o| o.keys().cloned()));
         }
         names.sort_unstable();
@@ -67,7 +66,7 @@ struct NameScan {
 }
 
 impl NameScan {
-    /// Looks at a schema, and at all that apply to the same value: a name in one of them is a name.
+    /// Collects the names of a schema and of all schemas that apply to the same value.
     fn gather(&mut self, root: &Value) -> Result<(), String> {
         let mut seen: HashSet<*const Value> = HashSet::new();
         let mut left = vec![root];

@@ -1,4 +1,4 @@
-//! Results: structured content must fit the schema that the tool published for it.
+//! Checks the structured content of results against the tool's output schema.
 
 use std::sync::atomic::Ordering;
 
@@ -17,13 +17,13 @@ use crate::{
     tool::Tool,
 };
 
-/// The rule of published schemas of results, in refusals.
+/// The name of the rule in failures.
 const OUTPUT_SCHEMA: &str = "outputSchema";
-/// Where structured content stands in a result.
+/// The JSON pointer of structured content in a result.
 const MEMBER: &str = "structuredContent";
 const PLACE: &str = "/structuredContent";
 
-/// Looks at what tools answer.
+/// The check of results.
 #[derive(Debug)]
 pub(super) struct Results {
     published: Published,
@@ -31,10 +31,10 @@ pub(super) struct Results {
     strict: bool,
 }
 
-/// What is wrong with a result.
+/// The fault of a result.
 enum ResultFault {
     Issues(Vec<Issue>),
-    /// The server published a schema that cannot be used.
+    /// The tool's output schema cannot be used.
     Unusable,
     /// The content would take too long to check.
     TooMany,
@@ -49,7 +49,7 @@ impl Results {
         self.is_enforced
     }
 
-    /// The result of a task whose tool is not known: there is no schema to hold it against.
+    /// The failure for the result of a task with an unknown tool, which has no schema.
     pub(super) fn of_unknown(&self, outcome: Outcome) -> Outcome {
         if !self.is_enforced || outcome.class() != Class::Ok || outcome.failure().is_some() {
             return outcome;
@@ -59,7 +59,7 @@ impl Results {
         failure(message.to_owned()).by(NAME, OUTPUT_SCHEMA).into()
     }
 
-    /// The outcome, or what the client reads instead of it.
+    /// The outcome, or the failure that replaces it.
     pub(super) fn check(&self, tool: &Tool, outcome: Outcome) -> Outcome {
         if outcome.class() != Class::Ok || outcome.failure().is_some() {
             return outcome;
@@ -78,7 +78,7 @@ impl Results {
                 uncheckable(tool, "its output schema cannot be used", "strict").into()
             }
             Some(wrong) => {
-                // Once for each definition: a tool that is wrong is wrong on every call.
+                // Log once per definition, because the tool will fail on every call.
                 if !learnt.is_told.swap(true, Ordering::Relaxed) {
                     warn(tool, &wrong);
                 }
@@ -92,7 +92,7 @@ fn wrong(learnt: &Learnt, result: &Json) -> Option<ResultFault> {
     let members = result.object().unwrap_or_default();
     let is_complete =
         members.get(member::RESULT_TYPE).is_none_or(|kind| kind.as_str() == "\"complete\"");
-    // A task that has only begun has no content yet.
+    // A task that has just started has no content yet.
     let is_task = members.contains("task") && !members.contains("content");
     if !is_complete || is_task {
         return None;
@@ -131,7 +131,7 @@ fn unfit(tool: &Tool, issues: &[Issue]) -> Failure {
     failure(message).by(NAME, OUTPUT_SCHEMA).with_fact("issues", issues::facts(issues))
 }
 
-/// What cannot be checked does not pass.
+/// The failure for content that cannot be checked.
 fn uncheckable(tool: &Tool, why: &str, rule: &'static str) -> Failure {
     let name = issues::plain(tool.id().name());
     let message = format!(

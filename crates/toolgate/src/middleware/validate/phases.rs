@@ -1,4 +1,4 @@
-//! The two halves of a check apart, for the benchmark.
+//! The two phases of a check separately, for the benchmark.
 
 use toolgate_wire::Json;
 
@@ -8,28 +8,28 @@ use super::{
 };
 use crate::tool::Tool;
 
-/// What a call costs in `validate`: reading its arguments, and checking them. Not part of the API.
+/// The phases of `validate`: parsing arguments and checking them. Not part of the API.
 #[derive(Debug)]
 pub struct ValidatePhases(Published);
 
-/// Arguments that were read.
+/// Parsed arguments.
 #[derive(Debug)]
 pub struct ParsedArguments(Arguments);
 
 impl ValidatePhases {
-    /// For the published schemas of tools.
+    /// Creates the check with published schemas.
     #[must_use]
     pub fn new() -> Self {
         Self(Published::new(super::INPUT_SCHEMA, true))
     }
 
-    /// Reads arguments, as the layer does.
+    /// Parses arguments like the layer.
     #[must_use]
     pub fn read(arguments: &Json) -> Option<ParsedArguments> {
         arguments::read(Some(arguments)).ok().map(ParsedArguments)
     }
 
-    /// Looks the schema up and checks them, names included, as the layer does.
+    /// Looks up the schema and checks arguments and their names like the layer.
     #[must_use]
     pub fn fits(&self, tool: &Tool, read: &ParsedArguments) -> bool {
         let Some(learnt) = self.0.of(tool) else { return false };

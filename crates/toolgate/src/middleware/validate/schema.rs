@@ -1,4 +1,4 @@
-//! Schemas, compiled: the operator's when the layer is built, published ones when a tool is first called.
+//! Compiled schemas: the operator's are compiled at startup, published ones at the first call of a tool.
 
 use std::{
     collections::HashMap,
@@ -20,23 +20,23 @@ use super::{
 };
 use crate::{identity::ToolId, tool::Tool};
 
-/// The most memory that one compiled pattern of a schema may take.
+/// Largest memory of one compiled pattern of a schema, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
-/// Longer published schemas are not compiled.
+/// Largest length of a published schema, in bytes.
 const LONGEST_SCHEMA: usize = 256 * 1024;
-/// More published schemas than these are forgotten, all at once.
+/// Largest number of cached published schemas. When it is reached, the cache is cleared.
 const MOST_SCHEMAS: usize = 10_000;
 
-/// A schema that can be asked.
+/// A compiled schema.
 #[derive(Debug)]
 pub(super) struct Schema {
     validator: Validator,
-    /// Known for schemas that nobody vouches for.
+    /// The cost, for schemas of servers.
     cost: Option<Cost>,
 }
 
-/// No `$ref` leaves the schema (the crate's features for that are off), and patterns run in linear time:
-/// neither can make toolgate read a file, open a connection or hang.
+/// References outside the schema are disabled (by crate features), and patterns run in linear time, so that a schema
+/// cannot make toolgate read a file, open a connection or hang.
 pub(super) fn compile(schema: &Value, formats: bool) -> Result<Validator, String> {
     let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
     jsonschema::options()
@@ -47,7 +47,7 @@ pub(super) fn compile(schema: &Value, formats: bool) -> Result<Validator, String
 }
 
 impl Schema {
-    /// A schema of the operator's: formats are checked. `None` where the entry has none.
+    /// A schema of the operator, with format checks. `None` if the entry has none.
     pub(super) fn of_config(
         tools: &str,
         config: &ToolSchema,
@@ -75,22 +75,21 @@ impl Schema {
     /// A schema that a tool published, or why it cannot be used.
     fn of_tool(schema: &Value) -> Result<Self, String> {
         let cost = Cost::of(schema).map_err(|error| error.to_string())?;
-        // An object with one argument. Where even that takes too long, no caller is to blame.
+        // An object with one argument. If that takes too long, the schema is at fault and not the caller.
         if !cost.allows(2, 1) {
             return Err("checking even a small call would take too long".to_owned());
         }
         Ok(Self { validator: compile(schema, false)?, cost: Some(cost) })
     }
 
-    /// What is wrong with the arguments, or with what else stands at `root`: at most one issue more than
-    /// is told; `None` if nobody can tell in a time that one can wait for.
+    /// The issues of the value at `root`: at most one more than is reported. `None` if the check would take too long.
     pub(super) fn issues(&self, arguments: &Arguments, root: &str) -> Option<Vec<Issue>> {
         if let Some(cost) = &self.cost
             && !cost.allows(arguments.count, arguments.depth)
         {
             return None;
         }
-        // Most calls are right, and finding that out is several times cheaper.
+        // Most calls are valid, and `is_valid` is several times cheaper.
         if self.validator.is_valid(&arguments.value) {
             return Some(Vec::new());
         }
@@ -99,23 +98,23 @@ impl Schema {
     }
 }
 
-/// Whether content fits a schema that a tool published; `None` if nobody can tell in a time that one can wait for.
+/// Whether content fits a published schema. `None` if the check would take too long.
 pub(crate) fn fits(schema: &Json, content: &Json) -> Option<bool> {
     let schema = Schema::of_tool(&value(schema).ok()?).ok()?;
     let content = arguments::read(Some(content)).ok()?;
     Some(schema.issues(&content, "")?.is_empty())
 }
 
-/// What one definition of a tool says.
+/// The schema of one definition of a tool.
 #[derive(Debug, Default)]
 pub(super) struct Learnt {
-    /// Whether it has a schema at all.
+    /// Whether the definition has a schema.
     pub(super) is_published: bool,
     /// The schema, if it can be used.
     pub(super) schema: Option<Schema>,
-    /// The names that it knows, if they are asked for and can be told.
+    /// Its property names, if they are needed and can be determined.
     pub(super) names: Option<PropertyNames>,
-    /// Whether the log has told of a result that does not fit.
+    /// Whether an unfitting result was logged.
     pub(super) is_told: AtomicBool,
 }
 
@@ -131,7 +130,7 @@ impl Learnt {
                 tracing::warn!(%tool, why, "the published {member} cannot be used");
                 return learnt;
             }
-            // A tool need not say what it answers.
+            // An output schema is optional.
             None if member != super::INPUT_SCHEMA => return learnt,
             None => {
                 tracing::warn!(%tool, "the tool publishes no {member}");
@@ -161,8 +160,7 @@ fn value(schema: &Json) -> Result<Value, String> {
     schema.to_value().map_err(|_| "it cannot be read".to_owned())
 }
 
-/// The schemas that tools published, by identity, each with the definition that it is of. A definition
-/// that changed is compiled again.
+/// The cache of published schemas by tool. A changed definition is compiled again.
 #[derive(Debug)]
 pub(super) struct Published {
     member: &'static str,
@@ -171,12 +169,12 @@ pub(super) struct Published {
 }
 
 impl Published {
-    /// Those under this member of a definition, with the names that they know if somebody asks.
+    /// A cache for this member of definitions, with or without property names.
     pub(super) fn new(member: &'static str, with_names: bool) -> Self {
         Self { member, with_names, known: RwLock::default() }
     }
 
-    /// What the definition of a tool says; `None` if it was never listed.
+    /// The schema of a tool; `None` if the server never listed the tool.
     pub(super) fn of(&self, tool: &Tool) -> Option<Arc<Learnt>> {
         let definition = tool.definition()?;
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -186,7 +184,7 @@ impl Published {
             return Some(Arc::clone(learnt));
         }
         drop(known);
-        // Two calls at once may both compile it, which is better than one that waits for the other.
+        // Two concurrent calls may both compile it, so that neither waits.
         let learnt = Arc::new(Learnt::of(tool, definition, self.member, self.with_names));
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST_SCHEMAS {
