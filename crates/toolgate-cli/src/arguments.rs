@@ -1,4 +1,4 @@
-//! What can be written on the command line.
+//! The command line: its commands and the help text of the program.
 
 use std::process::ExitCode;
 
@@ -28,14 +28,15 @@ const STYLES: styling::Styles = styling::Styles::styled()
     .literal(styling::AnsiColor::Cyan.on_default().bold())
     .placeholder(styling::AnsiColor::Cyan.on_default());
 
-/// Middleware and gateway for MCP (Model Context Protocol).
+/// Middleware and gateway for MCP (Model Context Protocol)
 ///
-/// toolgate sits between AI agents and MCP servers: it authorises, limits and records every tool call.
+/// toolgate sits between AI agents and MCP servers. It authorises, limits and records every tool call, and hides tools
+/// that an agent may not use.
 #[derive(Debug, Parser)]
 #[command(name = "toolgate", version, styles = STYLES, arg_required_else_help = true)]
 #[command(
-    after_help = "Messages of toolgate itself go to stderr; TOOLGATE_LOG=error|warn|info|debug|off \
-                        says how many. NO_COLOR switches colours off."
+    after_help = "toolgate writes its own messages to stderr. TOOLGATE_LOG=error|warn|info|debug|off sets the \
+                  level (default: warn). NO_COLOR=1 switches colours off."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -65,7 +66,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Runs the command that was asked for.
+    /// Runs the command.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Wrap(wrap) => wrap.run(),

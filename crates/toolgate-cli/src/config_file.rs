@@ -1,4 +1,4 @@
-//! The config file as this program reads it: the gateway's tables, and `[tmux]` of the server that it brings along.
+//! The config file: the tables of the gateway, and `[tmux]` of the built-in server.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(crate) fn read(path: &Path) -> Result<Config, ConfigError> {
     Config::read(path, builtin())
 }
 
-/// `[tmux]`, if the file has it. Paths in it are meant from where the file is.
+/// `[tmux]`, if the file has it. Relative paths in it start at the folder of the file.
 pub(crate) fn tmux(config: &Config) -> Option<TmuxConfig> {
     let mut tmux: TmuxConfig = config.tmux()?;
     if let Some(folder) = config.path().parent() {

@@ -1,4 +1,4 @@
-//! Messages for people, on stderr: `toolgate: warning: …`. Standard output belongs to the protocol.
+//! The log on stderr: `toolgate: warning: …`. Standard output carries only protocol messages and command output.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-/// How many messages are wanted.
+/// The variable that sets the log level.
 const VARIABLE: &str = "TOOLGATE_LOG";
 
 /// Starts the log.
@@ -36,9 +36,9 @@ pub(crate) fn start() -> anyhow::Result<()> {
             bail!("{VARIABLE}=`{other}` is unknown: write off, error, warn, info or debug")
         }
     };
-    // What others say in detail is whole messages, with whatever a client types into a pane in them.
+    // The debug messages of dependencies contain whole requests, with what a client types into a pane.
     let others = level.min(LevelFilter::WARN);
-    // What the protocol's library warns of is told to the client in better words.
+    // The client gets an error for what rmcp warns about.
     let library = if level > LevelFilter::WARN { others } else { level.min(LevelFilter::ERROR) };
     let wanted = Targets::new().with_default(others).with_target("rmcp", library);
     let wanted = wanted.with_target("toolgate", level);
@@ -52,11 +52,11 @@ pub(crate) fn start() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says why the program ends.
-#[expect(clippy::print_stderr, reason = "this is where the program says its last words")]
+/// Writes the error that ends the program.
+#[expect(clippy::print_stderr, reason = "the error that ends the program")]
 pub(crate) fn fail(error: &anyhow::Error) {
     let (bold, plain) = if has_colours() { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
-    // The message may quote files, clients and servers: its own further lines are indented, so that none of
+    // The message may quote files, clients and servers. All lines but the first are indented, so that none of
     // them looks like another message of toolgate.
     let error = error.to_string();
     let text = printable::lines(error.trim_end()).replace('\n', "\n  ");
@@ -68,15 +68,14 @@ pub(crate) fn has_colours() -> bool {
     std::io::stderr().is_terminal() && !is_off("NO_COLOR")
 }
 
-/// So many warnings of one kind are written in one [`PERIOD`]: a client that is denied over and over does not
-/// fill the operator's log.
-const MOST_ALIKE: u32 = 50;
+/// The most warnings of one kind in one [`PERIOD`], so that a client that is denied in a loop does not fill the log.
+const MAX_SIMILAR: u32 = 50;
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// One line for each message: level, words, then its fields. Whatever a message quotes is escaped and cut.
+/// Formats one line per message: level, text, then fields. Quoted input is escaped and shortened.
 #[derive(Default)]
 struct Lines {
-    /// Warnings by the place in the code that makes them.
+    /// Recent warnings by call site.
     warnings: Mutex<HashMap<Identifier, Recent>>,
 }
 
@@ -84,38 +83,38 @@ struct Lines {
 struct Recent {
     since: Instant,
     written: u32,
-    left_out: u64,
+    skipped: u64,
 }
 
 /// Whether a warning is written.
-enum Turn {
-    /// Yes, after a word about those that were not.
+enum Decision {
+    /// Yes, with the number of warnings that were skipped before it.
     Write {
-        left_out: u64,
+        skipped: u64,
     },
-    LeaveOut,
+    Skip,
 }
 
 impl Lines {
-    fn turn(&self, event: &Event<'_>) -> Turn {
+    fn decide(&self, event: &Event<'_>) -> Decision {
         let metadata = event.metadata();
         if *metadata.level() != Level::WARN {
-            return Turn::Write { left_out: 0 };
+            return Decision::Write { skipped: 0 };
         }
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Recent { since: Instant::now(), written: 0, left_out: 0 };
+        let new = || Recent { since: Instant::now(), written: 0, skipped: 0 };
         let recent = warnings.entry(metadata.callsite()).or_insert_with(new);
-        let mut left_out = 0;
+        let mut skipped = 0;
         if recent.since.elapsed() > PERIOD {
-            left_out = recent.left_out;
+            skipped = recent.skipped;
             *recent = new();
         }
-        if recent.written >= MOST_ALIKE {
-            recent.left_out += 1;
-            return Turn::LeaveOut;
+        if recent.written >= MAX_SIMILAR {
+            recent.skipped += 1;
+            return Decision::Skip;
         }
         recent.written += 1;
-        Turn::Write { left_out }
+        Decision::Write { skipped }
     }
 }
 
@@ -130,9 +129,9 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let left_out = match self.turn(event) {
-            Turn::Write { left_out } => left_out,
-            Turn::LeaveOut => return Ok(()),
+        let skipped = match self.decide(event) {
+            Decision::Write { skipped } => skipped,
+            Decision::Skip => return Ok(()),
         };
         let (name, colour) = match *event.metadata().level() {
             Level::ERROR => ("error", "\u{1b}[1;31m"),
@@ -151,8 +150,8 @@ where
         if !parts.fields.is_empty() {
             write!(writer, " ({})", printable::message(&parts.fields.join(", ")))?;
         }
-        if left_out > 0 {
-            write!(writer, " [{left_out} more of this kind were left out]")?;
+        if skipped > 0 {
+            write!(writer, " [{skipped} similar warnings were left out]")?;
         }
         writeln!(writer)
     }

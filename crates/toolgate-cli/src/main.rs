@@ -1,10 +1,10 @@
 //! The program `toolgate`: one file per command.
 
 mod arguments;
+mod chain_args;
 mod commands;
 mod config_file;
 mod log;
-mod overlay;
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use clap::Parser as _;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before anything else: a keeper is a small process that must start fast.
+    // First, because a keeper is a small process that must start fast.
     if let Some(code) = commands::keep_server::run_if_asked() {
         return code;
     }

@@ -17,44 +17,48 @@ use crate::{
     toolsets::{Choice, Toolset},
 };
 
-/// `[tmux]`: the server of `toolgate tmux`. Command line and environment go over it.
+/// `[tmux]`: the server of `toolgate tmux`. The command line and the environment win over this table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TmuxConfig {
-    /// The tmux server of calls that name none, by the name of its socket, as `tmux -L`.
+    /// The socket name of the tmux server for calls that name none, as `tmux -L`; default: the server of the
+    /// environment (`TMUX`), else tmux's default.
     pub socket_name: Option<String>,
-    /// The same by the path of its socket, as `tmux -S`; wins over the name.
+    /// The socket path of that tmux server, as `tmux -S`; wins over `socket_name`.
     pub socket_path: Option<PathBuf>,
-    /// The tmux program; `tmux` if not set.
+    /// The tmux program.
+    #[schemars(extend("default" = Options::default().binary.to_string_lossy()))]
     pub bin: Option<PathBuf>,
-    /// How long tmux may take to answer; `5s` if not set.
+    /// How long tmux may take to answer.
     #[serde(deserialize_with = "time")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", extend("default" = duration::format(Options::default().patience)))]
     pub deadline: Option<Duration>,
-    /// The longest that a tool waits for a program, from `1s` to `120s`; `30s` if not set.
+    /// The longest time that a tool waits for a program, from `1s` to `120s`.
     #[serde(deserialize_with = "wait")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", extend("default" = duration::format(Options::default().wait_max)))]
     pub wait_max: Option<Duration>,
-    /// Whether `run_command` keeps out of the shell's history if its caller says nothing; `true` if not set.
+    /// Whether `run_command` keeps its command out of the shell's history, unless the caller sets it.
+    #[schemars(extend("default" = Options::default().suppress_history))]
     pub suppress_history: Option<bool>,
-    /// Whether prompts are tools, too (`list_prompts`, `get_prompt`): for clients that have no prompts.
+    /// Whether prompts are also offered as tools (`list_prompts`, `get_prompt`), for clients without prompts.
+    #[schemars(extend("default" = Options::default().prompts_as_tools))]
     pub prompts_as_tools: Option<bool>,
-    /// The groups of tools that there are; all if not set.
+    /// The groups of tools to offer; default: all.
     pub toolsets: Option<Vec<Toolset>>,
-    /// Single tools that there are, too.
+    /// Further tools to offer, by name.
     pub tools: Option<Vec<String>>,
-    /// Single tools that there are not, whatever else is said.
+    /// Tools never to offer; wins over all other keys.
     pub exclude_tools: Option<Vec<String>>,
-    /// The folders in which `pipe_pane` may write.
+    /// The folders in which `pipe_pane` may write; default: none.
     pub pipe_roots: Option<Vec<PathBuf>>,
-    /// Variables that `set_environment` may set for all sessions below the destructive tier, beside the harmless ones
-    /// that it knows (`LANG`, `LC_*`, `TZ` …); `*` stands for any text.
+    /// Variables that `set_environment` may set for all sessions below the destructive tier, besides harmless ones
+    /// (`LANG`, `LC_*`, `TZ` …); `*` stands for any text.
     pub global_environment: Option<Vec<String>>,
-    /// What is done to captured text.
+    /// The text that tools capture from panes.
     pub capture: CaptureConfig,
-    /// What is typed into panes is judged first.
+    /// The command guard: dangerous commands that tools would type into panes.
     pub commands: Option<CommandsConfig>,
-    /// What happens in panes that tools write into is kept.
+    /// Recordings of the panes that tools write into.
     pub record: Option<RecordConfig>,
 }
 
@@ -62,7 +66,8 @@ pub struct TmuxConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptureConfig {
-    /// Whether secrets on screens are masked.
+    /// Whether secrets of well-known kinds in captured text are masked.
+    #[schemars(extend("default" = Options::default().mask))]
     pub mask: Option<bool>,
 }
 

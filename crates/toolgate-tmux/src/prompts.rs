@@ -235,7 +235,7 @@ async fn list_prompts(_: Cx, _: ListPrompts) -> Result<String, Failure> {
 struct GetPrompt {
     /// The recipe.
     name: String,
-    /// Its arguments.
+    /// The arguments of the command.
     arguments: Option<JsonObject>,
 }
 

@@ -8,13 +8,13 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Toolset {
-    /// Tools that only look.
+    /// Tools that only read.
     Inspect,
     /// Tools that rename, select, move and resize.
     Manage,
-    /// Tools that start programs, or type into them.
+    /// Tools that start programs or type into them.
     Execute,
-    /// Tools that end things.
+    /// Tools that kill sessions, windows, panes or the server.
     Teardown,
 }
 

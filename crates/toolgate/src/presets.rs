@@ -13,19 +13,20 @@ use crate::{
 pub use crate::settings::Preset;
 pub use variables::BadVariable;
 
-/// A layer, and why it stands where it does.
+/// A layer, and the reason for its place.
 type Place = (&'static str, &'static str);
 
-const SHARED: &str = "added by toolgate; active if a request or the file asks for it";
+/// The layer is not part of the original. It is active if the config or a request uses it.
+const SHARED: &str = "added by toolgate";
 
 /// libtmux-mcp's own order: limit, errors, audit, retry, safety.
 const LIBTMUX: &[Place] = &[
-    ("telemetry", "times the whole chain, as its timing does"),
-    (response_limit::NAME, "bounds error results too, and keeps their flag"),
+    ("telemetry", "measures the time of the whole chain, as in the original"),
+    (response_limit::NAME, "also limits the size of error results, and keeps `isError`"),
     ("call-id", SHARED),
-    (error_results::NAME, "those inside of it work by failures, not by results"),
+    (error_results::NAME, "the layers inside of it see failures, not results"),
     (log::NAME, SHARED),
-    ("audit", "denials are recorded; a retried call is recorded once"),
+    ("audit", "records denials, and a retried call once"),
     ("audit-trail", SHARED),
     ("overrides", SHARED),
     ("validate", SHARED),
@@ -36,8 +37,11 @@ const LIBTMUX: &[Place] = &[
     ("rate-limit", SHARED),
     (preconditions::NAME, SHARED),
     ("breaker", SHARED),
-    (retry::NAME, "inside audit and outside safety, whose denials do not pass by themselves"),
-    ("safety", "the last word before the tool"),
+    (
+        retry::NAME,
+        "inside of audit; outside of safety, whose denials are not transient and so never retried",
+    ),
+    ("safety", "the last check before the tool"),
     ("timeout", SHARED),
     ("sanitize", SHARED),
 ];
@@ -46,15 +50,15 @@ const LIBTMUX: &[Place] = &[
 const METAMCP: &[Place] = &[
     ("telemetry", SHARED),
     (response_limit::NAME, SHARED),
-    ("call-id", "a nested call can name its parent"),
-    (error_results::NAME, "denials are results that a model reads"),
+    ("call-id", "lets a nested call name its parent"),
+    (error_results::NAME, "turns denials into results that a model reads"),
     (preconditions::CONFIRM_ARGUMENT, SHARED),
-    (log::NAME, "outermost of its own: sees denials and runs"),
+    (log::NAME, "outermost layer of the original: records denials and executed calls"),
     ("audit", SHARED),
     ("audit-trail", SHARED),
-    ("policy", "access is checked first"),
-    ("filter", "then whether the tool is active and on the list"),
-    ("overrides", "closest to the tool: names are mapped back last"),
+    ("policy", "checks access first"),
+    ("filter", "then checks that the tool is active and on the list of the request"),
+    ("overrides", "closest to the tool: maps names back last"),
     ("validate", SHARED),
     ("flags", SHARED),
     ("safety", SHARED),
@@ -70,25 +74,31 @@ const METAMCP: &[Place] = &[
 
 /// mcp-core's own order: telemetry, validate, preconditions, audit.
 const MCP_CORE: &[Place] = &[
-    ("telemetry", "sees every call, also those that are refused"),
+    ("telemetry", "sees every call, including denied ones"),
     (response_limit::NAME, SHARED),
     ("call-id", SHARED),
-    (error_results::NAME, "what failed is rendered outside of all that may fail"),
-    (preconditions::CONFIRM_ARGUMENT, "the confirmation is read before arguments are checked"),
+    (error_results::NAME, "outside of all layers that can fail"),
+    (
+        preconditions::CONFIRM_ARGUMENT,
+        "reads the confirmation before `validate` checks the arguments",
+    ),
     (log::NAME, SHARED),
     ("audit-trail", SHARED),
     ("overrides", SHARED),
-    ("validate", "preconditions look at arguments that fit"),
+    ("validate", "before preconditions, which then see valid arguments"),
     ("filter", SHARED),
     ("flags", SHARED),
     ("policy", SHARED),
     ("safety", SHARED),
-    ("scopes", "CategoryEnabled: a precondition that listings heed too"),
-    ("rate-limit", "a fifth layer: between preconditions and audit, by its own advice"),
-    (preconditions::NAME, "ConfirmRequired, and what else must hold"),
-    ("audit", "innermost: only what was really attempted"),
-    ("breaker", "one for each server, where the original has one for all"),
-    ("audit-intent", "the same, before it is attempted"),
+    ("scopes", "the precondition CategoryEnabled; also filters listings"),
+    (
+        "rate-limit",
+        "an additional layer between preconditions and audit, as the original's document advises",
+    ),
+    (preconditions::NAME, "the precondition ConfirmRequired, and your own"),
+    ("audit", "innermost: records only calls that reach the tool"),
+    ("breaker", "one circuit per server; the original has one for all"),
+    ("audit-intent", "records those calls before they run"),
     (retry::NAME, SHARED),
     ("timeout", SHARED),
     ("sanitize", SHARED),

@@ -33,7 +33,7 @@ pub struct Facts {
     pub category: Option<String>,
     /// The id of its server, as a glob.
     pub server: Option<String>,
-    /// Its identity, as a `server/tool` glob.
+    /// Its identity.
     pub tools: Option<Selector>,
     /// Whether the tool only reads (`readOnlyHint`).
     pub read_only: Option<bool>,

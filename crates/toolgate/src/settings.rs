@@ -37,7 +37,7 @@ pub use tools::{NotOneTool, ToolSettings};
 pub struct Settings {
     /// Which layers, in which order.
     pub chain: ChainOrder,
-    /// The highest tier that is allowed; all tools pass when it is not set.
+    /// The highest allowed tier; default: all tools are allowed.
     pub safety: Option<Tier>,
     /// Whether a tool's own annotations give it a tier where the config does not.
     pub annotations: Annotations,
@@ -47,7 +47,7 @@ pub struct Settings {
     pub audit: AuditConfig,
     /// `[redact]`
     pub redact: RedactConfig,
-    /// `[limits]`
+    /// `[limits]`: limits of sizes, times and rates.
     pub limits: LimitsConfig,
     /// `[breaker]`; nobody is left alone when it is not set.
     pub breaker: Option<BreakerConfig>,
@@ -112,6 +112,16 @@ impl ChainOrder {
     }
 }
 
+impl Serialize for ChainOrder {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Default => serializer.serialize_str("default"),
+            Self::Preset(preset) => serializer.serialize_str(preset.name()),
+            Self::Listed(layers) => layers.serialize(serializer),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for ChainOrder {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -138,34 +148,34 @@ impl<'de> Deserialize<'de> for ChainOrder {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Annotations {
-    /// A tool's hints give it its tier where no rule does.
+    /// Yes.
     #[default]
     Trust,
-    /// Only the config gives tiers: for servers that nobody vouches for.
+    /// No: for servers that you do not trust.
     Ignore,
 }
 
-/// `[limits]`
+/// `[limits]`: limits of sizes, times and rates.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
-    /// The most bytes of one result, or `"off"`.
+    /// The size in bytes above which a result is shortened.
     pub response_bytes: Switch<usize>,
-    /// Which end of an oversized text is kept: `tail` or `head`.
+    /// Which end of a shortened text is kept.
     pub keep: Keep,
-    /// How long a call may take, as `60s`, or `"off"`.
+    /// The time after which a call is cancelled.
     pub timeout: Switch<Duration>,
-    /// The most bytes of one message, either way.
+    /// The most bytes of one message, in both directions.
     #[serde(deserialize_with = "more_than_none")]
     pub message_bytes: usize,
-    /// How many requests may be in flight at once.
+    /// The limit of requests in flight.
     #[serde(deserialize_with = "more_than_none")]
     pub in_flight: usize,
-    /// How many calls in a second, a minute or an hour.
+    /// Limits of calls per second, minute or hour.
     #[cfg(feature = "rate-limit")]
     pub rate: Vec<crate::middleware::rate_limit::RateRule>,
-    /// How many calls in a day.
+    /// Limits of calls per day.
     #[cfg(feature = "rate-limit")]
     pub quota: Vec<crate::middleware::rate_limit::QuotaRule>,
 }

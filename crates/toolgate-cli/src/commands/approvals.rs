@@ -10,29 +10,29 @@ use jiff::Timestamp;
 use toolgate::Principal;
 use toolgate_gateway::approvals::{ApprovalFolder, ApprovalRecord, ApprovalState, Verdict};
 
-use super::log::look::{Look, Paint, clean, fit};
-use crate::overlay::state_folder;
+use super::log::style::{Paint, Style, clean, fit};
+use crate::chain_args::state_folder;
 
-/// The longest reason that is kept.
-const LONGEST_REASON: usize = 500;
+/// The longest reason that is recorded, in characters.
+const MAX_REASON_CHARS: usize = 500;
 
 /// List the calls that wait for a person's approval
 ///
-/// A call waits where its tool needs a confirmation and the client cannot ask its user. Decide with `toolgate approve ID`
-/// or `toolgate deny ID`; the agent then repeats the call, which runs once, with exactly the arguments shown here.
-/// Secrets in the arguments are hidden.
+/// A call waits if it needs a confirmation and the client cannot ask its user. Decide with `toolgate approve ID` or
+/// `toolgate deny ID`. The agent then repeats the call; an approved call runs once, with exactly the arguments shown
+/// here. Secrets in the arguments are hidden.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    toolgate approvals               what waits now\n  \
+    toolgate approvals               list the calls that wait now\n  \
     toolgate approvals -f            keep watching in a terminal of its own\n  \
-    toolgate approve k7f2            the id, or as much of it as tells it apart\n  \
+    toolgate approve k7f2            an id, or its first characters if they are unique\n  \
     toolgate deny k7f2 --reason \"use the staging database\"")]
 pub(crate) struct ApprovalsCommand {
-    /// Keep watching: show calls as they arrive, and what becomes of them
+    /// Keep watching: show calls as they arrive, and the decisions
     #[arg(short, long, visible_alias = "watch")]
     follow: bool,
 
-    /// Also list requests that were decided or have expired within the last hour
+    /// Also list calls that were decided or expired within the last hour
     #[arg(long)]
     all: bool,
 
@@ -41,29 +41,28 @@ pub(crate) struct ApprovalsCommand {
     json: bool,
 }
 
-/// Approve calls that wait: each runs once, when the agent repeats it
+/// Approve waiting calls; each runs once, when the agent repeats it
 #[derive(Debug, Args)]
 pub(crate) struct Approve {
-    /// Ids from `toolgate approvals`, or their beginnings
+    /// Ids from `toolgate approvals`, or their first characters
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 }
 
-/// Deny calls that wait: the agent reads the denial when it repeats the call
+/// Deny waiting calls; the agent reads the denial when it repeats the call
 #[derive(Debug, Args)]
 pub(crate) struct Deny {
-    /// Ids from `toolgate approvals`, or their beginnings
+    /// Ids from `toolgate approvals`, or their first characters
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 
-    /// Why; the agent reads it
+    /// Tell the agent this reason
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
 fn folder() -> anyhow::Result<ApprovalFolder> {
-    let state = state_folder().context("approvals are kept in the state folder")?;
-    Ok(ApprovalFolder::new(&state, ""))
+    Ok(ApprovalFolder::new(&state_folder()?, ""))
 }
 
 fn list(folder: &ApprovalFolder) -> anyhow::Result<Vec<ApprovalRecord>> {
@@ -102,7 +101,7 @@ impl ApprovalsCommand {
         now: Timestamp,
         out: &mut impl std::io::Write,
     ) -> anyhow::Result<()> {
-        let look = Look::of_stdout();
+        let style = Style::of_stdout();
         for (at, record) in records.iter().enumerate() {
             if self.json {
                 writeln!(out, "{}", show::json(record, now))?;
@@ -111,25 +110,25 @@ impl ApprovalsCommand {
             if at > 0 {
                 writeln!(out)?;
             }
-            show::block(record, now, &look, out)?;
+            show::block(record, now, &style, out)?;
         }
         let waits = records.iter().find(|one| one.is_pending(now.as_millisecond()));
         if let Some(ApprovalRecord { id, .. }) = waits.filter(|_| !self.json) {
             let help = format!("toolgate approve {id}   or   toolgate deny {id} --reason \"…\"");
-            writeln!(out, "\n{}", look.paint(Paint::Quiet, &help))?;
+            writeln!(out, "\n{}", style.paint(Paint::Quiet, &help))?;
         }
         Ok(())
     }
 
-    /// Shows what waits, then every change, until it is interrupted or nobody reads any more.
+    /// Shows the calls that wait, then every change, until it is interrupted or the reader closes the pipe.
     async fn follow(&self, folder: &ApprovalFolder) -> anyhow::Result<ExitCode> {
         let mut watch = folder.watch().context("cannot watch for approvals")?;
         let mut seen: HashMap<String, ApprovalState> = HashMap::new();
-        let look = Look::of_stdout();
+        let style = Style::of_stdout();
         if !self.json {
             let path = folder.path().display();
             let text = format!("Watching for calls that wait for approval (in {path}).\n");
-            writeln!(std::io::stdout(), "{}", look.paint(Paint::Quiet, &text))?;
+            writeln!(std::io::stdout(), "{}", style.paint(Paint::Quiet, &text))?;
         }
         let mut is_first = true;
         loop {
@@ -145,10 +144,10 @@ impl ApprovalsCommand {
                 if self.json {
                     writeln!(out, "{}", show::json(&record, now))?;
                 } else if record.state == ApprovalState::Pending {
-                    show::block(&record, now, &look, &mut out)?;
+                    show::block(&record, now, &style, &mut out)?;
                     writeln!(out)?;
                 } else {
-                    let line = show::line(&record, &look);
+                    let line = show::line(&record, &style);
                     writeln!(out, "{line}\n")?;
                 }
                 out.flush()?;
@@ -171,21 +170,21 @@ impl Approve {
 impl Deny {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let reason =
-            self.reason.as_deref().map(|reason| fit(&clean(reason), LONGEST_REASON).into_owned());
+            self.reason.as_deref().map(|reason| fit(&clean(reason), MAX_REASON_CHARS).into_owned());
         let reason = reason.filter(|reason| !reason.trim().is_empty());
         decide(&self.ids, &Verdict::Deny(reason))
     }
 }
 
-/// Decides each; those that cannot be decided are told, and the others are decided all the same.
+/// Decides each call. One that cannot be decided is an error and does not stop the others.
 fn decide(ids: &[String], verdict: &Verdict) -> anyhow::Result<ExitCode> {
     let folder = folder()?;
     let by = Principal::local().to_string();
-    let look = Look::of_stdout();
+    let style = Style::of_stdout();
     let mut code = ExitCode::SUCCESS;
     for id in ids {
         match folder.decide(id, verdict, &by) {
-            Ok(record) => writeln!(std::io::stdout(), "{}", show::decided(&record, &look))?,
+            Ok(record) => writeln!(std::io::stdout(), "{}", show::decided(&record, &style))?,
             Err(error) => {
                 crate::log::fail(&error.into());
                 code = ExitCode::FAILURE;

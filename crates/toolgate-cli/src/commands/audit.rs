@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use toolgate::middleware::audit::{
@@ -15,58 +15,59 @@ use toolgate::middleware::audit::{
 };
 use toolgate_gateway::config::NAMESPACE;
 
-use super::log::look::{Look, Paint, clean};
-use crate::{config_file, overlay::state_folder};
+use super::log::style::{Paint, Style, clean};
+use crate::{chain_args::state_folder, config_file};
 
 /// Verify the integrity of the audit log
 #[derive(Debug, Args)]
 pub(crate) struct AuditCommand {
     #[command(subcommand)]
-    what: What,
+    subcommand: AuditSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum AuditSubcommand {
     Verify(VerifyCommand),
 }
 
-/// Check that no record was altered, removed, moved or added
+/// Check that no audit record was altered, removed, moved or added
 ///
-/// Follows the chain from the oldest file that was moved aside to the newest record, and names each line that
-/// breaks it. Calls that began and have no end are listed: they were under way when toolgate was killed, or
-/// still are. Exits with 0 if the record is whole, with 1 if not, with 2 if it cannot be read.
+/// Follows the hash chain from the oldest rotated file to the newest record, and reports each line that breaks it. It
+/// also lists calls that have a start and no end: they were running when toolgate was killed, or still run.
+///
+/// Exit status: 0 if the audit is intact, 1 if not, 2 if it cannot be read.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    toolgate audit verify                                the file that `toolgate wrap` writes by default\n  \
-    toolgate audit verify audit.jsonl --key-file key     a file that was chained with a key\n  \
-    toolgate audit verify --json | jq .findings          for programs")]
+    toolgate audit verify                                the default audit file\n  \
+    toolgate audit verify audit.jsonl --key-file key     a file with a keyed hash chain\n  \
+    toolgate audit verify --json | jq .findings          for scripts")]
 struct VerifyCommand {
     /// The audit file [default: the one of the config, or audit.jsonl in the state folder]
     file: Option<PathBuf>,
 
-    /// The key that records were chained with: `audit.key_file`
+    /// The key of the hash chain (audit.key_file)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
-    /// Take the file and the key that this toolgate.toml names
+    /// Use the audit file and the key of this toolgate.toml
     #[arg(long, value_name = "FILE", env = "TOOLGATE_CONFIG")]
     config: Option<PathBuf>,
 
-    /// The namespace whose audit is meant
+    /// Use the audit of this namespace
     #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
     namespace: String,
 
-    /// Write what was found as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// A check of a larger file says how far it is.
-const LARGE: u64 = 50 * 1024 * 1024;
+/// Show the progress for files of this size or larger.
+const MIN_PROGRESS_BYTES: u64 = 50 * 1024 * 1024;
 
 impl AuditCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let What::Verify(verify) = &self.what;
+        let AuditSubcommand::Verify(verify) = &self.subcommand;
         verify.run()
     }
 }
@@ -75,24 +76,25 @@ impl VerifyCommand {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let (file, key_file) = self.places()?;
         let key = key_file.map(|path| {
-            std::fs::read(&path)
-                .with_context(|| format!("cannot read the key file `{}`", path.display()))
+            std::fs::read(&path).map_err(|error| {
+                anyhow!("cannot read the key file `{}`: {error}; check the path", path.display())
+            })
         });
         let show = |done, total| progress(done, total);
         let progress: Option<&dyn Fn(u64, u64)> =
             if io::stderr().is_terminal() { Some(&show) } else { None };
         let how = Verify { key: key.transpose()?, progress };
-        let report = verify(&file, &how).with_context(|| {
-            format!("cannot read the audit file `{}`: check the path", file.display())
+        let report = verify(&file, &how).map_err(|error| {
+            anyhow!("cannot read the audit file `{}`: {error}; check the path", file.display())
         })?;
         let mut out = io::stdout().lock();
         let written = if self.json {
             write_json(&report, &file, &mut out)
         } else {
-            write_text(&report, &file, &Look::of_stdout(), &mut out)
+            write_text(&report, &file, &Style::of_stdout(), &mut out)
         };
         match written {
-            // Whoever read it has seen enough.
+            // The reader closed the pipe, as with `| head`.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
             _ => {}
         }
@@ -110,7 +112,7 @@ impl VerifyCommand {
                 Target::File(path) => file = Some(path),
                 Target::Off if !config.says_audit(&self.namespace)? => {}
                 Target::Off | Target::Stderr => bail!(
-                    "the config `{}` names no audit file: give one as an argument",
+                    "the config `{}` names no audit file: name it as an argument",
                     config.path().display()
                 ),
             }
@@ -122,9 +124,9 @@ impl VerifyCommand {
     }
 }
 
-/// How far it is, on one line that the next replaces.
+/// Shows the progress on one line, over the previous one.
 fn progress(done: u64, total: u64) {
-    if total < LARGE {
+    if total < MIN_PROGRESS_BYTES {
         return;
     }
     let percent = done.saturating_mul(100) / total.max(1);
@@ -156,12 +158,12 @@ fn write_json(report: &Report, file: &Path, out: &mut impl Write) -> io::Result<
     writeln!(out, "{}", toolgate::printable::json(&told.to_string()))
 }
 
-fn write_text(report: &Report, file: &Path, look: &Look, out: &mut impl Write) -> io::Result<()> {
+fn write_text(report: &Report, file: &Path, style: &Style, out: &mut impl Write) -> io::Result<()> {
     for finding in &report.findings {
         writeln!(
             out,
             "{} {}",
-            look.paint(Paint::Bad, &clean(&place(finding))),
+            style.paint(Paint::Bad, &clean(&place(finding))),
             clean(&finding.what.to_string())
         )?;
     }
@@ -169,7 +171,7 @@ fn write_text(report: &Report, file: &Path, look: &Look, out: &mut impl Write) -
         writeln!(out, "and {} more", report.more)?;
     }
     for note in notes(report) {
-        writeln!(out, "{} {note}", look.paint(Paint::Quiet, "note:"))?;
+        writeln!(out, "{} {note}", style.paint(Paint::Quiet, "note:"))?;
     }
     if !report.under_way.is_empty() {
         writeln!(out, "{} under way when the record ends:", calls(report.under_way.len() as u64))?;
@@ -185,7 +187,7 @@ fn write_text(report: &Report, file: &Path, look: &Look, out: &mut impl Write) -
     let found = if count == 0 { String::new() } else { format!(", {count} found wrong") };
     let records = counted(report.records, "record");
     let file = file.display().to_string();
-    writeln!(out, "{}: {records} in `{}`{found}", look.paint(paint, word), clean(&file))?;
+    writeln!(out, "{}: {records} in `{}`{found}", style.paint(paint, word), clean(&file))?;
     out.flush()
 }
 
@@ -208,7 +210,7 @@ fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     if report.unchained > 0 {
         let lines = counted(report.unchained, "line");
-        notes.push(format!("{lines} from before the chain began, which nobody can check"));
+        notes.push(format!("{lines} from before the hash chain began, which cannot be verified"));
     }
     if report.earlier > 0 {
         let earlier = counted(report.earlier, "earlier record");

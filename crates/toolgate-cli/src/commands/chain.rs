@@ -6,25 +6,26 @@ use clap::Args;
 use serde_json::json;
 use toolgate_gateway::gateway::Inspection;
 
-use crate::overlay::Overlay;
+use crate::chain_args::ChainArgs;
 
-/// Print the chain that every call passes, outermost first, with what each layer is set to
+/// Print the layers that every call passes, outermost first, and their settings
 ///
-/// Without `--namespace`, the chains of all namespaces that `toolgate serve` would serve.
+/// Without --namespace, it prints the chains of all namespaces that `toolgate serve` would serve. It starts no server.
 #[derive(Debug, Args)]
+#[command(mut_arg("namespace", |namespace| namespace.help("Print only the chain of this namespace [default: all namespaces]")))]
 pub(crate) struct Chain {
-    /// Print a JSON array for scripts, with one object for each namespace
+    /// Print a JSON array with one object per namespace
     #[arg(long)]
     json: bool,
 
-    #[command(flatten)]
-    overlay: Overlay,
+    #[command(flatten, next_help_heading = "Config and chain")]
+    chain_args: ChainArgs,
 }
 
 impl Chain {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let config = self.overlay.read()?;
-        let inspection = super::inspect(&self.overlay, &config, &[], None, false)?;
+        let config = self.chain_args.read()?;
+        let inspection = super::inspect(&self.chain_args, &config, &[], None, false)?;
         if self.json { print_json(&inspection) } else { print(&inspection) }
     }
 }

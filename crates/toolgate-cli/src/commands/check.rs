@@ -10,44 +10,46 @@ use serde_json::json;
 use toolgate::printable;
 use toolgate_gateway::gateway::{InspectedNamespace, Inspection};
 
-use crate::overlay::Overlay;
+use crate::chain_args::ChainArgs;
 
-/// Check the config: keys, chain order, policies, selectors, servers and their tools
+/// Check the config, the servers and their tools
 ///
-/// Looks at the gateway that `toolgate serve` would build: all namespaces, or the one of `--namespace`. Its servers are
-/// started, or reached, and asked for their tools: servers that fail, tools without a tier, selectors that cover
-/// nothing, names that collide and schemas that cannot be used are found too. With `--server`, or a command after `--`,
-/// it looks at that server as `toolgate wrap` would govern it. Exits with 0 if all is well, with 1 if something needs a
-/// look, and with 2 if the config is refused, as `serve` would refuse it.
+/// Builds the gateway as `toolgate serve` would, with all namespaces or the one of --namespace. It starts or connects to
+/// the servers and asks them for their tools. It reports invalid keys, chain orders and policies, servers that fail,
+/// tools without a tier, selectors that match no tool, name collisions, and schemas that cannot be used. With --server,
+/// or a command after `--`, it checks that server as `toolgate wrap` would run it.
+///
+/// Exit status: 0 if everything is fine, 1 if something needs a look, 2 if the config is invalid.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("namespace", |namespace| namespace.help("Check only this namespace [default: all namespaces]")))]
 pub(crate) struct Check {
-    #[command(flatten)]
-    overlay: Overlay,
-
-    /// Check the settings alone, without starting a server
+    /// Check only the config, and start no server
     #[arg(long)]
     offline: bool,
 
-    /// Print one JSON object, for scripts
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 
-    /// The server's command and its arguments
+    /// Check this server: its command and arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
+
+    #[command(flatten, next_help_heading = "Config and chain")]
+    chain_args: ChainArgs,
 }
 
 impl Check {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let config = self.overlay.read()?;
-        let mut overlay = self.overlay.clone();
-        if overlay.namespace.is_none() {
-            overlay.namespace = config.namespaces().first().map(ToString::to_string);
+        let config = self.chain_args.read()?;
+        let mut chain_args = self.chain_args.clone();
+        if chain_args.namespace.is_none() {
+            chain_args.namespace = config.namespaces().first().map(ToString::to_string);
         }
-        super::tmux::check(&overlay, &config)?;
+        super::tmux::check(&chain_args, &config)?;
         let inspection =
-            super::inspect(&self.overlay, &config, &self.command, None, !self.offline)?;
-        let is_whole = self.command.is_empty() && self.overlay.server.is_none();
+            super::inspect(&self.chain_args, &config, &self.command, None, !self.offline)?;
+        let is_whole = self.command.is_empty() && self.chain_args.server.is_none();
         let unused = config.without_namespace().into_iter().filter(|_| is_whole).map(|server| {
             format!("the server `{server}` belongs to no namespace, so no client can reach it")
         });
@@ -58,7 +60,8 @@ impl Check {
             .map(|namespace| Findings::new(namespace, &inspection.servers))
             .collect();
         let has_failed = !self.offline && inspection.servers.iter().any(|s| s.state != "ready");
-        let is_fine = general.is_empty() && !has_failed && found.iter().all(|f| f.look.is_empty());
+        let is_fine =
+            general.is_empty() && !has_failed && found.iter().all(|f| f.problems.is_empty());
         if self.json {
             print_json(&inspection, &general, &found, is_fine)?;
         } else {
@@ -105,7 +108,7 @@ impl Check {
             for note in &found.notes {
                 line("note", note)?;
             }
-            for finding in &found.look {
+            for finding in &found.problems {
                 line("look", finding)?;
             }
         }
@@ -150,7 +153,7 @@ fn print_json(
             "layers": namespace.chain().layers().iter().map(|layer| layer.name).collect::<Vec<_>>(),
             "tools": tools.collect::<Vec<_>>(),
             "notes": found.notes,
-            "findings": found.look,
+            "findings": found.problems,
         })
     });
     let value = json!({

@@ -11,25 +11,25 @@ use crate::config_file;
 #[derive(Debug, Args)]
 pub(crate) struct ConfigCommand {
     #[command(subcommand)]
-    what: What,
+    subcommand: ConfigSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// The JSON Schema, so that editors complete and check toolgate.toml
+enum ConfigSubcommand {
+    /// Print the JSON Schema, with which editors complete and check toolgate.toml
     Schema,
-    /// Every key with its meaning, as Markdown
+    /// Print every key with its default and meaning, as Markdown
     Reference,
-    /// The chains of other systems beside the default one, as Markdown
+    /// Print a comparison of the presets (--chain) with the default chain, as Markdown
     Presets,
 }
 
 impl ConfigCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let text = match self.what {
-            What::Schema => format!("{:#}\n", config_file::schema()),
-            What::Reference => config_file::reference(),
-            What::Presets => config::presets(),
+        let text = match self.subcommand {
+            ConfigSubcommand::Schema => format!("{:#}\n", config_file::schema()),
+            ConfigSubcommand::Reference => config_file::reference(),
+            ConfigSubcommand::Presets => config::presets(),
         };
         std::io::stdout().write_all(text.as_bytes())?;
         Ok(ExitCode::SUCCESS)

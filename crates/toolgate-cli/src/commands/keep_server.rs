@@ -4,8 +4,8 @@ use std::{ffi::OsString, process::ExitCode};
 
 use toolgate_gateway::keeper::{self, Role};
 
-/// Runs as a keeper or launcher if the command line says so. Read by hand: this process should start
-/// fast and stay small.
+/// Runs as a keeper or launcher if the command line says so. It reads the arguments without clap, because this process
+/// should start fast and stay small.
 pub(crate) fn run_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != keeper::COMMAND {

@@ -2,8 +2,8 @@
 
 mod call;
 mod export;
-pub(super) mod look;
 mod since;
+pub(super) mod style;
 mod table;
 
 use std::{
@@ -19,65 +19,67 @@ use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use toolgate::Selector;
 use toolgate_store::{CallRecord, Cursor, Filter, Store};
 
-use self::{export::Export, look::Look, since::Since, table::Table};
-use crate::{config_file, overlay::state_folder};
+use self::{export::Export, since::Since, style::Style, table::Table};
+use crate::{chain_args::state_folder, config_file};
 
-/// Read the call log: what was called, by whom, how it ended
+/// Show the call log: tools, callers, outcomes
 ///
-/// Lists the newest calls, the newest last. With an id (the whole of it, or the part that the list shows)
-/// it shows that call with its arguments, its result and the tree of calls that it is part of.
+/// Lists the newest calls, the newest last. With an id (all of it, or the part that the list shows) it shows that call
+/// with its arguments, its result and its tree of nested calls.
+///
+/// The call log needs a store: `--store` or the key `store` of the config.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    toolgate log --failed --since 1h           what went wrong within the hour\n  \
-    toolgate log -f --tool 'files/write_*'     follow the writes as they happen\n  \
-    toolgate log 0a1b2c3d                      one call, with all that belongs to it\n  \
-    toolgate log --format csv > calls.csv      all of it, for a spreadsheet")]
+    toolgate log --failed --since 1h           calls that failed within the last hour\n  \
+    toolgate log -f --tool 'files/write_*'     follow the writes\n  \
+    toolgate log 0a1b2c3d                      one call in detail\n  \
+    toolgate log --format csv > calls.csv      all calls, for a spreadsheet")]
 pub(crate) struct Log {
-    /// Show this call: its id, or the beginning or end of it
+    /// Show this call: its id, or its first or last characters
     id: Option<String>,
 
-    /// The store to read, as sqlite:FILE [default: toolgate.db in the state folder]
+    /// Read this database, sqlite:FILE [default: ~/.local/state/toolgate/toolgate.db]
     #[arg(long, value_name = "URL", env = "TOOLGATE_STORE")]
     store: Option<String>,
 
-    /// Read the store that this toolgate.toml names
+    /// Read the database of this toolgate.toml
     #[arg(long, value_name = "FILE", env = "TOOLGATE_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Only these tools: `server/tool`, with `*` and `?`; without a `/` the tool of any server
+    /// Show only calls of these tools: server/tool with * and ?, or the name of a tool of any server
     #[arg(long, value_name = "SELECTOR", value_parser = selector)]
     tool: Option<Selector>,
 
-    /// Only calls that ended like this; can be repeated
+    /// Show only calls with this outcome; can be repeated
     #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = PossibleValuesParser::new(OUTCOMES))]
     outcome: Vec<String>,
 
-    /// Only calls that did not end well
+    /// Show only calls that failed or were denied
     #[arg(long)]
     failed: bool,
 
-    /// Only calls of this principal, as `local:me` or just `me`
+    /// Show only calls of this principal: local:me, or me
     #[arg(long, value_name = "PRINCIPAL")]
     principal: Option<String>,
 
-    /// Only calls since then: 30m, 2h, 7d, today, 12:30, 2026-01-31, 2026-01-31T12:00:00Z
+    /// Show only calls since this time: 30m, 2h, 7d, today, 12:30, 2026-01-31, 2026-01-31T12:00:00Z
     #[arg(long, value_name = "WHEN")]
     since: Option<Since>,
 
-    /// How many calls at most [default: 50 in a table, otherwise all]
+    /// Show at most this many calls [default: 50 as a table, otherwise all]
     #[arg(short = 'n', long = "lines", value_name = "N")]
     lines: Option<usize>,
 
-    /// Go on with new calls as they come
+    /// Keep running and show new calls
     #[arg(short, long, conflicts_with = "id")]
     follow: bool,
 
-    /// How to write them
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
 
-/// The names of the outcomes.
+/// The outcomes, as the log names them.
 const OUTCOMES: [&str; 9] = [
     "ok",
     "tool_error",
@@ -90,16 +92,16 @@ const OUTCOMES: [&str; 9] = [
     "internal",
 ];
 
-/// How calls are written.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people
     Table,
     /// One JSON array
     Json,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
-    /// Comma-separated values (RFC 4180), with a line of names
+    /// Comma-separated values (RFC 4180) with a header line
     Csv,
 }
 
@@ -107,12 +109,12 @@ fn selector(text: &str) -> Result<Selector, toolgate::BadSelector> {
     if text.contains('/') { text.parse() } else { format!("*/{text}").parse() }
 }
 
-/// So many are read at once.
-const PAGE: usize = 500;
-/// A table shows so many if nobody says otherwise.
-const LINES: usize = 50;
-/// How often it is looked for new calls.
-const PAUSE: Duration = Duration::from_millis(300);
+/// How many records one query reads.
+const PAGE_SIZE: usize = 500;
+/// How many calls a table shows by default.
+const DEFAULT_LINES: usize = 50;
+/// How often `--follow` queries for new calls.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(300);
 
 impl Log {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
@@ -123,8 +125,8 @@ impl Log {
         let path = toolgate_store::sqlite_path(&url)?;
         if !path.exists() {
             bail!(
-                "there is no call log at `{path}` yet: keep one with `toolgate wrap --store {url} -- CMD`, or name \
-                 another with `--store`",
+                "there is no call log at `{path}`: record calls with `toolgate wrap --store {url} -- CMD`, or name another \
+                 one with `--store`",
                 path = path.display()
             );
         }
@@ -133,7 +135,7 @@ impl Log {
             let done = self.write(&store, &mut io::stdout().lock()).await;
             store.close().await;
             match done.as_ref().map_err(|error| error.downcast_ref::<io::Error>()) {
-                // Whoever read it has seen enough.
+                // The reader closed the pipe, as with `| head`.
                 Err(Some(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
                     Ok(ExitCode::SUCCESS)
                 }
@@ -147,29 +149,27 @@ impl Log {
             (Some(url), _) => Ok(url.clone()),
             (None, Some(path)) => config_file::read(path)?.store().with_context(|| {
                 format!(
-                    "the config `{}` names no store: add `store = \"sqlite:toolgate.db\"`, or give one with `--store`",
+                    "the config `{}` names no store: add `store = \"sqlite:toolgate.db\"`, or name one with `--store`",
                     path.display()
                 )
             }),
             (None, None) => {
-                let folder = state_folder().ok().context(
-                    "no store is named, and neither XDG_STATE_HOME nor HOME is set: name one with `--store`",
-                )?;
+                let folder = state_folder()?;
                 Ok(format!("sqlite:{}", folder.join("toolgate.db").display()))
             }
         }
     }
 
     async fn write(&self, store: &Arc<dyn Store>, out: &mut impl Write) -> anyhow::Result<()> {
-        let look = Look::of_stdout();
+        let style = Style::of_stdout();
         if let Some(part) = &self.id {
-            return self.one(&**store, part, &look, out).await;
+            return self.one(&**store, part, &style, out).await;
         }
-        let mut listing = Listing { store: &**store, writer: self.writer(look), out };
+        let mut listing = Listing { store: &**store, writer: self.writer(style), out };
         let mut filter = self.filter();
         let lines = match (self.lines, self.format) {
             (Some(lines), _) => lines,
-            (None, Format::Table) => LINES,
+            (None, Format::Table) => DEFAULT_LINES,
             (None, _) => usize::MAX,
         };
         let (written, mut head) = listing.write(&filter, lines).await?;
@@ -180,7 +180,7 @@ impl Log {
             return listing.finish();
         }
         loop {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(FOLLOW_INTERVAL).await;
             filter.newer_than = Some(head);
             (_, head) = listing.write(&filter, usize::MAX).await?;
         }
@@ -197,21 +197,21 @@ impl Log {
         }
     }
 
-    fn writer(&self, look: Look) -> Writer {
+    fn writer(&self, style: Style) -> Writer {
         match self.format {
-            Format::Table => Writer::Table(Table::new(look)),
+            Format::Table => Writer::Table(Table::new(style)),
             Format::Json => Writer::Export(Export::json()),
             Format::Jsonl => Writer::Export(Export::jsonl()),
             Format::Csv => Writer::Export(Export::csv()),
         }
     }
 
-    /// One call, with the tree that it is part of.
+    /// Shows one call with its tree of nested calls.
     async fn one(
         &self,
         store: &dyn Store,
         part: &str,
-        look: &Look,
+        style: &Style,
         out: &mut impl Write,
     ) -> anyhow::Result<()> {
         let part = part.trim().to_lowercase();
@@ -219,23 +219,23 @@ impl Log {
         let found = store.query(&filter, 5, None).await?;
         let id = match found.records.as_slice() {
             [] => {
-                bail!("there is no call `{part}` in the log: `toolgate log` lists those that are")
+                bail!("the log has no call `{part}`: `toolgate log` lists its calls")
             }
             [only] => &only.id,
             several => match several.iter().find(|record| record.id == part) {
                 Some(exact) => &exact.id,
                 None => bail!(
-                    "several calls go by `{part}`: write more of the id, as `{}`",
+                    "several calls match `{part}`: write more of the id, as `{}`",
                     several.first().map_or("", |record| record.id.as_str())
                 ),
             },
         };
-        let tree = store.tree(id).await?.context("the call was removed a moment ago")?;
+        let tree = store.tree(id).await?.context("the call has just been removed from the log")?;
         if self.format == Format::Table {
-            call::show(&tree, id, look, out)?;
+            call::show(&tree, id, style, out)?;
         } else {
             let records: Vec<CallRecord> = tree.nodes.into_iter().map(|node| node.record).collect();
-            let mut writer = self.writer(look.clone());
+            let mut writer = self.writer(style.clone());
             writer.write(&records, out)?;
             writer.finish(out)?;
         }
@@ -243,7 +243,7 @@ impl Log {
     }
 }
 
-/// Calls on their way from a store to a reader.
+/// Reads calls from a store and writes them.
 struct Listing<'a, W> {
     store: &'a dyn Store,
     writer: Writer,
@@ -251,24 +251,24 @@ struct Listing<'a, W> {
 }
 
 impl<W: Write> Listing<'_, W> {
-    /// Writes the newest records that pass, oldest first. Gives how many, and the place to go on from.
+    /// Writes the newest records that match, oldest first. Returns their number and the position to continue from.
     ///
-    /// A store gives the newest first. So the way goes down page by page, keeping no more than where each
-    /// began, and up again: a log of any size is written from little memory.
+    /// A store returns the newest records first. The first pass therefore only notes where each page begins, and the
+    /// second pass reads the pages in reverse order, so that memory does not grow with the log.
     async fn write(&mut self, filter: &Filter, lines: usize) -> anyhow::Result<(usize, Cursor)> {
-        let mut limit = lines.min(PAGE);
+        let mut limit = lines.min(PAGE_SIZE);
         let mut page = self.store.query(filter, limit, None).await?;
         let (head, mut seen) = (page.head, page.records.len());
         let mut above = Vec::new();
         let mut began = None;
         while let Some(next) = page.next.filter(|_| seen < lines) {
             above.push((began, limit));
-            (began, limit) = (Some(next), (lines - seen).min(PAGE));
+            (began, limit) = (Some(next), (lines - seen).min(PAGE_SIZE));
             page = self.store.query(filter, limit, began).await?;
             seen += page.records.len();
         }
         self.page(page.records)?;
-        // Only up to the head: what came since is for the next time.
+        // Up to the head only: the next query reads newer records.
         for (began, limit) in above.into_iter().rev() {
             let began = began.or(Some(head.next()));
             self.page(self.store.query(filter, limit, began).await?.records)?;
@@ -288,7 +288,7 @@ impl<W: Write> Listing<'_, W> {
     }
 }
 
-/// Writes calls one way or the other.
+/// Writes calls in one of the formats.
 enum Writer {
     Table(Table),
     Export(Export),

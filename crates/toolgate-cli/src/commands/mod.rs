@@ -25,40 +25,40 @@ use toolgate_gateway::{
     gateway::Inspection,
 };
 
-use crate::overlay::{Overlay, state_folder};
+use crate::chain_args::{ChainArgs, state_folder};
 
-/// One thread is enough for one client.
+/// A runtime with one thread, which is enough for one client.
 pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// Looks at the gateway that the config and the command line describe: at all namespaces with all servers, or at one
-/// server as `toolgate wrap` would govern it. With `asks`, servers are started and asked what they offer.
+/// Inspects the gateway that the config and the command line describe: all namespaces with all servers, or one server
+/// as `toolgate wrap` would run it. With `asks`, it starts the servers and asks them for their tools.
 pub(crate) fn inspect(
-    overlay: &Overlay,
+    chain_args: &ChainArgs,
     config: &Config,
     command: &[OsString],
     namespaces: Option<Vec<String>>,
     asks: bool,
 ) -> anyhow::Result<Inspection> {
     if command.is_empty()
-        && let Some(inspection) = tmux::inspected(overlay, config)?
+        && let Some(inspection) = tmux::inspected(chain_args, config)?
     {
         return Ok(inspection);
     }
-    let own = || vec![overlay.namespace().to_owned()];
-    let (config, inspects) = match overlay.one_server(config, command)? {
+    let own = || vec![chain_args.namespace().to_owned()];
+    let (config, inspects) = match chain_args.one_server(config, command)? {
         Some((name, server)) => (config.with_only(&name, server), own()),
-        None if overlay.namespace.is_some() => (config.clone(), own()),
+        None if chain_args.namespace.is_some() => (config.clone(), own()),
         None => {
             let all = config.namespaces().iter().map(ToString::to_string).collect();
             (config.clone(), all)
         }
     };
-    let watch = ConfigWatch::off(overlay.config.as_deref());
-    let mut options = serve::plan(overlay, config, watch, &[], None);
+    let watch = ConfigWatch::off(chain_args.config.as_deref());
+    let mut options = serve::gateway_options(chain_args, config, watch, &[], None);
     options.inspects = Some(namespaces.unwrap_or(inspects));
-    // Names keep the owners that a gateway with this config has given them.
+    // The gateway records there which server owns a name.
     options.manifests = state_folder().ok().map(|folder| folder.join("manifests"));
     let runtime = runtime()?;
     let inspection = runtime.block_on(Inspection::new(options, asks));

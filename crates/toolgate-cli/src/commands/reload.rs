@@ -2,20 +2,20 @@
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, bail};
+use anyhow::{anyhow, bail};
 use clap::Args;
 use toolgate_gateway::instances;
 
-use crate::overlay::run_folder;
+use crate::chain_args::run_folder;
 
-/// Apply a changed config in the gateways that run, also where it widens access
+/// Make running gateways apply their changed config, also if it widens access
 ///
-/// A running `toolgate serve`, `wrap` or `stdio` applies a changed config by itself only if the change narrows access.
-/// This command asks the gateways of this user that read a config file to apply it as it is now. What they make of it
-/// is in their log.
+/// A running gateway (`toolgate serve`, `wrap`, `stdio` or `tmux`) applies a changed config by itself only if the change
+/// narrows access. This command asks all gateways of this user that run with a config file to apply the file as it is
+/// now. Each gateway logs the result.
 #[derive(Debug, Args)]
 pub(crate) struct Reload {
-    /// Only the gateways that read this file
+    /// Ask only the gateways that run with this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Reload {
 impl Reload {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let asked = instances::ask_to_reload(&run_folder()?, self.config.as_deref())
-            .context("cannot ask the running gateways")?;
+            .map_err(|error| anyhow!("cannot ask the running gateways: {error}"))?;
         if asked.is_empty() {
             match &self.config {
                 Some(config) => bail!(

@@ -12,43 +12,42 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 use serde_json::Value;
 
-/// Attributes, cursor, other screen, mouse, paste and keypad as a terminal has them to begin with.
+/// Resets attributes, cursor, alternate screen, mouse, paste and keypad modes of the terminal.
 const RESTORE: &str = "\u{1b}[0m\u{1b}[?25h\u{1b}[?1049l\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1006l\
     \u{1b}[?2004l\u{1b}[?1l\u{1b}>\r\n";
 
 const HELP: &str = "\
 Examples:
-  Record what an agent does:  toolgate tmux --record ~/recordings
-  See it, without the waits:  toolgate replay --idle-limit 1s ~/recordings/FILE.cast
-  Which calls, and when:      toolgate replay --markers ~/recordings/FILE.cast";
+  Record what an agent does:   toolgate tmux --record ~/recordings
+  Play it without long waits:  toolgate replay --idle-limit 1s ~/recordings/FILE.cast
+  List the recorded calls:     toolgate replay --markers ~/recordings/FILE.cast";
 
-/// A header is shorter than this.
-const LONGEST_HEADER: u64 = 64 * 1024;
+/// The longest header.
+const MAX_HEADER_BYTES: u64 = 64 * 1024;
 
-/// Play a recording of a pane, as it was on the screen
+/// Play a recording of a tmux pane
 ///
-/// Recordings are asciicast files of version 2, as `toolgate tmux --record FOLDER` makes them: one for each pane that
-/// a tool wrote into. Only what programs wrote is played; nothing of it is run again. Ctrl-C ends it and puts the
-/// terminal right.
+/// `toolgate tmux --record FOLDER` writes recordings: one asciicast file (version 2) for each pane that a tool wrote into.
+/// This command shows the output of the recorded programs and runs nothing. Ctrl-C stops it and restores the terminal.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Replay {
-    /// The file: FOLDER/SERVER-PANE-TIME.cast
+    /// The recording: FOLDER/SERVER-PANE-TIME.cast
     file: PathBuf,
 
-    /// How many times as fast, as 2 or 0.5
+    /// Play this many times as fast, for example 2 or 0.5
     #[arg(long, value_name = "TIMES", default_value = "1", value_parser = speed)]
     speed: f64,
 
-    /// Cut longer pauses to this, as 1s
+    /// Shorten longer pauses to this time, for example 1s
     #[arg(long, value_name = "TIME", value_parser = toolgate::duration::parse)]
     idle_limit: Option<Duration>,
 
-    /// Print all at once, without pauses
+    /// Print everything at once, without pauses
     #[arg(long, conflicts_with_all = ["speed", "idle_limit"])]
     cat: bool,
 
-    /// Play nothing: list the calls that wrote into the pane, with their times and ids in the audit
+    /// List the calls that wrote into the pane, with their time in seconds and their call id, and play nothing
     #[arg(long, conflicts_with_all = ["speed", "idle_limit", "cat"])]
     markers: bool,
 }
@@ -62,7 +61,7 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
-/// One line after the first.
+/// One event: a line after the header.
 struct Event {
     at: f64,
     code: String,
@@ -72,20 +71,20 @@ struct Event {
 impl Replay {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let shown = self.file.display();
-        let file =
-            File::open(&self.file).map_err(|error| anyhow!("cannot open {shown}: {error}"))?;
+        let file = File::open(&self.file)
+            .map_err(|error| anyhow!("cannot open `{shown}`: {error}; check the path"))?;
         let mut file = BufReader::new(file);
         let mut first = Vec::new();
-        // Whatever it is, no more of it is read than a header has.
-        let read_first = file.by_ref().take(LONGEST_HEADER).read_until(b'\n', &mut first);
-        read_first.map_err(|error| anyhow!("cannot read {shown}: {error}"))?;
-        check(&first).map_err(|why| anyhow!("{shown} cannot be played: {why}"))?;
+        // A file that is not a recording may have a first line of any length.
+        let read_first = file.by_ref().take(MAX_HEADER_BYTES).read_until(b'\n', &mut first);
+        read_first.map_err(|error| anyhow!("cannot read `{shown}`: {error}"))?;
+        check(&first).map_err(|why| anyhow!("cannot play `{shown}`: {why}"))?;
         let events =
             file.lines().enumerate().filter(|(_, line)| !line.as_ref().is_ok_and(String::is_empty));
         let events = events.map(|(number, line)| {
             let event = line.ok().and_then(|line| read(&line));
             event.with_context(|| {
-                format!("line {} of {shown} is no event of an asciicast", number + 2)
+                format!("line {} of `{shown}` is not an asciicast event", number + 2)
             })
         });
         let played = if self.cat || self.markers {
@@ -94,7 +93,7 @@ impl Replay {
             super::runtime()?.block_on(self.play(events))
         };
         match played {
-            // Whoever reads has seen enough.
+            // The reader closed the pipe, as with `| head`.
             Err(error) if is_closed(&error) => Ok(ExitCode::SUCCESS),
             played => played,
         }
@@ -110,7 +109,7 @@ impl Replay {
             match (&*event.code, self.markers) {
                 ("o", false) => out.write_all(event.data.as_bytes())?,
                 ("m", true) => {
-                    // A marker is for reading: nothing in it may speak to the terminal.
+                    // Markers are printed with control characters escaped.
                     writeln!(
                         out,
                         "{:>10.3}  {}",
@@ -167,21 +166,21 @@ impl Replay {
     }
 }
 
-/// Whether nobody reads what is written any more.
+/// Whether the reader closed the pipe.
 pub(super) fn is_closed(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// The first line says what it is.
+/// Checks the header.
 fn check(line: &[u8]) -> Result<(), String> {
     let header: Option<Value> = serde_json::from_slice(line).ok();
     let header = header.filter(Value::is_object);
     match header.as_ref().and_then(|header| header.get("version")).and_then(Value::as_u64) {
         Some(2) => Ok(()),
-        Some(other) => {
-            Err(format!("it is an asciicast of version {other}, and only version 2 is played"))
-        }
-        None => Err("it is no asciicast: its first line is no header".to_owned()),
+        Some(other) => Err(format!(
+            "it is an asciicast file of version {other}, and only version 2 can be played"
+        )),
+        None => Err("it is not an asciicast file: its first line is not a header".to_owned()),
     }
 }
 

@@ -4,7 +4,7 @@ pub(super) mod screen;
 
 use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use toolgate_gateway::{
@@ -14,87 +14,88 @@ use toolgate_gateway::{
 };
 
 use crate::{
+    chain_args::{ChainArgs, run_folder, state_folder},
     config_file,
-    overlay::{Overlay, run_folder, state_folder},
 };
 
-/// Serve many MCP servers as one, over HTTP, to clients of every protocol version
+/// Serve all servers of a config at one HTTP address, for clients of every protocol version
 ///
-/// Reads the servers from a toolgate.toml, or from the mcp.json of an existing client, and offers them at one address:
-/// streamable HTTP at /mcp and /mcp/NAMESPACE, the older transport at /sse. Every call passes the chain of its namespace,
-/// as with `toolgate wrap`. Without CONFIG it takes toolgate.toml, .mcp.json or mcp.json of this folder.
+/// Reads the servers from a toolgate.toml or from the mcp.json of an MCP client. Serves streamable HTTP at /mcp and
+/// /mcp/NAMESPACE, and the HTTP+SSE transport of 2024-11-05 at /sse. Every call passes the chain of its namespace.
+/// Without CONFIG, it reads toolgate.toml, .mcp.json or mcp.json in this folder, whichever it finds first.
 ///
-/// It listens on this machine only, unless the config names tokens for those who may use it.
+/// It listens on this machine only; other addresses need tokens in the config.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 #[command(mut_arg("server", |server| server.hide(true)))]
 #[command(mut_arg("namespace", |namespace| namespace.hide(true)))]
 pub(crate) struct ServeCommand {
-    /// A toolgate.toml, or the mcp.json of an existing client
+    /// A toolgate.toml, or the mcp.json of an MCP client
     #[arg(value_name = "CONFIG", conflicts_with = "config")]
     file: Option<PathBuf>,
 
-    /// The address to listen on; can be repeated [default: 127.0.0.1:8642]
+    /// Listen on this address; can be repeated [default: 127.0.0.1:8642]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     listen: Vec<std::net::SocketAddr>,
 
-    #[command(flatten, next_help_heading = "The chain of every namespace")]
-    overlay: Overlay,
+    #[command(flatten, next_help_heading = "Config and chain")]
+    chain_args: ChainArgs,
 }
 
 const HELP: &str = "\
 Examples:
-  toolgate serve mcp.json                     what your client has now, governed
+  toolgate serve mcp.json                     the servers of your client's config
   toolgate serve --safety readonly mcp.json   only tools that change nothing
-  toolgate serve --listen 127.0.0.1:9000      another address; :0 picks a free port
+  toolgate serve --listen 127.0.0.1:9000      another address; port 0 chooses a free one
 
 In the config of a client:
   { \"mcpServers\": { \"toolgate\": { \"type\": \"http\", \"url\": \"http://127.0.0.1:8642/mcp\" } } }
 Clients that speak stdio only:  toolgate stdio --to http://127.0.0.1:8642/mcp";
 
-/// Where a config is looked for.
-const USUAL: [&str; 3] = ["toolgate.toml", ".mcp.json", "mcp.json"];
+/// The config files that are read if none is named, in this order.
+const CONFIG_FILES: [&str; 3] = ["toolgate.toml", ".mcp.json", "mcp.json"];
 
 impl ServeCommand {
     pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
-        if self.overlay.server.is_some() {
-            bail!("`--server` names a server to wrap; `toolgate serve` serves all of the config");
+        if self.chain_args.server.is_some() {
+            bail!(
+                "`--server` is an option of `toolgate wrap`: `toolgate serve` serves all servers of the config; leave it out"
+            );
         }
         if let Some(file) = self.file.take() {
-            self.overlay.config = Some(file);
+            self.chain_args.config = Some(file);
         }
-        find_config(&mut self.overlay);
-        let options = options(&self.overlay, &self.listen, None)?;
+        find_config(&mut self.chain_args);
+        let options = options(&self.chain_args, &self.listen, None)?;
         let runtime = super::runtime()?;
-        let code = runtime.block_on(serve(options, &self.overlay));
+        let code = runtime.block_on(serve(options, &self.chain_args));
         runtime.shutdown_background();
         code
     }
 }
 
-/// The config of this folder, where none is named.
-pub(crate) fn find_config(overlay: &mut Overlay) {
-    if overlay.config.is_none() {
-        overlay.config = USUAL.iter().map(PathBuf::from).find(|path| path.exists());
+/// Uses the config in this folder if none is named.
+pub(crate) fn find_config(chain_args: &mut ChainArgs) {
+    if chain_args.config.is_none() {
+        chain_args.config = CONFIG_FILES.iter().map(PathBuf::from).find(|path| path.exists());
     }
 }
 
-/// What to serve, by the config and the command line.
+/// The gateway that the config and the command line describe.
 pub(crate) fn options(
-    overlay: &Overlay,
+    chain_args: &ChainArgs,
     listen: &[std::net::SocketAddr],
     only: Option<&str>,
 ) -> anyhow::Result<GatewayOptions> {
-    let (config, watch) = overlay.read_watched()?;
-    let mut plan = plan(overlay, config, watch, listen, only);
-    let folder = state_folder().context("no place to remember what servers offer")?;
-    plan.manifests = Some(folder.join("manifests"));
-    Ok(plan)
+    let (config, watch) = chain_args.read_watched()?;
+    let mut gateway_options = gateway_options(chain_args, config, watch, listen, only);
+    gateway_options.manifests = Some(state_folder()?.join("manifests"));
+    Ok(gateway_options)
 }
 
-/// The same for a config that was read, without a place to remember what servers offer.
-pub(crate) fn plan(
-    overlay: &Overlay,
+/// The same for a config that was read, without a folder for cached lists.
+pub(crate) fn gateway_options(
+    chain_args: &ChainArgs,
     config: Config,
     watch: ConfigWatch,
     listen: &[std::net::SocketAddr],
@@ -105,13 +106,13 @@ pub(crate) fn plan(
         serve.listen = listen.to_vec();
     }
     let settings = {
-        let overlay = overlay.clone();
+        let chain_args = chain_args.clone();
         Arc::new(move |namespace: &str| {
-            said(&overlay, namespace).map_err(|error| format!("{error:#}"))
+            namespace_settings(&chain_args, namespace).map_err(|error| format!("{error:#}"))
         })
     };
     GatewayOptions {
-        store: overlay.store(&config),
+        store: chain_args.store(&config),
         watch,
         manifests: None,
         only: only.map(str::to_owned),
@@ -123,22 +124,26 @@ pub(crate) fn plan(
     }
 }
 
-pub(crate) fn said(overlay: &Overlay, namespace: &str) -> anyhow::Result<NamespaceSettings> {
-    let mut overlay = overlay.clone();
-    overlay.namespace = Some(namespace.to_owned());
-    let config = overlay.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
+pub(crate) fn namespace_settings(
+    chain_args: &ChainArgs,
+    namespace: &str,
+) -> anyhow::Result<NamespaceSettings> {
+    let mut chain_args = chain_args.clone();
+    chain_args.namespace = Some(namespace.to_owned());
+    let config =
+        chain_args.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
     Ok(NamespaceSettings {
-        settings: overlay.settings()?,
+        settings: chain_args.settings()?,
         trail: config.trail(namespace)?,
-        telemetry: overlay.telemetry(&config)?,
+        telemetry: chain_args.telemetry(&config)?,
     })
 }
 
-async fn serve(options: GatewayOptions, overlay: &Overlay) -> anyhow::Result<ExitCode> {
+async fn serve(options: GatewayOptions, chain_args: &ChainArgs) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    let mut asked = signal(SignalKind::user_defined1())?;
+    let mut reload = signal(SignalKind::user_defined1())?;
     let is_in_terminal = std::io::stderr().is_terminal();
     let settles_first = options.settles_first()?;
     let serve = RunningGateway::new(options).await?;
@@ -153,18 +158,18 @@ async fn serve(options: GatewayOptions, overlay: &Overlay) -> anyhow::Result<Exi
             return Ok(settled.map(|_| ExitCode::SUCCESS)?);
         }
     }
-    let entrance = match serve.bind() {
-        Ok(entrance) => entrance,
+    let listeners = match serve.bind() {
+        Ok(listeners) => listeners,
         Err(error) => {
             serve.end().await;
             return Err(error.into());
         }
     };
-    let addresses = entrance.addresses().to_vec();
-    let doorkeeper = entrance.open(&serve)?;
+    let addresses = listeners.addresses().to_vec();
+    let http_server = listeners.open(&serve)?;
     screen::listening(&addresses, &serve);
     let watch = serve.config_watch();
-    let _announced = overlay.announce();
+    let _announced = chain_args.announce();
     let socket = status_socket();
     let mut welcome = Box::pin(screen::welcome(&addresses, &serve));
     let mut is_welcomed = false;
@@ -174,26 +179,26 @@ async fn serve(options: GatewayOptions, overlay: &Overlay) -> anyhow::Result<Exi
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
-                // A terminal that is closed ends what runs in it; without one it is the word to read the config again.
+                // A terminal that closes sends it to end the program; otherwise it means to reload the config.
                 if is_in_terminal {
                     break;
                 }
                 serve.reopen();
                 serve.reload(Trigger::Asked);
             }
-            _ = asked.recv() => serve.reload(Trigger::Asked),
+            _ = reload.recv() => serve.reload(Trigger::Asked),
             stream = next_status_request(socket.as_ref()) => instances::answer(stream, &serve.status(&addresses)),
             () = watch.changed() => serve.reload(Trigger::Changed),
         }
     }
     drop(welcome);
-    tracing::info!("ending: requests under way are finished first");
-    doorkeeper.stop(&serve).await;
+    tracing::info!("shutting down: finishing requests in flight first");
+    http_server.stop(&serve).await;
     serve.end().await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where `toolgate status` asks. The gateway runs without it, too.
+/// The socket for `toolgate status`. The gateway also runs without it.
 fn status_socket() -> Option<StatusSocket> {
     let bound = run_folder().and_then(|folder| Ok(StatusSocket::bind(&folder)?));
     bound
@@ -203,7 +208,7 @@ fn status_socket() -> Option<StatusSocket> {
         .ok()
 }
 
-/// The next one that asks for the status.
+/// Waits for the next `toolgate status`.
 async fn next_status_request(socket: Option<&StatusSocket>) -> tokio::net::UnixStream {
     match socket {
         Some(socket) => socket.asked().await,

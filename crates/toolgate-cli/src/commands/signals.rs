@@ -1,15 +1,15 @@
-//! The signals that a gateway takes while it runs.
+//! The signals that a running gateway handles.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use toolgate_gateway::{config::Trigger, gateway::RunningGateway};
 
-/// Signals, taken from the moment of construction on.
+/// Handles signals from its construction on.
 #[derive(Debug)]
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
-    /// `toolgate reload`
+    /// Sent by `toolgate reload`.
     reload: Signal,
 }
 
@@ -23,7 +23,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the signal that ends the program, and gives its number. Cancel safe.
+    /// Waits for SIGTERM or SIGINT and returns its number. Cancel safe.
     pub(crate) async fn end(&mut self) -> u8 {
         tokio::select! {
             _ = self.terminate.recv() => 15,
@@ -31,19 +31,19 @@ impl Signals {
         }
     }
 
-    /// The same; until then a request to read the config again is answered with this text, for there is none.
-    pub(crate) async fn end_without_config(&mut self, told: &str) -> u8 {
+    /// The same for a process without a config: until then it logs `message` for each request to reload.
+    pub(crate) async fn end_without_config(&mut self, message: &str) -> u8 {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return 15,
                 _ = self.interrupt.recv() => return 2,
-                _ = self.hangup.recv() => tracing::info!("{told}"),
-                _ = self.reload.recv() => tracing::info!("{told}"),
+                _ = self.hangup.recv() => tracing::info!("{message}"),
+                _ = self.reload.recv() => tracing::info!("{message}"),
             }
         }
     }
 
-    /// The same; until then the gateway reads its config again whenever the file changes or the operator asks.
+    /// The same; until then the gateway reloads its config when the file changes or the operator asks for it.
     pub(crate) async fn govern(&mut self, serve: &RunningGateway) -> u8 {
         let watch = serve.config_watch();
         loop {

@@ -2,50 +2,56 @@
 
 use std::{io::Write as _, process::ExitCode};
 
-use anyhow::Context as _;
+use anyhow::anyhow;
 use clap::Args;
 use toolgate_gateway::{gateway::GatewayStatus, instances};
 
 use super::{
-    log::look::{Look, clean},
+    log::style::{Style, clean},
     serve::screen,
 };
-use crate::overlay::run_folder;
+use crate::chain_args::run_folder;
 
-/// Show the gateways of this user that run, their servers, and names that were not given
+/// Show the running gateways, their servers, and tools that have another name or are left out
 ///
-/// Asks each running `toolgate serve` over a private socket. Exits with 1 if none runs.
+/// Asks each running `toolgate serve` of this user over a private socket.
+///
+/// Exit status: 0, or 1 if no gateway runs.
 #[derive(Debug, Args)]
 pub(crate) struct StatusCommand {
-    /// Print JSON: a list with one object per gateway
+    /// Print a JSON array with one object per gateway
     #[arg(long)]
     json: bool,
 }
 
 impl StatusCommand {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let statuses =
-            instances::statuses(&run_folder()?).context("cannot ask the running gateways")?;
+        let statuses = instances::statuses(&run_folder()?)
+            .map_err(|error| anyhow!("cannot ask the running gateways: {error}"))?;
         let mut out = std::io::stdout().lock();
         if self.json {
             let text = serde_json::to_string_pretty(&statuses)?;
             writeln!(out, "{}", toolgate::printable::json(&text))?;
         } else if statuses.is_empty() {
-            writeln!(out, "No gateway of this user runs. Start one: `toolgate serve mcp.json`.")?;
+            writeln!(out, "No gateway runs. Start one: `toolgate serve mcp.json`.")?;
         } else {
-            let look = Look::of_stdout();
+            let style = Style::of_stdout();
             for (number, status) in statuses.iter().enumerate() {
                 if number > 0 {
                     writeln!(out)?;
                 }
-                show(&mut out, &look, status)?;
+                show(&mut out, &style, status)?;
             }
         }
         Ok(if statuses.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
 
-fn show(out: &mut impl std::io::Write, look: &Look, status: &GatewayStatus) -> std::io::Result<()> {
+fn show(
+    out: &mut impl std::io::Write,
+    style: &Style,
+    status: &GatewayStatus,
+) -> std::io::Result<()> {
     let GatewayStatus { pid, version, config, addresses, namespaces, servers, unused, names } =
         status;
     writeln!(out, "toolgate {}, process {pid}", clean(version))?;
@@ -53,7 +59,7 @@ fn show(out: &mut impl std::io::Write, look: &Look, status: &GatewayStatus) -> s
     writeln!(out, "  listens on  {}", clean(&addresses.join(", ")))?;
     writeln!(out, "  namespaces  {}", clean(&namespaces.join(", ")))?;
     writeln!(out)?;
-    for line in screen::table(look, servers, unused).into_iter().chain(screen::names(names)) {
+    for line in screen::table(style, servers, unused).into_iter().chain(screen::names(names)) {
         writeln!(out, "{line}")?;
     }
     Ok(())

@@ -10,26 +10,29 @@ use toolgate_gateway::{
 };
 
 use super::signals::Signals;
-use crate::overlay::Overlay;
+use crate::chain_args::ChainArgs;
 
-/// Serve over stdio, or bridge stdio to a running gateway (`--to`)
+/// Serve all servers of a config over stdio, or connect stdio to a running gateway (--to)
 ///
-/// With `--to`, everything is governed by the gateway at that address; this process only carries messages.
+/// Without --to, this process is the gateway: it reads the config (by default toolgate.toml, .mcp.json or mcp.json in
+/// this folder) and serves one namespace to the client that started it.
+///
+/// With --to, it only forwards messages to a running `toolgate serve`, whose config applies.
 #[derive(Debug, Args)]
-#[command(after_help = "Example, in the config of an MCP client that knows no HTTP:\n  \
+#[command(after_help = "Example, in the config of an MCP client without HTTP:\n  \
     { \"mcpServers\": { \"work\": { \"command\": \"toolgate\",\n      \
     \"args\": [\"stdio\", \"--to\", \"http://127.0.0.1:8642/mcp/work\"] } } }")]
 pub(crate) struct Stdio {
-    /// The address of a running `toolgate serve`, with the namespace
+    /// Forward to the running gateway at this URL: http://127.0.0.1:8642/mcp/NAMESPACE
     #[arg(long, value_name = "URL")]
     to: Option<String>,
 
-    /// The environment variable that holds the token for the gateway at `--to`
+    /// Read the token for that gateway from this environment variable
     #[arg(long, value_name = "NAME", requires = "to")]
     token_env: Option<String>,
 
-    #[command(flatten)]
-    overlay: Overlay,
+    #[command(flatten, next_help_heading = "Config and chain")]
+    chain_args: ChainArgs,
 }
 
 impl Stdio {
@@ -40,14 +43,16 @@ impl Stdio {
         }
     }
 
-    /// The whole gateway, for this one client.
+    /// Runs the gateway in this process, for the one client on stdio.
     fn run_whole(mut self) -> anyhow::Result<ExitCode> {
-        if self.overlay.server.is_some() {
-            bail!("`--server` names a server to wrap: use `toolgate wrap`, or `--namespace` here");
+        if self.chain_args.server.is_some() {
+            bail!(
+                "`--server` is an option of `toolgate wrap`: use that command, or `--namespace` here"
+            );
         }
-        super::serve::find_config(&mut self.overlay);
-        let namespace = self.overlay.namespace().to_owned();
-        let options = super::serve::options(&self.overlay, &[], Some(&namespace))?;
+        super::serve::find_config(&mut self.chain_args);
+        let namespace = self.chain_args.namespace().to_owned();
+        let options = super::serve::options(&self.chain_args, &[], Some(&namespace))?;
         if std::io::stdin().is_terminal() {
             super::wrap::explain("my-gateway");
         }
@@ -66,7 +71,7 @@ impl Stdio {
                     return Ok(settled.map(drop)?);
                 }
             }
-            let _announced = self.overlay.announce();
+            let _announced = self.chain_args.announce();
             let stop = async {
                 signals.govern(&serve).await;
             };
@@ -74,7 +79,7 @@ impl Stdio {
             serve.end().await;
             anyhow::Ok(served?)
         });
-        // A read of a terminal that never ends must not keep us.
+        // A blocked read from a terminal must not delay the exit.
         runtime.shutdown_background();
         served.map(|()| ExitCode::SUCCESS)
     }
@@ -88,10 +93,10 @@ impl Stdio {
         let runtime = super::runtime()?;
         let ended = runtime.block_on(async {
             let mut signals = Signals::new()?;
-            let told = "there is nothing to reload: the bridge has no config; send the signal to the gateway";
-            bridge.run(signals.end_without_config(told)).await
+            let message = "nothing to reload: `toolgate stdio --to` has no config; run `toolgate reload` for the gateway";
+            bridge.run(signals.end_without_config(message)).await
         });
-        // A read of a terminal that never ends must not keep us.
+        // A blocked read from a terminal must not delay the exit.
         runtime.shutdown_background();
         let signal = ended.context("cannot use standard input and output")?;
         Ok(ExitCode::from(signal.map_or(0, |number| 128 + number)))
@@ -102,7 +107,7 @@ fn token(name: &str) -> anyhow::Result<String> {
     let value = std::env::var(name).ok().filter(|value| !value.is_empty());
     value.with_context(|| {
         format!(
-            "the variable `{name}` is not set; set it to a token of the gateway's `[serve.tokens]`"
+            "the variable `{name}` is not set: set it to a token of the gateway's `[serve.tokens]`"
         )
     })
 }

@@ -18,37 +18,37 @@ use toolgate_tmux::{
     config::{CaptureConfig, check_wait},
 };
 
-use crate::{config_file, overlay::Overlay};
+use crate::{chain_args::ChainArgs, config_file};
 
-/// Give an agent a terminal: a governed tmux server, over stdio
+/// Give an agent your tmux: an MCP server over stdio, with the chain around every call
 ///
-/// Speaks MCP over stdio and asks tmux over one connection. It has all tools of libtmux-mcp, with their names,
-/// arguments and results, its resources, prompts and variables, and takes its place as it is.
+/// A replacement for libtmux-mcp: it has all its tools, with their names, arguments and results, its resources, prompts
+/// and environment variables.
 ///
-/// Tools above the safety tier are hidden and refused; what would end the pane that this runs in is refused; every
-/// call, and every resource that is read, passes the chain and is recorded in a private audit file. The chain is that
-/// of `toolgate wrap`, set by the same file and the same options; the table [tmux] of the file is this server's own.
+/// It hides and refuses tools above the safety tier, refuses calls that would end its own pane, and records every call
+/// and every read of a resource in a private audit file. The chain is that of `toolgate wrap`, with the same config and
+/// the same options; the table [tmux] of the config sets this server.
 ///
 /// Precedence: command line, environment, config file.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 #[command(mut_arg("server", |server| server.hide(true)))]
 #[command(mut_arg("safety", |safety| safety.help(
-    "Allow tools up to this tier: readonly, mutating or destructive. Others are hidden and refused \
+    "Allow tools up to this tier: readonly, mutating or destructive. toolgate hides and refuses all others \
      [default: mutating, or what the toolsets need] [env: LIBTMUX_SAFETY]"
 )))]
 pub(crate) struct TmuxCommand {
     #[command(flatten)]
-    own: Own,
+    tmux_args: TmuxArgs,
 
-    #[command(flatten, next_help_heading = "The chain around it")]
-    overlay: Overlay,
+    #[command(flatten, next_help_heading = "Config and chain")]
+    chain_args: ChainArgs,
 
-    /// Print the chain that every call passes, outermost first, and end
-    #[arg(long, help_heading = "The chain around it")]
+    /// Print the layers that every call passes, outermost first, and exit
+    #[arg(long, help_heading = "Config and chain")]
     print_chain: bool,
 
-    /// Behind a gateway of ours: of the config only the table [tmux] is this server's
+    /// Run behind a gateway of toolgate: use only the table [tmux] of the config
     #[arg(long, hide = true)]
     behind: bool,
 }
@@ -57,76 +57,76 @@ const HELP: &str = "\
 Examples, in the config of an MCP client:
   { \"mcpServers\": { \"tmux\": { \"command\": \"toolgate\", \"args\": [\"tmux\"] } } }
 
-  Look, and touch nothing:       toolgate tmux --safety readonly
-  Ask the user before killing:   toolgate tmux --safety destructive --confirm destructive
-  Look and arrange, run nothing: toolgate tmux --toolsets inspect,manage
-  As libtmux-mcp, in its order:  toolgate tmux --chain libtmux
-  With a file:                   toolgate tmux --config toolgate.toml
+  Read panes, change nothing:       toolgate tmux --safety readonly
+  Ask the user before kill_ tools:  toolgate tmux --safety destructive --confirm destructive
+  Read and arrange, run nothing:    toolgate tmux --toolsets inspect,manage
+  The chain of libtmux-mcp:         toolgate tmux --chain libtmux
+  With a config:                    toolgate tmux --config toolgate.toml
 
-Variables of libtmux-mcp that mean the same here:
+Environment variables of libtmux-mcp with the same meaning:
   LIBTMUX_SAFETY, LIBTMUX_TOOLSETS, LIBTMUX_TOOLS, LIBTMUX_EXCLUDE_TOOLS,
   LIBTMUX_SOCKET, LIBTMUX_SOCKET_PATH, LIBTMUX_TMUX_BIN,
   LIBTMUX_SUPPRESS_HISTORY (0 or 1), LIBTMUX_MCP_WAIT_MAX_SECONDS (1 to 120),
   LIBTMUX_MCP_PROMPTS_AS_TOOLS (0 or 1)
-Where a tier and toolsets are set, both must allow. Invalid values are an error at startup.";
+If a tier and toolsets are set, both must allow a tool. Invalid values are an error at startup.";
 
-/// What is this server's own: `[tmux]` on the command line.
+/// The options of this server: the table `[tmux]` on the command line.
 #[derive(Debug, Args)]
-struct Own {
-    /// The tmux server of calls that name none, by the name of its socket, as tmux -L
-    #[arg(long, value_name = "NAME", conflicts_with = "socket_path", help_heading = "Which tmux")]
+struct TmuxArgs {
+    /// Use the tmux server with this socket name, as tmux -L, for calls that name none
+    #[arg(long, value_name = "NAME", conflicts_with = "socket_path", help_heading = "tmux server")]
     socket_name: Option<String>,
 
-    /// The same by the path of its socket, as tmux -S
-    #[arg(long, value_name = "PATH", help_heading = "Which tmux")]
+    /// Use the tmux server with this socket path, as tmux -S
+    #[arg(long, value_name = "PATH", help_heading = "tmux server")]
     socket_path: Option<PathBuf>,
 
-    /// The tmux program [default: tmux]
-    #[arg(long, value_name = "PROGRAM", help_heading = "Which tmux")]
+    /// Run this tmux program [default: tmux]
+    #[arg(long, value_name = "PROGRAM", help_heading = "tmux server")]
     tmux_bin: Option<PathBuf>,
 
-    /// How long tmux may take to answer [default: 5s]
-    #[arg(long, value_name = "TIME", value_parser = toolgate::duration::parse, help_heading = "Which tmux")]
+    /// Fail a call if tmux does not answer within this time [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = toolgate::duration::parse, help_heading = "tmux server")]
     deadline: Option<Duration>,
 
-    /// Only these groups of tools: inspect, manage, execute, teardown
-    #[arg(long, value_name = "SET,…", value_delimiter = ',', num_args = 0.., help_heading = "Which tools")]
+    /// Offer only these groups of tools: inspect, manage, execute, teardown [default: all]
+    #[arg(long, value_name = "SET,…", value_delimiter = ',', num_args = 0.., help_heading = "Tools")]
     toolsets: Option<Vec<Toolset>>,
 
-    /// These tools too, by name
-    #[arg(long, value_name = "TOOL,…", value_delimiter = ',', help_heading = "Which tools")]
+    /// Also offer these tools
+    #[arg(long, value_name = "TOOL,…", value_delimiter = ',', help_heading = "Tools")]
     tools: Option<Vec<String>>,
 
-    /// Not these tools, whatever else is said
-    #[arg(long, value_name = "TOOL,…", value_delimiter = ',', help_heading = "Which tools")]
+    /// Never offer these tools; wins over all other options
+    #[arg(long, value_name = "TOOL,…", value_delimiter = ',', help_heading = "Tools")]
     exclude_tools: Option<Vec<String>>,
 
-    /// Offer prompts as tools, too: for clients that have no prompts
-    #[arg(long, help_heading = "Which tools")]
+    /// Offer prompts as tools, too, for clients without prompts
+    #[arg(long, help_heading = "Tools")]
     prompts_as_tools: bool,
 
-    /// A folder in which `pipe_pane` may write; give it again for more. Without one it writes nowhere
-    #[arg(long = "pipe-root", value_name = "FOLDER", help_heading = "What it guards and keeps")]
+    /// Let pipe_pane write in this folder; can be repeated [default: pipe_pane writes nowhere]
+    #[arg(long = "pipe-root", value_name = "FOLDER", help_heading = "Guards and recordings")]
     pipe_roots: Vec<PathBuf>,
 
-    /// What happens to dangerous commands before they are typed: ask, deny or off [default: ask]
-    #[arg(long, value_name = "ACTION", help_heading = "What it guards and keeps")]
+    /// Ask a person before dangerous commands are typed, deny them, or let them pass (off) [default: ask]
+    #[arg(long, value_name = "ACTION", help_heading = "Guards and recordings")]
     guard: Option<GuardAction>,
 
-    /// Mask secrets of well-known kinds in what tools show of screens
-    #[arg(long, help_heading = "What it guards and keeps")]
+    /// Mask secrets of well-known kinds in the output of tools
+    #[arg(long, help_heading = "Guards and recordings")]
     mask: bool,
 
-    /// Record panes that tools write into, as asciicast files in this folder; `toolgate replay` plays them
-    #[arg(long, value_name = "FOLDER", help_heading = "What it guards and keeps")]
+    /// Record the panes that tools write into in this folder; play them with `toolgate replay`
+    #[arg(long, value_name = "FOLDER", help_heading = "Guards and recordings")]
     record: Option<PathBuf>,
 
-    /// Refuse calls whose pane cannot be recorded
-    #[arg(long, requires = "record", help_heading = "What it guards and keeps")]
+    /// Refuse a call if its pane cannot be recorded
+    #[arg(long, requires = "record", help_heading = "Guards and recordings")]
     record_required: bool,
 
-    /// The longest that a tool waits for a program, from 1s to 120s [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = wait, help_heading = "Which tools")]
+    /// Limit how long a tool waits for a program, from 1s to 120s [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = wait, help_heading = "Tools")]
     wait_max: Option<Duration>,
 }
 
@@ -135,7 +135,7 @@ fn wait(text: &str) -> Result<Duration, String> {
     check_wait(wait)
 }
 
-impl Own {
+impl TmuxArgs {
     fn config(&self) -> TmuxConfig {
         TmuxConfig {
             socket_name: self.socket_name.clone(),
@@ -153,7 +153,7 @@ impl Own {
         }
     }
 
-    /// What these say over what the file says, where a part of a table is meant.
+    /// Applies the options that set a part of a table.
     fn adjust(&self, options: &mut Options) {
         match self.guard {
             Some(GuardAction::Ask) => options.commands.enabled = true,
@@ -181,25 +181,31 @@ enum GuardAction {
 
 impl TmuxCommand {
     pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
-        if self.overlay.server.is_some() {
-            bail!("`--server` names a server to wrap; toolgate tmux is one itself");
+        if self.chain_args.server.is_some() {
+            bail!(
+                "`--server` is an option of `toolgate wrap`, and `toolgate tmux` is a server itself: leave it out"
+            );
         }
-        let (mut config, mut watch) = self.overlay.read_watched()?;
+        let (mut config, mut watch) = self.chain_args.read_watched()?;
         if self.behind {
             config = config.only_tmux();
-            self.overlay.config = None;
+            self.chain_args.config = None;
             watch = ConfigWatch::off(None);
         }
         if self.print_chain {
-            return super::chain::print(&inspection(&self.overlay, &config, Some(&self.own))?);
+            return super::chain::print(&inspection(
+                &self.chain_args,
+                &config,
+                Some(&self.tmux_args),
+            )?);
         }
-        let (tmux, settings) = server(&self.overlay, &config, Some(&self.own))?;
+        let (tmux, settings) = server(&self.chain_args, &config, Some(&self.tmux_args))?;
         if std::io::stdin().is_terminal() {
             super::wrap::explain(NAME);
         }
         super::runtime().map(|runtime| {
-            let served = runtime.block_on(serve(&self.overlay, &config, &watch, tmux, settings));
-            // A read of a terminal that never ends must not keep us.
+            let served = runtime.block_on(serve(&self.chain_args, &config, &watch, tmux, settings));
+            // A blocked read from a terminal must not delay the exit.
             runtime.shutdown_background();
             served.map(|()| ExitCode::SUCCESS)
         })?
@@ -207,7 +213,7 @@ impl TmuxCommand {
 }
 
 async fn serve(
-    overlay: &Overlay,
+    chain_args: &ChainArgs,
     config: &Config,
     watch: &ConfigWatch,
     tmux: Tmux,
@@ -216,18 +222,18 @@ async fn serve(
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    let mut asked = signal(SignalKind::user_defined1())?;
-    let (store, trail) = (overlay.store(config), config.trail(overlay.namespace())?);
-    let telemetry = overlay.telemetry(config)?;
-    let (outlets, mut parts) =
+    let mut reload = signal(SignalKind::user_defined1())?;
+    let (store, trail) = (chain_args.store(config), config.trail(chain_args.namespace())?);
+    let telemetry = chain_args.telemetry(config)?;
+    let (sinks, mut parts) =
         RecordSinks::open(store.as_deref(), trail.as_ref(), telemetry.as_ref(), &settings).await?;
     parts.approvals = approvals::in_state_folder(&approvals::Scope::Tmux(tmux.socket()));
     let listed = tmux.names().map(|name| ToolId::new(NAME, name)).collect();
-    let (governed, stack) = tmux.governed_with(&settings, parts, overlay.namespace())?;
-    outlets.meet(overlay.namespace(), &stack, listed).await;
+    let (governed, stack) = tmux.governed_with(&settings, parts, chain_args.namespace())?;
+    sinks.meet(chain_args.namespace(), &stack, listed).await;
     let message_bytes = settings.limits.message_bytes;
     let mut active = ActiveChain::new(stack, settings);
-    let _announced = overlay.announce();
+    let _announced = chain_args.announce();
     let signals = async {
         loop {
             let trigger = tokio::select! {
@@ -239,10 +245,10 @@ async fn serve(
                     }
                     Trigger::Asked
                 }
-                _ = asked.recv() => Trigger::Asked,
+                _ = reload.recv() => Trigger::Asked,
                 () = watch.changed() => Trigger::Changed,
             };
-            let changed = changed(overlay, config, governed.handler());
+            let changed = changed(chain_args, config, governed.handler());
             if let Some(next) = active.reload(changed, store.is_some(), trigger) {
                 Tmux::govern_by(&governed, &next.stack, &next.settings);
                 active = next;
@@ -251,94 +257,105 @@ async fn serve(
     };
     let serving = toolgate_tmux::serve_stdio(Arc::clone(&governed), message_bytes, signals);
     let ended = Box::pin(serving).await;
-    outlets.close(&active.stack).await;
+    sinks.close(&active.stack).await;
     Ok(ended?)
 }
 
 /// The settings of a changed config.
-fn changed(overlay: &Overlay, before: &Config, tmux: &Tmux) -> Result<Settings, String> {
+fn changed(chain_args: &ChainArgs, before: &Config, tmux: &Tmux) -> Result<Settings, String> {
     let read = || {
         let config =
-            overlay.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
+            chain_args.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
         if config_file::tmux(&config) != config_file::tmux(before) {
             tracing::warn!(
-                "what has changed in `[tmux]` takes effect at the next start: restart `toolgate tmux`"
+                "the changes of `[tmux]` take effect after a restart of `toolgate tmux`"
             );
         }
-        anyhow::Ok(tmux.settle(settings(overlay, &config, &Variables::read()?)?)?)
+        anyhow::Ok(tmux.settle(settings(chain_args, &config, &Variables::read()?)?)?)
     };
     read().map_err(|error| error.to_string())
 }
 
-/// What the chain is set to, by command line, variables and file.
-fn settings(overlay: &Overlay, config: &Config, variables: &Variables) -> anyhow::Result<Settings> {
-    let mut settings = overlay.settings()?;
-    // A preset would fill one in; here what the toolsets need comes first.
-    let tier = overlay.tier(variables.safety);
-    settings.safety = tier.or(config.says_safety(overlay.namespace())?);
+/// The settings of the chain. Precedence: command line, environment, file.
+fn settings(
+    chain_args: &ChainArgs,
+    config: &Config,
+    variables: &Variables,
+) -> anyhow::Result<Settings> {
+    let mut settings = chain_args.settings()?;
+    // Not the default of a preset: the toolsets decide first which tier is needed.
+    let tier = chain_args.tier(variables.safety);
+    settings.safety = tier.or(config.says_safety(chain_args.namespace())?);
     Ok(settings)
 }
 
-/// The server and what its chain is set to, by command line, variables and file.
+/// The server and the settings of its chain.
 fn server(
-    overlay: &Overlay,
+    chain_args: &ChainArgs,
     config: &Config,
-    own: Option<&Own>,
+    tmux_args: Option<&TmuxArgs>,
 ) -> anyhow::Result<(Tmux, Settings)> {
     let variables = Variables::read()?;
     for warning in &variables.warnings {
         tracing::warn!("{warning}");
     }
-    let settings = settings(overlay, config, &variables)?;
+    let settings = settings(chain_args, config, &variables)?;
     let file = config_file::tmux(config).unwrap_or_default();
-    let said = own.map(Own::config).unwrap_or_default();
-    let mut options = Options::from(said.over(variables.config).over(file));
-    if let Some(own) = own {
-        own.adjust(&mut options);
+    let args_and_env = tmux_args.map(TmuxArgs::config).unwrap_or_default();
+    let mut options = Options::from(args_and_env.over(variables.config).over(file));
+    if let Some(tmux_args) = tmux_args {
+        tmux_args.adjust(&mut options);
     }
     options.launcher = toolgate_gateway::keeper::client_launcher()?;
     if !options.finds_tmux() {
         tracing::warn!(
-            "the tmux program `{}` is not there: every call will fail until it is (--tmux-bin, \
-             LIBTMUX_TMUX_BIN, tmux.bin)",
+            "cannot find the tmux program `{}`, so every call fails: install it, or name it with `--tmux-bin`, \
+             LIBTMUX_TMUX_BIN or `tmux.bin`",
             options.binary.display()
         );
     }
     let tmux = Tmux::new(options);
-    // Here, so that a wrong name is told in its own words and not in those of a layer.
+    // First, so that an unknown tool name gets an error of its own and not one of a layer.
     let settings = tmux.settle(settings)?;
     Ok((tmux, settings))
 }
 
-/// The chain and the tools as they would be.
-fn inspection(overlay: &Overlay, config: &Config, own: Option<&Own>) -> anyhow::Result<Inspection> {
-    let (tmux, settings) = server(overlay, config, own)?;
+/// The chain and the tools, without a connection to tmux.
+fn inspection(
+    chain_args: &ChainArgs,
+    config: &Config,
+    tmux_args: Option<&TmuxArgs>,
+) -> anyhow::Result<Inspection> {
+    let (tmux, settings) = server(chain_args, config, tmux_args)?;
     let mut parts = Parts::default();
     tmux.install(&mut parts);
-    let namespace = overlay.namespace();
-    let (trail, telemetry) = (config.trail(namespace)?, overlay.telemetry(config)?);
-    let (set, store) = (NamespaceSettings { settings, trail, telemetry }, overlay.store(config));
+    let namespace = chain_args.namespace();
+    let (trail, telemetry) = (config.trail(namespace)?, chain_args.telemetry(config)?);
+    let (set, store) = (NamespaceSettings { settings, trail, telemetry }, chain_args.store(config));
     let tools = tmux.definitions();
     Ok(Inspection::of_tools((namespace, NAME), &set, store.as_deref(), &tools, parts)?)
 }
 
-/// Refuses what the file says of this server, if it says something wrong.
-pub(crate) fn check(overlay: &Overlay, config: &Config) -> anyhow::Result<()> {
-    let is_said = config_file::tmux(config).is_some();
-    is_said.then(|| inspection(overlay, config, None)).transpose().map(drop)
+/// Fails if `[tmux]` of the file is invalid.
+pub(crate) fn check(chain_args: &ChainArgs, config: &Config) -> anyhow::Result<()> {
+    let is_set = config_file::tmux(config).is_some();
+    is_set.then(|| inspection(chain_args, config, None)).transpose().map(drop)
 }
 
-/// The same for other commands: if this server is the one that is named, or the only one that the file has.
-pub(crate) fn inspected(overlay: &Overlay, config: &Config) -> anyhow::Result<Option<Inspection>> {
-    let is_meant = match overlay.server.as_deref() {
+/// The inspection for other commands, if this server is the one named or the only one of the file.
+pub(crate) fn inspected(
+    chain_args: &ChainArgs,
+    config: &Config,
+) -> anyhow::Result<Option<Inspection>> {
+    let is_meant = match chain_args.server.as_deref() {
         Some(name) => name == NAME && !config.servers().contains_key(NAME),
         None => config_file::tmux(config).is_some() && config.servers().is_empty(),
     };
-    is_meant.then(|| inspection(overlay, config, None)).transpose()
+    is_meant.then(|| inspection(chain_args, config, None)).transpose()
 }
 
-impl Overlay {
-    /// The tier that was asked for: by the command line, else by variables, of which the stricter one holds.
+impl ChainArgs {
+    /// The tier of the command line, else the stricter one of TOOLGATE_SAFETY and LIBTMUX_SAFETY.
     fn tier(&self, libtmux: Option<Tier>) -> Option<Tier> {
         let variable = std::env::var("TOOLGATE_SAFETY").ok().and_then(|value| value.parse().ok());
         match (self.safety, libtmux) {

@@ -12,41 +12,43 @@ use toolgate_gateway::{
 };
 use toolgate_wire::{Json, Limits};
 
-use crate::overlay::Overlay;
+use crate::chain_args::ChainArgs;
 
-/// Explain, layer by layer and rule by rule, what would happen to a call, and why
+/// Explain what each layer would do with a call, and why
 ///
-/// Looks at the gateway that `toolgate serve` would build: servers are started, or reached, and asked for their tools,
-/// so that their tiers, schemas and names are the real ones. Without `--namespace`, the call is explained in every
-/// namespace that has the tool. With `--server`, or a command after `--`, it looks at that server as `toolgate wrap`
-/// would govern it. Exits with 0 if the call would run, also if a person has to confirm it first, and with 1 if not.
+/// Builds the gateway as `toolgate serve` would, and starts or connects to the servers to get the real tiers, schemas and
+/// names of their tools. It runs no tool. Without --namespace, it explains the call in every namespace that has the
+/// tool. With --server, or a command after `--`, it uses that server as `toolgate wrap` would run it.
+///
+/// Exit status: 0 if the call would run, also if a person has to confirm it first; 1 if not.
 #[derive(Debug, Args)]
+#[command(mut_arg("namespace", |namespace| namespace.help("Explain the call only in this namespace [default: all that have the tool]")))]
 pub(crate) struct Why {
-    /// The tool: `server/tool`, or the name that clients see
+    /// The tool: server/tool, or the name that clients see
     tool: String,
 
-    /// The arguments of the call, as a JSON object
+    /// Arguments of the call, as a JSON object
     #[arg(long, value_name = "JSON")]
     args: Option<String>,
 
-    /// Who calls, as `local:alice` or `key:ci`
+    /// Explain a call of this principal: local:NAME, key:ID, subject:ID or anonymous
     #[arg(long = "as", value_name = "PRINCIPAL", value_parser = principal)]
     principal: Option<Principal>,
 
-    /// The `_meta` of the call, as a JSON object: policyId, allowedTools
+    /// _meta of the call, as a JSON object: policyId, allowedTools
     #[arg(long, value_name = "JSON")]
     meta: Option<String>,
 
-    /// Print a JSON array for scripts, with one object for each namespace
+    /// Print a JSON array with one object per namespace
     #[arg(long)]
     json: bool,
 
-    #[command(flatten)]
-    overlay: Overlay,
-
-    /// The server's command and its arguments
+    /// Use this server: its command and arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
+
+    #[command(flatten, next_help_heading = "Config and chain")]
+    chain_args: ChainArgs,
 }
 
 fn principal(text: &str) -> Result<Principal, String> {
@@ -57,7 +59,7 @@ fn principal(text: &str) -> Result<Principal, String> {
         _ if text == "anonymous" => Principal::Anonymous,
         _ => {
             return Err(format!(
-                "`{text}` is no principal: write local:NAME, key:ID, subject:ID or anonymous"
+                "`{text}` is not a principal: write local:NAME, key:ID, subject:ID or anonymous"
             ));
         }
     };
@@ -66,10 +68,11 @@ fn principal(text: &str) -> Result<Principal, String> {
 
 impl Why {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let config = self.overlay.read()?;
+        let config = self.chain_args.read()?;
         let namespaces = self.namespaces_of_server(&config)?;
-        let inspection = super::inspect(&self.overlay, &config, &self.command, namespaces, true)?;
-        // Layers may look for a runtime; none of them gets to wait for anything.
+        let inspection =
+            super::inspect(&self.chain_args, &config, &self.command, namespaces, true)?;
+        // Some layers need a runtime to exist; none of them waits for anything here.
         let runtime = super::runtime()?;
         let _entered = runtime.enter();
         let (mut answers, mut missing) = (Vec::new(), Vec::new());
@@ -82,7 +85,12 @@ impl Why {
                 }
             };
             let call = Call::new(tool, self.arguments()?);
-            answers.push(WouldBe::explain(namespace, self.context(namespace)?, call, wire_name));
+            answers.push(Explanation::explain(
+                namespace,
+                self.context(namespace)?,
+                call,
+                wire_name,
+            ));
         }
         if answers.is_empty() {
             missing.dedup();
@@ -90,7 +98,7 @@ impl Why {
         }
         let mut out = std::io::stdout().lock();
         if self.json {
-            let all: Vec<serde_json::Value> = answers.iter().map(WouldBe::to_json).collect();
+            let all: Vec<serde_json::Value> = answers.iter().map(Explanation::to_json).collect();
             writeln!(out, "{}", json!(all))?;
         } else {
             let texts: Vec<String> = answers.iter().map(ToString::to_string).collect();
@@ -100,11 +108,12 @@ impl Why {
         Ok(if is_allowed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// The namespaces that have the server of an identity: no others have to be looked at. `None` where the tool is not
-    /// given by its identity, or one server or namespace is named.
+    /// The namespaces that have the server of `server/tool`; no others need to be inspected. `None` if the tool is given by
+    /// its name alone, or a server or namespace is named.
     fn namespaces_of_server(&self, config: &Config) -> anyhow::Result<Option<Vec<String>>> {
-        let overlay = &self.overlay;
-        if overlay.namespace.is_some() || overlay.server.is_some() || !self.command.is_empty() {
+        let chain_args = &self.chain_args;
+        if chain_args.namespace.is_some() || chain_args.server.is_some() || !self.command.is_empty()
+        {
             return Ok(None);
         }
         let Some((server, _)) = self.tool.split_once('/') else { return Ok(None) };
@@ -117,15 +126,15 @@ impl Why {
         Ok((!having.is_empty()).then_some(having))
     }
 
-    /// The tool in a namespace: by its identity, by the name that clients see, or by the name that one server has for
-    /// it. With the name that clients see, or why there is none.
+    /// Finds the tool in a namespace by `server/tool`, by the name that clients see, or by the name that a server gives
+    /// it. Also returns the name that clients see, or why they see none.
     fn find(
         &self,
         namespace: &InspectedNamespace,
         inspection: &Inspection,
     ) -> anyhow::Result<(Arc<Tool>, WireName)> {
         let found = |tool: &InspectedTool| {
-            let name = tool.wire_name.clone().map_or(WireName::LeftOut, WireName::Listed);
+            let name = tool.wire_name.clone().map_or(WireName::Hidden, WireName::Listed);
             (Arc::clone(&tool.tool), name)
         };
         let servers: Vec<&str> = namespace.servers().collect();
@@ -145,7 +154,7 @@ impl Why {
             if let Some(tool) = namespace.tool(&id) {
                 return Ok(found(tool));
             }
-            refuse_failed(inspection, server)?;
+            fail_if_not_ready(inspection, server)?;
             return Ok((namespace.unlisted(id), WireName::NotListed));
         }
         if let Some(tool) = namespace.by_wire_name(&self.tool) {
@@ -155,7 +164,7 @@ impl Why {
         match (&*own, &*servers) {
             ([only], _) => Ok(found(only)),
             ([], [only]) if inspection.namespaces.len() == 1 => {
-                refuse_failed(inspection, only)?;
+                fail_if_not_ready(inspection, only)?;
                 Ok((
                     namespace.unlisted(ToolId::new(*only, self.tool.as_str())),
                     WireName::NotListed,
@@ -163,14 +172,14 @@ impl Why {
             }
             ([], []) => {
                 let id = ToolId::new(SERVER, self.tool.as_str());
-                Ok((namespace.unlisted(id), WireName::NobodyAsked))
+                Ok((namespace.unlisted(id), WireName::NoServer))
             }
             ([], _) => {
                 for server in &servers {
-                    refuse_failed(inspection, server)?;
+                    fail_if_not_ready(inspection, server)?;
                 }
                 bail!(
-                    "no server of the namespace `{}` lists `{}`: it has {}; write `server/tool` to ask all the same",
+                    "no server of the namespace `{}` lists `{}`: it has {}; write `server/tool` to explain the call anyway",
                     namespace.name(),
                     self.tool,
                     named()
@@ -206,21 +215,21 @@ impl Why {
 /// The name that clients see of a tool.
 enum WireName {
     Listed(String),
-    /// Its name belongs to another tool.
-    LeftOut,
+    /// Clients do not see the tool, because its name belongs to another one.
+    Hidden,
     /// Its server does not list it.
     NotListed,
-    /// There is no server to ask.
-    NobodyAsked,
+    /// There is no server that could list it.
+    NoServer,
 }
 
-/// What a server lists that could not be asked is not known, so nothing is explained.
-fn refuse_failed(inspection: &Inspection, name: &str) -> anyhow::Result<()> {
+/// Fails if the server is not ready: its tools are unknown then.
+fn fail_if_not_ready(inspection: &Inspection, name: &str) -> anyhow::Result<()> {
     let server = inspection.servers.iter().find(|server| server.name == name);
     match server.filter(|server| server.state != "ready") {
         Some(server) => {
             let why = server.why.as_deref().unwrap_or("it did not answer in time");
-            bail!("cannot look at the tools of the server `{name}`: {why}")
+            bail!("cannot list the tools of the server `{name}`: {why}")
         }
         None => Ok(()),
     }
@@ -228,23 +237,23 @@ fn refuse_failed(inspection: &Inspection, name: &str) -> anyhow::Result<()> {
 
 fn object(text: &str, option: &str) -> anyhow::Result<Json> {
     let json = Json::parse(text.to_owned(), &Limits::default());
-    let json = json.with_context(|| format!("`{option}` is not JSON"))?;
+    let json = json.with_context(|| format!("`{option}` is not valid JSON"))?;
     if json.object().is_none() {
         bail!("`{option}` is not a JSON object");
     }
     Ok(json)
 }
 
-/// What would happen to a call in one namespace.
-struct WouldBe {
+/// What each layer of one namespace would do with a call.
+struct Explanation {
     cx: Context,
     call: Call,
     wire_name: WireName,
-    /// The layers that decide about it, outermost first.
+    /// The verdicts of the layers, outermost first.
     verdicts: Vec<(&'static str, Explained)>,
 }
 
-impl WouldBe {
+impl Explanation {
     fn explain(
         namespace: &InspectedNamespace,
         cx: Context,
@@ -273,12 +282,12 @@ impl WouldBe {
     fn to_json(&self) -> serde_json::Value {
         let name = match &self.wire_name {
             WireName::Listed(name) => Some(name),
-            WireName::LeftOut | WireName::NotListed | WireName::NobodyAsked => None,
+            WireName::Hidden | WireName::NotListed | WireName::NoServer => None,
         };
         let listed = match &self.wire_name {
-            WireName::Listed(_) | WireName::LeftOut => Some(true),
+            WireName::Listed(_) | WireName::Hidden => Some(true),
             WireName::NotListed => Some(false),
-            WireName::NobodyAsked => None,
+            WireName::NoServer => None,
         };
         let layers = self.verdicts.iter().map(|(layer, verdict)| {
             let word = match (verdict.allowed, verdict.asks) {
@@ -306,19 +315,19 @@ impl WouldBe {
     }
 }
 
-impl fmt::Display for WouldBe {
+impl fmt::Display for Explanation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tool = self.call.tool();
         let listed = match &self.wire_name {
             WireName::Listed(name) if name == tool.id().name() => "listed by its server".to_owned(),
             WireName::Listed(name) => format!("listed by its server; clients see it as `{name}`"),
-            WireName::LeftOut => {
+            WireName::Hidden => {
                 "listed by its server; clients do not see it, because its name belongs to another tool"
                     .to_owned()
             }
             WireName::NotListed => "NOT listed by its server".to_owned(),
-            WireName::NobodyAsked => {
-                "no server was asked: give one after `--` for the tool's real tier and schema"
+            WireName::NoServer => {
+                "no server was asked: name one after `--` to use the tool's real tier and schema"
                     .to_owned()
             }
         };
@@ -340,7 +349,7 @@ impl fmt::Display for WouldBe {
             }
         }
         match (self.denied_by(), self.asked_by()) {
-            // Whether the tool is listed is another question: with other arguments the call may run.
+            // A tool can be listed and this call denied: with other arguments the call may run.
             (Some(name), _) => writeln!(out, "\nthe call would be denied by `{name}`"),
             (None, Some(_)) => writeln!(out, "\nthe call would run once a person has confirmed it"),
             (None, None) => writeln!(out, "\nthe call would run"),

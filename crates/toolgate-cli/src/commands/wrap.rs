@@ -10,15 +10,15 @@ use toolgate_gateway::{
 };
 
 use super::signals::Signals;
-use crate::overlay::Overlay;
+use crate::chain_args::ChainArgs;
 
-/// Govern one MCP server: put `toolgate wrap --` in front of its command
+/// Run one MCP server behind toolgate: put `toolgate wrap --` before its command
 ///
-/// Speaks MCP over stdio to the client and to the server. Without options, failed calls answer with
-/// results that a model can read, every call is recorded in a private audit file, oversized results
-/// are shortened and endless calls are given up; nothing else changes.
+/// Speaks MCP over stdio with the client and with the server. By default it turns failed calls into results that a model
+/// can read, records every call in a private audit file, shortens results over 1,000,000 bytes, and cancels calls after
+/// 5 minutes. It forwards everything else unchanged.
 ///
-/// toolgate's own options stand before the command. `--` between them may be left out.
+/// Write the options of toolgate before the command. The `--` is optional.
 #[derive(Debug, Args)]
 #[command(override_usage = "toolgate wrap [OPTIONS] [--] [CMD ARGS…]")]
 #[command(after_help = "Example, in the config of an MCP client:\n  \
@@ -26,59 +26,59 @@ use crate::overlay::Overlay;
     \"args\": [\"wrap\", \"--safety\", \"readonly\", \"--\", \"npx\", \"-y\",\n               \
     \"@modelcontextprotocol/server-filesystem\", \".\"] } } }")]
 pub(crate) struct Wrap {
-    #[command(flatten)]
-    overlay: Overlay,
-
-    /// Start the server again, with growing waits, when it ends by itself
+    /// Restart the server if it exits, with increasing delays
     #[arg(long)]
     restart: bool,
 
-    /// How long the server may take to answer initialize
+    /// Fail if the server does not answer initialize within this time
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = toolgate::duration::parse)]
     start_timeout: Duration,
 
-    /// Set a variable in the server's environment; can be repeated
+    /// Set an environment variable of the server; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(OsString, OsString)>,
 
-    /// Give the server only these of toolgate's environment variables, besides PATH, HOME and the like. A command after
-    /// `--` gets all of them otherwise, except for those that the config reads
+    /// Pass only these environment variables to the server, and HOME, LOGNAME, PATH, SHELL, TERM and USER [default for a
+    /// command after `--`: all variables, except those that the config reads]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', num_args = 0..)]
     only_env: Option<Vec<OsString>>,
 
-    /// Print the chain that every call passes, outermost first, and end
+    /// Print the layers that every call passes, outermost first, and exit
     #[arg(long)]
     print_chain: bool,
 
-    /// The server's command and its arguments; not needed where the config names the server
+    /// The server's command and arguments; optional if the config names the server
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
+
+    #[command(flatten, next_help_heading = "Config and chain")]
+    chain_args: ChainArgs,
 }
 
 fn variable(text: &str) -> Result<(OsString, OsString), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
-        _ => Err(format!("`{text}` is not NAME=VALUE")),
+        _ => Err(format!("`{text}` has no name and value: write NAME=VALUE")),
     }
 }
 
 impl Wrap {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         if self.print_chain {
-            let namespace = Some(vec![self.overlay.namespace().to_owned()]);
-            let (config, command) = (self.overlay.read()?, self.command()?);
-            let inspection = super::inspect(&self.overlay, &config, command, namespace, false)?;
+            let namespace = Some(vec![self.chain_args.namespace().to_owned()]);
+            let (config, command) = (self.chain_args.read()?, self.command()?);
+            let inspection = super::inspect(&self.chain_args, &config, command, namespace, false)?;
             return super::chain::print(&inspection);
         }
-        let plan = self.plan()?;
+        let options = self.options()?;
         if std::io::stdin().is_terminal() {
             explain("my-server");
         }
         let runtime = super::runtime()?;
         let code = runtime.block_on(async {
             let mut signals = Signals::new()?;
-            let serve = RunningGateway::new(plan).await?;
-            let _announced = self.overlay.announce();
+            let serve = RunningGateway::new(options).await?;
+            let _announced = self.chain_args.announce();
             let stop = async { 128 + signals.govern(&serve).await };
             let code = Box::pin(serve.exclusive(stop)).await;
             serve.end().await;
@@ -89,8 +89,8 @@ impl Wrap {
         code.map(ExitCode::from)
     }
 
-    /// The command. Launchers may have removed the `--` in front of it; what then looks like an option of toolgate is
-    /// refused, because a command that swallowed it would run without what it asks for.
+    /// The command. A launcher may have removed the `--` before it. Then an argument that is also an option of toolgate is
+    /// an error: the command would take it, and toolgate would run without a setting that the operator wants.
     fn command(&self) -> anyhow::Result<&[OsString]> {
         let words: Vec<OsString> = std::env::args_os().collect();
         let before = words.len().checked_sub(self.command.len() + 1).and_then(|at| words.get(at));
@@ -111,21 +111,20 @@ impl Wrap {
         if let Some(word) = arguments.iter().find(is_own) {
             let (program, word) = (program.to_string_lossy(), word.to_string_lossy());
             bail!(
-                "`{word}` stands after the command `{program}`, and toolgate has an option of that name: if it is meant \
-                 for toolgate, write it before the command; if it is an argument of the command, write `--` before \
-                 the command (twice, if the program that starts toolgate removes one): \
-                 toolgate wrap [OPTIONS] -- {program} …"
+                "`{word}` comes after the command `{program}` and is also an option of toolgate: write it before the \
+                 command if it is for toolgate; if it is an argument of the command, write `--` before the command \
+                 (twice, if the program that starts toolgate removes one): toolgate wrap [OPTIONS] -- {program} …"
             );
         }
         Ok(&self.command)
     }
 
-    /// The gateway with one server, which the client has to itself.
-    fn plan(&self) -> anyhow::Result<GatewayOptions> {
-        let (config, watch) = self.overlay.read_watched()?;
-        let found = self.overlay.server(&config, self.command()?)?;
+    /// The gateway with one server, for one client.
+    fn options(&self) -> anyhow::Result<GatewayOptions> {
+        let (config, watch) = self.chain_args.read_watched()?;
+        let found = self.chain_args.server(&config, self.command()?)?;
         let (name, mut server) = found.context(
-            "which server? Write its command after the options, or name one of the config with `--server`: \
+            "no server is named: write its command after the options, or choose one of the config with `--server`: \
              toolgate wrap [OPTIONS] -- CMD ARGS…",
         )?;
         if let Some(names) = &self.only_env {
@@ -138,25 +137,26 @@ impl Wrap {
         for warning in config.exposure(Some((&name, &server))) {
             tracing::warn!("{warning}");
         }
-        let namespace = self.overlay.namespace();
-        let mut plan = super::serve::plan(&self.overlay, config, watch, &[], Some(namespace));
-        plan.exclusive = Some(ExclusiveServer {
+        let namespace = self.chain_args.namespace();
+        let mut options =
+            super::serve::gateway_options(&self.chain_args, config, watch, &[], Some(namespace));
+        options.exclusive = Some(ExclusiveServer {
             name,
             command: server,
             restart: self.restart,
             start_timeout: self.start_timeout,
         });
-        Ok(plan)
+        Ok(options)
     }
 }
 
-/// Tells a person who runs it by hand what it waits for.
-#[expect(clippy::print_stderr, reason = "a word to the person at the terminal")]
+/// Explains to a person who started it in a terminal what it waits for.
+#[expect(clippy::print_stderr, reason = "for the person at the terminal")]
 pub(crate) fn explain(name: &str) {
     let words: Vec<String> = std::env::args().skip(1).map(|word| format!("{word:?}")).collect();
     eprintln!(
         "toolgate: waiting for an MCP client on standard input. To use it, put this into your \
-         client's config\n(the file with `mcpServers`), or type JSON-RPC here, one message a line:\n\n  \
+         client's config\n(the file with `mcpServers`), or type JSON-RPC here, one message per line:\n\n  \
          \"{name}\": {{ \"command\": \"toolgate\", \"args\": [{}] }}\n",
         words.join(", ")
     );

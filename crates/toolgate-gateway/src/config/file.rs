@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toolgate::{
     Tier, ToolSettings,
     middleware::{
@@ -43,31 +43,31 @@ macro_rules! with_layers {
         #[serde(deny_unknown_fields, default)]
         pub(super) struct $name {
             $($(#[$inner])* pub(super) $field: $type,)*
-            /// Where the records of calls go.
+            /// The audit: one record per call, in a hash chain.
             audit: Option<AuditConfig>,
-            /// What never reaches a record in clear.
+            /// Which arguments are redacted in records.
             redact: Option<RedactConfig>,
-            /// Sizes and times.
+            /// Limits of sizes, times and rates.
             limits: Option<LimitsConfig>,
-            /// When a server that keeps failing is left alone.
+            /// The circuit breaker: stops calling a server that keeps failing, for a while.
             breaker: Option<BreakerConfig>,
-            /// Whether readonly calls are tried again.
+            /// Retries of read-only calls after transient errors.
             retry: Option<RetryConfig>,
-            /// What is kept of each call; needs a `store`.
+            /// The call log, which `toolgate log` shows; needs a `store`.
             log: Option<LogConfig>,
-            /// An HTTP endpoint that the record of each call is sent to.
+            /// Sends the record of each call to an HTTP endpoint.
             trail: Option<TrailConfig>,
-            /// Where spans and metrics go.
+            /// OpenTelemetry spans and metrics.
             telemetry: Option<TelemetryConfig>,
-            /// Tools that are switched off for a while.
+            /// Tools that are disabled for a while.
             flags: Option<FlagsConfig>,
-            /// What needs a confirmation before it is called.
+            /// Calls that a person has to confirm.
             confirm: Option<ConfirmConfig>,
-            /// What else must hold before some tools are called.
+            /// Further conditions for calls of some tools.
             preconditions: Option<Vec<PreconditionRule>>,
-            /// What the arguments of calls must fit.
+            /// Checks of arguments and results against JSON Schemas.
             validate: Option<ValidateConfig>,
-            /// What is cleaned out of results.
+            /// Replaces secrets in the messages of servers.
             sanitize: Option<SanitizeConfig>,
         }
 
@@ -94,75 +94,79 @@ macro_rules! with_layers {
 }
 
 with_layers! {
-    /// The whole file. A key that it does not know is refused: a rule that nobody heeds is worse than none.
+    /// The whole file. Unknown keys are errors, because a misspelt rule would protect nothing.
     #[schemars(title = "toolgate.toml")]
     struct File {
         /// Database for the call log and approved tools: `sqlite:FILE`.
         store: Option<Text>,
-        /// What may be started or reached, by a name of your own.
+        /// The servers, by a name of your own.
         servers: BTreeMap<String, ServerConfig>,
-        /// What a client connects to: some servers and one chain. A wrapped server joins `default`.
+        /// Namespaces, by a name of your own: the servers and the chain that a client connects to. A wrapped server
+        /// is in `default`.
         namespaces: BTreeMap<String, Namespace>,
-        /// Policies, by a name of your own. One holds where a namespace or a principal is bound to it, or
-        /// where a request names it in `_meta.policyId`.
+        /// Policies, by a name of your own. A policy applies to the namespaces and principals that are bound to it,
+        /// and to requests that name it in `_meta.policyId`.
         policies: BTreeMap<String, PolicyConfig>,
         /// The server of `toolgate tmux`.
         #[schemars(with = "serde_json::Value")]
         tmux: Option<toml::Table>,
-        /// What a running gateway does when this file changes: with `narrowing` it applies a change that only narrows
-        /// access, and any other change waits for `toolgate reload` or SIGHUP; with `off` every change waits.
+        /// Which changes of this file a running gateway applies by itself. All others wait for `toolgate reload` or
+        /// SIGHUP.
         reload: Reload,
-        /// Where `toolgate serve` listens, whom it answers, and how much it takes on.
+        /// Addresses, tokens and limits of `toolgate serve`.
         serve: Option<ServeConfig>,
     }
 }
 
 with_layers! {
-    /// What a client connects to. Tables of layers in a namespace stand in for those at the top.
+    /// What a client connects to. A table of a layer in a namespace (`[namespaces.NAME.limits]`, …) replaces the
+    /// whole table of that name at the top.
     struct Namespace {
-        /// The servers of the namespace, by their names in `[servers]`; all if not set.
+        /// The servers of the namespace, by their names in `[servers]`; default: all.
         servers: Option<Vec<String>>,
-        /// When the names of tools and prompts get their server's name before them.
+        /// Which tools and prompts have the name of their server as a prefix.
         prefix: Prefix,
-        /// How many entries a list has on one page.
+        /// The most entries on one page of a list.
         page_size: PageSize,
-        /// `default`, or the names of the layers, outermost first.
+        /// `default`, a preset, or a list of layers, outermost first.
         chain: ChainOrder,
-        /// The highest tier that is allowed; all tools pass when it is not set.
+        /// The highest allowed tier; default: all tools are allowed.
         safety: Option<Tier>,
-        /// Whether a tool's own annotations give it a tier where this file does not.
+        /// Whether a tool gets its tier from its own annotations, if this file does not set it.
         annotations: Annotations,
-        /// The policy that every call must be allowed by.
+        /// The policy that must allow every call.
         policy: Option<String>,
-        /// Policies that calls of single principals must be allowed by too: `"local:*" = "NAME"`.
+        /// Policies that must also allow the calls of single principals: `"local:*" = "NAME"`.
         principals: BTreeMap<PrincipalPattern, String>,
-        /// The scopes that all who call are granted; every tool is reached when nobody grants any.
+        /// The scopes that every caller is granted; default: all tools are allowed, unless `grants` or `MCP_SCOPES`
+        /// is set or a tool requires scopes.
         scopes: Option<Vec<Scope>>,
-        /// The scopes that single principals are granted, on condition that `scopes` grants them too:
-        /// `"local:*" = ["read"]`. Those whom no pattern covers are granted none.
+        /// The scopes that single principals are granted: `"local:*" = ["read"]`. `scopes`, if set, must grant them,
+        /// too. A principal that no pattern matches is granted none.
         grants: Option<BTreeMap<PrincipalPattern, Vec<Scope>>>,
-        /// What happens to tools that nobody has looked at; `quarantine` needs a `store`.
+        /// What happens to tools that a server adds later; `quarantine` needs a `store`.
         new_tools: NewTools,
-        /// How long what is known of a server's lists holds, as `60s`. The gateway asks for them again after that, after
-        /// `toolgate reload` or SIGHUP, whenever it connects, and whenever the server says that they changed; of several
-        /// namespaces with the same server the shortest time counts. `serve` and `stdio` ask in the background, `wrap`
-        /// when a call or a list needs them. If the server then fails, the last good answer holds.
+        /// The time after which the gateway asks a server for its lists again. It also asks after `toolgate reload`
+        /// or SIGHUP, whenever it connects, and whenever the server says that they changed. If several namespaces
+        /// have the server, the shortest time counts. If the server fails, its last lists stay in force.
         cache_ttl: Switch<Duration>,
-        /// What the caller of an inactive tool reads; `{name}` stands for the tool's name.
+        /// The message for calls of an inactive tool; `{name}` stands for the tool's name.
         inactive_message: Option<String>,
-        /// Settings of single tools, by identity: `"server/tool"`; globs work where one setting fits many.
+        /// Settings of tools, by selector: `"server/tool"`.
         tools: BTreeMap<String, ToolSettings>,
     }
 }
 
 /// `reload = "narrowing" | "off"`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Reload {
-    /// A change that only narrows access is applied at once.
+    /// Changes that only narrow access.
     #[default]
     Narrowing,
-    /// The file is not watched.
+    /// None: the file is not watched.
     Off,
 }
 

@@ -1,23 +1,25 @@
 //! How a namespace names what it offers, and how many entries a page of a list has.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// `prefix = "always" | "on-collision" | "never"`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Prefix {
-    /// All names have one.
+    /// All.
     Always,
-    /// Names that another server of the namespace had first.
+    /// Those whose name another server of the namespace had first.
     #[default]
     OnCollision,
-    /// No name has one, except names that begin with another server's prefix. Names that several servers have refuse to
-    /// start.
+    /// None, except names that begin with another server's prefix. A name that several servers have is an error at
+    /// startup.
     Never,
 }
 
 /// How many entries a list has on one page: 1000 if not set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq, schemars::JsonSchema)]
 #[schemars(transparent)]
 pub(crate) struct PageSize(pub(crate) usize);
 

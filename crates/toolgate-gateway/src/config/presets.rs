@@ -1,58 +1,63 @@
-//! The page that compares the presets with the default: made from the orders themselves.
+//! The page that compares the presets with the default chain, generated from their definitions.
 
 use std::fmt::Write as _;
 
 use toolgate::{presets::Preset, stack::DEFAULT_ORDER};
 
-/// What each preset is, in its own words.
+/// The description of each preset.
 const INTRODUCTIONS: [(Preset, &str); 3] = [
     (
         Preset::Libtmux,
         "The chain of libtmux-mcp: a response limit that keeps the tail, errors as results, an audit with redacted \
-         arguments, retries of readonly calls, three safety tiers.\n\n\
-         Set where the file says nothing: `safety = \"mutating\"`, `[retry]` with one repetition after 100 ms, \
-         results up to 1,000,000 bytes. A denial says `Tool 'NAME' is not available at the current safety level.` and \
-         `Set LIBTMUX_SAFETY=TIER to enable TIER tools.`, with the tier that the tool really needs.\n\n\
-         Its document places retry outside safety, so that denied calls are never retried: the order is kept, and a \
-         denial is no failure that passes by itself. `[confirm]` needs the default order: with safety inside of \
-         retry a person would be asked about calls that are then denied, and the start is refused.",
+         arguments, retries of read-only calls, three safety tiers.\n\n\
+         Defaults: `safety = \"mutating\"`, `[retry]` with one retry after 100 ms, results up to 1,000,000 bytes. A denial \
+         says `Tool 'NAME' is not available at the current safety level.` and `Set LIBTMUX_SAFETY=TIER to enable TIER \
+         tools.`, with the tier that the tool needs.\n\n\
+         Retry is outside of safety, as in the original's document; a denial is not transient, so it is never retried. \
+         `[confirm]` is an error at startup, because a person would be asked about calls that safety then denies: use the \
+         default chain.",
     ),
     (
         Preset::Metamcp,
-        "The chain of MetaMCP: logging, policy, filter, overrides, over listings and calls. `_meta.policyId`, \
-         `_meta.allowedTools` and `_meta.parent_call_uuid` mean what its guide says, and only narrow.\n\n\
-         Set where the file says nothing: `cache_ttl = \"60s\"`. Denials read `Access denied to tool NAME by policy \
-         ID` and `Tool \"NAME\" is currently inactive and disallowed in this namespace`; `inactive_message` is its \
-         custom error message. The log needs a `store`, as there.\n\n\
-         Overrides stand closest to the tool. Where they also fill in arguments (`defaults`, `hidden`), which they do \
-         not in the original, policies have to stand inside of them, and the start is refused: use the default order.",
+        "The chain of MetaMCP: logging, policy, filter, overrides, for listings and calls. `_meta.policyId`, \
+         `_meta.allowedTools` and `_meta.parent_call_uuid` have the meaning of its guide, and can only narrow access.\n\n\
+         Defaults: `cache_ttl = \"60s\"`. Denials read `Access denied to tool NAME by policy ID` and `Tool \"NAME\" is \
+         currently inactive and disallowed in this namespace`; `inactive_message` is its custom error message. The log \
+         needs a `store`.\n\n\
+         Overrides are closest to the tool. Overrides that set arguments (`defaults`, `hidden`), which the original does \
+         not have, are an error at startup, because policies would check the arguments before they are set: use the \
+         default chain.",
     ),
     (
         Preset::McpCore,
         "The four layers of mcp-core: telemetry, validate, preconditions (confirm, scopes), audit.\n\n\
-         Set where the file says nothing: tools with `destructiveHint`, or without any hint, need both keys; arguments \
-         are checked against the published schemas and unknown ones are stripped; the audit goes to stderr, has what \
-         really ran, and leaves readonly calls to telemetry. `__confirm: true` is the caller's key, as there; \
-         it is lifted off before arguments are checked, so a confirmed call runs. Scopes gate calls and listings. A \
-         failing audit never changes a result. A preview is no error in the metrics.\n\n\
-         Results of failures have `structuredContent` with `code`, `retriable`, `category`, `message` and \
-         `recovery_hint` (in `_meta.error` where the tool publishes an output schema), and a text with \
-         `**Recovery**`. `VALIDATION_FAILED`, `DRY_RUN_PREVIEW`, `SCOPE_REJECTED`, `BULKHEAD_FULL` and \
-         `INTERNAL_ERROR` are its codes; others are toolgate's. `retriable` is true only where nothing ran.\n\n\
-         A fifth layer goes between preconditions and audit, as its document advises; inside of audit only what \
-         does not refuse may stand. Not here: its circuit breaker (`MCP_CIRCUIT_*`), and `MCP_CATEGORIES`, which is \
-         `MCP_SCOPES`.",
+         Defaults: tools with `destructiveHint`, or without any hint, are gated: with `MCP_DRY_RUN=false` they run once the \
+         caller confirms with `__confirm: true`, otherwise they only show a preview. Arguments are checked against the \
+         published schemas, and unknown ones are removed; `__confirm` is read and removed before that. The audit goes to \
+         stderr and records the executed calls of tools that are not readonly. A failing audit never changes a result. \
+         A preview is not an error in the metrics. Scopes apply to calls and listings. The circuit breaker opens after 10 \
+         consecutive failures for 60 seconds, with one circuit per server where the original has one for all.\n\n\
+         Failures have `structuredContent` with `code`, `retriable`, `category`, `message` and `recovery_hint` (in \
+         `_meta.error` if the tool publishes an output schema), and a text with `**Recovery**`. `VALIDATION_FAILED`, \
+         `DRY_RUN_PREVIEW`, `SCOPE_REJECTED`, `BULKHEAD_FULL` and `INTERNAL_ERROR` are codes of mcp-core; the other codes \
+         are those of toolgate. `retriable` is true only if the call did not run.\n\n\
+         An additional layer belongs between preconditions and audit. \
+         `MCP_CATEGORIES` is not supported: use `MCP_SCOPES`.",
     ),
 ];
+
+/// Stands for the layers that the original does not have.
+const ADDED: &str = "+";
 
 /// The page, as Markdown.
 #[must_use]
 pub fn presets() -> String {
     let mut page = String::from(
-        "# Presets\n\nMade by `toolgate config presets` from the orders themselves.\n\n\
-         `chain = \"libtmux\"`, `\"metamcp\"` or `\"mcp-core\"` in a namespace gives the chain of the system of that \
-         name: its layer order, its defaults, its environment variables and its error messages. `toolgate chain` \
-         prints what comes out. Layers that nothing switches on are left out everywhere.\n\n\
+        "# Presets\n\nGenerated by `toolgate config presets` from the definitions of the chains.\n\n\
+         `chain = \"libtmux\"`, `\"metamcp\"` or `\"mcp-core\"` in a namespace, or `--chain NAME`, selects the chain of that \
+         system: its layer order, its defaults, its environment variables and its error messages. The defaults below \
+         apply to keys that the config does not set. `toolgate chain` prints the resulting chain. Every chain leaves out \
+         the layers that neither the config nor the command line switches on.\n\n\
          ## Side by side\n\n",
     );
     side_by_side(&mut page);
@@ -64,17 +69,21 @@ pub fn presets() -> String {
         for (name, meaning) in preset.variables() {
             let _ = writeln!(page, "| `{name}` | {meaning} |");
         }
-        page.push_str("\n| layer | why it stands there |\n|---|---|\n");
+        page.push_str(
+            "\n`+`: not part of the original.\n\n| layer | reason for its place |\n|---|---|\n",
+        );
+        let own: Vec<&str> = preset.own_layers().collect();
         for (name, why) in preset.order() {
+            let why = if own.contains(name) { why } else { ADDED };
             let _ = writeln!(page, "| `{name}` | {why} |");
         }
     }
     page
 }
 
-/// The place of each layer in each order; bold where the original has the layer.
+/// The position of each layer in each chain; bold if the original has the layer.
 fn side_by_side(page: &mut String) {
-    page.push_str("The places of the layers, outermost first; **bold** where the original has the layer too.\n\n");
+    page.push_str("The position of each layer, outermost first. **Bold**: the original has the layer, too.\n\n");
     page.push_str("| layer | default |");
     for preset in Preset::ALL {
         let _ = write!(page, " {preset} |");

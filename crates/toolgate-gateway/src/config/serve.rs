@@ -10,35 +10,36 @@ use toolgate::settings::Switch;
 
 use super::Text;
 
-/// Where `toolgate serve` listens, whom it answers, and how much it takes on.
+/// Addresses, tokens and limits of `toolgate serve`.
 #[derive(Clone, Debug, Deserialize, PartialEq, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServeConfig {
-    /// The address, or a list of them: `127.0.0.1:8642`. Others than this machine's own need `tokens`.
+    /// The address to listen on, or a list of addresses. Other addresses than loopback need `tokens`.
     #[serde(deserialize_with = "addresses")]
     #[schemars(with = "Vec<String>")]
     pub listen: Vec<SocketAddr>,
-    /// Further names under which clients reach it, as `gateway.example.com`. Requests under other names are refused.
+    /// Further host names of the gateway, for example `gateway.example.com`. Requests with another `Host` are
+    /// refused.
     pub hosts: Vec<String>,
-    /// Web pages that may use it, as `https://app.example.com`.
+    /// Origins of web pages that may use the gateway, for example `https://app.example.com`.
     pub origins: Vec<String>,
-    /// Who may use it, by a name of your own, with the token that each one sends as `Authorization: Bearer …`: the token
-    /// itself, or a table with `token` and `namespaces`. The principal is then `key:NAME`. Without tokens every program
-    /// on this machine may use it.
+    /// The tokens that clients send as `Authorization: Bearer TOKEN`, by a name of your own: `NAME = "TOKEN"` for all
+    /// namespaces, or a table. The principal of a client is `key:NAME`. Without tokens every program on this machine
+    /// may use the gateway.
     pub tokens: BTreeMap<String, TokenConfig>,
-    /// How many connections there may be at once.
+    /// The limit of connections.
     pub connections: usize,
-    /// How many sessions there may be at once; a request that listens (`subscriptions/listen`) counts as one.
+    /// The limit of sessions; an open `subscriptions/listen` counts as one.
     pub sessions: usize,
-    /// How many resources clients may be subscribed to at once; 1,000 in one session, with addresses of 8 KiB.
+    /// The limit of subscribed resources over all sessions. One session may have 1,000, with URIs of up to 8 KiB.
     pub subscriptions: usize,
-    /// How much of the gateway one principal may use where `tokens` has several, from 0 to 1: of `sessions`,
+    /// The share of each limit that one principal may use if `tokens` has several, from 0 to 1: of `sessions`,
     /// `subscriptions`, `limits.in_flight`, `processes` of a server, calls that wait for their client, and the memory
-    /// for all that. One at least of each. A principal at its bound is refused with 429; others are served as before.
+    /// for all that; at least one of each. A principal at its limit gets 429; others are not affected.
     pub per_principal: f64,
-    /// A session that was not used for so long is ended.
+    /// The time without use after which a session ends.
     pub session_idle: Switch<Duration>,
-    /// How many threads serve clients; as many as there are cores if not set.
+    /// The number of threads that serve clients; default: the number of cores.
     pub threads: Option<usize>,
 }
 
@@ -52,14 +53,14 @@ pub enum TokenConfig {
     Bound(BoundToken),
 }
 
-/// One who may use the gateway, by a name of your own. `NAME = "TOKEN"` in `[serve.tokens]` is a token for every
-/// namespace; where there are several tokens and several namespaces, each token says which of them it opens.
+/// One token, with a name of your own. `NAME = "TOKEN"` in `[serve.tokens]` opens every namespace. If there are
+/// several tokens and several namespaces, each token must name its namespaces.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BoundToken {
     /// The token.
     pub token: Text,
-    /// The namespaces that it opens, or `["*"]` for all. For this token others do not exist.
+    /// The namespaces that the token opens, or `["*"]` for all. With this token, other namespaces answer 404.
     #[serde(default)]
     pub namespaces: Option<Vec<String>>,
 }

@@ -2,54 +2,55 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toolgate::settings::Switch;
 
 use super::Text;
 use crate::process::child::{Environment, ServerCommand};
 
-/// One server: a command to start, or an address to reach.
+/// One server: a command (`command`), a URL (`url`) or a built-in server (`builtin`).
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerConfig {
     /// The program to start.
     pub command: Option<Text>,
-    /// Its arguments.
+    /// The arguments of the command.
     pub args: Vec<Text>,
-    /// Variables set in its environment. Of toolgate's own variables it gets `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM`
-    /// and `USER`, as with the official SDKs.
+    /// Environment variables of the command. It also gets `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER` of
+    /// toolgate, as with the official SDKs.
     pub env: BTreeMap<String, Text>,
-    /// Variables of toolgate's own environment that it gets, by name, besides `PATH`, `HOME`, `LANG` and the like.
+    /// Further variables of toolgate's environment that the command gets, by name.
     pub only_env: Option<Vec<String>>,
-    /// Whether it gets all of toolgate's own environment, except for the variables that this file reads for others.
+    /// Whether the command gets all of toolgate's environment, except the variables that this file reads for other
+    /// purposes.
     pub inherit_env: bool,
-    /// The folder that it is started in.
+    /// The folder in which the command starts; default: that of toolgate.
     pub cwd: Option<PathBuf>,
-    /// The address of a server that is reached over HTTP.
+    /// The URL of a server with streamable HTTP or HTTP+SSE.
     pub url: Option<Text>,
-    /// Headers sent to that address.
+    /// HTTP headers of all requests to `url`.
     pub headers: BTreeMap<String, Text>,
-    /// A server that toolgate brings along: `tmux`, set by the table `[tmux]`. For `toolgate serve`.
+    /// A built-in server: `tmux`, configured in `[tmux]`. For `toolgate serve` and `toolgate stdio`.
     pub builtin: Option<Builtin>,
-    /// When `toolgate serve` starts or reaches it: at once, or when it is first needed.
+    /// When the gateway starts the command or connects to `url`.
     pub start: Start,
-    /// Whether all clients share it, or each session has one of its own. Clients of 2026-07-28 are told apart by
-    /// principal, name and version.
+    /// Whether all clients share one process or connection, or each session has its own. Clients of 2026-07-28 are
+    /// identified by principal, name and version.
     pub sharing: Sharing,
-    /// With `sharing = "session"`: how many there may be at once, of all sessions. One principal may have a share of
-    /// them (`serve.per_principal`).
+    /// The limit of processes with `sharing = "session"`, over all sessions. One principal may use a share of it
+    /// (`serve.per_principal`).
     pub processes: usize,
-    /// A command that nobody used for so long is stopped until it is needed again, as `10m`.
+    /// The time without use after which the command is stopped until a client needs it again.
     pub idle_stop: Switch<Duration>,
-    /// How long it may take to say hello.
-    #[serde(deserialize_with = "toolgate::duration::deserialize")]
+    /// How long the server may take to answer `initialize` or `server/discover`.
+    #[serde(with = "toolgate::duration")]
     #[schemars(with = "String")]
     pub start_timeout: Duration,
-    /// Which versions of the protocol are spoken to it: `auto` finds out.
+    /// The protocol versions that the gateway uses with the server.
     pub protocol: Protocol,
-    /// How an address is spoken to: `auto` finds out.
+    /// The transport of `url`.
     pub transport: HttpTransport,
-    /// What stands before its tools and prompts where names have a prefix; its name if not set.
+    /// The prefix of its tools and prompts, where names have one; default: the name of the server.
     pub prefix: Option<String>,
     /// Variables that the file reads for somebody else.
     #[serde(skip)]
@@ -85,55 +86,63 @@ impl Default for ServerConfig {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Builtin {
-    /// The governed terminal of `toolgate tmux`.
+    /// The terminal of `toolgate tmux`.
     Tmux,
 }
 
 /// `start = "at-once" | "on-demand"`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// With the gateway, and again whenever it ends.
+    /// With the gateway, and again whenever the server ends.
     #[default]
     AtOnce,
-    /// When a client needs it. What it listed last time is listed before.
+    /// When a client first needs it. Until then clients see the lists of the last time.
     OnDemand,
 }
 
 /// `sharing = "shared" | "session"`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Sharing {
     /// One for all clients.
     #[default]
     Shared,
-    /// One for each session: for servers that keep state of their client, or ask it things in the middle of calls.
+    /// One per session: for servers with state of their client, and for servers that ask the client during calls.
     Session,
 }
 
 /// What is spoken to a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// 2026-07-28 if the server speaks it, else the newest version before.
+    /// 2026-07-28 if the server supports it, else the newest legacy version.
     #[default]
     Auto,
-    /// 2025-11-25 and before.
+    /// 2025-11-25 and earlier.
     Legacy,
     /// 2026-07-28.
     Modern,
 }
 
 /// `transport = "auto" | "http" | "sse"`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum HttpTransport {
-    /// Streamable HTTP, else the transport before it.
+    /// Streamable HTTP; if the server does not support it, HTTP+SSE.
     #[default]
     Auto,
     /// Streamable HTTP.
     Http,
-    /// HTTP with server-sent events, of 2024-11-05.
+    /// HTTP+SSE of 2024-11-05.
     Sse,
 }
 

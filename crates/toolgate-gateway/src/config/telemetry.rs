@@ -12,25 +12,26 @@ use toolgate::duration;
 
 use super::Text;
 
-/// `[telemetry]`: where spans and metrics go. Nowhere, if there is no such table. Changes of it count from the next
-/// start; of `arguments`, at once.
+/// `[telemetry]`: OpenTelemetry spans and metrics. A change of `arguments` takes effect at once, all others after a
+/// restart.
 #[derive(Clone, Debug, Deserialize, PartialEq, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetryConfig {
-    /// A collector that takes OTLP over HTTP, as `http://127.0.0.1:4318`; `/v1/traces` and `/v1/metrics` are
-    /// appended.
+    /// The URL of a collector with OTLP over HTTP, for example `http://127.0.0.1:4318`; toolgate appends `/v1/traces`
+    /// and `/v1/metrics`.
     pub otlp: Option<Text>,
-    /// Headers of what is sent to it.
+    /// HTTP headers of the requests to the collector.
     pub headers: BTreeMap<String, Text>,
-    /// Where `GET /metrics` is answered for Prometheus: an address with its port, or a port on this machine
-    /// only, as `9464`.
+    /// The address of `GET /metrics` for Prometheus: an address with port, or a port alone (`"9464"`), which listens
+    /// on this machine only.
     pub prometheus: Option<Listen>,
-    /// The name of this service; `toolgate` if not set.
+    /// The name of this service; default: `OTEL_SERVICE_NAME`, else `toolgate`.
     pub service_name: Option<String>,
-    /// The share of traces that is kept, from 0 to 1, where no caller has decided it; all if not set.
+    /// The share of traces that is kept, from 0 to 1, if the caller has not decided it; default: all, or what
+    /// `OTEL_TRACES_SAMPLER` says.
     #[serde(deserialize_with = "share")]
     pub sample: Option<f64>,
-    /// Whether spans hold the arguments of calls, redacted as in the audit.
+    /// Whether spans contain the arguments of calls, redacted as in the audit.
     pub arguments: bool,
     /// How often metrics are sent.
     #[serde(with = "duration")]

@@ -7,28 +7,28 @@ use toolgate::{duration, middleware::audit::OnFull};
 
 use super::Text;
 
-/// `[trail]`: the record of each call goes to an HTTP endpoint.
+/// `[trail]`: sends the record of each call to an HTTP endpoint.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrailConfig {
-    /// Where records are posted to, as a JSON array.
+    /// The endpoint, which gets JSON arrays of records by POST.
     pub url: Text,
-    /// Headers of each post.
+    /// HTTP headers of the requests.
     #[serde(default)]
     pub headers: BTreeMap<String, Text>,
-    /// Whether results are sent too. Their sizes always are.
+    /// Whether results are also sent. Their sizes always are.
     #[serde(default)]
     pub results: bool,
-    /// The most records in one post.
+    /// The most records in one request.
     #[serde(default = "default_batch")]
     pub batch: usize,
-    /// How many records wait at most.
+    /// The most records that wait to be sent.
     #[serde(default = "default_queue")]
     pub queue: usize,
-    /// What happens to a record that finds the queue full. The endpoint may be away for long.
+    /// What happens to a record if the queue is full.
     #[serde(default = "default_on_full")]
     pub on_full: OnFull,
-    /// How often a post is tried, with growing waits.
+    /// How often a request is tried, with increasing delays.
     #[serde(default = "default_tries")]
     pub tries: u32,
     /// How long one try may take.

@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Deletes what is not below a root, or all of a root.
+    /// Deletes outside of the roots, or a whole root.
     DeleteOutsideRoot,
-    /// Writes into a file that is not below a root: `> ~/.bashrc`, `cp x /etc/y`.
+    /// Writes outside of the roots: `> ~/.bashrc`, `cp x /etc/y`.
     WriteOutsideRoot,
-    /// Throws away work that git does not keep elsewhere: `git checkout -- .`, `git branch -D`.
+    /// Discards work that git keeps nowhere else: `git checkout -- .`, `git branch -D`.
     DiscardWork,
-    /// Gives something to the world: `npm publish`, `docker push`.
+    /// Publishes something: `npm publish`, `docker push`.
     Publish,
-    /// Changes or deletes what others may have of a repository.
+    /// Rewrites or deletes branches of a remote repository: `git push --force`.
     ForcePush,
     /// Deletes or archives a hosted repository or a release: `gh repo delete`.
     RemoteRepository,
@@ -33,23 +33,23 @@ pub enum Class {
     Schedule,
     /// Changes owners or permissions of whole folders: `chmod -R`, `chown -R`.
     Permissions,
-    /// Writes to a disk past its file system.
+    /// Writes to a disk device directly.
     Disk,
-    /// Runs what was just downloaded.
+    /// Runs a downloaded script: `curl … | sh`.
     PipeToShell,
     /// Runs something as another user: `sudo`.
     Privilege,
-    /// Ends or unsettles the machine, its services or its network.
+    /// Stops or reconfigures the machine, its services or its network.
     System,
     /// Drops or empties a database or a table.
     Database,
-    /// Makes the shell run something later, unasked: `PROMPT_COMMAND`, `trap … DEBUG`, `precmd`, `bind -x`.
+    /// Makes the shell run something later: `PROMPT_COMMAND`, `trap … DEBUG`, `precmd`, `bind -x`.
     ShellHook,
     /// Runs an earlier command again, which the guard does not see: Up, C-r, `!!`, `^a^b`.
     History,
-    /// Is too long, too deep or too much to be read to its end.
+    /// Is too long or too deeply nested to be parsed.
     Overlong,
-    /// Cannot be read, or not to its end: an open quote, keys that edit the line, a program that only a variable names.
+    /// Cannot be parsed completely: an open quote, keys that edit the line, a program that is named by a variable.
     Unparsed,
 }
 

@@ -7,22 +7,23 @@ use serde::{Deserialize, Deserializer};
 
 use super::Class;
 
-/// `[tmux.commands]`: what is typed into panes is judged first.
+/// `[tmux.commands]`: the command guard, which checks the commands that tools would type into panes.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
 pub struct CommandsConfig {
-    /// Whether commands are judged.
+    /// Whether commands are checked.
     pub enabled: bool,
-    /// Kinds of commands that run only after a person has confirmed them. All, if not set. A list with
-    /// `delete-outside-root` and none of the kinds that were split off from it covers those too.
+    /// Kinds of commands that run only after a person has confirmed them. A list with `delete-outside-root` or
+    /// `system`, and none of the kinds that were once part of it, covers those, too.
     #[serde(deserialize_with = "kinds")]
     pub ask: Vec<Class>,
-    /// Kinds of commands that never run. Wins over `ask`.
+    /// Kinds of commands that never run; wins over `ask`.
     #[serde(deserialize_with = "kinds")]
     pub deny: Vec<Class>,
-    /// Folders in which files may be deleted and written, beside the pane's own folder and the insides of `/tmp`.
+    /// Roots: folders in which commands may delete and write files, besides the pane's folder and everything inside
+    /// of `/tmp`.
     pub roots: Vec<PathBuf>,
-    /// Whether what is only known when it runs counts as the worst that it can be.
+    /// Whether values that are known only at run time (`$VAR`) count as the worst possible value.
     pub strict: bool,
 }
 

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// `[tmux.record]`: what happens in panes that tools write into is kept, to be played back.
+/// `[tmux.record]`: recordings of the panes that tools write into. `toolgate replay` plays them.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecordConfig {
-    /// Where recordings go; without it there are none.
+    /// The folder for recordings; default: no recordings.
     pub folder: Option<PathBuf>,
     /// Whether a call is refused if its pane cannot be recorded.
     pub required: bool,
-    /// The most bytes of one file; then the next one begins.
+    /// The size in bytes at which the next file begins.
     #[schemars(range(min = 10_000))]
     pub max_bytes: u64,
 }

@@ -24,20 +24,31 @@ pub struct BadVariable {
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-const LIBTMUX: &[(&str, &str)] =
-    &[("LIBTMUX_SAFETY", "the tier: readonly, mutating (if not set) or destructive")];
+const LIBTMUX: &[(&str, &str)] = &[(
+    "LIBTMUX_SAFETY",
+    "the highest allowed tier: `readonly`, `mutating` (default) or `destructive`; any other value means `readonly`",
+)];
 
 const MCP_CORE: &[(&str, &str)] = &[
-    ("MCP_DRY_RUN", "the operator's key: only `false` lets gated tools run"),
-    ("MCP_SCOPES", "the scopes that are granted, with commas between them"),
-    ("MCP_AUDIT_ENABLED", "`false` switches the audit off, whatever else is said"),
-    ("MCP_AUDIT_SINK", "stderr (if not set), file or none"),
-    ("MCP_AUDIT_FILE", "the file, `./audit.jsonl` if not set"),
-    ("MCP_TIMEOUT_DEFAULT_MS", "how long a call may take"),
-    ("MCP_BULKHEAD_LIMIT", "how many requests may be in flight"),
-    ("MCP_CIRCUIT_ENABLED", "`false` leaves no server alone that keeps failing"),
-    ("MCP_CIRCUIT_FAILURE_THRESHOLD", "so many failures in a row open the circuit: 10 if not set"),
-    ("MCP_CIRCUIT_HALF_OPEN_AFTER_MS", "how long calls are refused then: 60000 if not set"),
+    (
+        "MCP_DRY_RUN",
+        "`true` (default): gated tools only show a preview; `false`: they run after a confirmation",
+    ),
+    ("MCP_SCOPES", "the granted scopes, separated by commas"),
+    ("MCP_AUDIT_ENABLED", "`false` switches the audit off; wins over `MCP_AUDIT_SINK`"),
+    ("MCP_AUDIT_SINK", "`stderr` (default), `file` or `none`"),
+    ("MCP_AUDIT_FILE", "the file for `MCP_AUDIT_SINK=file`; default `./audit.jsonl`"),
+    ("MCP_TIMEOUT_DEFAULT_MS", "the timeout of a call, in milliseconds"),
+    ("MCP_BULKHEAD_LIMIT", "the limit of requests in flight"),
+    ("MCP_CIRCUIT_ENABLED", "`false` switches the circuit breaker off"),
+    (
+        "MCP_CIRCUIT_FAILURE_THRESHOLD",
+        "the number of consecutive failures that opens the circuit; default 10",
+    ),
+    (
+        "MCP_CIRCUIT_HALF_OPEN_AFTER_MS",
+        "how long an open circuit refuses calls, in milliseconds; default 60000",
+    ),
 ];
 
 impl Preset {

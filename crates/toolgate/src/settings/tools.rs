@@ -18,23 +18,23 @@ use crate::{
     tier::Tier,
 };
 
-/// Settings of one tool, or of all that a selector covers: `[namespaces.N.tools."server/tool"]`.
+/// Settings of the tools that a selector matches: `[namespaces.default.tools."server/tool"]`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolSettings {
-    /// Whether the tool is switched on.
+    /// Whether the tool is allowed.
     pub status: Option<Status>,
-    /// The tool's safety tier, over its own annotations.
+    /// The tier of the tool; wins over its own annotations.
     pub tier: Option<Tier>,
-    /// The category that the tool counts to; the name of its server if not set. For rules and metrics.
+    /// The category of the tool, for rules and metrics; default: the name of its server.
     pub category: Option<String>,
-    /// The scopes that the tool requires, all of them; by its category and tier if not set.
+    /// The scopes that the tool requires, all of them; default: by its category and tier.
     pub scopes: Option<Vec<Scope>>,
-    /// The most bytes of one result of this tool, over `limits.response_bytes`.
+    /// The most bytes of one result of this tool; default: `limits.response_bytes`.
     #[serde(deserialize_with = "response_bytes")]
     pub response_bytes: Option<usize>,
-    /// Which end of an oversized text is kept.
+    /// Which end of a shortened text is kept.
     pub keep: Option<Keep>,
     /// The name that clients see and call, instead of the tool's own.
     pub name: Option<String>,
@@ -42,17 +42,16 @@ pub struct ToolSettings {
     pub title: Option<String>,
     /// The description that models read.
     pub description: Option<String>,
-    /// Annotations that are laid over the tool's own; `null` removes one. They are shown, and decide
-    /// nothing.
+    /// Annotations that override the tool's own. Clients see them; they do not change the tier.
     #[serde(deserialize_with = "overrides::values")]
     pub annotations: BTreeMap<String, Value>,
-    /// Values of arguments that a caller leaves out.
+    /// Values of arguments that the caller leaves out.
     #[serde(deserialize_with = "overrides::values")]
     pub defaults: BTreeMap<String, Value>,
-    /// Values of arguments that no caller sees or sends.
+    /// Fixed values of arguments, which callers neither see nor may send.
     #[serde(deserialize_with = "overrides::values")]
     pub hidden: BTreeMap<String, Value>,
-    /// What becomes of the own name of a tool that gets another one.
+    /// What happens to the tool's own name if `name` is set.
     pub original: Option<Original>,
 }
 

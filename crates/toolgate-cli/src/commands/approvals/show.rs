@@ -1,4 +1,4 @@
-//! How a request for approval looks: a block for people, a line of what became of it, JSON for programs.
+//! A request for approval as text and as JSON.
 
 use std::io::{self, Write};
 
@@ -6,33 +6,34 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use toolgate_gateway::approvals::{ApprovalRecord, ApprovalState};
 
-use super::super::log::look::{Look, Paint, clean, fit};
+use super::super::log::style::{Paint, Style, clean, fit};
 
-/// The column that labels stand in.
-const LABEL: usize = 13;
-/// What a line has where nobody says.
-const WIDTH: usize = 80;
-/// More lines of one value are counted, and not shown.
-const MOST_LINES: usize = 40;
+/// The width of the labels.
+const LABEL_WIDTH: usize = 13;
+/// The width if the output is not a terminal.
+const DEFAULT_WIDTH: usize = 80;
+/// The most lines of one value that are shown.
+const MAX_VALUE_LINES: usize = 40;
 
-/// A request, with all that a person needs to decide it.
+/// Writes a request with everything that a person needs to decide it.
 pub(super) fn block(
     record: &ApprovalRecord,
     now: Timestamp,
-    look: &Look,
+    style: &Style,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let width = look.width.unwrap_or(WIDTH).max(40);
+    let width = style.width.unwrap_or(DEFAULT_WIDTH).max(40);
     let tool = clean(&format!("{}/{}", record.server, record.tool)).into_owned();
-    let room = width.saturating_sub(LABEL + 2);
-    let id = look.paint(Paint::Strong, &record.id).into_owned();
-    let pad = " ".repeat(LABEL.saturating_sub(record.id.len()).max(1));
-    writeln!(out, "{id}{pad}{}", look.paint(Paint::Warn, &fit(&tool, room)))?;
+    let room = width.saturating_sub(LABEL_WIDTH + 2);
+    let id = style.paint(Paint::Strong, &record.id).into_owned();
+    let pad = " ".repeat(LABEL_WIDTH.saturating_sub(record.id.len()).max(1));
+    writeln!(out, "{id}{pad}{}", style.paint(Paint::Warn, &fit(&tool, room)))?;
     let mut line = |label: &str, text: &str| {
         let mut label = label;
         for part in wrapped(text, room) {
-            let shown = format!("{label:<w$}", w = if part.is_empty() { 0 } else { LABEL - 2 });
-            writeln!(out, "  {}{part}", look.paint(Paint::Quiet, &shown))?;
+            let shown =
+                format!("{label:<w$}", w = if part.is_empty() { 0 } else { LABEL_WIDTH - 2 });
+            writeln!(out, "  {}{part}", style.paint(Paint::Quiet, &shown))?;
             label = "";
         }
         io::Result::Ok(())
@@ -54,14 +55,14 @@ pub(super) fn block(
         Some(arguments) => {
             line("arguments", "")?;
             for (name, value) in arguments {
-                argument(name, value, room, look, out)?;
+                argument(name, value, room, style, out)?;
             }
         }
         None => line("arguments", &clean(&record.arguments.to_string()))?,
     }
     if !record.is_whole {
-        let text = "There are more arguments than are shown here.";
-        writeln!(out, "    {}", look.paint(Paint::Bad, text))?;
+        let text = "The arguments are too long to show in full.";
+        writeln!(out, "    {}", style.paint(Paint::Bad, text))?;
     }
     Ok(())
 }
@@ -102,12 +103,12 @@ fn length(ms: i64) -> String {
     }
 }
 
-/// One argument: texts as they are, line by line; anything else as JSON.
+/// One argument: text line by line, anything else as JSON.
 fn argument(
     name: &str,
     value: &Value,
     room: usize,
-    look: &Look,
+    style: &Style,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let text = match value {
@@ -118,28 +119,28 @@ fn argument(
     let is_short =
         !text.contains('\n') && name.chars().count() + text.chars().count() + 4 <= room + 7;
     if is_short {
-        let label = look.paint(Paint::Strong, &name).into_owned();
+        let label = style.paint(Paint::Strong, &name).into_owned();
         return writeln!(out, "    {label}: {}", quoted(value, &clean(&text)));
     }
-    writeln!(out, "    {}:", look.paint(Paint::Strong, &name))?;
+    writeln!(out, "    {}:", style.paint(Paint::Strong, &name))?;
     let lines: Vec<String> =
         text.lines().flat_map(|line| wrapped(&clean(line), room + 1)).collect();
-    for line in lines.iter().take(MOST_LINES) {
-        writeln!(out, "      {} {line}", look.paint(Paint::Quiet, "│"))?;
+    for line in lines.iter().take(MAX_VALUE_LINES) {
+        writeln!(out, "      {} {line}", style.paint(Paint::Quiet, "│"))?;
     }
-    if lines.len() > MOST_LINES {
-        let more = format!("{} more lines (--json has all)", lines.len() - MOST_LINES);
-        writeln!(out, "      {}", look.paint(Paint::Warn, &more))?;
+    if lines.len() > MAX_VALUE_LINES {
+        let more = format!("{} more lines (--json has all)", lines.len() - MAX_VALUE_LINES);
+        writeln!(out, "      {}", style.paint(Paint::Warn, &more))?;
     }
     Ok(())
 }
 
-/// Texts in quotes: `"true"` is not `true`, and blanks at an end are seen.
+/// Text in quotes, which tell `"true"` from `true` and show spaces at the end.
 fn quoted(value: &Value, text: &str) -> String {
     if value.is_string() { format!("\"{text}\"") } else { text.to_owned() }
 }
 
-/// Lines of at most so many characters, broken at spaces where there are some.
+/// Breaks a text into lines of at most `width` characters, at spaces if possible.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(20);
     let mut lines = Vec::new();
@@ -155,8 +156,8 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// What became of a request, on one line.
-pub(super) fn line(record: &ApprovalRecord, look: &Look) -> String {
+/// The outcome of a request, on one line.
+pub(super) fn line(record: &ApprovalRecord, style: &Style) -> String {
     let (paint, word) = match record.state {
         ApprovalState::Pending => (Paint::Warn, "waits"),
         ApprovalState::Approved => (Paint::Good, "approved"),
@@ -168,25 +169,25 @@ pub(super) fn line(record: &ApprovalRecord, look: &Look) -> String {
         _ => String::new(),
     };
     let tool = clean(&format!("{}/{}", record.server, record.tool)).into_owned();
-    format!("{}  {}{by}  {tool}", look.paint(Paint::Strong, &record.id), look.paint(paint, word))
+    format!("{}  {}{by}  {tool}", style.paint(Paint::Strong, &record.id), style.paint(paint, word))
 }
 
-/// What a person reads after a decision.
-pub(super) fn decided(record: &ApprovalRecord, look: &Look) -> String {
+/// The confirmation of a decision.
+pub(super) fn decided(record: &ApprovalRecord, style: &Style) -> String {
     let tool = clean(&format!("{}/{}", record.server, record.tool)).into_owned();
     let ttl = length(record.ttl_ms);
     let id = &record.id;
     if record.state == ApprovalState::Approved {
-        let word = look.paint(Paint::Good, "approved");
+        let word = style.paint(Paint::Good, "approved");
         return format!("{word} {id}: {tool} runs once if the agent repeats the call within {ttl}");
     }
-    let word = look.paint(Paint::Bad, "denied");
+    let word = style.paint(Paint::Bad, "denied");
     format!(
-        "{word} {id}: {tool} is not run; the agent reads that for {ttl} when it repeats the call"
+        "{word} {id}: {tool} will not run; if the agent repeats the call within {ttl}, it reads the denial"
     )
 }
 
-/// One object, for programs. The digest of the call stays where it is.
+/// One JSON object, without the digest of the call.
 pub(super) fn json(record: &ApprovalRecord, now: Timestamp) -> Value {
     let time = |ms: i64| {
         let at = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX);

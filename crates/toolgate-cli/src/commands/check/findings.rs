@@ -1,4 +1,4 @@
-//! What `toolgate check` finds in one namespace.
+//! The findings of `toolgate check` in one namespace.
 
 use std::{path::Path, sync::Arc};
 
@@ -9,13 +9,13 @@ use toolgate::{
 };
 use toolgate_gateway::gateway::{InspectedNamespace, ServerStatus};
 
-/// What was found, one sentence each.
+/// The findings, one sentence each.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Good to know.
+    /// For information.
     pub(super) notes: Vec<String>,
-    /// What needs a look.
-    pub(super) look: Vec<String>,
+    /// What the operator should look at.
+    pub(super) problems: Vec<String>,
 }
 
 impl Findings {
@@ -26,10 +26,10 @@ impl Findings {
         }
         found.notes.extend(asked_about(namespace));
         found.notes.extend(namespace.renamed.iter().cloned());
-        found.look.extend(namespace.collisions.iter().cloned());
-        found.look.extend(unusable_schemas(namespace));
-        found.look.extend(without_tier(namespace));
-        found.look.extend(covering_nothing(namespace, servers));
+        found.problems.extend(namespace.collisions.iter().cloned());
+        found.problems.extend(unusable_schemas(namespace));
+        found.problems.extend(without_tier(namespace));
+        found.problems.extend(covering_nothing(namespace, servers));
         found
     }
 }
@@ -46,7 +46,7 @@ fn asked_about(namespace: &InspectedNamespace) -> Option<String> {
     (!tools.is_empty()).then(|| format!("a person has to confirm calls of {}", tools.join(", ")))
 }
 
-/// Tools whose published schema could not be checked against: judged by the layer that would do it.
+/// Tools whose published schema is unusable, by the verdict of the `validate` layer.
 fn unusable_schemas(namespace: &InspectedNamespace) -> Vec<String> {
     let strict = ValidateConfig { input_schema: true, strict: true, ..ValidateConfig::default() };
     let Ok(validate) = Validate::new(&strict, Path::new("")) else { return Vec::new() };
@@ -75,10 +75,10 @@ fn without_tier(namespace: &InspectedNamespace) -> Vec<String> {
         .collect()
 }
 
-/// Selectors that cover no tool of the namespace. Tables that several namespaces share may mean tools of others, and
-/// globs tools that come later: of those only a name counts that a server of this namespace does not list.
+/// Selectors that match no tool of the namespace. Shared tables may select tools of other namespaces, and globs may
+/// select tools that appear later: of those, only exact names count, if their server is in this namespace.
 fn covering_nothing(namespace: &InspectedNamespace, servers: &[ServerStatus]) -> Vec<String> {
-    // What a server would list that failed is not known.
+    // The tools of a server that failed are unknown.
     let has_failed = |name: &str| servers.iter().any(|s| s.name == name && s.state != "ready");
     let covers = |selector: &Selector| {
         namespace.tools.iter().any(|tool| selector.covers(tool.tool.id()))
@@ -91,7 +91,7 @@ fn covering_nothing(namespace: &InspectedNamespace, servers: &[ServerStatus]) ->
     };
     for (selector, _) in &namespace.settings().tools {
         if !covers(selector) {
-            found.push(format!("the settings of `{selector}` cover no tool of {of}"));
+            found.push(format!("the settings of `{selector}` match no tool of {of}"));
         }
     }
     for (key, selector) in shared(namespace.settings()) {
@@ -108,7 +108,7 @@ fn covering_nothing(namespace: &InspectedNamespace, servers: &[ServerStatus]) ->
     found
 }
 
-/// Whether a selector may be about tools of this server.
+/// Whether a selector may match tools of this server.
 fn may_mean(selector: &Selector, server: &str) -> bool {
     let text = selector.to_string();
     let half = text.split_once('/').map_or("", |(server, _)| server);

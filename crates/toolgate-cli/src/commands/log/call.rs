@@ -1,4 +1,4 @@
-//! One call in full, and the tree that it is part of.
+//! One call in detail, with its tree of nested calls.
 
 use std::io::{self, Write};
 
@@ -6,73 +6,79 @@ use serde_json::Value;
 use toolgate_store::{CallRecord, Node, Tree};
 
 use super::{
-    look::{Look, Paint, ago, clean, fit, paint_of, short, size, took},
+    style::{Paint, Style, ago, clean, fit, paint_of, short, size, took},
     table::identity,
 };
 
-/// Where the values begin.
+/// The column in which values begin.
 const MARGIN: usize = 11;
 
 /// Shows the call `id` of the tree.
-pub(super) fn show(tree: &Tree, id: &str, look: &Look, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn show(tree: &Tree, id: &str, style: &Style, out: &mut impl Write) -> io::Result<()> {
     let Some(node) = tree.nodes.iter().find(|node| node.record.id == id) else { return Ok(()) };
-    facts(&node.record, look, out)?;
-    payload("arguments", node.record.arguments.as_deref(), node.record.arguments_bytes, look, out)?;
+    facts(&node.record, style, out)?;
+    payload(
+        "arguments",
+        node.record.arguments.as_deref(),
+        node.record.arguments_bytes,
+        style,
+        out,
+    )?;
     if node.record.result_bytes.is_some() || node.record.result.is_some() {
-        payload("result", node.record.result.as_deref(), node.record.result_bytes, look, out)?;
+        payload("result", node.record.result.as_deref(), node.record.result_bytes, style, out)?;
     }
-    family(tree, id, look, out)
+    family(tree, id, style, out)
 }
 
-fn line(name: &str, value: &str, look: &Look, out: &mut impl Write) -> io::Result<()> {
+fn line(name: &str, value: &str, style: &Style, out: &mut impl Write) -> io::Result<()> {
     let name = if value.is_empty() { name.to_owned() } else { format!("{name:MARGIN$}") };
-    writeln!(out, "{}{value}", look.paint(Paint::Quiet, &name))
+    writeln!(out, "{}{value}", style.paint(Paint::Quiet, &name))
 }
 
-fn facts(record: &CallRecord, look: &Look, out: &mut impl Write) -> io::Result<()> {
-    let began = look.local(record.at_us).strftime("%A, %-d %B %Y %H:%M:%S%.3f %Z").to_string();
+fn facts(record: &CallRecord, style: &Style, out: &mut impl Write) -> io::Result<()> {
+    let began = style.local(record.at_us).strftime("%A, %-d %B %Y %H:%M:%S%.3f %Z").to_string();
     let ran = match record.ran.as_str() {
         "yes" => "the tool ran",
         "no" => "the tool did not run",
         _ => "the tool may have run",
     };
-    let outcome = look.paint(paint_of(&record.outcome), &record.outcome).into_owned();
+    let outcome = style.paint(paint_of(&record.outcome), &record.outcome).into_owned();
     let tool = match &record.wire_name {
         Some(name) if Some(name) != record.tool.as_ref() => {
             format!("{}, called as `{}`", identity(record), clean(name))
         }
         _ => identity(record),
     };
-    line("call", &look.paint(Paint::Strong, &clean(&record.id)), look, out)?;
-    line("tool", &tool, look, out)?;
-    line("outcome", &format!("{outcome} in {}, {ran}", took(record.duration_us)), look, out)?;
+    line("call", &style.paint(Paint::Strong, &clean(&record.id)), style, out)?;
+    line("tool", &tool, style, out)?;
+    line("outcome", &format!("{outcome} in {}, {ran}", took(record.duration_us)), style, out)?;
     if let Some(code) = &record.code {
         let by = record.decided_by.as_ref().map(|by| format!(" by {}", clean(by)));
         let rule = record.rule.as_ref().map(|rule| format!(", rule `{}`", clean(rule)));
         let reason =
             format!("{}{}{}", clean(code), by.unwrap_or_default(), rule.unwrap_or_default());
-        line("reason", &reason, look, out)?;
+        line("reason", &reason, style, out)?;
     }
     if let Some(approval) = record.approval.as_deref().and_then(approval) {
-        line("approval", &clean(&approval), look, out)?;
+        line("approval", &clean(&approval), style, out)?;
     }
     for (at, words) in record.error.iter().flat_map(|error| error.lines()).enumerate() {
-        line(if at == 0 { "message" } else { "" }, &clean(words), look, out)?;
+        line(if at == 0 { "message" } else { "" }, &clean(words), style, out)?;
     }
-    line("began", &format!("{began} ({})", ago(record.at_us, jiff::Timestamp::now())), look, out)?;
-    line("principal", &clean(&record.principal), look, out)?;
+    line("began", &format!("{began} ({})", ago(record.at_us, jiff::Timestamp::now())), style, out)?;
+    line("principal", &clean(&record.principal), style, out)?;
     if let Some(client) = &record.client {
-        line("client", &clean(client), look, out)?;
+        line("client", &clean(client), style, out)?;
     }
     let session = format!("{} in namespace {}", clean(&record.session), clean(&record.namespace));
-    line("session", &session, look, out)?;
+    line("session", &session, style, out)?;
     if let Some(parent) = &record.parent {
-        line("part of", &clean(parent), look, out)?;
+        line("part of", &clean(parent), style, out)?;
     }
     Ok(())
 }
 
-/// What a person decided, in words.
+/// The decision of a person, as text.
 fn approval(json: &str) -> Option<String> {
     let note: Value = serde_json::from_str(json).ok()?;
     let text = |name: &str| note.get(name).and_then(|value| value.as_str());
@@ -82,12 +88,12 @@ fn approval(json: &str) -> Option<String> {
     Some(format!("{} {}{by}{at}{reason}", text("id")?, text("state")?))
 }
 
-/// What was kept of arguments or result, under their size.
+/// The recorded arguments or result, below their size.
 fn payload(
     name: &str,
     kept: Option<&str>,
     bytes: Option<u64>,
-    look: &Look,
+    style: &Style,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let heading = match (bytes, kept) {
@@ -97,7 +103,7 @@ fn payload(
         (Some(bytes), None) => format!("{}, not kept", size(bytes)),
     };
     writeln!(out)?;
-    line(name, &look.paint(Paint::Quiet, &heading), look, out)?;
+    line(name, &style.paint(Paint::Quiet, &heading), style, out)?;
     let Some(kept) = kept else { return Ok(()) };
     match serde_json::from_str::<Value>(kept) {
         Ok(value) if name == "result" => result(&value, out),
@@ -106,7 +112,7 @@ fn payload(
     }
 }
 
-/// The texts of a result as texts, the rest of it as JSON.
+/// Text blocks as text, everything else as JSON.
 fn result(value: &Value, out: &mut impl Write) -> io::Result<()> {
     let mut rest = value.clone();
     if let Some(blocks) = value.get("content").and_then(Value::as_array) {
@@ -119,7 +125,7 @@ fn result(value: &Value, out: &mut impl Write) -> io::Result<()> {
         }
         if let Some(rest) = rest.as_object_mut() {
             rest.remove("content");
-            // The outcome says so already.
+            // The outcome shows it already.
             rest.remove("isError");
             if !others.is_empty() {
                 rest.insert("content".to_owned(), others.into());
@@ -141,16 +147,16 @@ fn indented(text: &str, out: &mut impl Write) -> io::Result<()> {
     text.lines().try_for_each(|line| writeln!(out, "  {}", clean(line)))
 }
 
-fn family(tree: &Tree, id: &str, look: &Look, out: &mut impl Write) -> io::Result<()> {
+fn family(tree: &Tree, id: &str, style: &Style, out: &mut impl Write) -> io::Result<()> {
     if tree.nodes.len() < 2 && tree.missing_parent.is_none() {
         return Ok(());
     }
     writeln!(out)?;
     let count = format!("{} calls", tree.nodes.len());
-    line("tree", &look.paint(Paint::Quiet, &count), look, out)?;
+    line("tree", &style.paint(Paint::Quiet, &count), style, out)?;
     if let Some(parent) = &tree.missing_parent {
         let gone = format!("  {} (not in the log)", clean(parent));
-        writeln!(out, "{}", look.paint(Paint::Quiet, &gone))?;
+        writeln!(out, "{}", style.paint(Paint::Quiet, &gone))?;
     }
     let names: Vec<String> = branches(&tree.nodes)
         .into_iter()
@@ -159,7 +165,7 @@ fn family(tree: &Tree, id: &str, look: &Look, out: &mut impl Write) -> io::Resul
         .collect();
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let others = 2 + 2 + 15 + 2 + 8 + 2 + 8 + 2;
-    let width = look.width.map_or(longest, |all| longest.min(all.saturating_sub(others).max(20)));
+    let width = style.width.map_or(longest, |all| longest.min(all.saturating_sub(others).max(20)));
     for (name, Node { record, .. }) in names.iter().zip(&tree.nodes) {
         let name = format!("{:width$}", fit(name, width));
         let is_it = record.id == id;
@@ -168,21 +174,21 @@ fn family(tree: &Tree, id: &str, look: &Look, out: &mut impl Write) -> io::Resul
             out,
             "{} {}  {}  {:>8}  {}",
             if is_it { "▸" } else { " " },
-            look.paint(if is_it { Paint::Strong } else { Paint::Plain }, &name),
-            look.paint(paint_of(&record.outcome), &outcome),
+            style.paint(if is_it { Paint::Strong } else { Paint::Plain }, &name),
+            style.paint(paint_of(&record.outcome), &outcome),
             took(record.duration_us),
-            look.paint(Paint::Quiet, &clean(short(&record.id))),
+            style.paint(Paint::Quiet, &clean(short(&record.id))),
         )?;
     }
     if tree.is_cut {
-        writeln!(out, "  {}", look.paint(Paint::Quiet, "… and more than can be shown"))?;
+        writeln!(out, "  {}", style.paint(Paint::Quiet, "… and more than can be shown"))?;
     }
     Ok(())
 }
 
-/// The lines that lead to each node: `│  └─ `.
+/// The tree lines in front of each node: `│  └─ `.
 fn branches(nodes: &[Node]) -> Vec<String> {
-    // Whether a node of this depth still follows, before one that is higher up.
+    // Whether a node of this depth follows before one of a lower depth.
     let goes_on = |from: usize, depth: usize| {
         let rest = nodes.iter().skip(from + 1).map(|node| node.depth);
         rest.take_while(|other| *other >= depth).any(|other| other == depth)

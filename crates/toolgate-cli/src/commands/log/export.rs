@@ -1,10 +1,10 @@
-//! Calls for programs: JSON, lines of JSON, CSV.
+//! Calls as JSON, JSON lines and CSV.
 
 use std::io::{self, Write};
 
 use toolgate_store::CallRecord;
 
-/// Writes calls as they come.
+/// Writes calls one by one.
 #[derive(Debug)]
 pub(super) struct Export {
     form: Form,
@@ -66,13 +66,13 @@ impl Export {
     }
 }
 
-/// As JSON in which nothing speaks to a terminal.
+/// The record as JSON, with terminal control characters escaped.
 fn json(record: &CallRecord) -> serde_json::Result<String> {
     let text = serde_json::to_string(record)?;
     Ok(toolgate::printable::json(&text).into_owned())
 }
 
-/// One field by RFC 4180: in quotes where it has to be, quotes doubled.
+/// One field by RFC 4180: quoted if necessary, with quotes doubled.
 fn field(text: String) -> String {
     if text.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(told, ["plain", "\"a,b\"", "\"say \"\"hi\"\"\"", "\"two\nlines\"", ""]);
     }
 
-    /// A field that is added to the record and not here would be missing from exports.
+    /// Exports have every field of a record.
     #[test]
     fn csv_has_every_field_that_json_has() {
         let full = CallRecord {

@@ -36,7 +36,7 @@ impl Since {
     }
 }
 
-/// `30m`, `2h`, `7d`, `1w`: so long ago.
+/// `30m`, `2h`, `7d`, `1w`: how long ago.
 fn ago(text: &str) -> Option<std::time::Duration> {
     let days = |count: &str, days: u64| {
         let count: u64 = count.parse().ok()?;
@@ -58,7 +58,7 @@ impl FromStr for Since {
         let now = Timestamp::now().to_zoned(TimeZone::system());
         Self::read(text, &now).ok_or_else(|| {
             format!(
-                "`{text}` is no time: write how long ago, as `30m`, `2h` or `7d`, or a date, as `2026-01-31` or \
+                "`{text}` is not a time: write how long ago, as `30m`, `2h` or `7d`, or a date, as `2026-01-31` or \
                  `2026-01-31T12:00:00Z`"
             )
         })

@@ -1,22 +1,22 @@
-//! The list of calls: one line each, the newest last, a heading for each day.
+//! The list of calls: one line per call, the newest last, with a heading per day.
 
 use std::io::{self, Write};
 
 use toolgate_store::{CallRecord, RecordKind};
 
-use super::look::{Look, Paint, clean, fit, paint_of, short, size, took};
+use super::style::{Paint, Style, clean, fit, paint_of, short, size, took};
 
 const TIME: usize = "17:48:03.123".len();
 const NUMBER: usize = "999.9 kB".len();
 const ID: usize = 8;
 const GAP: usize = 2;
-/// Narrower columns tell nothing.
-const NARROWEST: usize = 12;
+/// The narrowest column that is still readable.
+const MIN_COLUMN: usize = 12;
 
 /// A table that grows at its end.
 #[derive(Debug)]
 pub(super) struct Table {
-    look: Look,
+    style: Style,
     columns: Option<Columns>,
     day: Option<String>,
 }
@@ -30,8 +30,8 @@ struct Columns {
 }
 
 impl Table {
-    pub(super) fn new(look: Look) -> Self {
-        Self { look, columns: None, day: None }
+    pub(super) fn new(style: Style) -> Self {
+        Self { style, columns: None, day: None }
     }
 
     pub(super) fn write(&mut self, records: &[CallRecord], out: &mut impl Write) -> io::Result<()> {
@@ -49,23 +49,23 @@ impl Table {
         Ok(())
     }
 
-    /// The names of the columns. How wide they are is settled by the first records.
+    /// Writes the header. The first records decide the widths of the columns.
     fn head(&mut self, records: &[CallRecord], out: &mut impl Write) -> io::Result<Columns> {
-        let columns = Columns::of(records, self.look.width);
+        let columns = Columns::of(records, self.style.width);
         self.columns = Some(columns);
         let Columns { outcome, tool, principal } = columns;
         let line = format!(
             "{:TIME$}  {:outcome$}  {:tool$}  {:>NUMBER$}  {:>NUMBER$}  {:principal$}  id",
             "time", "outcome", "tool", "took", "result", "principal",
         );
-        writeln!(out, "{}", self.look.paint(Paint::Strong, &line))?;
+        writeln!(out, "{}", self.style.paint(Paint::Strong, &line))?;
         Ok(columns)
     }
 
     fn day(&mut self, record: &CallRecord, out: &mut impl Write) -> io::Result<()> {
-        let day = self.look.local(record.at_us).strftime("%A, %-d %B %Y").to_string();
+        let day = self.style.local(record.at_us).strftime("%A, %-d %B %Y").to_string();
         if self.day.as_ref() != Some(&day) {
-            writeln!(out, "{}", self.look.paint(Paint::Quiet, &day))?;
+            writeln!(out, "{}", self.style.paint(Paint::Quiet, &day))?;
             self.day = Some(day);
         }
         Ok(())
@@ -73,28 +73,29 @@ impl Table {
 
     fn row(&self, record: &CallRecord, columns: Columns, out: &mut impl Write) -> io::Result<()> {
         let Columns { outcome, tool, principal } = columns;
-        let look = &self.look;
+        let style = &self.style;
         let padded = |text: &str, width: usize| format!("{:width$}", fit(text, width));
         write!(
             out,
             "{}  {}  {}  {:>NUMBER$}  {:>NUMBER$}  {}  {}",
-            look.paint(Paint::Quiet, &look.time(record.at_us)),
-            look.paint(paint_of(&record.outcome), &padded(&clean(&record.outcome), outcome)),
+            style.paint(Paint::Quiet, &style.time(record.at_us)),
+            style.paint(paint_of(&record.outcome), &padded(&clean(&record.outcome), outcome)),
             padded(&name(record), tool),
             took(record.duration_us),
             record.result_bytes.map_or_else(|| "–".to_owned(), size),
             padded(&clean(&record.principal), principal),
-            look.paint(Paint::Quiet, &clean(short(&record.id))),
+            style.paint(Paint::Quiet, &clean(short(&record.id))),
         )?;
         let Some(reason) = reason(record) else { return writeln!(out) };
-        match look.width {
-            // A line of its own.
+        match style.width {
+            // The reason is on a line of its own.
             Some(width) => {
                 let indent = TIME + GAP;
-                let reason = fit(&reason, width.saturating_sub(indent).max(NARROWEST)).into_owned();
-                writeln!(out, "\n{:indent$}{}", "", look.paint(Paint::Quiet, &reason))
+                let reason =
+                    fit(&reason, width.saturating_sub(indent).max(MIN_COLUMN)).into_owned();
+                writeln!(out, "\n{:indent$}{}", "", style.paint(Paint::Quiet, &reason))
             }
-            // Where nobody cuts lines, whoever searches them finds all of it in one.
+            // Without a terminal a call is one line, so that `grep` finds all of it.
             None => writeln!(out, "  {reason}"),
         }
     }
@@ -106,22 +107,22 @@ impl Columns {
             records.iter().map(text).max().unwrap_or(0).max(least)
         };
         let outcome = longest(&|record| record.outcome.chars().count(), "outcome".len()).min(15);
-        let mut tool = longest(&|record| name(record).chars().count(), NARROWEST);
+        let mut tool = longest(&|record| name(record).chars().count(), MIN_COLUMN);
         let mut principal =
             longest(&|record| clean(&record.principal).chars().count(), "principal".len());
         if let Some(width) = width {
             let others = TIME + outcome + NUMBER + NUMBER + ID + 6 * GAP;
-            let both = width.saturating_sub(others).max(NARROWEST + "principal".len());
-            // A long principal does not push the tool out, nor the other way round.
+            let both = width.saturating_sub(others).max(MIN_COLUMN + "principal".len());
+            // Neither a long principal nor a long tool takes the width of the other.
             principal =
                 principal.min(both.saturating_sub(tool).max(both / 3)).max("principal".len());
-            tool = tool.min(both - principal.min(both - NARROWEST));
+            tool = tool.min(both - principal.min(both - MIN_COLUMN));
         }
         Self { outcome, tool, principal }
     }
 }
 
-/// `files/read_file`; a call on behalf of another is marked.
+/// `files/read_file`, with a mark for nested calls.
 pub(super) fn name(record: &CallRecord) -> String {
     let mark = if record.parent.is_some() { "↳ " } else { "" };
     format!("{mark}{}", identity(record))
@@ -135,7 +136,7 @@ pub(super) fn identity(record: &CallRecord) -> String {
     }
 }
 
-/// Why a call did not end well, in one line.
+/// Why a call failed, in one line.
 fn reason(record: &CallRecord) -> Option<String> {
     if matches!(record.outcome.as_str(), "ok" | "preview" | "input_required") {
         return None;
@@ -151,7 +152,7 @@ fn reason(record: &CallRecord) -> Option<String> {
     Some(reason)
 }
 
-/// What a tool said that failed by its own account.
+/// The first text of a result with `isError`.
 fn first_text(record: &CallRecord) -> Option<String> {
     let result = record.result.as_ref().filter(|_| record.outcome == "tool_error")?;
     let result: serde_json::Value = serde_json::from_str(result).ok()?;

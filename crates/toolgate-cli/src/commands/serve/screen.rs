@@ -1,20 +1,20 @@
-//! What a person sees of a gateway that starts: the addresses, the servers as they come up, and what to do next.
+//! The output of a gateway that starts: its addresses, the servers as they become ready, and what to do next.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use toolgate_gateway::gateway::{RunningGateway, ServerStatus};
 
-use super::super::log::look::{Look, Paint, clean, fit};
+use super::super::log::style::{Paint, Style, clean, fit};
 
-/// How long a server that starts is waited for before the table is shown without it.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// How often it is looked how servers are.
-const FRAME: Duration = Duration::from_millis(100);
-/// The same, once nothing but servers that failed is waited for.
-const LATER: Duration = Duration::from_secs(1);
+/// How long the table waits for servers that start.
+const STARTUP_TIMEOUT: Duration = Duration::from_mins(1);
+/// How often the state of the servers is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The same, once all other servers than those that failed are ready.
+const RETRY_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-#[expect(clippy::print_stderr, reason = "words to the person who started it")]
-fn say(text: &str) {
+#[expect(clippy::print_stderr, reason = "for the person who started it")]
+fn print(text: &str) {
     eprintln!("{text}");
 }
 
@@ -25,78 +25,79 @@ fn url(address: SocketAddr, namespace: &str) -> String {
     }
 }
 
-/// Tells where it listens: the addresses that there are, and no other.
+/// Prints the addresses that the gateway listens on.
 pub(super) fn listening(addresses: &[SocketAddr], serve: &RunningGateway) {
     let namespaces = serve.namespaces();
     let Some(first) = first(&namespaces) else { return };
     for address in addresses {
-        say(&format!("toolgate: listening on {}", url(*address, first)));
+        print(&format!("toolgate: listening on {}", url(*address, first)));
     }
     if let Some(address) = addresses.first() {
         for name in namespaces.iter().filter(|name| *name != "default") {
             let (shown, url) = (clean(name), url(*address, name));
-            say(&format!("          namespace `{shown}` at {}", clean(&url)));
+            print(&format!("          namespace `{shown}` at {}", clean(&url)));
         }
     }
 }
 
-/// The namespace that is shown to somebody who asks for none: `default` if there is one.
+/// The namespace whose address is shown: `default` if there is one.
 fn first(namespaces: &[String]) -> Option<&str> {
     let default = namespaces.iter().find(|name| *name == "default");
     default.or(namespaces.first()).map(String::as_str)
 }
 
-/// Shows servers as they come up, then the table and what to do next; and then those that come up later, until all have.
+/// Prints servers as they become ready, then the table and what to do next, then servers that become ready later.
 pub(super) async fn welcome(addresses: &[SocketAddr], serve: &RunningGateway) {
-    let mut progress = Progress { look: Look::of_stderr(), told: BTreeMap::new() };
-    let _ = tokio::time::timeout(PATIENCE, progress.until(serve, FRAME, is_settled)).await;
+    let mut progress = Progress { style: Style::of_stderr(), told: BTreeMap::new() };
+    let _ = tokio::time::timeout(STARTUP_TIMEOUT, progress.until(serve, POLL_INTERVAL, is_settled))
+        .await;
     let servers = serve.servers();
     if servers.is_empty() {
-        say(NOTHING);
+        print(NO_SERVERS);
     } else {
-        say("");
-        let lines = table(&progress.look, &servers, &serve.without_namespace());
-        lines.iter().chain(&names(&serve.names_in_short())).for_each(|line| say(line));
+        print("");
+        let lines = table(&progress.style, &servers, &serve.without_namespace());
+        lines.iter().chain(&names(&serve.names_in_short())).for_each(|line| print(line));
     }
     let namespaces = serve.namespaces();
     if let (Some(address), Some(name)) = (addresses.first(), first(&namespaces)) {
-        say(&next(&url(*address, name), serve.needs_token()));
+        print(&next(&url(*address, name), serve.needs_token()));
     }
     if servers.is_empty() {
         return;
     }
-    progress.until(serve, FRAME, is_settled).await;
+    progress.until(serve, POLL_INTERVAL, is_settled).await;
     progress.summary(&serve.servers());
     if !serve.servers().iter().all(is_well) {
-        progress.until(serve, LATER, is_well).await;
+        progress.until(serve, RETRY_POLL_INTERVAL, is_well).await;
         progress.summary(&serve.servers());
     }
 }
 
-/// Whether it is known how a server is.
+/// Whether the server has started or failed.
 fn is_settled(served: &ServerStatus) -> bool {
     served.state != "starting"
 }
 
-/// Whether there is nothing more to tell of a server.
+/// Whether the server has reached its final state.
 fn is_well(served: &ServerStatus) -> bool {
     is_settled(served) && served.state != "failed" && !is_troubled(served)
 }
 
-/// A server that can be called and has something to say all the same.
+/// Whether the server is ready with a problem: a list is missing.
 fn is_troubled(served: &ServerStatus) -> bool {
     served.state == "ready" && served.why.is_some()
 }
 
-/// What was told of servers that come up.
+/// What was printed about the servers.
 struct Progress {
-    look: Look,
-    /// By name: the state, and what was said about it.
+    style: Style,
+    /// The state and the text, by name.
     told: BTreeMap<String, (String, String)>,
 }
 
 impl Progress {
-    /// Tells of each server as it comes up or fails, until this holds for all of them.
+    /// Prints each server as it becomes ready or fails, until `holds` is true for all of them.
     async fn until(
         &mut self,
         serve: &RunningGateway,
@@ -115,7 +116,7 @@ impl Progress {
         }
     }
 
-    /// Tells how a server is, unless that was told. Lines of their own: servers write to this terminal, too.
+    /// Prints the state of a server if it has changed. Each state is a new line, because servers write to this terminal, too.
     fn tell(&mut self, served: &ServerStatus, total: usize) {
         if matches!(served.state.as_str(), "waiting" | "stopped") {
             return;
@@ -127,7 +128,7 @@ impl Progress {
         };
         let is_new = !self.told.contains_key(&served.name);
         let before = self.told.insert(served.name.clone(), (served.state.clone(), what.clone()));
-        // How many tools it has, and in which words it fails, may change at any time.
+        // The number of tools and the text of an error can change at any time.
         if before.is_some_and(|(state, _)| state == served.state) {
             return;
         }
@@ -137,10 +138,10 @@ impl Progress {
         } else {
             format!("  {name}: now {}, {what}", served.state)
         };
-        say(&fit(&line, self.look.width.unwrap_or(usize::MAX)));
+        print(&fit(&line, self.style.width.unwrap_or(usize::MAX)));
     }
 
-    /// The last line: how many servers are ready, and which are not.
+    /// Prints how many servers are ready, and which are not.
     fn summary(&self, servers: &[ServerStatus]) {
         let names = |wanted: &dyn Fn(&ServerStatus) -> bool| -> Vec<String> {
             let found = servers.iter().filter(|served| wanted(served));
@@ -168,20 +169,20 @@ impl Progress {
         let paint =
             if failed.is_empty() && troubled.is_empty() { Paint::Good } else { Paint::Warn };
         let text = format!("toolgate: {}", parts.join("; "));
-        say(&self.look.paint(paint, &text));
+        print(&self.style.paint(paint, &text));
     }
 }
 
 /// The table of servers, line by line.
 pub(in crate::commands) fn table(
-    look: &Look,
+    style: &Style,
     servers: &[ServerStatus],
     unused: &[String],
 ) -> Vec<String> {
     let names = servers.iter().map(|served| &served.name).chain(unused);
     let longest = names.map(|name| clean(name).len()).max().unwrap_or_default().max(6);
     let head = format!("  {:longest$}  {:8}  {:>5}  {:10}", "server", "state", "tools", "protocol");
-    let mut lines = vec![look.paint(Paint::Quiet, head.trim_end()).into_owned()];
+    let mut lines = vec![style.paint(Paint::Quiet, head.trim_end()).into_owned()];
     for served in servers {
         let paint = match served.state.as_str() {
             "ready" if is_troubled(served) => Paint::Warn,
@@ -192,9 +193,9 @@ pub(in crate::commands) fn table(
         };
         let tools = served.tools.map_or_else(|| "-".to_owned(), |tools| tools.to_string());
         let protocol = clean(served.protocol.as_deref().unwrap_or("-"));
-        let state = look.paint(paint, &format!("{:8}", served.state)).into_owned();
+        let state = style.paint(paint, &format!("{:8}", served.state)).into_owned();
         let room =
-            look.width.map_or(usize::MAX, |width| width.saturating_sub(longest + 33)).max(20);
+            style.width.map_or(usize::MAX, |width| width.saturating_sub(longest + 33)).max(20);
         let why = clean(served.why.as_deref().unwrap_or_default());
         let why = fit(&why, room);
         let name = clean(&served.name);
@@ -202,7 +203,7 @@ pub(in crate::commands) fn table(
         lines.push(line.trim_end().to_owned());
     }
     for name in unused {
-        let state = look.paint(Paint::Bad, "unused  ").into_owned();
+        let state = style.paint(Paint::Bad, "unused  ").into_owned();
         let name = clean(name);
         lines.push(format!(
             "  {name:longest$}  {state}  {:>5}  {:10}  belongs to no namespace",
@@ -212,16 +213,16 @@ pub(in crate::commands) fn table(
     lines
 }
 
-/// What is left out, or listed under another name, because another server has the name.
+/// Tools that are left out or listed under another name, because another server has the name.
 pub(in crate::commands) fn names(names: &[String]) -> Vec<String> {
-    const MOST: usize = 20;
+    const MAX_NAMES: usize = 20;
     let mut lines: Vec<String> = Vec::new();
     if !names.is_empty() {
         lines.push(String::new());
     }
-    lines.extend(names.iter().take(MOST).map(|line| format!("  {}", clean(line))));
-    if names.len() > MOST {
-        lines.push(format!("  ... and {} more", names.len() - MOST));
+    lines.extend(names.iter().take(MAX_NAMES).map(|line| format!("  {}", clean(line))));
+    if names.len() > MAX_NAMES {
+        lines.push(format!("  ... and {} more", names.len() - MAX_NAMES));
     }
     lines
 }
@@ -242,15 +243,15 @@ fn next(url: &str, needs_token: bool) -> String {
          \"toolgate\": {{ \"type\": \"http\", \"url\": \"{url}\"{headers} }}\n\n\
          or, for a client that speaks stdio only:\n\n  \
          \"toolgate\": {{ \"command\": \"toolgate\", \"args\": [\"stdio\", \"--to\", \"{url}\"{option}]{env} }}\n\n\
-         Keep the config that toolgate reads in a file of its own.\n"
+         Keep the servers that toolgate starts in another file, which only toolgate reads.\n"
     )
 }
 
-const NOTHING: &str = "
-There are no servers yet. Give it the file that your client has (`toolgate serve mcp.json`), or write a toolgate.toml:
+const NO_SERVERS: &str = "
+There are no servers yet. Serve those of your client's config (`toolgate serve mcp.json`), or write a toolgate.toml:
 
   [servers.files]
   command = \"npx\"
   args = [\"-y\", \"@modelcontextprotocol/server-filesystem\", \".\"]
 
-and start it again in the same folder.";
+and start toolgate again in the same folder.";

@@ -4,38 +4,38 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// `[audit]`: what is recorded, and where the records go.
+/// `[audit]`: one record per call, in a hash chain.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a file, each with its own name")]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditConfig {
-    /// The file that records are appended to, one JSON object a line; `stderr`; or `off`.
+    /// The file to which records are appended, `stderr`, or `off`; default of the program: `audit.jsonl` in the state
+    /// folder (`~/.local/state/toolgate`).
     pub file: Target,
-    /// The size at which the file is moved aside, in bytes.
+    /// The size in bytes at which the file is rotated.
     pub rotate_bytes: u64,
-    /// How many files that were moved aside are kept.
+    /// The number of rotated files that are kept.
     pub keep_files: u32,
-    /// How many records wait for the writer at most.
+    /// The most records that wait to be written.
     pub queue: usize,
-    /// What happens to a record that finds the queue full.
+    /// What happens to a record if the queue is full.
     pub on_full: OnFull,
-    /// Which calls are recorded: `executions` (the tool ran, or may have run), `decisions` (it did not).
+    /// Which calls are recorded.
     #[serde(deserialize_with = "some_kind")]
     pub record: Vec<AuditKind>,
     /// Whether calls of readonly tools are recorded.
     pub readonly: bool,
-    /// Which calls are recorded before they go to the tool, too: `mutating` (every call that is not
-    /// known to be readonly), `all`, or `off`.
+    /// Which calls are also recorded before they run.
     pub intents: Intents,
-    /// No record, no call: a call whose intent cannot be written is refused.
+    /// Whether a call is refused if it cannot be recorded before it runs.
     pub required: bool,
-    /// The file with the key that records are chained with, 16 bytes or more. Without one, whoever may
-    /// write the file can also make up a chain that fits.
+    /// The file with the key of the hash chain, 16 bytes or more. Without a key, anyone who can write the audit file
+    /// can forge a valid chain.
     pub key_file: Option<PathBuf>,
-    /// Whether records are written to the `store`, too.
+    /// Whether records are also written to the `store`.
     pub store: bool,
-    /// Whether records are sent to the collector of `[telemetry]`, too, as logs.
+    /// Whether records are also sent to the collector of `[telemetry]`, as logs.
     pub otlp: bool,
 }
 
@@ -95,7 +95,7 @@ impl Default for AuditConfig {
 pub enum AuditKind {
     /// The tool ran, or may have run.
     Executions,
-    /// The tool did not run: somebody decided so.
+    /// The tool did not run, because toolgate or a person denied the call.
     Decisions,
 }
 
@@ -170,32 +170,31 @@ impl<'de> Deserialize<'de> for Target {
     }
 }
 
-/// What happens to a record that finds the queue full.
+/// What happens to a record if the queue is full.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OnFull {
-    /// The call waits for room: nothing is lost, and a slow disk slows calls down.
+    /// The call waits: no record is lost, and a slow disk delays calls.
     #[default]
     Wait,
     /// The record is dropped and counted.
     Drop,
 }
 
-/// `[redact]`: what never reaches a record in clear.
+/// `[redact]`: which arguments are redacted in records.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RedactConfig {
     /// Further names of arguments whose values are replaced by a digest.
     pub keys: Vec<String>,
-    /// Whether the built-in names apply: payloads (`keys`, `text`, `command`, `value`, `content`,
-    /// `shell`, `environment`) and whatever sounds like a secret (`password`, `token`, …).
+    /// Whether the built-in names apply: payloads (`keys`, `text`, `command`, `value`, `content`, `shell`,
+    /// `environment`) and names of secrets (`password`, `token`, …).
     pub defaults: bool,
-    /// `sha256`: the same value has the same digest everywhere. `hmac`: digests are keyed, because
-    /// short secrets can be guessed from a plain one.
+    /// The kind of digest that replaces a value.
     pub digest: DigestAlgorithm,
-    /// The file with the key for `hmac`. Without one, each run has its own random key.
+    /// The file with the key for `hmac`, 16 bytes or more; default: a random key per run.
     pub key_file: Option<PathBuf>,
 }
 
@@ -210,9 +209,9 @@ impl Default for RedactConfig {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum DigestAlgorithm {
-    /// Plain SHA-256.
+    /// SHA-256: the same value has the same digest everywhere. A short secret can be guessed from it.
     #[default]
     Sha256,
-    /// HMAC-SHA-256 with a key.
+    /// HMAC-SHA-256 with the key of `key_file`.
     Hmac,
 }

@@ -2,35 +2,35 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::duration;
 
-/// `[breaker]`: a server that keeps failing is left alone for a while.
+/// `[breaker]`: stops calling a server that keeps failing, for a while.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct BreakerConfig {
-    /// So many failures in a row open the circuit.
+    /// The number of consecutive failures that opens the circuit.
     pub failures: u32,
-    /// Or this share of the last `of` calls, from 0 to 1.
+    /// The share of failures among the last `of` calls that opens the circuit, from 0 to 1.
     pub share: f64,
-    /// How many calls `share` is taken of: 1 to 64. Fewer calls than that never open it by their share.
+    /// The number of calls for `share`, 1 to 64. Fewer calls never open the circuit by their share.
     pub of: u32,
-    /// How long calls are refused when it opens first; each time in a row that a trial fails, twice as long.
+    /// How long calls are refused; doubles with each failed trial.
     #[serde(with = "duration")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub wait: Duration,
-    /// The longest that calls are refused for.
+    /// The longest time that calls are refused.
     #[serde(with = "duration")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub max_wait: Duration,
-    /// Whose failures are counted together: those of a server, or those of each tool of it.
+    /// Whose failures are counted together.
     pub per: BreakerScope,
 }
 
 /// Whose failures are counted together.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum BreakerScope {

@@ -1,6 +1,6 @@
 //! Settings of the filter: which tools are switched off, and what happens to new ones.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::selector::Selector;
 
@@ -22,14 +22,14 @@ pub struct FilterConfig {
 }
 
 /// `new_tools = "allow" | "quarantine"`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum NewTools {
-    /// A new tool passes.
+    /// They are allowed.
     #[default]
     Allow,
-    /// A new tool is hidden and refused until it is known, or its status is set to `active`.
+    /// They are hidden and refused until their `status` is `active`.
     Quarantine,
 }
 
@@ -38,8 +38,8 @@ pub enum NewTools {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Switched on by name.
+    /// Yes, also while new tools are quarantined.
     Active,
-    /// Switched off.
+    /// No: it is hidden and refused.
     Inactive,
 }

@@ -9,8 +9,8 @@ use crate::selector::Selector;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FlagsConfig {
-    /// The tools that are disabled, by selector.
+    /// The disabled tools.
     pub disabled: Vec<Selector>,
-    /// Whether disabled tools stay in listings. A caller then sees tools that it cannot call.
+    /// Whether disabled tools stay in listings, so that clients see tools that they cannot call.
     pub listed: bool,
 }

@@ -4,31 +4,31 @@ use serde::{Deserialize, Deserializer};
 
 use crate::middleware::audit::OnFull;
 
-/// `[log]`: what is kept of each call, and for how long.
+/// `[log]`: what the call log records, and how long it keeps it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct LogConfig {
-    /// Whether results and the messages of errors are kept. Their sizes always are.
+    /// Whether results and error messages are recorded. Their sizes always are.
     pub results: bool,
-    /// The most bytes that are kept of one result, and of one error.
+    /// The most bytes of a result or an error that are recorded.
     pub result_bytes: usize,
-    /// Whether listings of tools are recorded too.
+    /// Whether listings of tools are also recorded.
     pub listings: bool,
-    /// How many records wait for the writer at most.
+    /// The most records that wait to be written.
     #[serde(deserialize_with = "at_least_one")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub queue: usize,
-    /// How many bytes of arguments and results wait for the writer at most.
+    /// The most bytes of arguments and results that wait to be written.
     pub queue_bytes: usize,
-    /// What happens to a record that finds the queue full. With `drop` a record that only finds too many
-    /// bytes waiting is kept without its arguments and result.
+    /// What happens to a record if the queue is full. If only `queue_bytes` is exceeded, `drop` keeps the record
+    /// without its arguments and result.
     pub on_full: OnFull,
-    /// Records are removed after so many days; `0` keeps them without end.
+    /// The number of days after which records are removed; `0`: never.
     pub keep_days: u32,
-    /// The oldest records are removed when all together are larger than this, in bytes; `0` lets them grow.
+    /// The total size in bytes above which the oldest records are removed; `0`: no limit.
     pub keep_bytes: u64,
-    /// The oldest records are removed when there are more than this; `0` lets them grow.
+    /// The number of records above which the oldest are removed; `0`: no limit.
     pub keep_records: u64,
 }
 

@@ -16,17 +16,16 @@ pub struct OverrideConfig {
     pub title: Option<String>,
     /// The description that models read. An empty one is shown empty.
     pub description: Option<String>,
-    /// Annotations that are laid over the tool's own; `null` removes one. They are shown, and decide
-    /// nothing.
+    /// Annotations that override the tool's own. Clients see them; they do not change the tier.
     #[serde(deserialize_with = "values")]
     pub annotations: BTreeMap<String, Value>,
-    /// Values of arguments that a caller leaves out.
+    /// Values of arguments that the caller leaves out.
     #[serde(deserialize_with = "values")]
     pub defaults: BTreeMap<String, Value>,
-    /// Values of arguments that no caller sees or sends.
+    /// Fixed values of arguments, which callers neither see nor may send.
     #[serde(deserialize_with = "values")]
     pub hidden: BTreeMap<String, Value>,
-    /// What becomes of the own name of a tool that gets another one.
+    /// What happens to the tool's own name if `name` is set.
     pub original: Original,
 }
 
@@ -35,10 +34,10 @@ pub struct OverrideConfig {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Original {
-    /// Nobody knows the own name any more.
+    /// It is unknown.
     #[default]
     Retired,
-    /// The own name is not listed, but a call under it still reaches the tool.
+    /// It is not listed, and still works in calls.
     Callable,
 }
 

@@ -9,15 +9,15 @@ use crate::{
     selector::{Selector, glob},
 };
 
-/// `[policies.NAME]`: one policy, as lists of selectors or as a Cedar file. Not both.
+/// `[policies.NAME]`: one policy, with lists of selectors or a Cedar file.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyConfig {
-    /// Tools that may be called, as `server/tool` globs. What is on neither list is denied.
+    /// Tools that may be called, as `server/tool` selectors. Tools on neither list are denied.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub allow: Vec<Selector>,
-    /// Tools that may not, whatever `allow` says.
+    /// Tools that may not be called; wins over `allow`.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub deny: Vec<Selector>,
     /// The file with the policy in Cedar, relative to the config file.

@@ -11,29 +11,30 @@ use crate::{duration, selection::Selection};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ConfirmConfig {
-    /// The tools that need a confirmation: `"server/tool"` globs, or facts, as `{ tier = "destructive" }`.
+    /// The tools whose calls need a confirmation.
     pub when: Vec<Selection>,
-    /// What happens to calls of these tools: `"ask"`, if not set, or `"preview"`.
+    /// What happens to calls of these tools.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = Self::default().mode())))]
     pub mode: Option<Mode>,
-    /// The old name of `mode`: `true` means `mode = "preview"`, `false` means `mode = "ask"`.
+    /// Old form of `mode`: `true` is `mode = "preview"`, `false` is `mode = "ask"`.
     pub dry_run: Option<bool>,
-    /// How long a person may take to decide, and how long a decision holds. Also written `expires`.
+    /// How long a person may take to decide, and how long a decision is valid. `expires` is another name of this key.
     #[serde(with = "duration", alias = "expires")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub ttl: Duration,
-    /// What happens where the client cannot ask its user.
+    /// What happens if the client cannot ask its user.
     pub fallback: Fallback,
-    /// How long a call waits for `toolgate approve` before it returns "pending approval", as `"30s"`. Without
-    /// it the call returns at once.
+    /// How long a call waits for `toolgate approve` before it returns "pending approval", for example `"30s"`;
+    /// default: it returns at once.
     #[serde(deserialize_with = "some_duration")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub wait: Option<Duration>,
-    /// How many calls of one principal may wait for approval at the same time.
+    /// The most calls of one principal that wait for approval.
     pub max_pending: usize,
-    /// Whether a bare `__confirm: true` confirms a call. An agent can send that unaided.
+    /// Whether a bare `__confirm: true` in the arguments confirms a call. An agent can send that on its own.
     pub boolean: bool,
-    /// Whether a preview has `isError`. Clients that check results against a tool's output schema take a
-    /// preview only with it.
+    /// Whether a preview has `isError`. Clients that check results against a tool's output schema accept a preview
+    /// only with it.
     pub preview_is_error: bool,
 }
 
@@ -100,9 +101,9 @@ fn some_duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Dur
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// They are only shown, and never run.
+    /// They never run; the caller reads what would run.
     Preview,
-    /// A person is asked, and they run once that person agrees.
+    /// A person is asked, and each call runs once the person confirms it.
     Ask,
 }
 
@@ -117,7 +118,7 @@ impl Mode {
     }
 }
 
-/// What happens where the client cannot ask its user.
+/// What happens if the client cannot ask its user.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -126,7 +127,7 @@ pub enum Fallback {
     /// the agent repeats the call.
     #[default]
     Approval,
-    /// The call is refused: only a client that can ask its user can have it confirmed.
+    /// The call is refused.
     Refuse,
     /// The agent gets a token and repeats the call with it. Nothing makes it ask a person first.
     AgentMayConfirmItself,
@@ -142,13 +143,13 @@ impl Fallback {
     }
 }
 
-/// `[[preconditions]]`: what must hold before some tools are called.
+/// `[[preconditions]]`: conditions for calls of some tools.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PreconditionRule {
     /// The tools, as in `confirm.when`.
     pub when: Vec<Selection>,
-    /// The ids of the preconditions: `confirm`, `dry_run`, `scopes`, or one that the program brings along.
+    /// The ids of the preconditions: `confirm`, `dry_run`, `scopes`, or one of the program.
     pub require: Vec<String>,
 }

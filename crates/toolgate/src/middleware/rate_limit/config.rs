@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::selector::Selector;
 
@@ -14,9 +14,9 @@ const MOST: u32 = 1_000_000;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RateLimitConfig {
-    /// How many calls in a second, a minute or an hour.
+    /// Limits of calls per second, minute or hour.
     pub rate: Vec<RateRule>,
-    /// How many calls in a day.
+    /// Limits of calls per day.
     pub quota: Vec<QuotaRule>,
 }
 
@@ -33,15 +33,14 @@ impl RateLimitConfig {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RateRule {
-    /// Which tools it limits: a `server/tool` glob or several. All that are covered count together,
-    /// unless `per` has `tool`.
+    /// The tools that the rule limits. All of them count together, unless `per` contains `tool`.
     pub tools: Selectors,
-    /// Whose calls are counted together: `principal`, `namespace`, `tool`, `session`, or several.
+    /// Which calls are counted together: those with the same value of all of these.
     #[serde(default)]
     pub per: Per,
-    /// How many calls in which time: `10/s`, `100/m` or `1000/h`.
+    /// The number of calls per second, minute or hour: `"10/s"`, `"100/m"` or `"1000/h"`.
     pub limit: Rate,
-    /// How many calls may come at once; as many as `limit` says if it is left out.
+    /// The number of calls that may come at once; default: the number in `limit`.
     #[serde(default, deserialize_with = "burst")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
     pub burst: Option<u32>,
@@ -52,13 +51,12 @@ pub struct RateRule {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct QuotaRule {
-    /// Which tools it limits: a `server/tool` glob or several. All that are covered count together,
-    /// unless `per` has `tool`.
+    /// The tools that the rule limits. All of them count together, unless `per` contains `tool`.
     pub tools: Selectors,
-    /// Whose calls are counted together: `principal`, `namespace`, `tool`, `session`, or several.
+    /// Which calls are counted together: those with the same value of all of these.
     #[serde(default)]
     pub per: Per,
-    /// How many calls in a day, which ends at midnight UTC: `500/day`.
+    /// The number of calls per day, which ends at midnight UTC: `"500/day"`.
     pub limit: Daily,
 }
 
@@ -108,22 +106,22 @@ impl fmt::Display for Selectors {
 }
 
 /// One thing that tells calls apart.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// Who calls.
+    /// The caller.
     Principal,
-    /// What the client connected to.
+    /// The namespace.
     Namespace,
-    /// Which tool is called.
+    /// The tool.
     Tool,
     /// The connection.
     Session,
 }
 
 /// What tells calls apart: each combination is counted on its own. In order, each once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(with = "OneOrMany<By>"))]
 pub struct Per(pub(super) Vec<By>);

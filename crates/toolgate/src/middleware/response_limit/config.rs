@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::selector::Selector;
 
-/// Which end of an oversized text is kept.
+/// Which end of a shortened text is kept.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {
-    /// The end, where a terminal has its prompt and a build its error.
+    /// The end, with the prompt of a terminal or the error of a build.
     #[default]
     Tail,
     /// The start.
@@ -21,7 +21,7 @@ pub enum Keep {
 pub struct ResponseLimitConfig {
     /// The most bytes of one result, as JSON.
     pub bytes: usize,
-    /// Which end of an oversized text is kept.
+    /// Which end of a shortened text is kept.
     pub keep: Keep,
     /// Other limits for the tools that a selector covers.
     pub tools: Vec<(Selector, Option<usize>, Option<Keep>)>,

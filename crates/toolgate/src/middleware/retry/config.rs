@@ -6,26 +6,26 @@ use serde::Deserialize;
 
 use crate::duration;
 
-/// `[retry]`: readonly calls are tried again after a failure that passes by itself.
+/// `[retry]`: retries of read-only calls after transient errors. The table switches them on.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryConfig {
-    /// How often a call is tried again, at most.
+    /// The most retries of a call.
     pub times: u32,
-    /// The wait before the first repetition; each further one waits twice as long.
+    /// The delay before the first retry; doubles with each further one.
     #[serde(with = "duration")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub base_delay: Duration,
-    /// The longest wait.
+    /// The longest delay.
     #[serde(with = "duration")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub max_delay: Duration,
-    /// Codes of JSON-RPC errors with which servers say that a failure passes by itself, as `[-32000]`.
+    /// Codes of JSON-RPC errors of servers that are transient, for example `[-32000]`.
     pub codes: Vec<i64>,
-    /// Messages with which servers say so, as `["*rate limit*", "timed out*"]`: of errors, and texts of results with
-    /// `isError`. `*` stands for any text, `?` for one character; the whole text must fit, upper and lower case are the
-    /// same.
+    /// Messages of servers that are transient, for example `["*rate limit*", "timed out*"]`: of errors, and texts of
+    /// results with `isError`. `*` stands for any text, `?` for one character. The pattern must match the whole
+    /// message; case does not matter.
     pub messages: Vec<String>,
 }
 

@@ -4,20 +4,19 @@ use serde::Deserialize;
 
 use crate::selector::Selector;
 
-/// `[sanitize]`: what must not stand in what servers answer, tell and ask is replaced before anything else sees it.
+/// `[sanitize]`: replaces secrets in the messages of servers, before the model, the log or the audit sees them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SanitizeConfig {
     /// Patterns of your own, applied in this order.
     pub patterns: Vec<PatternConfig>,
-    /// Whether `api_key=…` and `password=…` become `api_key=***` and `password=***`, whatever their case.
+    /// Whether `api_key=…` and `password=…` become `api_key=***` and `password=***`; case does not matter.
     pub defaults: bool,
     /// Whether secrets of well-known kinds (tokens, keys, passwords in URLs) become
     /// `[redacted: KIND]`.
     pub secrets: bool,
-    /// Whose results are cleaned, as `server/tool` globs; all tools if there is none. Everything else that servers
-    /// say is always cleaned.
+    /// The tools whose results are sanitized; default: all. All other messages of servers are always sanitized.
     pub tools: Vec<Selector>,
 }
 
@@ -37,7 +36,7 @@ pub struct PatternConfig {
     /// A regular expression in the syntax of the crate `regex`: no look-around, no back-references.
     /// `(?i)` at its start ignores case.
     pub pattern: String,
-    /// What stands there instead; `$1` or `${name}` is what a group matched, `$$` a dollar.
+    /// The replacement; `$1` or `${name}` is the text of a group, `$$` a dollar sign.
     #[serde(default = "stars")]
     pub replace: String,
 }

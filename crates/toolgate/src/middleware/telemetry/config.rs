@@ -7,6 +7,6 @@ use serde::Deserialize;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct TelemetryConfig {
-    /// Whether spans hold the arguments of calls, redacted as in the audit.
+    /// Whether spans contain the arguments of calls, redacted as in the audit.
     pub arguments: bool,
 }

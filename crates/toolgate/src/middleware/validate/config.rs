@@ -2,24 +2,24 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// `[validate]`: arguments are checked before a call goes any further, and results before anybody reads them.
+/// `[validate]`: checks of arguments and results against JSON Schemas.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ValidateConfig {
     /// Whether arguments are checked against the schema that each tool publishes (`inputSchema`).
     pub input_schema: bool,
-    /// Whether a tool is refused whose published schema is missing or cannot be used. Otherwise its
-    /// calls pass unchecked, and the log says so once.
+    /// Whether calls of a tool are refused if its published schema is missing or unusable. Otherwise they pass
+    /// unchecked, and the log says so once.
     pub strict: bool,
     /// What happens to arguments that a tool's published schema does not name.
     pub unknown: Unknown,
     /// Whether results are checked against the schema that their tool publishes (`outputSchema`).
     pub output: OutputMode,
-    /// Settings of your own, by `server/tool` glob. Arguments must fit each schema that covers the tool.
+    /// Schemas of your own, by selector. Arguments must match all schemas for the tool.
     pub tools: BTreeMap<String, ToolSchema>,
 }
 
@@ -40,25 +40,26 @@ impl ValidateConfig {
     }
 }
 
-/// `[validate.tools."files/read"]`: a schema, here or in a file; what happens to unknown arguments; or both.
+/// `[validate.tools."files/read"]`: a schema for the tools that a selector matches, what happens to unknown
+/// arguments, or both.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolSchema {
-    /// A JSON Schema. Without `$schema` it is one of draft 2020-12.
+    /// A JSON Schema; draft 2020-12 without `$schema`.
     pub schema: Option<Value>,
-    /// A file with a JSON Schema, beside the config file if the path is relative.
+    /// A file with a JSON Schema, relative to the config file.
     pub schema_file: Option<PathBuf>,
-    /// What happens to arguments that the tool's published schema does not name, also where it allows them.
+    /// What happens to arguments that the tool's published schema does not name, even if it allows them.
     pub unknown: Option<Unknown>,
 }
 
 /// `unknown = "pass" | "strip" | "reject"`, from the mildest.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Unknown {
-    /// They pass, if the schema lets them.
+    /// They pass, if the schema allows them.
     #[default]
     Pass,
     /// They are removed, and the call goes on without them.
@@ -68,15 +69,15 @@ pub enum Unknown {
 }
 
 /// `output = "off" | "warn" | "enforce"`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OutputMode {
-    /// Nobody looks at results.
+    /// No.
     #[default]
     Off,
-    /// The log tells of a tool whose result does not fit, once.
+    /// The log reports a tool whose result does not match, once.
     Warn,
-    /// A result that does not fit does not reach the client.
+    /// A result that does not match is withheld from the client.
     Enforce,
 }

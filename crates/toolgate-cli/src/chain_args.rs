@@ -1,5 +1,5 @@
-//! Where settings come from, for every command that needs some: the file, then the environment, then
-//! the command line, each over the one before.
+//! The options that set the chain, shared by all commands that use one. Precedence: command line, environment, config
+//! file.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -24,30 +24,31 @@ use toolgate_gateway::{
 
 use crate::config_file;
 
-/// Settings that can be given on the command line.
+/// The options that set the chain.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Overlay {
-    /// Read settings from a toolgate.toml, or servers from the mcp.json of an existing client
+pub(crate) struct ChainArgs {
+    /// Read this config: a toolgate.toml, or the mcp.json of an MCP client
     #[arg(long, value_name = "FILE", env = "TOOLGATE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The namespace whose settings apply [default: default]
+    /// Use the settings of this namespace [default: default]
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
-    /// Which chain: `default`, or that of another system: libtmux, metamcp or mcp-core
+    /// Use this chain: default, or the one of another system: libtmux, metamcp, mcp-core
     #[arg(long, value_name = "NAME", env = "TOOLGATE_CHAIN", value_parser = chain)]
     chain: Option<ChainOrder>,
 
-    /// Allow tools up to this tier: readonly, mutating or destructive. Others are hidden and refused
+    /// Allow tools up to this tier: readonly, mutating or destructive. toolgate hides and refuses all others
     #[arg(long, value_name = "TIER", env = "TOOLGATE_SAFETY")]
     pub(crate) safety: Option<Tier>,
 
-    /// Have a person confirm calls of tools of this tier and above: in the client, or with `toolgate approve`
+    /// Ask a person before calls of this tier and above, in the client or with `toolgate approve`
     #[arg(long, value_name = "TIER", env = "TOOLGATE_CONFIRM")]
     confirm: Option<Tier>,
 
-    /// Show calls instead of running them: of tools that need a confirmation, or of all that are not readonly
+    /// Show what calls would do instead of running them. Applies to the tools that need a confirmation; if none is
+    /// configured, to all tools that are not readonly
     #[arg(
         long,
         value_name = "true|false",
@@ -58,36 +59,36 @@ pub(crate) struct Overlay {
     )]
     dry_run: Option<bool>,
 
-    /// Where the audit goes: a file, `stderr` or `off` [default: toolgate/audit.jsonl in the state folder]
+    /// Write the audit to this file, to `stderr`, or not at all (`off`) [default: ~/.local/state/toolgate/audit.jsonl]
     #[arg(long, value_name = "FILE", env = "TOOLGATE_AUDIT")]
     audit: Option<String>,
 
-    /// The most bytes of one result, or `off` [default: `1_000_000`]
+    /// Shorten results to this many bytes, or `off` [default: 1000000]
     #[arg(long, value_name = "BYTES", env = "TOOLGATE_LIMIT")]
     limit: Option<Switch<usize>>,
 
-    /// How long a call may take, as 60s or 5m, or `off` [default: 5m]
+    /// Cancel calls that take longer, for example 60s or 5m, or `off` [default: 5m]
     #[arg(long, value_name = "TIME", env = "TOOLGATE_TIMEOUT")]
     timeout: Option<Switch<Duration>>,
 
-    /// Retry read-only calls up to N times after transient errors
-    #[arg(long, value_name = "TIMES", env = "TOOLGATE_RETRY")]
+    /// Retry read-only calls up to this many times after transient errors [default: 0]
+    #[arg(long, value_name = "TIMES", env = "TOOLGATE_RETRY", value_parser = times)]
     retry: Option<u32>,
 
-    /// Keep a log of all calls in this store, as sqlite:FILE
+    /// Record all calls in this database, sqlite:FILE; read it with `toolgate log` [default: no call log]
     #[arg(long, value_name = "URL", env = "TOOLGATE_STORE")]
     store: Option<String>,
 
-    /// Send spans and metrics to this collector, over OTLP, as `http://127.0.0.1:4318`
+    /// Send spans and metrics to this OTLP collector, for example http://127.0.0.1:4318
     #[arg(long, value_name = "URL", env = "TOOLGATE_OTLP", hide_env_values = true)]
     otlp: Option<String>,
 
-    /// Take this server of the config, by its name in `[servers]` or `mcpServers`
+    /// Use this server of the config, by its name in [servers] or mcpServers
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
 }
 
-impl Overlay {
+impl ChainArgs {
     /// The namespace whose settings apply.
     pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(NAMESPACE)
@@ -97,7 +98,7 @@ impl Overlay {
     pub(crate) fn read(&self) -> anyhow::Result<Config> {
         for (name, nearest) in environment::unknown() {
             let help = nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default();
-            tracing::warn!("the variable {name} means nothing to toolgate{help}");
+            tracing::warn!("the variable {name} is unknown to toolgate{help}");
         }
         let config = self.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
         for hint in config.hints() {
@@ -106,7 +107,7 @@ impl Overlay {
         Ok(config)
     }
 
-    /// What the chain is set to.
+    /// The settings of the chain.
     pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
         let config = self.config.as_deref().map(config_file::read).transpose()?.unwrap_or_default();
         let mut settings = config.settings_with(self.namespace(), self.chain.as_ref())?;
@@ -130,21 +131,21 @@ impl Overlay {
         }
         settings.confirm = self.confirmed(settings.confirm.take());
         if let Some(value) = std::env::var_os(scopes::VARIABLE) {
-            // What is no text names no scope.
+            // A value that is not UTF-8 names no scope.
             let value = value.to_string_lossy();
             settings.granted.variable = Some(scopes::from_variable(&value)?);
         }
         match &self.audit {
             Some(target) => settings.audit.file = Target::from(target.as_str()),
             None if config.says_audit(self.namespace())? => {}
-            // A preset says itself where its audit goes.
+            // This preset has its own default for the audit.
             None if settings.chain.preset() == Some(Preset::McpCore) => {}
             None => settings.audit.file = Target::File(state_folder()?.join("audit.jsonl")),
         }
         Ok(settings)
     }
 
-    /// What has to be confirmed, by the command line over the file.
+    /// What has to be confirmed. The command line wins over the file.
     fn confirmed(&self, file: Option<ConfirmConfig>) -> Option<ConfirmConfig> {
         let from = |tier: Tier| {
             let tiers = Tier::ALL.into_iter().filter(move |other| *other >= tier);
@@ -166,8 +167,8 @@ impl Overlay {
         Some(confirm)
     }
 
-    /// The server to govern: the one named, the one on the command line, or the only one in the file.
-    /// `None` where nobody says.
+    /// The server to wrap: the one of `--server`, the command after `--`, or the only server in the file. `None` if the
+    /// file has none or several.
     pub(crate) fn server(
         &self,
         config: &Config,
@@ -176,12 +177,11 @@ impl Overlay {
         let servers = config.servers();
         let name = match (&self.server, command.is_empty()) {
             (Some(_), false) => {
-                bail!("`--server` and a command after `--` name two servers: give one of them")
+                bail!("`--server` and a command after `--` name two servers: leave out one of them")
             }
             (Some(name), true) => name,
             (None, false) => {
-                // A client that puts toolgate in front of a command gives toolgate the variables that are meant for
-                // the command.
+                // A client that starts `toolgate wrap -- CMD` sets the variables that it means for CMD on toolgate.
                 let hidden = config.variables().iter().map(OsString::from).collect();
                 let server = ServerCommand {
                     command: command.to_vec(),
@@ -198,18 +198,18 @@ impl Overlay {
             (None, true) => return Ok(None),
         };
         let known = || servers.keys().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
-        let server = servers.get(name).with_context(|| {
-            format!("there is no server `{name}` in the config: it has {}", known())
-        })?;
+        let server = servers
+            .get(name)
+            .with_context(|| format!("the config has no server `{name}`: it has {}", known()))?;
         let command = server.to_command().with_context(|| {
             format!(
-                "server `{name}` is reached by its url; only a server with a command can be wrapped"
+                "the server `{name}` has a url, and `toolgate wrap` only wraps commands: use `toolgate serve`"
             )
         })?;
         Ok(Some((name.clone(), command)))
     }
 
-    /// The one server to look at, named or on the command line. `None` if neither names one: then the command looks at all servers of the file.
+    /// The one server to inspect: that of `--server`, or the command after `--`. `None`: inspect all servers of the file.
     pub(crate) fn one_server(
         &self,
         config: &Config,
@@ -221,20 +221,22 @@ impl Overlay {
                 return Ok(None);
             }
             let server = ServerConfig::from_words(command);
-            let server = server.context("a word of the command after `--` is not text")?;
+            let server = server.context(
+                "the command after `--` is not UTF-8: rename the program or the argument",
+            )?;
             return Ok(Some((SERVER.to_owned(), server)));
         };
         if !command.is_empty() {
-            bail!("`--server` and a command after `--` name two servers: give one of them");
+            bail!("`--server` and a command after `--` name two servers: leave out one of them");
         }
         let known = || servers.keys().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
-        let server = servers.get(name).with_context(|| {
-            format!("there is no server `{name}` in the config: it has {}", known())
-        })?;
+        let server = servers
+            .get(name)
+            .with_context(|| format!("the config has no server `{name}`: it has {}", known()))?;
         Ok(Some((name.clone(), server.clone())))
     }
 
-    /// Where the call log is kept. A file is meant from where the config is.
+    /// The database of the call log. A relative path starts at the folder of the config.
     pub(crate) fn store(&self, config: &Config) -> Option<String> {
         self.store.clone().or_else(|| config.store())
     }
@@ -248,7 +250,7 @@ impl Overlay {
         Ok(telemetry)
     }
 
-    /// Reads the file, and watches it from before that on, so that no change after the reading is missed.
+    /// Reads the file. The watch starts before the read, so that it sees every later change.
     pub(crate) fn read_watched(&self) -> anyhow::Result<(Config, ConfigWatch)> {
         let path = self.config.as_deref();
         let watch = ConfigWatch::new(path);
@@ -257,7 +259,7 @@ impl Overlay {
         Ok((config, watch))
     }
 
-    /// Says that this process runs with the config, for `toolgate reload`, until what is given is dropped.
+    /// Registers this process for `toolgate reload` until the returned value is dropped.
     pub(crate) fn announce(&self) -> Option<Instance> {
         let config = self.config.as_deref()?;
         let announced = run_folder().and_then(|folder| Ok(instances::announce(&folder, config)?));
@@ -269,22 +271,26 @@ impl Overlay {
     }
 }
 
+fn times(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "write a number, for example 2".to_owned())
+}
+
 fn chain(name: &str) -> Result<ChainOrder, String> {
     match (name, Preset::by_name(name)) {
         ("default", _) => Ok(ChainOrder::Default),
         (_, Some(preset)) => Ok(ChainOrder::Preset(preset)),
-        _ => Err("write default, libtmux, metamcp or mcp-core".to_owned()),
+        _ => Err("unknown chain: write default, libtmux, metamcp or mcp-core".to_owned()),
     }
 }
 
-/// Where gateways say that they run.
+/// The folder in which running gateways register.
 pub(crate) fn run_folder() -> anyhow::Result<PathBuf> {
     Ok(state_folder()?.join("run"))
 }
 
-/// Where toolgate keeps what it learns.
+/// The folder of the audit, the approvals and the cached tool lists.
 pub(crate) fn state_folder() -> anyhow::Result<PathBuf> {
     environment::state_folder().context(
-        "no place for the audit file: neither XDG_STATE_HOME nor HOME is set; choose one with `--audit`",
+        "cannot find the state folder: neither XDG_STATE_HOME nor HOME is set; set one of them",
     )
 }

@@ -1,20 +1,20 @@
-//! How things look on a terminal: colours, times and sizes.
+//! Terminal output: colours, times and sizes.
 
 use std::{borrow::Cow, io::IsTerminal as _};
 
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 pub(in crate::commands) use toolgate::printable::line as clean;
 
-/// What the output can do.
+/// The colours, width and time zone of the output.
 #[derive(Clone, Debug)]
-pub(in crate::commands) struct Look {
+pub(in crate::commands) struct Style {
     pub(in crate::commands) colours: bool,
-    /// How many characters a line has; `None` if nobody cuts it.
+    /// The width in characters; `None` if lines are not cut.
     pub(in crate::commands) width: Option<usize>,
     pub(in crate::commands) zone: TimeZone,
 }
 
-/// A colour that means something.
+/// The purpose of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::commands) enum Paint {
     Plain,
@@ -25,7 +25,7 @@ pub(in crate::commands) enum Paint {
     Strong,
 }
 
-impl Look {
+impl Style {
     pub(in crate::commands) fn of_stdout() -> Self {
         let stdout = std::io::stdout();
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -41,7 +41,7 @@ impl Look {
         }
     }
 
-    /// The same of standard error.
+    /// The same for standard error.
     pub(in crate::commands) fn of_stderr() -> Self {
         let stderr = std::io::stderr();
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -70,7 +70,7 @@ impl Look {
         }
     }
 
-    /// The time where the reader is.
+    /// The time in the time zone of the reader.
     pub(in crate::commands) fn local(&self, at_us: i64) -> Zoned {
         let at = Timestamp::from_microsecond(at_us).unwrap_or(Timestamp::UNIX_EPOCH);
         at.to_zoned(self.zone.clone())
@@ -92,7 +92,7 @@ pub(in crate::commands) fn paint_of(outcome: &str) -> Paint {
     }
 }
 
-/// `1.2 ms`: three digits are enough.
+/// `1.2 ms`, with three digits.
 pub(in crate::commands) fn took(us: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let us_f = us as f64;
@@ -117,7 +117,7 @@ pub(in crate::commands) fn size(bytes: u64) -> String {
     }
 }
 
-/// How long ago, roughly.
+/// How long ago, rounded.
 pub(in crate::commands) fn ago(at_us: i64, now: Timestamp) -> String {
     let seconds = (now.as_microsecond() - at_us) / 1_000_000;
     match seconds {
@@ -129,13 +129,13 @@ pub(in crate::commands) fn ago(at_us: i64, now: Timestamp) -> String {
     }
 }
 
-/// The part of an id that tells calls apart: ids of one minute begin alike.
+/// The last 8 characters of an id: ids of the same minute begin alike.
 pub(in crate::commands) fn short(id: &str) -> &str {
     let start = id.char_indices().rev().nth(7).map_or(0, |(at, _)| at);
     id.get(start..).unwrap_or(id)
 }
 
-/// At most so many characters, the last of them an ellipsis if more were there.
+/// Cuts a text to `width` characters, with an ellipsis at the end.
 pub(in crate::commands) fn fit(text: &str, width: usize) -> Cow<'_, str> {
     if text.chars().count() <= width {
         return Cow::Borrowed(text);
