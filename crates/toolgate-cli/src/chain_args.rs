@@ -79,11 +79,11 @@ pub(crate) struct ChainArgs {
     #[arg(long, value_name = "URL", env = "TOOLGATE_STORE")]
     store: Option<String>,
 
-    /// Send spans and metrics to this OTLP collector, for example http://127.0.0.1:4318
+    /// Send spans and metrics to this OTLP collector, for example `http://127.0.0.1:4318`
     #[arg(long, value_name = "URL", env = "TOOLGATE_OTLP", hide_env_values = true)]
     otlp: Option<String>,
 
-    /// Use this server of the config, by its name in [servers] or mcpServers
+    /// Use this server of the config, by its name in `[servers]` or `mcpServers`
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
 }

@@ -45,7 +45,7 @@ struct VerifyCommand {
     /// The audit file [default: the one of the config, or audit.jsonl in the state folder]
     file: Option<PathBuf>,
 
-    /// The key of the hash chain (audit.key_file)
+    /// The key of the hash chain (`audit.key_file`)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 

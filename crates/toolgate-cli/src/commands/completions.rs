@@ -9,7 +9,7 @@ use clap_complete::Shell;
 ///
 /// bash: toolgate completions bash > ~/.local/share/bash-completion/completions/toolgate
 ///
-/// zsh: toolgate completions zsh > a file _toolgate in a folder of $fpath
+/// zsh: toolgate completions zsh > a file `_toolgate` in a folder of $fpath
 ///
 /// fish: toolgate completions fish > ~/.config/fish/completions/toolgate.fish
 #[derive(Debug, Args)]

@@ -23,7 +23,7 @@ use crate::chain_args::ChainArgs;
     { \"mcpServers\": { \"work\": { \"command\": \"toolgate\",\n      \
     \"args\": [\"stdio\", \"--to\", \"http://127.0.0.1:8642/mcp/work\"] } } }")]
 pub(crate) struct Stdio {
-    /// Forward to the running gateway at this URL: http://127.0.0.1:8642/mcp/NAMESPACE
+    /// Forward to the running gateway at this URL: `http://127.0.0.1:8642/mcp/NAMESPACE`
     #[arg(long, value_name = "URL")]
     to: Option<String>,
 

@@ -27,7 +27,7 @@ use crate::{chain_args::ChainArgs, config_file};
 ///
 /// It hides and refuses tools above the safety tier, refuses calls that would end its own pane, and records every call
 /// and every read of a resource in a private audit file. The chain is that of `toolgate wrap`, with the same config and
-/// the same options; the table [tmux] of the config sets this server.
+/// the same options; the table `[tmux]` of the config sets this server.
 ///
 /// Precedence: command line, environment, config file.
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub(crate) struct TmuxCommand {
     #[arg(long, help_heading = "Config and chain")]
     print_chain: bool,
 
-    /// Run behind a gateway of toolgate: use only the table [tmux] of the config
+    /// Run behind a gateway of toolgate: use only the table `[tmux]` of the config
     #[arg(long, hide = true)]
     behind: bool,
 }
@@ -105,7 +105,7 @@ struct TmuxArgs {
     #[arg(long, help_heading = "Tools")]
     prompts_as_tools: bool,
 
-    /// Let pipe_pane write in this folder; can be repeated [default: pipe_pane writes nowhere]
+    /// Let `pipe_pane` write in this folder; can be repeated [default: `pipe_pane` writes nowhere]
     #[arg(long = "pipe-root", value_name = "FOLDER", help_heading = "Guards and recordings")]
     pipe_roots: Vec<PathBuf>,
 
@@ -355,7 +355,7 @@ pub(crate) fn inspected(
 }
 
 impl ChainArgs {
-    /// The tier of the command line, else the stricter one of TOOLGATE_SAFETY and LIBTMUX_SAFETY.
+    /// The tier of the command line, else the stricter one of `TOOLGATE_SAFETY` and `LIBTMUX_SAFETY`.
     fn tier(&self, libtmux: Option<Tier>) -> Option<Tier> {
         let variable = std::env::var("TOOLGATE_SAFETY").ok().and_then(|value| value.parse().ok());
         match (self.safety, libtmux) {

@@ -35,7 +35,7 @@ pub(crate) struct Why {
     #[arg(long = "as", value_name = "PRINCIPAL", value_parser = principal)]
     principal: Option<Principal>,
 
-    /// _meta of the call, as a JSON object: policyId, allowedTools
+    /// `_meta` of the call, as a JSON object: policyId, allowedTools
     #[arg(long, value_name = "JSON")]
     meta: Option<String>,
 

@@ -117,7 +117,7 @@ impl<'a> Page<'a> {
             let inner = self.inner_table(&path, property);
             let link = inner.map(|inner| self.link_to(inner));
             let definition = follow(self.root, property);
-            let meaning = [property, definition].into_iter().find_map(|schema| text(schema));
+            let meaning = [property, definition].into_iter().find_map(text);
             let meaning: Vec<String> = meaning.into_iter().chain(link).collect();
             let default = default(table.schema, key, property, definition);
             let kind = kind(self.root, property, Some(&default));
