@@ -26,9 +26,9 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
         &[
             "dispatch",
             "handshake",
-            "listen",
             "listing",
             "proxied",
+            "subscriptions",
             "tasks",
             "tool_call",
             "upstream_call",

@@ -49,7 +49,7 @@ mod process;
 mod question_attribution;
 pub mod records;
 mod resource_links;
-mod response;
+mod rpc_error;
 mod tokens;
 mod transports;
 mod upstream;

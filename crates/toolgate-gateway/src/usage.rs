@@ -81,28 +81,30 @@ impl UsageKind {
         }
     }
 
-    fn full(self, bound: usize, is_share: bool) -> LimitReached {
+    fn full(self, bound: usize, scope: LimitScope) -> LimitReached {
         let (what, setting) = self.label();
-        LimitReached {
-            what,
-            setting: setting.map(Cow::Borrowed),
-            bound,
-            is_share,
-            is_session: false,
-        }
+        LimitReached { what, setting: setting.map(Cow::Borrowed), bound, scope }
     }
 }
 
-/// A limit is reached: the share of one principal, or the limit of the whole gateway.
+/// Whose limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LimitScope {
+    /// The limit of one session.
+    Session,
+    /// The share of one principal; others may go on.
+    Principal,
+    /// The limit of the whole gateway.
+    Gateway,
+}
+
+/// A limit is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LimitReached {
     what: &'static str,
     setting: Option<Cow<'static, str>>,
     bound: usize,
-    /// Whether it is the share of this principal that is used up; others may go on.
-    pub(crate) is_share: bool,
-    /// Whether the limit holds for each session.
-    is_session: bool,
+    pub(crate) scope: LimitScope,
 }
 
 impl LimitReached {
@@ -111,14 +113,14 @@ impl LimitReached {
         what: &'static str,
         setting: impl Into<Cow<'static, str>>,
         bound: usize,
-        is_share: bool,
+        scope: LimitScope,
     ) -> Self {
-        Self { what, setting: Some(setting.into()), bound, is_share, is_session: false }
+        Self { what, setting: Some(setting.into()), bound, scope }
     }
 
     /// A fixed limit for each session.
     pub(crate) fn in_session(what: &'static str, bound: usize) -> Self {
-        Self { what, setting: None, bound, is_share: true, is_session: true }
+        Self { what, setting: None, bound, scope: LimitScope::Session }
     }
 
     /// The failure to answer with: nothing ran.
@@ -126,10 +128,11 @@ impl LimitReached {
         let failure = Failure::new(Code::Overloaded, self.to_string())
             .retry_after(std::time::Duration::from_secs(1))
             .with_executed(Executed::No);
-        if self.is_share {
-            failure.suggest("Wait for some of your own to end, then try again.")
-        } else {
-            failure.suggest("Wait a moment, then try again.")
+        match self.scope {
+            LimitScope::Session | LimitScope::Principal => {
+                failure.suggest("Wait for some of your own to end, then try again.")
+            }
+            LimitScope::Gateway => failure.suggest("Wait a moment, then try again."),
         }
     }
 }
@@ -139,14 +142,16 @@ impl fmt::Display for LimitReached {
         let Self { what, setting, bound, .. } = self;
         let setting = setting.as_deref();
         write!(f, "too many {what}: ")?;
-        match (self.is_session, self.is_share, setting) {
-            (true, ..) => write!(f, "one session may have {bound}"),
-            (_, true, setting) => {
+        match (self.scope, setting) {
+            (LimitScope::Session, _) => write!(f, "one session may have {bound}"),
+            (LimitScope::Principal, setting) => {
                 write!(f, "one principal may have {bound}, its share (`serve.per_principal`)")?;
                 setting.map_or(Ok(()), |setting| write!(f, " of `{setting}`"))
             }
-            (_, false, Some(setting)) => write!(f, "the gateway allows {bound} (`{setting}`)"),
-            (_, false, None) => write!(f, "the gateway allows {bound}"),
+            (LimitScope::Gateway, Some(setting)) => {
+                write!(f, "the gateway allows {bound} (`{setting}`)")
+            }
+            (LimitScope::Gateway, None) => write!(f, "the gateway allows {bound}"),
         }
     }
 }
@@ -218,17 +223,18 @@ impl Account {
         let (Some(used), Some(all), Some(whole)) =
             (self.used.get(at), self.whole.used.get(at), self.whole.bounds.get(at))
         else {
-            return Err(kind.full(0, true));
+            return Err(kind.full(0, LimitScope::Principal));
         };
         let bound = self.share.of(*whole);
         if used.fetch_add(amount, Ordering::Relaxed).saturating_add(amount) > bound {
             used.fetch_sub(amount, Ordering::Relaxed);
-            return Err(kind.full(bound, bound < *whole));
+            let scope = if bound < *whole { LimitScope::Principal } else { LimitScope::Gateway };
+            return Err(kind.full(bound, scope));
         }
         if all.fetch_add(amount, Ordering::Relaxed).saturating_add(amount) > *whole {
             used.fetch_sub(amount, Ordering::Relaxed);
             all.fetch_sub(amount, Ordering::Relaxed);
-            return Err(kind.full(*whole, false));
+            return Err(kind.full(*whole, LimitScope::Gateway));
         }
         Ok(Reservation { account: Arc::clone(self), kind, amount })
     }
@@ -295,14 +301,15 @@ impl Member {
         let all = self.all.fetch_add(1, Ordering::Relaxed);
         let permit = InFlightPermit(Arc::clone(self));
         let share = self.account.share.of(limit);
-        let full = |bound, is_share| {
-            LimitReached::new("requests in flight", "limits.in_flight", bound, is_share)
+        let full = |bound, scope| {
+            LimitReached::new("requests in flight", "limits.in_flight", bound, scope)
         };
         if own >= share {
-            return Err(full(share, share < limit));
+            let scope = if share < limit { LimitScope::Principal } else { LimitScope::Gateway };
+            return Err(full(share, scope));
         }
         if all >= limit {
-            return Err(full(limit, false));
+            return Err(full(limit, LimitScope::Gateway));
         }
         Ok(permit)
     }
@@ -342,7 +349,7 @@ mod tests {
         let held: Vec<Reservation> =
             (0..2).map(|_| mine.take(UsageKind::Sessions, 1).unwrap()).collect();
         let full = mine.take(UsageKind::Sessions, 1).unwrap_err();
-        assert!(full.is_share);
+        assert_eq!(full.scope, LimitScope::Principal);
         let text = full.to_string();
         assert!(text.contains("may have 2") && text.contains("serve.sessions"), "{text}");
         let _other = yours.take(UsageKind::Sessions, 1).unwrap();
@@ -357,7 +364,7 @@ mod tests {
         let held: Vec<_> =
             ["a", "b"].map(|n| usage.account(&key(n)).take(UsageKind::Sessions, 1).unwrap()).into();
         let full = usage.account(&key("c")).take(UsageKind::Sessions, 1).unwrap_err();
-        assert!(!full.is_share, "{full}");
+        assert_eq!(full.scope, LimitScope::Gateway, "{full}");
         drop::<Vec<Reservation>>(held);
         assert!(usage.account(&key("c")).take(UsageKind::Sessions, 1).is_ok());
     }

@@ -22,8 +22,15 @@ const MAX_STREAM_BYTES: usize = 2 * 1024 * 1024;
 /// The streams of one session.
 #[derive(Debug)]
 pub(crate) struct ReplayBuffer {
-    streams: Mutex<(u64, VecDeque<Arc<ReplayStream>>)>,
+    streams: Mutex<StreamList>,
     account: Arc<Account>,
+}
+
+#[derive(Debug, Default)]
+struct StreamList {
+    /// The number of the last stream.
+    last: u64,
+    streams: VecDeque<Arc<ReplayStream>>,
 }
 
 impl ReplayBuffer {
@@ -31,41 +38,41 @@ impl ReplayBuffer {
         Self { streams: Mutex::default(), account }
     }
 
-    fn lock(&self) -> MutexGuard<'_, (u64, VecDeque<Arc<ReplayStream>>)> {
+    fn lock(&self) -> MutexGuard<'_, StreamList> {
         self.streams.lock()
     }
 
     /// A new stream.
     pub(crate) fn stream(&self) -> Arc<ReplayStream> {
-        let mut streams = self.lock();
-        streams.0 += 1;
+        let mut list = self.lock();
+        list.last += 1;
         let stream = Arc::new(ReplayStream {
-            number: streams.0,
+            number: list.last,
             account: Arc::clone(&self.account),
             log: Mutex::default(),
             wake: Notify::new(),
         });
-        streams.1.push_back(Arc::clone(&stream));
-        drop_expired(&mut streams.1);
-        if streams.1.len() > MAX_STREAMS {
+        list.streams.push_back(Arc::clone(&stream));
+        drop_expired(&mut list.streams);
+        if list.streams.len() > MAX_STREAMS {
             // Drop a stream that has ended first: the client most likely has read it to its end.
-            let done = streams.1.iter().position(|stream| stream.lock().done_at.is_some());
-            drop(streams.1.remove(done.unwrap_or(0)));
+            let done = list.streams.iter().position(|stream| stream.lock().done_at.is_some());
+            drop(list.streams.remove(done.unwrap_or(0)));
         }
         stream
     }
 
     /// Drops streams that ended longer than `KEEP_ENDED` ago.
     pub(crate) fn sweep(&self) {
-        drop_expired(&mut self.lock().1);
+        drop_expired(&mut self.lock().streams);
     }
 
     /// The stream of an event id, and the number of the event.
     pub(crate) fn find(&self, event: &str) -> Option<(Arc<ReplayStream>, u64)> {
         let (stream, number) = event.split_once('-')?;
         let (stream, number): (u64, u64) = (stream.parse().ok()?, number.parse().ok()?);
-        let streams = self.lock();
-        let found = streams.1.iter().find(|found| found.number == stream)?;
+        let list = self.lock();
+        let found = list.streams.iter().find(|found| found.number == stream)?;
         Some((Arc::clone(found), number))
     }
 }

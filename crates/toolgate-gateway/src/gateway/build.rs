@@ -8,7 +8,10 @@ use toolgate::{
     stack::{self, Parts, Stack},
 };
 
-use super::{namespace::Namespace, running_gateway::GatewayError};
+use super::{
+    namespace::{Namespace, NamespaceParts},
+    running_gateway::GatewayError,
+};
 use crate::{
     active_chain::ActiveChain,
     approvals,
@@ -106,9 +109,23 @@ impl std::fmt::Debug for GatewayOptions {
 /// The open record sinks: namespaces with the same record settings share one set.
 #[derive(Default)]
 pub(super) struct OpenedRecords {
-    sets: Vec<(NamespaceSettings, RecordSinks, Parts)>,
-    /// The chains, each with the index of its set.
-    stacks: Vec<(usize, Settings, Stack)>,
+    sets: Vec<RecordSet>,
+    stacks: Vec<OpenedStack>,
+}
+
+/// The sinks for namespaces with the same record settings.
+struct RecordSet {
+    settings: NamespaceSettings,
+    sinks: RecordSinks,
+    parts: Parts,
+}
+
+/// A chain with the settings that it was built from.
+struct OpenedStack {
+    /// The index of its record set.
+    set: usize,
+    settings: Settings,
+    stack: Stack,
 }
 
 impl OpenedRecords {
@@ -125,7 +142,7 @@ impl OpenedRecords {
         let said = (options.settings)(name).map_err(GatewayError::Settings)?;
         let at = self.sinks(&said, options).await?;
         let (seen_tools, parts) = match self.sets.get(at) {
-            Some((_, sinks, parts)) => (sinks.acquaintances(), parts.clone()),
+            Some(set) => (set.sinks.acquaintances(), set.parts.clone()),
             None => (None, Parts::default()),
         };
         // Known tools, rate counters and approvals belong to each namespace alone.
@@ -143,22 +160,23 @@ impl OpenedRecords {
             names.iter().filter_map(|name| servers.get(name.as_str()).cloned()).collect()
         };
         let style = options.config.style(name).map_err(config)?;
-        let current = ActiveChain::new(stack, said.settings);
+        let chain = ActiveChain::new(stack, said.settings);
         let remembered = ManifestCache::new(options.manifests.clone());
         let owners = remembered.owners(name, options.watch.path());
         let owners = match options.inspects {
             Some(_) => NameOwners::only_read(owners),
             None => NameOwners::read(owners),
         };
-        Ok(Namespace::new(
-            name.into(),
+        Ok(Namespace::new(NamespaceParts {
+            name: name.into(),
             style,
             servers,
-            current,
+            chain,
             has_principals,
-            Arc::clone(usage),
-            (owners, seen_tools),
-        ))
+            usage: Arc::clone(usage),
+            owners,
+            seen_tools,
+        }))
     }
 
     async fn sinks(
@@ -173,7 +191,7 @@ impl OpenedRecords {
                 && other.settings.redact == said.settings.redact
                 && other.settings.audit.otlp == said.settings.audit.otlp
         };
-        if let Some(at) = self.sets.iter().position(|(other, ..)| is_same(other)) {
+        if let Some(at) = self.sets.iter().position(|set| is_same(&set.settings)) {
             return Ok(at);
         }
         if options.inspects.is_some() {
@@ -184,7 +202,8 @@ impl OpenedRecords {
                 &said.settings,
             );
             let parts = silent.map_err(|error| GatewayError::Settings(error.to_string()))?;
-            self.sets.push((said.clone(), RecordSinks::default(), parts));
+            let (settings, sinks) = (said.clone(), RecordSinks::default());
+            self.sets.push(RecordSet { settings, sinks, parts });
             return Ok(self.sets.len() - 1);
         }
         let opened = RecordSinks::open(
@@ -195,7 +214,7 @@ impl OpenedRecords {
         );
         let (sinks, parts) =
             opened.await.map_err(|error| GatewayError::Settings(error.to_string()))?;
-        self.sets.push((said.clone(), sinks, parts));
+        self.sets.push(RecordSet { settings: said.clone(), sinks, parts });
         Ok(self.sets.len() - 1)
     }
 
@@ -205,26 +224,27 @@ impl OpenedRecords {
         settings: &Settings,
         parts: Parts,
     ) -> Result<Stack, GatewayError> {
-        let same = |known: &&(usize, Settings, Stack)| {
-            (&known.1.audit, &known.1.redact) == (&settings.audit, &settings.redact)
+        let same = |opened: &&OpenedStack| {
+            (&opened.settings.audit, &opened.settings.redact) == (&settings.audit, &settings.redact)
         };
         let stack = match self.stacks.iter().find(same) {
-            Some((_, own, stack)) => stack.beside(own, settings, parts)?,
+            Some(opened) => opened.stack.beside(&opened.settings, settings, parts)?,
             None => stack::build_with(settings, parts)?,
         };
-        self.stacks.push((set, settings.clone(), stack.clone()));
+        let settings = settings.clone();
+        self.stacks.push(OpenedStack { set, settings, stack: stack.clone() });
         Ok(stack)
     }
 
     /// Writes and sends the remaining records.
     pub(super) async fn close(self) {
         // Close the audit files before the sinks, because they write to some of these.
-        for audit in self.stacks.iter().filter_map(|(.., stack)| stack.audit.as_ref()) {
+        for audit in self.stacks.iter().filter_map(|opened| opened.stack.audit.as_ref()) {
             audit.close(Duration::from_secs(5));
         }
-        for (at, (_, sinks, _)) in self.sets.into_iter().enumerate() {
-            if let Some((.., stack)) = self.stacks.iter().find(|(set, ..)| *set == at) {
-                sinks.close(stack).await;
+        for (at, RecordSet { sinks, .. }) in self.sets.into_iter().enumerate() {
+            if let Some(opened) = self.stacks.iter().find(|opened| opened.set == at) {
+                sinks.close(&opened.stack).await;
             }
         }
     }

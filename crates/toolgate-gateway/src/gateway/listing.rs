@@ -17,7 +17,7 @@ use super::{
     namespace::NamespaceChain,
     proxied,
     response::JsonRpcResponse,
-    tool_call::{NameResolver, narrow, read_error},
+    tool_call::{NameResolver, narrow},
     upstream_call::{UpstreamCall, UpstreamReply},
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
         lists::{CacheHints, definition_for},
         snapshot::{MissingServer, Snapshot},
     },
-    response::rpc_error,
+    rpc_error,
     upstream::{manifest::ListName, server::ServerState},
 };
 
@@ -59,7 +59,13 @@ pub(super) async fn tools(gateway: &Gateway, incoming: &IncomingRequest) -> Json
     }
     let definitions = list.tools().iter().filter_map(|tool| tool.definition());
     let definitions: Vec<Json> = definitions.map(|tool| definition_for(tool, era)).collect();
-    page(gateway, incoming, &snapshot, (ListName::Tools, is_narrowed), &definitions, &missing)
+    let list = FilteredList {
+        list: ListName::Tools,
+        is_narrowed,
+        entries: &definitions,
+        missing: &missing,
+    };
+    page(gateway, incoming, &snapshot, list)
 }
 
 /// `tools/list` of an exclusive server: the server's own page, without the tools that this client may not see.
@@ -82,7 +88,7 @@ pub(super) async fn live(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
         },
         Err(failure) => {
             let outcome = Outcome::failed(failure);
-            JsonRpcResponse::outcome(incoming.id(), outcome, incoming.caller.is_modern())
+            JsonRpcResponse::outcome(incoming.id(), outcome, incoming.caller.era())
         }
     }
 }
@@ -102,7 +108,7 @@ impl LivePage<'_> {
             return Err(Failure::internal("a listing asks for nothing"));
         };
         if answer.shape() == Shape::Error {
-            let failure = Failure::rejected(rpc_error(&answer));
+            let failure = Failure::rejected(rpc_error::of_response(&answer));
             return Err(failure);
         }
         let (Some(page), Some(result)) = (self.live.read_page(&answer), answer.body()) else {
@@ -158,7 +164,8 @@ pub(super) async fn others(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
     }
     // A server that has not answered yet may have no such list, so only failures count as missing.
     missing.retain(|missing| missing.error.is_some());
-    page(gateway, incoming, &snapshot, (list, false), entries, &missing)
+    let list = FilteredList { list, is_narrowed: false, entries, missing: &missing };
+    page(gateway, incoming, &snapshot, list)
 }
 
 /// The error for a list that no server could give, because an empty list would claim that there are no entries. The error
@@ -177,7 +184,7 @@ fn nothing_listed(
             return Some(JsonRpcResponse::error_object(
                 incoming.id(),
                 error,
-                read_error(error).code,
+                rpc_error::of_object(error).code,
             ));
         }
         if let (None, ServerState::Failed(why)) = (manifest, only.state()) {
@@ -196,13 +203,22 @@ fn nothing_listed(
     Some(JsonRpcResponse::failed(Some(incoming.id()), &Failure::new(Code::ServerUnavailable, text)))
 }
 
+/// A list as one client may see it.
+struct FilteredList<'a> {
+    list: ListName,
+    /// Whether the request's control data narrowed the list.
+    is_narrowed: bool,
+    entries: &'a [Json],
+    /// The servers whose entries are missing.
+    missing: &'a [MissingServer],
+}
+
+/// The response with the page that the request asks for.
 fn page(
     gateway: &Gateway,
     incoming: &IncomingRequest,
     snapshot: &Snapshot,
-    (of, is_narrowed): (ListName, bool),
-    entries: &[Json],
-    missing: &[MissingServer],
+    FilteredList { list: of, is_narrowed, entries, missing }: FilteredList<'_>,
 ) -> JsonRpcResponse {
     let size = incoming.namespace.style.page_size;
     // A cursor is valid only in its own namespace.
@@ -270,12 +286,13 @@ pub(super) fn chain_response(incoming: &IncomingRequest, answer: Answer) -> Json
         return JsonRpcResponse::nothing();
     }
     match (answer.origin, answer.body) {
-        (Some(line), body) => {
-            JsonRpcResponse::verbatim(line, body.err().map(|error| read_error(&error).code))
-        }
+        (Some(line), body) => JsonRpcResponse::verbatim(
+            line,
+            body.err().map(|error| rpc_error::of_object(&error).code),
+        ),
         (None, Ok(result)) => JsonRpcResponse::result(incoming.id(), result),
         (None, Err(error)) => {
-            JsonRpcResponse::error_object(incoming.id(), &error, read_error(&error).code)
+            JsonRpcResponse::error_object(incoming.id(), &error, rpc_error::of_object(&error).code)
         }
     }
 }

@@ -150,16 +150,33 @@ struct NameState {
 /// The number of collisions to log, one line each.
 const MAX_LOGGED_COLLISIONS: usize = 200;
 
+/// What a namespace is built from.
+#[derive(Debug)]
+pub(crate) struct NamespaceParts {
+    pub(crate) name: Arc<str>,
+    pub(crate) style: ListingStyle,
+    pub(crate) servers: Vec<Arc<Server>>,
+    pub(crate) chain: ActiveChain,
+    /// Whether clients need tokens, so that there may be several principals.
+    pub(crate) has_principals: bool,
+    pub(crate) usage: Arc<Usage>,
+    pub(crate) owners: NameOwners,
+    /// The store of approved tools, if there is one.
+    pub(crate) seen_tools: Option<SeenTools>,
+}
+
 impl Namespace {
-    pub(crate) fn new(
-        name: Arc<str>,
-        style: ListingStyle,
-        servers: Vec<Arc<Server>>,
-        current: ActiveChain,
-        has_principals: bool,
-        usage: Arc<Usage>,
-        (owners, seen_tools): (NameOwners, Option<SeenTools>),
-    ) -> Self {
+    pub(crate) fn new(parts: NamespaceParts) -> Self {
+        let NamespaceParts {
+            name,
+            style,
+            servers,
+            chain: current,
+            has_principals,
+            usage,
+            owners,
+            seen_tools,
+        } = parts;
         let empty = SnapshotInputs {
             generation: 0,
             prefix: style.prefix,

@@ -14,6 +14,13 @@ use crate::{
     tokens::Tokens,
 };
 
+/// A change of the configured tokens.
+struct TokenChange {
+    tokens: BTreeMap<String, TokenConfig>,
+    /// Whether the change gives no access that the old tokens did not give.
+    only_narrows: bool,
+}
+
 impl RunningGateway {
     /// The watch that reports changes of the config file.
     #[must_use]
@@ -63,14 +70,15 @@ impl RunningGateway {
             new.exposure(None).iter().for_each(|warning| tracing::warn!("{warning}"));
             tokens = self.changed_tokens(&new.serve().tokens);
         }
-        if matches!(tokens, Some((_, false))) && trigger == Trigger::Changed {
+        if tokens.as_ref().is_some_and(|change| !change.only_narrows) && trigger == Trigger::Changed
+        {
             waits.push("`serve.tokens`".to_owned());
         }
         if !waits.is_empty() || (chains.is_empty() && tokens.is_none()) {
             return Ok(waits);
         }
-        if let Some((tokens, _)) = tokens {
-            self.set_tokens(tokens)?;
+        if let Some(change) = tokens {
+            self.set_tokens(change.tokens)?;
         }
         for (namespace, chain) in chains {
             namespace.set_chain(*chain);
@@ -81,18 +89,15 @@ impl RunningGateway {
 
     /// The change of the tokens; `None` if they have not changed, or if tokens were added to or removed from a config as a
     /// whole: whether clients need tokens is fixed at the start.
-    fn changed_tokens(
-        &self,
-        new: &BTreeMap<String, TokenConfig>,
-    ) -> Option<(BTreeMap<String, TokenConfig>, bool)> {
+    fn changed_tokens(&self, new: &BTreeMap<String, TokenConfig>) -> Option<TokenChange> {
         let old = self.tokens.lock();
         if *old == *new || old.is_empty() || new.is_empty() {
             return None;
         }
-        let narrows = new.iter().all(|(name, token)| {
+        let only_narrows = new.iter().all(|(name, token)| {
             old.get(name).is_some_and(|before| before == token || token.narrows(before))
         });
-        Some((new.clone(), narrows))
+        Some(TokenChange { tokens: new.clone(), only_narrows })
     }
 
     /// Replaces the tokens, and ends the sessions of tokens that were removed.

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use toolgate::{Failure, Outcome, Reply, RpcError, admission::complete};
-use toolgate_wire::{Id, Json, error_response};
+use toolgate_wire::{Id, Json, error_response, mcp::Era};
 
-use crate::usage::LimitReached;
+use crate::usage::{LimitReached, LimitScope};
 
 /// The response to one request.
 #[derive(Debug)]
@@ -12,8 +12,8 @@ pub(crate) struct JsonRpcResponse {
     pub(crate) text: ResponseText,
     /// The error code, if it is an error.
     pub(crate) code: Option<i64>,
-    /// There was no room for the request: for its principal (`true`), or for anybody.
-    pub(crate) is_full: Option<bool>,
+    /// The limit that the request exceeds, if that is the error.
+    pub(crate) limit: Option<LimitScope>,
 }
 
 /// The bytes of a response.
@@ -30,12 +30,12 @@ pub(crate) enum ResponseText {
 impl JsonRpcResponse {
     /// No response.
     pub(crate) fn nothing() -> Self {
-        Self { text: ResponseText::Nothing, code: None, is_full: None }
+        Self { text: ResponseText::Nothing, code: None, limit: None }
     }
 
     /// The server's line, unchanged.
     pub(crate) fn verbatim(line: Bytes, code: Option<i64>) -> Self {
-        Self { text: ResponseText::Whole(line), code, is_full: None }
+        Self { text: ResponseText::Whole(line), code, limit: None }
     }
 
     /// A result.
@@ -48,16 +48,16 @@ impl JsonRpcResponse {
             // For small results, copying is cheaper than writing several parts.
             head.extend_from_slice(result.as_bytes());
             head.push(b'}');
-            return Self { text: ResponseText::Whole(head.into()), code: None, is_full: None };
+            return Self { text: ResponseText::Whole(head.into()), code: None, limit: None };
         }
         let parts = [head.into(), result.into_bytes(), Bytes::from_static(b"}")];
-        Self { text: ResponseText::Parts(parts), code: None, is_full: None }
+        Self { text: ResponseText::Parts(parts), code: None, limit: None }
     }
 
     /// An error.
     pub(crate) fn error(id: Option<&Id>, rpc: &RpcError) -> Self {
         let line = error_response(id, rpc.code, &rpc.message, rpc.data.as_ref());
-        Self { text: ResponseText::Whole(line), code: Some(rpc.code), is_full: None }
+        Self { text: ResponseText::Whole(line), code: Some(rpc.code), limit: None }
     }
 
     /// An error with an error object of a server, unchanged.
@@ -69,7 +69,7 @@ impl JsonRpcResponse {
         Self {
             text: ResponseText::Whole(message.finish().into_bytes()),
             code: Some(code),
-            is_full: None,
+            limit: None,
         }
     }
 
@@ -80,7 +80,7 @@ impl JsonRpcResponse {
 
     /// The error for a request that exceeds a limit.
     pub(crate) fn full(id: &Id, full: &LimitReached) -> Self {
-        Self { is_full: Some(full.is_share), ..Self::failed(Some(id), &full.failure()) }
+        Self { limit: Some(full.scope), ..Self::failed(Some(id), &full.failure()) }
     }
 
     /// An error of JSON-RPC or MCP.
@@ -89,19 +89,19 @@ impl JsonRpcResponse {
     }
 
     /// The response for the outcome of a call.
-    pub(crate) fn outcome(id: &Id, outcome: Outcome, is_modern: bool) -> Self {
+    pub(crate) fn outcome(id: &Id, outcome: Outcome, era: Era) -> Self {
         let code = outcome.failure().and_then(Failure::rpc).map(|rpc| rpc.code);
         match outcome.into_reply() {
             Reply::Verbatim(line) => Self::verbatim(line, code),
-            reply => Self::reply(id, reply, is_modern),
+            reply => Self::reply(id, reply, era),
         }
     }
 
     /// The response for the chain's reply. Layers write results without `resultType`, which 2026-07-28 requires.
-    fn reply(id: &Id, reply: Reply, is_modern: bool) -> Self {
+    fn reply(id: &Id, reply: Reply, era: Era) -> Self {
         match reply {
             Reply::Verbatim(line) => Self::verbatim(line, None),
-            Reply::Result(json) if is_modern => Self::result(id, complete(json)),
+            Reply::Result(json) if era == Era::Modern => Self::result(id, complete(json)),
             Reply::Result(json) => Self::result(id, json),
             Reply::Error(rpc) => Self::error(Some(id), &rpc),
             Reply::Nothing => Self::nothing(),

@@ -1,27 +1,20 @@
 //! `tools/call`: finds the tool by its name on the wire and runs the chain.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use toolgate::{
-    Answer, Boxed, Call, Chain, Code, Context, Endpoint, Failure, Listing, Outcome, Request,
-    RpcError, Tool, ToolId, ToolList, ToolResult,
+    Chain, Context, Outcome, RpcError, Tool, ToolId,
     admission::{self, Admitted, CallRequest, Edits, Resolution},
     settings::Settings,
 };
 use toolgate_wire::{
-    Json, Kind, Message, Shape,
-    mcp::{Era, code, member, method},
+    Json,
+    mcp::{code, member},
 };
 
 use super::{
-    Gateway,
-    dispatch::IncomingRequest,
-    era_bridge,
-    live_tools::LiveTools,
-    namespace::NamespaceChain,
-    response::JsonRpcResponse,
-    tasks,
-    upstream_call::{UpstreamCall, UpstreamReply},
+    Gateway, dispatch::IncomingRequest, live_tools::LiveTools, namespace::NamespaceChain,
+    response::JsonRpcResponse, tasks, upstream_call::UpstreamCall,
 };
 use crate::{
     active_chain::ActiveChain,
@@ -30,8 +23,7 @@ use crate::{
         snapshot::{Snapshot, ToolEntry},
     },
     config::Prefix,
-    response::rpc_error,
-    upstream::{in_flight::nonsense, server::Server},
+    upstream::server::Server,
 };
 
 /// Resolves the names of tools on the wire.
@@ -112,7 +104,7 @@ pub(super) async fn call(gateway: &Gateway, incoming: &IncomingRequest) -> JsonR
             run(gateway, incoming, &current.stack.chain, &target, admitted).await
         }
     };
-    JsonRpcResponse::outcome(incoming.id(), outcome, incoming.caller.is_modern())
+    JsonRpcResponse::outcome(incoming.id(), outcome, incoming.caller.era())
 }
 
 /// The tool to call, and its server.
@@ -189,121 +181,4 @@ fn check_header_params(
     let data = Some(Json::value(&serde_json::json!({"ran": false})));
     let refusal = RpcError { code: code::HEADER_MISMATCH, message: wrong, data };
     Some(JsonRpcResponse::error(Some(incoming.id()), &refusal))
-}
-
-impl UpstreamCall<'_> {
-    fn to(&self) -> Era {
-        self.caller.era()
-    }
-
-    /// Whether the client answers a request for input. It then gets the server's errors unchanged, because they concern
-    /// the `requestState`.
-    fn resumes_input(&self) -> bool {
-        ["requestState", "inputResponses"].iter().any(|key| self.message.member(key).is_some())
-    }
-
-    fn outcome(&self, answer: &Message, from: Era, is_verbatim: bool) -> Outcome {
-        if answer.shape() == Shape::Error {
-            let rpc = rpc_error(answer);
-            let failure = if self.resumes_input() {
-                Failure::new(Code::InvalidRequest, rpc.message.clone()).with_rpc(rpc)
-            } else {
-                Failure::rejected(rpc)
-            };
-            // Keep the error object with its unknown members; only the id changes.
-            let line = match self.message.id() {
-                Some(id) if !is_verbatim => answer.with_id(id),
-                _ => answer.line().clone(),
-            };
-            return Outcome::failed(failure).with_origin(line);
-        }
-        let Some(json) = answer.result().filter(|json| json.kind() == Kind::Object) else {
-            return nonsense(
-                &self.server.name,
-                "answered the call with something that is no object",
-            )
-            .into();
-        };
-        let result_type = answer.member(member::RESULT_TYPE);
-        let needs_type = self.to() == Era::Modern && result_type.is_none();
-        if (from != self.to() || needs_type) && !self.server.is_exclusive() {
-            let translated =
-                era_bridge::translate_result(&json, method::TOOLS_CALL, from, self.to());
-            if let Some(translated) = translated {
-                return Outcome::answered(ToolResult::new(translated));
-            }
-        }
-        let is_error = answer.member(member::IS_ERROR).and_then(|json| json.bool()) == Some(true);
-        let outcome = Outcome::answered(ToolResult::known(json, is_error, result_type.as_ref()));
-        if is_verbatim { outcome.with_origin(answer.line().clone()) } else { outcome }
-    }
-
-    fn answer(&self, answer: &Message, from: Era, is_verbatim: bool) -> Answer {
-        let method = self.message.method();
-        if answer.shape() == Shape::Error {
-            let rpc = rpc_error(answer);
-            let code = rpc.code;
-            // Between peers of one era the code is the same as on a direct connection.
-            let rpc = if self.server.is_exclusive() || from == self.to() {
-                rpc
-            } else {
-                era_bridge::translate_error(rpc, method, self.to(), self.name)
-            };
-            return match answer.error().filter(|_| rpc.code == code) {
-                // Unchanged: keep the error object with its unknown members.
-                Some(error) => {
-                    let origin = is_verbatim.then(|| answer.line().clone());
-                    Answer { body: Err(error), origin }
-                }
-                None => Answer { body: Err(rpc.to_json()), origin: None },
-            };
-        }
-        let json = answer.result().unwrap_or_else(Json::null);
-        match era_bridge::translate_result(&json, method, from, self.to()) {
-            Some(translated) => Answer { body: Ok(translated), origin: None },
-            None => Answer { body: Ok(json), origin: is_verbatim.then(|| answer.line().clone()) },
-        }
-    }
-}
-
-impl Endpoint for UpstreamCall<'_> {
-    fn call<'b>(&'b self, cx: &'b mut Context, call: Call) -> Boxed<'b, Outcome> {
-        Box::pin(async move {
-            let changed = if call.is_changed() { call.arguments() } else { None };
-            match self.send(cx, changed).await {
-                Ok(UpstreamReply::Answer { answer, from, is_verbatim }) => {
-                    self.outcome(&answer, from, is_verbatim)
-                }
-                Ok(UpstreamReply::Asked(result)) => Outcome::answered(ToolResult::new(result)),
-                Err(failure) => failure.into(),
-            }
-        })
-    }
-
-    fn list<'b>(&'b self, _: &'b mut Context, _: Listing) -> Boxed<'b, Result<ToolList, Failure>> {
-        Box::pin(std::future::ready(Err(Failure::internal("a call is no listing"))))
-    }
-
-    fn request<'b>(&'b self, cx: &'b mut Context, _: Request) -> Boxed<'b, Answer> {
-        Box::pin(async move {
-            match self.send(cx, None).await {
-                Ok(UpstreamReply::Answer { answer, from, is_verbatim }) => {
-                    self.answer(&answer, from, is_verbatim)
-                }
-                Ok(UpstreamReply::Asked(result)) => Answer { body: Ok(result), origin: None },
-                Err(failure) => Answer { body: Err(failure.to_rpc().to_json()), origin: None },
-            }
-        })
-    }
-}
-
-/// Parses an error object.
-pub(super) fn read_error(error: &Json) -> RpcError {
-    let message = error.get("message");
-    let message = message.as_ref().and_then(Json::text).map(Cow::into_owned);
-    RpcError {
-        code: error.get("code").and_then(|json| json.i64()).unwrap_or(code::INTERNAL_ERROR),
-        message: message.unwrap_or_default(),
-        data: error.get("data"),
-    }
 }

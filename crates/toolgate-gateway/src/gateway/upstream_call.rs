@@ -2,6 +2,7 @@
 //! server speak different protocol versions, and forwards notifications and requests that the server sends meanwhile.
 
 mod client_input;
+mod endpoint;
 mod request_line;
 
 use std::{
@@ -21,6 +22,8 @@ use toolgate_wire::{
     mcp::{Era, code, member, method},
     response,
 };
+
+use request_line::RequestChanges;
 
 use super::{Gateway, dispatch::IncomingRequest, era_bridge, suspended::SuspendedCalls};
 use crate::{
@@ -235,8 +238,8 @@ impl UpstreamCall<'_> {
                 Some(hops) => Some(hops.onwards()),
                 None => connection.leads_on().then(hops::from_here),
             };
-            let compose =
-                |hop: IdRewrite| self.line(cx, &hop, era, (arguments, round), hops.as_ref());
+            let changes = RequestChanges { arguments, input: round, hops: hops.as_ref() };
+            let compose = |hop: IdRewrite| self.line(cx, &hop, era, changes);
             let started = tokio::select! {
                 biased;
                 () = cx.cancel().cancelled() => return Err(cancelled(Executed::Maybe)),

@@ -10,7 +10,7 @@ use toolgate_wire::{
     notification, request,
 };
 
-use crate::{config::Protocol, hops, implementation_info::own_meta, response::result_of};
+use crate::{config::Protocol, hops, implementation_info::own_meta, rpc_error::result_of};
 
 use super::{
     connection::{ServerInfo, Wire},

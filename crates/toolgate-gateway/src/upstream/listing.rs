@@ -11,7 +11,7 @@ use super::{
     in_flight::{StartFailure, unavailable},
 };
 use crate::{
-    response::rpc_error,
+    rpc_error,
     upstream::manifest::{ListName, ServerList, ServerManifest, error_text},
 };
 
@@ -137,8 +137,9 @@ async fn list(
     for _ in 0..MOST_PAGES {
         let page = page(connection, server, method, cursor.as_ref()).await?;
         if page.shape() == Shape::Error {
-            let error =
-                page.error().map_or_else(|| rpc_error(&page).to_json(), |json| json.owned());
+            let error = page
+                .error()
+                .map_or_else(|| rpc_error::of_response(&page).to_json(), |json| json.owned());
             return Ok(ServerList::failed(error, old));
         }
         let more = page.member(member).and_then(|json| json.array());

@@ -13,7 +13,7 @@ use super::{
     server::{Server, SessionKey},
 };
 use crate::{
-    response::result_of,
+    rpc_error::result_of,
     usage::{Account, LimitReached, Reservation, UsageKind},
 };
 

@@ -10,6 +10,17 @@ use toolgate_wire::{
 use super::UpstreamCall;
 use crate::{gateway::era_bridge, hops, upstream::in_flight::IdRewrite};
 
+/// What one attempt to send a request changes in it, besides the edits of the call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RequestChanges<'a> {
+    /// The arguments, if a layer changed them.
+    pub(super) arguments: Option<&'a Json>,
+    /// The client's input that the server requested.
+    pub(super) input: Option<&'a InputRound>,
+    /// The gateways that the request has passed.
+    pub(super) hops: Option<&'a Json>,
+}
+
 impl UpstreamCall<'_> {
     /// The line to send: the client's own bytes unless something must change.
     pub(super) fn line(
@@ -17,12 +28,11 @@ impl UpstreamCall<'_> {
         cx: &Context,
         hop: &IdRewrite,
         era: Era,
-        (arguments, round): (Option<&Json>, Option<&InputRound>),
-        hops: Option<&Json>,
+        RequestChanges { arguments, input, hops }: RequestChanges<'_>,
     ) -> Bytes {
         let is_translated = self.caller.era() != era;
         let is_same = arguments.is_none()
-            && round.is_none()
+            && input.is_none()
             && self.edits.is_empty()
             && cx.span().is_none()
             && hop.token.is_none()
@@ -42,8 +52,8 @@ impl UpstreamCall<'_> {
         if is_translated {
             era_bridge::translate_meta(&mut params, self.caller, era);
         }
-        if round.is_some() {
-            put_input(&mut params, round);
+        if input.is_some() {
+            put_input(&mut params, input);
         }
         follow(&mut params, cx.span(), hop.token.as_ref(), hops);
         self.message.with(hop.id.as_ref(), Some(params.finish()))

@@ -33,7 +33,7 @@ use crate::{
         body::ResponseBody,
         events::{EventSender, stream},
     },
-    usage::LimitReached,
+    usage::{LimitReached, LimitScope},
 };
 
 /// A call that takes longer than this gets a stream that can be taken up again, if the client knows how.
@@ -194,10 +194,11 @@ impl Pump {
 
 /// An answer as JSON, with the status that it has from 2026-07-28 on.
 pub(super) fn finished(said: JsonRpcResponse, is_modern: bool) -> Response<ResponseBody> {
-    if let Some(is_share) = said.is_full {
-        // Who asks too much, or when the gateway is full.
-        let status =
-            if is_share { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE };
+    if let Some(scope) = said.limit {
+        let status = match scope {
+            LimitScope::Session | LimitScope::Principal => StatusCode::TOO_MANY_REQUESTS,
+            LimitScope::Gateway => StatusCode::SERVICE_UNAVAILABLE,
+        };
         let mut answer = json(status, said);
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         return answer;
@@ -213,7 +214,7 @@ pub(super) fn finished(said: JsonRpcResponse, is_modern: bool) -> Response<Respo
 /// There is no room for a stream.
 pub(super) fn full(full: &LimitReached) -> Response<ResponseBody> {
     let said = JsonRpcResponse::failed(None, &full.failure());
-    finished(JsonRpcResponse { is_full: Some(full.is_share), ..said }, false)
+    finished(JsonRpcResponse { limit: Some(full.scope), ..said }, false)
 }
 
 /// An answer as JSON.

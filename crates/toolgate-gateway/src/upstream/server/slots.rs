@@ -20,7 +20,7 @@ use crate::{
         connection::Connection,
         in_flight::{Lease, unavailable},
     },
-    usage::LimitReached,
+    usage::{LimitReached, LimitScope},
 };
 
 /// So many requests of one owner have a connection to themselves at once.
@@ -80,11 +80,14 @@ impl Server {
         let principal = Some(&owner.account.principal);
         let theirs = own.values().filter(|slot| slot.principal.as_ref() == principal).count();
         if theirs >= share || own.len() >= most {
-            let is_share = theirs >= share && share < most;
-            let bound = if is_share { share } else { most };
+            let (scope, bound) = if theirs >= share && share < most {
+                (LimitScope::Principal, share)
+            } else {
+                (LimitScope::Gateway, most)
+            };
             let what = "processes of the server for sessions of their own";
             let setting = format!("servers.{}.processes", self.name);
-            return Err(LimitReached::new(what, setting, bound, is_share).failure());
+            return Err(LimitReached::new(what, setting, bound, scope).failure());
         }
         let slot =
             Arc::new(ConnectionSlot { principal: principal.cloned(), ..ConnectionSlot::default() });
