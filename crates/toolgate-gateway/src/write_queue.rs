@@ -27,14 +27,14 @@ const MAX_COPIED: usize = 16 * 1024;
 /// it has begun to write. So after a crash the gateway knows of each call whether the server may have seen it.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
-    queue: Mutex<Queue>,
+    queue: Mutex<QueuedLines>,
     wake: Notify,
     room: Semaphore,
     written: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct QueuedLines {
     lines: VecDeque<Bytes>,
     queued: u64,
     closed: bool,

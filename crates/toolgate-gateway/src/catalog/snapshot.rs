@@ -82,7 +82,7 @@ pub(crate) struct Snapshot {
     prompts: HashMap<Box<str>, Route>,
     resources: HashMap<Box<str>, Arc<Server>>,
     /// Templates in the order in which they are matched.
-    templates: Vec<Listing>,
+    templates: Vec<ListedTemplate>,
     pub(crate) lists: ListPages,
     pub(crate) offered: Vec<ServerListing>,
     pub(crate) collisions: Vec<Collision>,
@@ -93,7 +93,7 @@ pub(crate) struct Snapshot {
 
 /// A template of a server.
 #[derive(Debug)]
-struct Listing {
+struct ListedTemplate {
     text: Arc<str>,
     template: Template,
     server: Arc<Server>,
@@ -101,7 +101,7 @@ struct Listing {
     since: u64,
 }
 
-impl Listing {
+impl ListedTemplate {
     /// The order of matching: older templates first, then those with a longer fixed prefix.
     fn rank(&self) -> (u64, std::cmp::Reverse<usize>) {
         (self.since, std::cmp::Reverse(self.template.literal()))
@@ -316,7 +316,8 @@ impl Snapshot {
     /// The server whose older template matches this URI.
     fn older_template(&self, uri: &str, since: u64) -> Option<Arc<str>> {
         let mut older = self.templates.iter().take_while(|listing| listing.since < since);
-        let covers = |listing: &&Listing| self.applies(listing) && listing.template.matches(uri);
+        let covers =
+            |listing: &&ListedTemplate| self.applies(listing) && listing.template.matches(uri);
         older.find(covers).map(|listing| Arc::clone(&listing.server.name))
     }
 
@@ -352,7 +353,7 @@ impl Snapshot {
                     _ => {
                         claims.push(claim(&uri, server, &uri));
                         self.lists.templates.push(entry.clone());
-                        self.templates.push(Listing {
+                        self.templates.push(ListedTemplate {
                             text: uri.as_str().into(),
                             template: Template::parse(&uri),
                             server: Arc::clone(server),
@@ -362,13 +363,13 @@ impl Snapshot {
                 }
             }
         }
-        self.templates.sort_by_key(Listing::rank);
+        self.templates.sort_by_key(ListedTemplate::rank);
         claims
     }
 
     /// Whether to match a template against unlisted URIs. A template without a fixed scheme would match the URIs of other
     /// servers, so it counts only if there is one server.
-    fn applies(&self, listing: &Listing) -> bool {
+    fn applies(&self, listing: &ListedTemplate) -> bool {
         self.offered.len() < 2 || listing.template.has_scheme()
     }
 
@@ -396,7 +397,8 @@ impl Snapshot {
         if let Some(server) = self.resources.get(uri) {
             return Some(server);
         }
-        let fits = |listing: &&Listing| self.applies(listing) && listing.template.matches(uri);
+        let fits =
+            |listing: &&ListedTemplate| self.applies(listing) && listing.template.matches(uri);
         let mut fitting = self.templates.iter().filter(fits);
         let best = fitting.next()?;
         let mut equal = fitting.take_while(|listing| listing.rank() == best.rank());
