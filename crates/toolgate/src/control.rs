@@ -16,15 +16,15 @@ const CONFIRM: &str = "toolgate/confirm";
 const DRY_RUN: &str = "toolgate/dry_run";
 
 /// Largest number of entries of `allowedTools`.
-const MOST_ENTRIES: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 /// Largest length of an entry, a policy or a parent's id, in bytes.
-const LONGEST: usize = 256;
+const MAX_ENTRY: usize = 256;
 /// Largest size of the whole list, in bytes of JSON.
-const LONGEST_LIST: usize = MOST_ENTRIES * (LONGEST + 8);
+const MAX_LIST_BYTES: usize = MAX_ENTRIES * (MAX_ENTRY + 8);
 /// Largest size of a confirmation, in bytes.
-const LONGEST_CONFIRM: usize = 4096;
+const MAX_CONFIRM_BYTES: usize = 4096;
 /// Largest number of policies, and of lists, of a call and its parents together.
-const MOST_INHERITED: usize = 16;
+const MAX_INHERITED: usize = 16;
 
 /// The control data of a request, including that of its parent calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,9 +83,9 @@ impl Control {
             control.allowed.push(Arc::new(list));
         }
         control.confirm = confirm.filter(|json| {
-            let fits = json.len() <= LONGEST_CONFIRM;
+            let fits = json.len() <= MAX_CONFIRM_BYTES;
             if !fits {
-                control.exceeds(&format!("`{CONFIRM}` is longer than {LONGEST_CONFIRM} bytes"));
+                control.exceeds(&format!("`{CONFIRM}` is longer than {MAX_CONFIRM_BYTES} bytes"));
             }
             fits
         });
@@ -103,8 +103,8 @@ impl Control {
     /// A text within the limit; `None` if it is too long.
     fn text(&mut self, key: &str, json: &Json) -> Option<Arc<str>> {
         let text = json.text().unwrap_or_default();
-        if text.len() > LONGEST {
-            self.exceeds(&format!("`{key}` is longer than {LONGEST} bytes"));
+        if text.len() > MAX_ENTRY {
+            self.exceeds(&format!("`{key}` is longer than {MAX_ENTRY} bytes"));
             return None;
         }
         Some(text.as_ref().into())
@@ -149,10 +149,10 @@ impl Control {
         }
         self.dry_run |= parent.dry_run;
         self.fault = self.fault.take().or_else(|| parent.fault.clone());
-        if self.policies.len() > MOST_INHERITED || self.allowed.len() > MOST_INHERITED {
-            self.policies.truncate(MOST_INHERITED);
+        if self.policies.len() > MAX_INHERITED || self.allowed.len() > MAX_INHERITED {
+            self.policies.truncate(MAX_INHERITED);
             self.exceeds(&format!(
-                "the call and those that it is part of have more than {MOST_INHERITED} lists or policies"
+                "the call and those that it is part of have more than {MAX_INHERITED} lists or policies"
             ));
         }
     }
@@ -182,17 +182,17 @@ impl AllowedTools {
     fn read(json: &Json) -> Result<Self, String> {
         let mut allowed = Self::default();
         // Before parsing, which costs more memory than the text.
-        if json.len() > LONGEST_LIST {
-            return Err(format!("`{ALLOWED}` is longer than {LONGEST_LIST} bytes"));
+        if json.len() > MAX_LIST_BYTES {
+            return Err(format!("`{ALLOWED}` is longer than {MAX_LIST_BYTES} bytes"));
         }
         let entries = json.array().unwrap_or_default();
-        if entries.len() > MOST_ENTRIES {
-            return Err(format!("`{ALLOWED}` has more than {MOST_ENTRIES} entries"));
+        if entries.len() > MAX_ENTRIES {
+            return Err(format!("`{ALLOWED}` has more than {MAX_ENTRIES} entries"));
         }
         for entry in entries {
             let Some(text) = entry.text() else { continue };
-            if text.len() > LONGEST {
-                return Err(format!("an entry of `{ALLOWED}` is longer than {LONGEST} bytes"));
+            if text.len() > MAX_ENTRY {
+                return Err(format!("an entry of `{ALLOWED}` is longer than {MAX_ENTRY} bytes"));
             }
             allowed.bytes += text.len() + size_of::<Selector>() + 32;
             if !text.contains(['/', '*', '?']) {

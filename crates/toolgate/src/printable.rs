@@ -6,7 +6,7 @@
 use std::{borrow::Cow, fmt::Write as _};
 
 /// Largest length of a log message, in bytes. Longer ones are cut, with a note of how much is missing.
-pub const LONGEST_MESSAGE: usize = 4096;
+pub const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// Whether a character controls a terminal (C0, DEL, C1), ends a line, is invisible or reorders others (bidirectional
 /// marks, zero-width characters, tags).
@@ -54,13 +54,13 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A message for the log: one line, at most [`LONGEST_MESSAGE`] bytes of the text, and how much is missing.
+/// A message for the log: one line, at most [`MAX_MESSAGE_BYTES`] bytes of the text, and how much is missing.
 #[must_use]
 pub fn message(text: &str) -> Cow<'_, str> {
-    if text.len() <= LONGEST_MESSAGE {
+    if text.len() <= MAX_MESSAGE_BYTES {
         return line(text);
     }
-    let start = text.get(..text.floor_char_boundary(LONGEST_MESSAGE)).unwrap_or_default();
+    let start = text.get(..text.floor_char_boundary(MAX_MESSAGE_BYTES)).unwrap_or_default();
     let mut shown = line(start).into_owned();
     let _ = write!(shown, "… [{} more bytes]", text.len() - start.len());
     Cow::Owned(shown)
@@ -118,7 +118,7 @@ mod tests {
         let long = "ü".repeat(4000);
         let shown = message(&long);
         assert!(shown.ends_with("… [3904 more bytes]"), "{}", &shown[shown.len() - 40..]);
-        assert!(shown.len() < LONGEST_MESSAGE + 40);
+        assert!(shown.len() < MAX_MESSAGE_BYTES + 40);
     }
 
     #[test]

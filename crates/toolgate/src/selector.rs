@@ -54,12 +54,12 @@ pub struct Steps(u32);
 
 impl Steps {
     /// Steps per request: about ten milliseconds of CPU time.
-    pub const MOST: u32 = 5_000_000;
+    pub const MAX: u32 = 5_000_000;
 }
 
 impl Default for Steps {
     fn default() -> Self {
-        Self(Self::MOST)
+        Self(Self::MAX)
     }
 }
 

@@ -17,9 +17,9 @@ use toolgate_wire::{
 use crate::{context::Context, outcome::Outcome, tool::Tool};
 
 /// Largest number of remembered tasks. Beyond it the oldest is forgotten, and its result gets the strictest settings.
-const MOST: usize = 10_000;
+const MAX_TASKS: usize = 10_000;
 /// Largest length of a remembered task id, in bytes.
-const LONGEST_ID: usize = 1024;
+const MAX_ID: usize = 1024;
 
 /// The tool of a task. The transport adds it to the extensions of a `tasks/…` request.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ impl Tasks {
         };
         let of = |json: &Json| Some(json.get(member::TASK_ID)?.text()?.into_owned());
         let id = result.json().get("task").as_ref().and_then(of).or_else(|| of(result.json()));
-        let Some(id) = id.filter(|id| id.len() <= LONGEST_ID) else { return };
+        let Some(id) = id.filter(|id| id.len() <= MAX_ID) else { return };
         let key = key(cx, tool.id().server(), &id);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = known.tools.get_mut(&key) {
@@ -67,7 +67,7 @@ impl Tasks {
             }
             return;
         }
-        if known.order.len() >= MOST
+        if known.order.len() >= MAX_TASKS
             && let Some(oldest) = known.order.pop_front()
         {
             known.tools.remove(&oldest);

@@ -8,7 +8,7 @@ const PARENT: &str = "traceparent";
 const STATE: &str = "tracestate";
 
 /// Largest length of a `tracestate`; longer ones are dropped. W3C requires at least 512 characters.
-const LONGEST_STATE: usize = 8192;
+const MAX_STATE_BYTES: usize = 8192;
 
 /// A span of a trace, as in W3C Trace Context.
 #[derive(Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Trace {
         if version == 0xff || version == 0 && parts.next().is_some() {
             return None;
         }
-        let state = tracestate.filter(|state| !state.is_empty() && state.len() <= LONGEST_STATE);
+        let state = tracestate.filter(|state| !state.is_empty() && state.len() <= MAX_STATE_BYTES);
         Self::new(trace_id, span_id.try_into().ok()?, flags.try_into().ok()?, state.map(Arc::from))
     }
 

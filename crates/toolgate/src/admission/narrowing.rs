@@ -25,9 +25,9 @@ struct Calls {
 
 /// Largest number of remembered calls per principal. A call whose parent is forgotten has only the restrictions of its
 /// own `_meta`.
-const MOST_CALLS: usize = 10_000;
+const MAX_CALLS: usize = 10_000;
 /// Largest memory of the remembered calls per principal, in bytes.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 impl Narrowing {
     /// Restricts a request by its control data and by that of its parent call, and remembers both for nested calls.
@@ -61,7 +61,7 @@ impl Calls {
         self.bytes += cost(&call, &control);
         self.order.push_back(call.clone());
         self.by_id.insert(call, control);
-        while self.order.len() > MOST_CALLS || self.bytes > MOST_BYTES {
+        while self.order.len() > MAX_CALLS || self.bytes > MAX_BYTES {
             let Some(oldest) = self.order.pop_front() else { return };
             if let Some(control) = self.by_id.remove(&oldest) {
                 self.bytes = self.bytes.saturating_sub(cost(&oldest, &control));
@@ -107,13 +107,13 @@ mod tests {
         for _ in 0..100 {
             apply("b", large.clone());
         }
-        for _ in 0..2 * MOST_CALLS {
+        for _ in 0..2 * MAX_CALLS {
             apply("b", control(&serde_json::json!({"policyId": "q"})));
         }
         {
             let principals = narrowing.0.lock().unwrap();
             let calls = &principals[context("b").principal()];
-            assert!(calls.bytes <= MOST_BYTES && calls.order.len() <= MOST_CALLS);
+            assert!(calls.bytes <= MAX_BYTES && calls.order.len() <= MAX_CALLS);
             assert_eq!(calls.order.len(), calls.by_id.len());
         }
         let parent = serde_json::json!({"parent_call_uuid": first.call_id().to_string()});

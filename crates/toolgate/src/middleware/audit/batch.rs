@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     output::{About, AuditLine},
-    seal::{Point, ROOM, Seal, Sealed},
+    seal::{Point, MAX_CHAIN_BYTES, Seal, Sealed},
 };
 
 /// Records to be written together.
@@ -17,13 +17,13 @@ pub(super) struct Batch {
 }
 
 /// Largest capacity that is kept for the next batch, in bytes.
-const KEPT: usize = 1 << 20;
+const MAX_KEPT_CAPACITY: usize = 1 << 20;
 
 impl Batch {
     pub(super) fn clear(&mut self) {
         self.records.clear();
         self.bytes.clear();
-        self.bytes.shrink_to(KEPT);
+        self.bytes.shrink_to(MAX_KEPT_CAPACITY);
     }
 
     pub(super) fn push(&mut self, record: &[u8], about: About) {
@@ -61,7 +61,7 @@ impl Batch {
 impl Sealed {
     /// Appends all records of a batch.
     pub(super) fn push_all(&mut self, seal: &Seal, point: &mut Point, batch: &Batch) {
-        self.bytes.reserve(batch.bytes.len() + batch.records.len() * ROOM);
+        self.bytes.reserve(batch.bytes.len() + batch.records.len() * MAX_CHAIN_BYTES);
         for (record, about) in batch.records() {
             self.push(seal, point, record, *about);
         }

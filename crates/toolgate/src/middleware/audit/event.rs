@@ -8,7 +8,7 @@ use super::{
     AuditKind, Redactor,
     output::About,
     record::RecordWriter,
-    redact::{LONGEST_TEXT, shortened},
+    redact::{MAX_TEXT, shortened},
 };
 use crate::{
     call::Call,
@@ -212,7 +212,7 @@ impl<'a> Begun<'a> {
         record.shown("principal", &self.session.principal);
         if let Some(client) = self.client {
             let version = client.version.as_ref().map_or(0, |version| version.len() + 1);
-            if client.name.len() + version <= LONGEST_TEXT {
+            if client.name.len() + version <= MAX_TEXT {
                 record.shown("client", client);
             } else {
                 record.text("client", &shortened(&client.to_string()));

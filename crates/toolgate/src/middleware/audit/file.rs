@@ -51,7 +51,7 @@ enum Begins {
 }
 
 /// Attempts to lock the file while other processes rotate it.
-const TRIES: u32 = 1000;
+const MAX_ATTEMPTS: u32 = 1000;
 
 impl AuditFile {
     pub(super) fn open(path: &Path, rotate_bytes: u64, keep_files: u32) -> io::Result<Self> {
@@ -210,7 +210,7 @@ impl AuditFile {
     /// Locks the file at the path and returns its size. Only the process that holds the lock writes and rotates.
     /// `None` if another process holds the lock and `waits` is false.
     fn lock_in_place(&mut self, waits: bool) -> io::Result<Option<u64>> {
-        for tried in 0..TRIES {
+        for tried in 0..MAX_ATTEMPTS {
             // Another process may have rotated the file: reopen the path, so that records do not go to the old file.
             // Without waiting, the check after the lock is enough.
             if (waits || tried > 0)

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Largest depth that is searched.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 impl Redactor {
     /// The texts and numbers that [`Redactor::summary`] hides by name; `None` if there are more than `most`.
@@ -21,7 +21,7 @@ impl Redactor {
 
     /// Collects all values under a sensitive name. Returns false if there are too many.
     fn look(&self, json: &Json, hidden: bool, depth: usize, found: &mut HiddenValues) -> bool {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return false;
         }
         match json.kind() {
@@ -74,16 +74,16 @@ impl Redactor {
 }
 
 /// Smallest length of a value that is searched for elsewhere. Shorter ones occur in other texts by chance.
-const SHORTEST_REPEAT: usize = 6;
+const MIN_REPEAT: usize = 6;
 /// Largest number of hidden values that are searched for elsewhere.
-const MOST_REPEATS: usize = 256;
+const MAX_REPEATS: usize = 256;
 
 impl Redactor {
     /// Hides a value that is hidden under one name under all other names too.
     pub(super) fn hide_repeats(&self, arguments: &Json, told: &mut Value) {
-        match self.hidden(arguments, MOST_REPEATS) {
+        match self.hidden(arguments, MAX_REPEATS) {
             Some(hidden) => {
-                let long = |value: &String| value.len() >= SHORTEST_REPEAT;
+                let long = |value: &String| value.len() >= MIN_REPEAT;
                 let hidden: Vec<String> = hidden.into_iter().filter(long).collect();
                 if !hidden.is_empty() {
                     replace(told, &|text| hidden.iter().any(|value| text.contains(value)));

@@ -18,24 +18,24 @@ const PAYLOADS: [&str; 7] = ["keys", "text", "command", "value", "content", "she
 
 /// Names that hold a secret in some tools and harmless values in others: records hide their values, previews show
 /// them.
-const OFTEN: [&str; 2] = ["key", "session"];
+const AMBIGUOUS_NAMES: [&str; 2] = ["key", "session"];
 
 /// Arguments that are lists of nested calls. Elements that are not objects are replaced by their type.
 pub(super) const BATCHES: [&str; 1] = ["operations"];
 
 /// Largest length of a text in a record, in characters.
-pub(super) const LONGEST_TEXT: usize = 200;
+pub(super) const MAX_TEXT: usize = 200;
 /// Bytes of a text that are searched for secrets before it is shortened: a secret's replacement may be shorter.
 const SEARCHED: usize = 4096;
 const CUT: &str = "...<truncated>";
 /// Deeper values are replaced by their type.
-const DEEPEST: usize = 12;
+const MAX_DEPTH: usize = 12;
 /// Largest number of entries of a list or map in a record.
-const MOST_ENTRIES: usize = 100;
+const MAX_ENTRIES: usize = 100;
 /// Largest number of values of one call in a record. Further ones are replaced by their type.
-const MOST_VALUES: usize = 1000;
+const MAX_VALUES: usize = 1000;
 /// Smallest length of a key for `hmac`, in bytes. Shorter ones could be guessed.
-const SHORTEST_KEY: usize = 16;
+const MIN_KEY: usize = 16;
 /// Limits for JSON within a text.
 const SHALLOW: Limits = Limits { max_bytes: usize::MAX, max_depth: 128 };
 
@@ -64,8 +64,8 @@ impl Redactor {
             (DigestAlgorithm::Hmac, Some(path)) => Some(std::fs::read(path)?),
             (DigestAlgorithm::Hmac, None) => Some(random_key()),
         };
-        if hmac.as_ref().is_some_and(|key| key.len() < SHORTEST_KEY) {
-            let why = format!("a key has at least {SHORTEST_KEY} bytes");
+        if hmac.as_ref().is_some_and(|key| key.len() < MIN_KEY) {
+            let why = format!("a key has at least {MIN_KEY} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         Ok(Self {
@@ -91,7 +91,7 @@ impl Redactor {
     /// The redacted value.
     #[must_use]
     pub fn summary(&self, arguments: &Json) -> Value {
-        let mut redaction = Redaction { redactor: self, left: MOST_VALUES };
+        let mut redaction = Redaction { redactor: self, left: MAX_VALUES };
         let mut told = redaction.summarize(arguments, 0);
         self.hide_repeats(arguments, &mut told);
         told
@@ -99,7 +99,7 @@ impl Redactor {
 
     pub(in crate::middleware) fn is_sensitive(&self, key: &str) -> bool {
         self.defaults
-            && (PAYLOADS.contains(&key) || OFTEN.iter().any(|name| key.eq_ignore_ascii_case(name)))
+            && (PAYLOADS.contains(&key) || AMBIGUOUS_NAMES.iter().any(|name| key.eq_ignore_ascii_case(name)))
             || self.names_secret(key)
     }
 
@@ -294,7 +294,7 @@ impl Redaction<'_> {
     }
 
     fn has_room(&mut self, depth: usize) -> bool {
-        let has_room = self.left > 0 && depth < DEEPEST;
+        let has_room = self.left > 0 && depth < MAX_DEPTH;
         self.left = self.left.saturating_sub(1);
         has_room
     }
@@ -307,13 +307,13 @@ impl Redaction<'_> {
         let object = json.object().unwrap_or_default();
         let names_one = secret_names::names_one(&object, |name| self.redactor.names_secret(name));
         let mut map = Map::new();
-        for (key, value) in object.iter().take(MOST_ENTRIES) {
+        for (key, value) in object.iter().take(MAX_ENTRIES) {
             let told = each(self, (&key, &value), names_one);
             // Keys are shortened too, and two may then be equal.
             insert(&mut map, self.redactor.start(&key), told);
         }
-        if object.len() > MOST_ENTRIES {
-            let more = object.len() - MOST_ENTRIES;
+        if object.len() > MAX_ENTRIES {
+            let more = object.len() - MAX_ENTRIES;
             map.insert(format!("...<{more} more>"), Value::Null);
         }
         Value::Object(map)
@@ -321,10 +321,10 @@ impl Redaction<'_> {
 
     fn elements(&mut self, json: &Json, mut each: impl FnMut(&mut Self, &Json) -> Value) -> Value {
         let elements = json.array().unwrap_or_default();
-        let told = elements.iter().take(MOST_ENTRIES);
+        let told = elements.iter().take(MAX_ENTRIES);
         let mut list: Vec<Value> = told.map(|element| each(self, element)).collect();
-        if elements.len() > MOST_ENTRIES {
-            list.push(json!(format!("...<{} more>", elements.len() - MOST_ENTRIES)));
+        if elements.len() > MAX_ENTRIES {
+            list.push(json!(format!("...<{} more>", elements.len() - MAX_ENTRIES)));
         }
         Value::Array(list)
     }
@@ -376,10 +376,10 @@ pub(in crate::middleware) fn cut(text: &str) -> String {
 
 /// Like [`cut`]; borrowed if the text is short enough.
 pub(super) fn shortened(text: &str) -> Cow<'_, str> {
-    if text.len() <= LONGEST_TEXT {
+    if text.len() <= MAX_TEXT {
         return Cow::Borrowed(text);
     }
-    match text.char_indices().nth(LONGEST_TEXT) {
+    match text.char_indices().nth(MAX_TEXT) {
         Some((end, _)) => format!("{}{CUT}", text.get(..end).unwrap_or_default()).into(),
         None => Cow::Borrowed(text),
     }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, net::SocketAddr};
 use super::{output::About, record::RecordWriter};
 
 /// Largest length of a text that a client chose, in characters.
-const MOST: usize = 120;
+const MAX_CHARACTERS: usize = 120;
 
 /// A rejected request, without headers and body, which may contain secrets.
 #[derive(Clone, Debug)]
@@ -29,18 +29,18 @@ impl Rejection {
     #[must_use]
     pub fn shown(text: &str) -> Cow<'_, str> {
         let is_plain = |c: char| c.is_ascii_graphic() || c == ' ' || (c.is_alphanumeric());
-        if text.len() <= MOST && text.chars().all(is_plain) {
+        if text.len() <= MAX_CHARACTERS && text.chars().all(is_plain) {
             return Cow::Borrowed(text);
         }
         let mut shown = String::new();
-        for c in text.chars().take(MOST) {
+        for c in text.chars().take(MAX_CHARACTERS) {
             if is_plain(c) {
                 shown.push(c);
             } else {
                 shown.extend(c.escape_unicode());
             }
         }
-        if text.chars().nth(MOST).is_some() {
+        if text.chars().nth(MAX_CHARACTERS).is_some() {
             shown.push('…');
         }
         shown.into()

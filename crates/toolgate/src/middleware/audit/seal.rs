@@ -15,13 +15,13 @@ use super::output::About;
 /// The version of the records' fields.
 const SCHEMA: u32 = 1;
 /// Smallest length of a key, in bytes. Shorter ones could be guessed.
-const SHORTEST_KEY: usize = 16;
+const MIN_KEY: usize = 16;
 const BEFORE_SEQ: &[u8] = b",\"seq\":";
 const BEFORE_HASH: &[u8] = b",\"hash\":\"";
 const AFTER_HASH: &[u8] = b"\"}";
 const DIGITS: usize = 64;
 /// Largest number of bytes that the chain adds to a record.
-pub(super) const ROOM: usize = 160;
+pub(super) const MAX_CHAIN_BYTES: usize = 160;
 
 /// A digest in 64 hexadecimal digits, as in a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,8 +87,8 @@ impl Seal {
     }
 
     pub(super) fn keyed(key: &[u8]) -> io::Result<Self> {
-        if key.len() < SHORTEST_KEY {
-            let why = format!("a key has at least {SHORTEST_KEY} bytes");
+        if key.len() < MIN_KEY {
+            let why = format!("a key has at least {MIN_KEY} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         let key = Hmac::new_from_slice(key).map_err(io::Error::other)?;

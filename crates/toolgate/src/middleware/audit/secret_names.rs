@@ -19,7 +19,7 @@ const ANYWHERE: [&str; 12] = [
     "credential",
     "cookie",
 ];
-const SHORTEST_ANYWHERE: usize = 5;
+const MIN_ANYWHERE: usize = 5;
 
 /// Short words that mark a secret only as the last word of a name: `db_pw`, `basicAuth`, but not `passport` or
 /// `author`.
@@ -95,7 +95,7 @@ pub(super) fn has_secret_word(lower: &str) -> bool {
     let is_word = |rest: &[u8]| ANYWHERE.iter().any(|word| rest.starts_with(word.as_bytes()));
     // One pass, because twelve searches would cost more than the rest of a record.
     let bytes = plain.as_bytes();
-    (0..bytes.len().saturating_sub(SHORTEST_ANYWHERE - 1)).any(|at| {
+    (0..bytes.len().saturating_sub(MIN_ANYWHERE - 1)).any(|at| {
         let rest = bytes.get(at..).unwrap_or_default();
         rest.first().is_some_and(|first| b"pstabc".contains(first)) && is_word(rest)
     })

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Long enough for any machine, short enough for a test that fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A sink whose lines are kept.
 struct Kept {
@@ -59,7 +59,7 @@ impl Kept {
 
     /// The lines as they are, once all are written.
     fn text(&self) -> String {
-        self.sink.close(PATIENCE);
+        self.sink.close(TEST_TIMEOUT);
         String::from_utf8(self.lines.lock().unwrap().clone()).unwrap()
     }
 
@@ -259,7 +259,7 @@ async fn the_default_stack_writes_its_records_and_logs_no_argument_at_any_level(
         }
     }
     let sink = stack.audit.unwrap();
-    sink.close(PATIENCE);
+    sink.close(TEST_TIMEOUT);
     assert_eq!((sink.counts().written(), sink.counts().lost()), (12, 0));
     let text = std::fs::read_to_string(path).unwrap();
     let records = parse(&text);

@@ -32,9 +32,9 @@ use crate::{
 pub const NAME: &str = "breaker";
 
 /// So many servers or tools have circuits: a client cannot grow the table by inventing names.
-const MOST: usize = 10_000;
+const MAX_CIRCUITS: usize = 10_000;
 /// So many principals have circuits of their own for one server or tool.
-const MOST_PRINCIPALS: usize = 1000;
+const MAX_PRINCIPALS: usize = 1000;
 /// The circuits of so many principals must be open before everybody's is.
 const SEVERAL: usize = 2;
 
@@ -129,13 +129,13 @@ impl Drop for Passage<'_> {
         let mut circuits = self.breaker.circuits.lock();
         // What succeeds needs no entry.
         let failed = self.ending == Ending::Failed;
-        if !circuits.contains_key(&self.key) && (!failed || circuits.len() >= MOST) {
+        if !circuits.contains_key(&self.key) && (!failed || circuits.len() >= MAX_CIRCUITS) {
             return;
         }
         let key = (self.key.0.clone(), self.key.1.clone());
         let group = circuits.entry(key).or_default();
         let is_known = group.contains_key(&self.principal);
-        if !is_known && (!failed || group.len() >= MOST_PRINCIPALS) {
+        if !is_known && (!failed || group.len() >= MAX_PRINCIPALS) {
             return;
         }
         let config = &self.breaker.config;

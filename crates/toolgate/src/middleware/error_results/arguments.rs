@@ -12,14 +12,14 @@ use crate::{context::ClientInfo, tool::Tool};
 const SCHEDULING_FLAG: &str = "wait_for_previous";
 
 /// Largest number of unknown names in a message. Further ones are counted.
-const MOST_NAMES: usize = 10;
+const MAX_NAMES: usize = 10;
 /// Largest number of a tool's arguments in a message.
-const MOST_KNOWN: usize = 30;
+const MAX_LISTED: usize = 30;
 /// Largest length of a name in a message.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 /// Largest product of values and message bytes that are compared. Beyond it the message is replaced.
-const MOST_WORK: usize = 64 << 20;
+const MAX_COMPARISONS: usize = 64 << 20;
 /// The replacement of such a message.
 const WITHHELD: &str = "The arguments do not fit the tool's schema (the server's message is withheld: it is too long to be cleaned of values)";
 
@@ -44,10 +44,10 @@ pub(super) fn suggestion(
     if unexpected.is_empty() {
         return None;
     }
-    let told = unexpected.iter().take(MOST_NAMES);
+    let told = unexpected.iter().take(MAX_NAMES);
     let told: Vec<String> = told.map(|name| cut(name)).collect();
     let mut text = format!("Remove or correct the unrecognized argument(s): {}", told.join(", "));
-    match unexpected.len().saturating_sub(MOST_NAMES) {
+    match unexpected.len().saturating_sub(MAX_NAMES) {
         0 => text.push('.'),
         more => {
             let _ = write!(text, " and {more} more.");
@@ -59,8 +59,8 @@ pub(super) fn suggestion(
         let _ = write!(text, " Did you mean `{}`?", cut(close));
     }
     if unexpected.iter().any(|name| name != SCHEDULING_FLAG) && !known.is_empty() {
-        let names: Vec<String> = known.iter().take(MOST_KNOWN).map(|name| cut(name)).collect();
-        let more = if known.len() > MOST_KNOWN { ", …" } else { "" };
+        let names: Vec<String> = known.iter().take(MAX_LISTED).map(|name| cut(name)).collect();
+        let more = if known.len() > MAX_LISTED { ", …" } else { "" };
         let _ = write!(text, " The tool takes: {}{more}.", names.join(", "));
     }
     if unexpected.iter().any(|name| name == SCHEDULING_FLAG) {
@@ -89,7 +89,7 @@ fn closest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
 }
 
 fn cut(name: &str) -> String {
-    match name.char_indices().nth(LONGEST_NAME) {
+    match name.char_indices().nth(MAX_NAME) {
         Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
         None => name.to_owned(),
     }
@@ -101,7 +101,7 @@ pub(super) fn without_values(message: &str, arguments: &Json) -> String {
     collect(arguments, &mut values, 0);
     values.sort_unstable();
     values.dedup();
-    if values.len().saturating_mul(message.len()) > MOST_WORK {
+    if values.len().saturating_mul(message.len()) > MAX_COMPARISONS {
         return WITHHELD.to_owned();
     }
     let mut mask = Mask::new(message);

@@ -6,13 +6,13 @@ use std::ops::Range;
 const MASK: &str = "[value]";
 
 /// Shorter values (`on`, `5`, `id`) are masked only in quotes, because they are common words.
-const SHORTEST: usize = 4;
+const MIN_VALUE: usize = 4;
 /// Longer values are masked by their ends too, because validators shorten them in the middle.
-const LONGEST_WHOLE: usize = 16;
+const MAX_WHOLE: usize = 16;
 /// Smallest part of an end that counts as one.
-const SHORTEST_END: usize = 8;
+const MIN_END: usize = 8;
 /// Smallest part of an end that counts beside an ellipsis.
-const SHORTEST_STUMP: usize = 3;
+const MIN_STUMP: usize = 3;
 
 /// A message and the ranges in it that have to be masked.
 pub(in crate::middleware) struct Mask<'a> {
@@ -57,15 +57,15 @@ impl<'a> Mask<'a> {
 
     /// Masks a value wherever it occurs.
     pub(in crate::middleware) fn hide(&mut self, value: &str) {
-        match value.chars().take(LONGEST_WHOLE + 1).count() {
+        match value.chars().take(MAX_WHOLE + 1).count() {
             0 => return,
-            count if count < SHORTEST => {
+            count if count < MIN_VALUE => {
                 for quote in ['\'', '"', '`'] {
                     self.hide_whole(&format!("{quote}{value}{quote}"));
                 }
                 return;
             }
-            count if count <= LONGEST_WHOLE => self.hide_whole(value),
+            count if count <= MAX_WHOLE => self.hide_whole(value),
             _ => self.hide_ends(value),
         }
         self.hide_stumps(value);
@@ -100,13 +100,13 @@ impl<'a> Mask<'a> {
             let before = self.message.get(..dots.start).unwrap_or_default();
             let after = self.message.get(dots.end..).unwrap_or_default();
             let ends = value.char_indices().map(|(at, c)| at + c.len_utf8());
-            let stumps = ends.take(LONGEST_WHOLE).skip(SHORTEST_STUMP - 1);
+            let stumps = ends.take(MAX_WHOLE).skip(MIN_STUMP - 1);
             let stumps = stumps.filter_map(|end| value.get(..end));
             if let Some(stump) = stumps.filter(|stump| before.ends_with(stump)).last() {
                 self.hidden.push(dots.start - stump.len()..dots.start);
             }
             let starts = value.char_indices().rev().map(|(at, _)| at);
-            let stumps = starts.take(LONGEST_WHOLE).skip(SHORTEST_STUMP - 1);
+            let stumps = starts.take(MAX_WHOLE).skip(MIN_STUMP - 1);
             let stumps = stumps.filter_map(|start| value.get(start..));
             if let Some(stump) = stumps.filter(|stump| after.starts_with(stump)).last() {
                 self.hidden.push(dots.end..dots.end + stump.len());
@@ -135,13 +135,13 @@ impl<'a> Mask<'a> {
 
 /// The end of the shortest start of the value that counts.
 fn start_of(value: &str) -> usize {
-    let next = value.char_indices().nth(SHORTEST_END);
+    let next = value.char_indices().nth(MIN_END);
     next.map_or(value.len(), |(at, _)| at)
 }
 
 /// The beginning of the shortest end of the value that counts.
 fn end_of(value: &str) -> usize {
-    let first = value.char_indices().rev().nth(SHORTEST_END - 1);
+    let first = value.char_indices().rev().nth(MIN_END - 1);
     first.map_or(0, |(at, _)| at)
 }
 

@@ -54,7 +54,7 @@ impl LogCounts {
 }
 
 /// Largest byte limit: two terabytes.
-const MOST_UNITS: u32 = u32::MAX >> 1;
+const MAX_UNITS: u32 = u32::MAX >> 1;
 
 /// The queue's input. Cheap to clone.
 #[derive(Clone)]
@@ -79,7 +79,7 @@ impl LogSink {
     pub fn channel(config: &LogConfig, redactor: Redactor) -> (Self, LogQueue) {
         let (sender, receiver) = mpsc::channel(config.queue.max(1));
         let counts = Arc::new(LogCounts::default());
-        let units = units(config.queue_bytes).min(MOST_UNITS);
+        let units = units(config.queue_bytes).min(MAX_UNITS);
         let extent = Extent { results: config.results, result_bytes: config.result_bytes };
         let sink = Self(Arc::new(Inner {
             sender: sender.downgrade(),
@@ -184,7 +184,7 @@ impl fmt::Debug for LogSink {
 }
 
 /// How long the reader waits for further records: a transaction for each would cost more than the record.
-const MOMENT: Duration = Duration::from_millis(5);
+const BATCH_DELAY: Duration = Duration::from_millis(5);
 
 /// The queue's output: records in the order in which their calls ended.
 pub struct LogQueue {
@@ -207,7 +207,7 @@ impl LogQueue {
             return None;
         }
         if self.events.len() < max && !self.receiver.is_closed() && self.receiver.is_empty() {
-            tokio::time::sleep(MOMENT).await;
+            tokio::time::sleep(BATCH_DELAY).await;
         }
         while self.events.len() < max
             && let Ok(event) = self.receiver.try_recv()

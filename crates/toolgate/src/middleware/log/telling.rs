@@ -12,9 +12,9 @@ use crate::middleware::{
 };
 
 /// Largest number of hidden values. With more, the answer is not recorded.
-const MOST_HIDDEN: usize = 256;
+const MAX_HIDDEN: usize = 256;
 /// Largest number of recorded content blocks.
-const MOST_BLOCKS: usize = 100;
+const MAX_BLOCKS: usize = 100;
 /// Largest depth of redacted results.
 const DEEPEST_BLOCK: usize = 3;
 
@@ -42,7 +42,7 @@ impl<'a> Telling<'a> {
 
     fn hide(&mut self, json: &Json) {
         let Some(known) = &mut self.hidden else { return };
-        match self.redactor.hidden(json, MOST_HIDDEN) {
+        match self.redactor.hidden(json, MAX_HIDDEN) {
             Some(more) => known.extend(more),
             None => self.hidden = None,
         }
@@ -61,7 +61,7 @@ impl<'a> Telling<'a> {
             return left_out(result).to_string();
         }
         let mut told = Map::new();
-        for (key, value) in members.iter().take(MOST_BLOCKS) {
+        for (key, value) in members.iter().take(MAX_BLOCKS) {
             let value = match &*key {
                 "content" => self.blocks(&value),
                 _ => self.value(&key, &value),
@@ -82,10 +82,10 @@ impl<'a> Telling<'a> {
 
     fn blocks(&mut self, content: &Json) -> Value {
         let blocks = content.array().unwrap_or_default();
-        let told = blocks.iter().take(MOST_BLOCKS);
+        let told = blocks.iter().take(MAX_BLOCKS);
         let mut list: Vec<Value> = told.map(|block| self.block(block, 0)).collect();
-        if blocks.len() > MOST_BLOCKS {
-            list.push(json!(format!("...<{} more>", blocks.len() - MOST_BLOCKS)));
+        if blocks.len() > MAX_BLOCKS {
+            list.push(json!(format!("...<{} more>", blocks.len() - MAX_BLOCKS)));
         }
         Value::Array(list)
     }
@@ -96,7 +96,7 @@ impl<'a> Telling<'a> {
             return left_out(block);
         };
         let mut told = Map::new();
-        for (key, value) in members.iter().take(MOST_BLOCKS) {
+        for (key, value) in members.iter().take(MAX_BLOCKS) {
             let value = match (&*key, value.text()) {
                 ("text", Some(text)) => self.text(&text),
                 ("data" | "blob", Some(text)) => json!({"type": "string", "len": text.len()}),

@@ -9,7 +9,7 @@ use super::{Original, OverrideConfig, replace::Replacement};
 use crate::identity::ToolId;
 
 /// Largest length of a tool's name.
-const LONGEST: usize = 128;
+const MAX_NAME: usize = 128;
 
 /// The overrides of a namespace: a one-to-one mapping, checked when it is built, immutable.
 ///
@@ -50,7 +50,7 @@ pub enum OverrideError {
     Twice(ToolId),
     /// An invalid name.
     #[error(
-        "`{name}` cannot be the name of `{tool}`: write 1 to {LONGEST} letters, digits, `_`, `-`, `.` \
+        "`{name}` cannot be the name of `{tool}`: write 1 to {MAX_NAME} letters, digits, `_`, `-`, `.` \
          or `/`"
     )]
     BadName {
@@ -255,7 +255,7 @@ pub struct Collision {
 fn check(tool: &ToolId, config: &OverrideConfig) -> Result<(), OverrideError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     if let Some(name) = config.name.as_deref().filter(|name| *name != tool.name())
-        && (name.is_empty() || name.len() > LONGEST || !name.chars().all(fits))
+        && (name.is_empty() || name.len() > MAX_NAME || !name.chars().all(fits))
     {
         return Err(OverrideError::BadName { tool: tool.clone(), name: name.to_owned() });
     }

@@ -31,7 +31,7 @@ use crate::{
 pub const NAME: &str = "policy";
 
 /// The longest id of an unknown policy that is repeated to whoever sent it, in characters.
-const LONGEST_ID: usize = 100;
+const MAX_ID: usize = 100;
 
 /// Lets pass what every policy allows that is bound to the call, or that the call names itself.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ fn judge(policy: Option<&Named>, asked: PolicyRequest<'_>) -> PolicyVerdict {
 }
 
 fn denial(asked: PolicyRequest<'_>, id: &str, is_known: bool, verdict: &PolicyVerdict) -> Failure {
-    let id = match id.char_indices().nth(LONGEST_ID) {
+    let id = match id.char_indices().nth(MAX_ID) {
         Some((end, _)) => format!("{}…", id.get(..end).unwrap_or_default()),
         None => id.to_owned(),
     };

@@ -20,10 +20,10 @@ use crate::{
 };
 
 /// Largest length of a text in a preview. The preview says how much is missing, so that the person who confirms knows.
-const LONGEST_TEXT: usize = 2000;
+const MAX_TEXT: usize = 2000;
 /// Largest depth and number of values. Further ones are replaced by their type.
-const DEEPEST: usize = 12;
-const MOST_VALUES: usize = 500;
+const MAX_DEPTH: usize = 12;
+const MAX_VALUES: usize = 500;
 
 /// The preview of a call in a dry run.
 pub(super) fn dry(
@@ -178,13 +178,13 @@ pub(super) fn shown(gate: &Gate, call: &Call) -> String {
 /// The arguments without secrets, and whether all values are displayed.
 pub(super) fn arguments(redactor: &Redactor, call: &Call) -> (Value, bool) {
     let Some(json) = call.arguments() else { return (json!({}), true) };
-    let mut left = MOST_VALUES;
+    let mut left = MAX_VALUES;
     let shown = tell(redactor, json, 0, &mut left);
     (shown, left > 0)
 }
 
 fn tell(redactor: &Redactor, json: &Json, depth: usize, left: &mut usize) -> Value {
-    let has_room = *left > 0 && depth < DEEPEST;
+    let has_room = *left > 0 && depth < MAX_DEPTH;
     *left = left.saturating_sub(1);
     match json.kind() {
         Kind::Object if has_room => {
@@ -226,10 +226,10 @@ fn tell(redactor: &Redactor, json: &Json, depth: usize, left: &mut usize) -> Val
 
 /// A text without secrets. The part after the searched start is counted, not displayed.
 pub(super) fn shown_text(redactor: &Redactor, text: &str) -> String {
-    if text.chars().nth(LONGEST_TEXT).is_none() {
+    if text.chars().nth(MAX_TEXT).is_none() {
         return plain(&redactor.clean(text));
     }
-    let end = text.char_indices().nth(LONGEST_TEXT).map_or(text.len(), |(at, _)| at);
+    let end = text.char_indices().nth(MAX_TEXT).map_or(text.len(), |(at, _)| at);
     let mut shown = plain(&redactor.clean(text.get(..end).unwrap_or_default()));
     let more = text.get(end..).unwrap_or_default().chars().count();
     let _ = write!(shown, "...[{more} more characters]");
@@ -256,9 +256,9 @@ fn hidden(json: &Json) -> Value {
 
 /// A text for display: characters that hide or reorder others are escaped, and missing characters are counted.
 fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len().min(LONGEST_TEXT));
+    let mut plain = String::with_capacity(text.len().min(MAX_TEXT));
     for (count, c) in text.chars().enumerate() {
-        if count == LONGEST_TEXT {
+        if count == MAX_TEXT {
             let _ = write!(plain, "...[{} more characters]", text.chars().count() - count);
             break;
         }

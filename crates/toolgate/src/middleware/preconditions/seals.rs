@@ -20,7 +20,7 @@ pub(super) const PREFIX: &str = "tgc1";
 
 /// Largest number of used seals that are remembered until they expire. At the limit further seals are refused, because
 /// a forgotten one could be used twice.
-const MOST_USED: usize = 65_536;
+const MAX_USED: usize = 65_536;
 
 /// The bytes of a seal: a nonce, the second in which it expires, and two tags.
 const NONCE: usize = 10;
@@ -141,9 +141,9 @@ impl Seals {
         if !same(told_bound, &bound) {
             return Err(SealError::Mismatch);
         }
-        if used.len() >= MOST_USED {
+        if used.len() >= MAX_USED {
             used.retain(|_, until| *until > now);
-            if used.len() >= MOST_USED {
+            if used.len() >= MAX_USED {
                 return Err(SealError::Crowded);
             }
         }

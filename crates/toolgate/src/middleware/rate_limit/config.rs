@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::selector::Selector;
 
 /// Larger numbers would limit nothing, and times that long cannot be counted.
-const MOST: u32 = 1_000_000;
+const MAX_CALLS: u32 = 1_000_000;
 
 /// What is limited: `limits.rate` and `limits.quota`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -201,7 +201,7 @@ impl Rate {
 pub enum BadLimit {
     /// Not a rate.
     #[error(
-        "`{0}` is not a rate: write `10/s`, `100/m` or `1000/h`, with at least 1 and at most {MOST} calls"
+        "`{0}` is not a rate: write `10/s`, `100/m` or `1000/h`, with at least 1 and at most {MAX_CALLS} calls"
     )]
     Rate(String),
     /// A quota where a rate belongs.
@@ -211,13 +211,13 @@ pub enum BadLimit {
     Quota(String),
     /// Not a quota.
     #[error(
-        "`{0}` is not a quota: write `500/day`, with at least 1 and at most {MOST} calls; rates as `10/s` belong in `limits.rate`"
+        "`{0}` is not a quota: write `500/day`, with at least 1 and at most {MAX_CALLS} calls; rates as `10/s` belong in `limits.rate`"
     )]
     Daily(String),
 }
 
 fn number(text: &str) -> Option<u32> {
-    let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
+    let number = text.parse().ok().filter(|number| (1..=MAX_CALLS).contains(number));
     number.filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
@@ -279,9 +279,9 @@ impl<'de> Deserialize<'de> for Daily {
 
 fn burst<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     match u32::deserialize(deserializer)? {
-        burst if (1..=MOST).contains(&burst) => Ok(Some(burst)),
+        burst if (1..=MAX_CALLS).contains(&burst) => Ok(Some(burst)),
         burst => Err(serde::de::Error::custom(format!(
-            "a burst of `{burst}` is refused: write at least 1 and at most {MOST}"
+            "a burst of `{burst}` is refused: write at least 1 and at most {MAX_CALLS}"
         ))),
     }
 }

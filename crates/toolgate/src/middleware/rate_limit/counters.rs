@@ -19,7 +19,7 @@ use crate::{
 
 /// Largest number of cells, for rates and quotas each. Further callers share one cell per rule, so that memory is
 /// bounded and every call is counted.
-pub(super) const MOST_CELLS: usize = 65_536;
+pub(super) const MAX_CELLS: usize = 65_536;
 /// Smallest number of cells at which old ones are removed.
 const FEW_CELLS: usize = 1024;
 /// Smallest interval between searches for old cells while all cells are in use.
@@ -168,7 +168,7 @@ impl Cells {
             return key;
         }
         let many = self.by_key.len();
-        let is_full = many >= MOST_CELLS;
+        let is_full = many >= MAX_CELLS;
         // Search whenever the number has doubled, so that the amortized cost per call is small.
         let has_doubled = many >= FEW_CELLS && many / 2 >= self.kept;
         if has_doubled || (is_full && now.saturating_sub(self.swept) >= SWEEP_PAUSE) {
@@ -176,7 +176,7 @@ impl Cells {
             self.kept = self.by_key.len();
             self.swept = now;
         }
-        if self.by_key.len() >= MOST_CELLS { CounterKey::shared(&key.rule) } else { key }
+        if self.by_key.len() >= MAX_CELLS { CounterKey::shared(&key.rule) } else { key }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -22,11 +22,11 @@ use crate::{
 };
 
 /// Largest number of open rounds per principal. The call of a forgotten round counts again.
-const MOST: usize = 256;
+const MAX_ROUNDS: usize = 256;
 /// Largest number of principals with open rounds.
-const MOST_PRINCIPALS: usize = 10_000;
+const MAX_PRINCIPALS: usize = 10_000;
 /// Time in which a client has to continue.
-const PATIENCE: Duration = Duration::from_hours(24);
+const ROUND_LIFETIME: Duration = Duration::from_hours(24);
 
 type Digest = [u8; 32];
 
@@ -111,15 +111,15 @@ impl Rounds {
         let Ok(binding) = Binding::of(cx, call) else { return };
         let keys = expected(outcome, &binding);
         if keys.is_empty()
-            || (self.0.len() >= MOST_PRINCIPALS && !self.0.contains_key(cx.principal()))
+            || (self.0.len() >= MAX_PRINCIPALS && !self.0.contains_key(cx.principal()))
         {
             return;
         }
         let open = self.0.entry(cx.principal().clone()).or_default();
-        if open.len() >= MOST {
+        if open.len() >= MAX_ROUNDS {
             open.pop_front();
         }
-        open.push_back(Open { keys, until: now + PATIENCE });
+        open.push_back(Open { keys, until: now + ROUND_LIFETIME });
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::{
-    counters::{MOST_CELLS, Time},
+    counters::{MAX_CELLS, Time},
     *,
 };
 use crate::{
@@ -293,15 +293,15 @@ fn memory_is_bounded_and_nobody_goes_uncounted() {
          quota = [{ tools = '*/*', per = 'session', limit = '9/day' }]",
     );
     let visit = |session: usize| bench.try_as(&who("me", &session.to_string(), "n"), "t");
-    let passed = (0..MOST_CELLS + 500).filter(|session| visit(*session).is_ok()).count();
-    assert_eq!(passed, MOST_CELLS + 1, "those for whom there is no room share one cell");
-    assert_eq!(bench.layer.counters.lock().rates.len(), MOST_CELLS + 1);
+    let passed = (0..MAX_CELLS + 500).filter(|session| visit(*session).is_ok()).count();
+    assert_eq!(passed, MAX_CELLS + 1, "those for whom there is no room share one cell");
+    assert_eq!(bench.layer.counters.lock().rates.len(), MAX_CELLS + 1);
     assert!(visit(7).is_err(), "who has a cell keeps it");
     // Cells that have recovered make room again.
     bench.time.pass(61_000);
-    assert!(visit(MOST_CELLS + 1_000).is_ok());
+    assert!(visit(MAX_CELLS + 1_000).is_ok());
     assert!(bench.layer.counters.lock().rates.len() < 10);
-    assert!(bench.layer.counters.lock().quotas.len() <= MOST_CELLS + 1);
+    assert!(bench.layer.counters.lock().quotas.len() <= MAX_CELLS + 1);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use toolgate_wire::{Json, Kind, mcp::member};
 
-use super::structured::SHORTEST_CUT;
+use super::structured::MIN_CUT;
 
 /// Whether the shortened result still fits the schema. Content that did not fit before counts as fitting.
 pub(super) fn is_kept(schema: &Json, result: &Json, shortened: &Json) -> bool {
@@ -21,7 +21,7 @@ fn survives(schema: &Json) -> bool {
             let object = schema.object().unwrap_or_default();
             object.iter().all(|(key, value)| match &*key {
                 "minLength" | "minItems" => value.i64().is_some_and(|least| least <= 1),
-                "enum" | "const" => value.len() <= SHORTEST_CUT,
+                "enum" | "const" => value.len() <= MIN_CUT,
                 "$ref" => value.text().is_some_and(|target| target.starts_with('#')),
                 "items" if value.kind() == Kind::Array => false,
                 "pattern" | "format" | "contains" | "minContains" | "prefixItems" | "oneOf"

@@ -31,7 +31,7 @@ pub(super) const FLAG: &str = "toolgate/truncated";
 const FLAG_ROOM: usize = 200;
 
 /// Largest number of values of a result that is parsed. Parsing takes a multiple of the result's size in memory.
-const MOST_VALUES: usize = 1_000_000;
+const MAX_VALUES: usize = 1_000_000;
 
 fn text_block(_: &Json, text: &str) -> Json {
     Json::value(&serde_json::json!({"type": "text", "text": text}))
@@ -121,7 +121,7 @@ fn share(structure: usize, elastic: usize, room: usize) -> usize {
 /// Whether there are more than [`MAX_VALUES`] values, counted without parsing.
 pub(super) fn has_too_many_values(text: &[u8]) -> bool {
     // A value takes at least two bytes.
-    if text.len() / 2 <= MOST_VALUES {
+    if text.len() / 2 <= MAX_VALUES {
         return false;
     }
     let (mut count, mut rest) = (0, text);
@@ -135,7 +135,7 @@ pub(super) fn has_too_many_values(text: &[u8]) -> bool {
             _ => after,
         };
     }
-    count > MOST_VALUES
+    count > MAX_VALUES
 }
 
 /// The rest after a string whose first quote was consumed.

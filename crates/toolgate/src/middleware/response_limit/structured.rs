@@ -8,7 +8,7 @@ use super::{Keep, cut, shrink::Rigid};
 
 /// Smallest size to which strings and arrays are cut, in bytes. Shorter ones are ids, enums, dates and coordinates,
 /// which a schema may constrain.
-pub(super) const SHORTEST_CUT: usize = 256;
+pub(super) const MIN_CUT: usize = 256;
 
 /// Size that strings keep if cutting strings is not enough and dropping array elements saves the rest.
 const MODEST_CUT: usize = 4096;
@@ -47,7 +47,7 @@ pub(super) fn shrink(value: &Json, budget: usize, keep: Keep) -> Result<(Json, u
 fn grow(value: &Json) -> Node {
     match value.kind() {
         // It contains nothing that can be cut.
-        _ if value.len() <= SHORTEST_CUT => Node::Leaf(value.clone()),
+        _ if value.len() <= MIN_CUT => Node::Leaf(value.clone()),
         Kind::Object => {
             let object = value.object().unwrap_or_default();
             let members = object.iter().map(|(key, v)| (Json::string(&key), grow(&v)));
@@ -78,9 +78,9 @@ fn plan(tree: &Node, budget: usize, keep: Keep) -> Option<Plan> {
         let array = untouched;
         return Some(Plan { text, array, keep });
     }
-    [MODEST_CUT, SHORTEST_CUT].into_iter().find_map(|text| {
+    [MODEST_CUT, MIN_CUT].into_iter().find_map(|text| {
         let fits = |array| tree.size(Plan { text, array, keep }) <= budget;
-        let (mut fit, mut over) = (SHORTEST_CUT, untouched);
+        let (mut fit, mut over) = (MIN_CUT, untouched);
         if !fits(fit) {
             return None;
         }
@@ -105,9 +105,9 @@ fn cap(lengths: &mut [usize], excess: usize) -> Option<usize> {
     for (at, length) in lengths.iter().enumerate() {
         sum += length;
         let count = at + 1;
-        let next = lengths.get(count).copied().unwrap_or(SHORTEST_CUT);
+        let next = lengths.get(count).copied().unwrap_or(MIN_CUT);
         if sum.saturating_sub(count * next) >= excess {
-            return Some((sum - excess) / count).filter(|cap| *cap >= SHORTEST_CUT);
+            return Some((sum - excess) / count).filter(|cap| *cap >= MIN_CUT);
         }
     }
     None

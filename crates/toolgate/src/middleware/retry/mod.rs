@@ -25,7 +25,7 @@ use crate::{
 pub const NAME: &str = "retry";
 
 /// Longer texts of errors are not compared with patterns.
-const LONGEST_MESSAGE: usize = 64 * 1024;
+const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
 /// Tries readonly calls again.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl Retry {
     }
 
     fn fits(&self, message: &str) -> bool {
-        if message.len() > LONGEST_MESSAGE || self.config.messages.is_empty() {
+        if message.len() > MAX_MESSAGE_BYTES || self.config.messages.is_empty() {
             return false;
         }
         let message = message.to_lowercase();

@@ -16,7 +16,7 @@ use crate::{call::Call, identity::ToolId, middleware::audit::cut, tool::Tool, tr
 pub(super) const OTHER: &str = "_other";
 
 /// Largest number of tools with labels of their own. Further tools of a server share one.
-pub(super) const MOST_TOOLS: usize = 1000;
+pub(super) const MAX_TOOLS: usize = 1000;
 
 /// The methods that have labels of their own.
 const METHODS: [&str; 23] = [
@@ -184,7 +184,7 @@ impl AllLabels {
             return labels;
         }
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.is_none() && all.len() >= MOST_TOOLS {
+        if known.is_none() && all.len() >= MAX_TOOLS {
             drop(all);
             return self.shared(call, category);
         }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Largest size of arguments in a span, in bytes.
-const LONGEST_ARGUMENTS: usize = 8192;
+const MAX_ARGUMENTS_BYTES: usize = 8192;
 
 /// A running call, listing or request.
 pub(super) struct Running<'a> {
@@ -149,8 +149,8 @@ fn surroundings(cx: &Context, attributes: &mut Vec<KeyValue>) {
 }
 
 fn bounded(mut text: String) -> String {
-    if text.len() > LONGEST_ARGUMENTS {
-        text.truncate(text.floor_char_boundary(LONGEST_ARGUMENTS));
+    if text.len() > MAX_ARGUMENTS_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_ARGUMENTS_BYTES));
         text.push_str("...<truncated>");
     }
     text

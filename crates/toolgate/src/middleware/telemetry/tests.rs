@@ -332,11 +332,11 @@ async fn a_server_with_too_many_tools_does_not_make_too_many_labels() {
     let kept = Kept::new();
     let chain = chain(kept.layer());
     let server = answering(text("x"));
-    for n in 0..labels::MOST_TOOLS + 50 {
+    for n in 0..labels::MAX_TOOLS + 50 {
         testbed::call(&chain, &tool(&format!("t{n}"), None), "{}", &server).await;
     }
     let points = kept.points("mcp.tool.calls");
-    assert_eq!(points.len(), labels::MOST_TOOLS + 1);
+    assert_eq!(points.len(), labels::MAX_TOOLS + 1);
     let other = points.iter().find(|(labels, _)| word(labels, "mcp.tool.name") == "_other");
     assert_eq!(other.unwrap().1, 50);
 }

@@ -6,11 +6,11 @@ use std::{collections::HashMap, ptr};
 use serde_json::Value;
 
 /// Largest number of subschemas of a schema.
-const MOST_SCHEMAS: usize = 5_000;
+const MAX_SCHEMAS: usize = 5_000;
 /// Largest depth of schemas that apply to the same value (`allOf` in `$ref` in `anyOf`).
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Largest number of schemas that apply to one value, summed over all schemas.
-const MOST_TOGETHER: usize = 50_000;
+const MAX_APPLIED: usize = 50_000;
 /// The JSON parser's depth limit.
 const DEEPEST_VALUE: usize = 128;
 
@@ -19,7 +19,7 @@ const DEEPEST_VALUE: usize = 128;
 pub(super) struct Cost(Vec<u64>);
 
 /// Largest number of visits, of about a tenth of a microsecond each.
-pub(super) const MOST_LOOKS: u64 = 1_000_000;
+pub(super) const MAX_VISITS: u64 = 1_000_000;
 
 /// A schema whose cost is unbounded.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,7 @@ impl Cost {
         let mut looks: Vec<u64> = together.iter().map(|all| all.len() as u64).collect();
         let mut cost = Self(Vec::new());
         for _ in 0..=DEEPEST_VALUE {
-            let Some(first) = looks.first().copied().filter(|looks| *looks <= MOST_LOOKS) else {
+            let Some(first) = looks.first().copied().filter(|looks| *looks <= MAX_VISITS) else {
                 break;
             };
             cost.0.push(first);
@@ -54,7 +54,7 @@ impl Cost {
     /// Whether arguments with this number of values and this depth can be checked within the limit.
     pub(super) fn allows(&self, count: u64, depth: usize) -> bool {
         let looks = self.0.get(..=depth).and_then(|by_depth| by_depth.iter().max());
-        looks.is_some_and(|looks| looks.saturating_mul(count) <= MOST_LOOKS)
+        looks.is_some_and(|looks| looks.saturating_mul(count) <= MAX_VISITS)
     }
 }
 
@@ -88,7 +88,7 @@ impl<'a> Graph<'a> {
                 })
             };
             nodes.push(Node::of(schema, root, &mut index)?);
-            if schemas.len() > MOST_SCHEMAS {
+            if schemas.len() > MAX_SCHEMAS {
                 return Err(Endless::Large);
             }
         }
@@ -98,7 +98,7 @@ impl<'a> Graph<'a> {
     /// For each schema all that apply to the same value, including itself.
     fn together(&self) -> Result<Vec<Vec<usize>>, Endless> {
         let mut done: Vec<Option<Vec<usize>>> = vec![None; self.nodes.len()];
-        let mut left = MOST_TOGETHER;
+        let mut left = MAX_APPLIED;
         for at in 0..self.nodes.len() {
             self.gather(at, 0, &mut done, &mut left)?;
         }
@@ -115,7 +115,7 @@ impl<'a> Graph<'a> {
         if let Some(all) = done.get(at).cloned().flatten() {
             return Ok(all);
         }
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err(Endless::Nested);
         }
         let mut all = vec![at];

@@ -4,7 +4,7 @@ use toolgate_wire::Json;
 
 use super::{
     NAME,
-    issues::{self, Issue, MOST_ISSUES},
+    issues::{self, Issue, MAX_ISSUES},
 };
 use crate::{call::Call, failure::Failure, registry::Code};
 
@@ -44,7 +44,7 @@ pub(super) fn without(mut call: Call, names: &[String]) -> Call {
         object.remove(name);
     }
     let names: Vec<String> =
-        names.iter().take(MOST_ISSUES).map(|name| issues::plain(name)).collect();
+        names.iter().take(MAX_ISSUES).map(|name| issues::plain(name)).collect();
     let (tool, names) = (call.id(), names.join(", "));
     tracing::debug!(%tool, names, "arguments that the tool does not know are removed");
     call.set_arguments(object.finish());

@@ -9,9 +9,9 @@ use jsonschema::{
 use serde_json::Value;
 
 /// Largest number of reported issues.
-pub(super) const MOST_ISSUES: usize = 20;
+pub(super) const MAX_ISSUES: usize = 20;
 /// Largest length of a position or of a schema's text, in characters.
-const LONGEST: usize = 200;
+const MAX_TEXT: usize = 200;
 
 /// An issue: position, message and a machine-readable code.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Issue {
             Kind::Required { property } => vec![missing(&path, property.as_str().unwrap_or("?"))],
             Kind::AdditionalProperties { unexpected }
             | Kind::UnevaluatedProperties { unexpected } => {
-                let told = unexpected.iter().take(MOST_ISSUES + 1);
+                let told = unexpected.iter().take(MAX_ISSUES + 1);
                 told.map(|name| unexpected_name(&path, name)).collect()
             }
             kind => {
@@ -174,7 +174,7 @@ fn list(options: &Value) -> String {
 pub(super) fn text(tool: &str, issues: &[Issue]) -> String {
     let count = match issues.len() {
         1 => "1 validation error".to_owned(),
-        more if more > MOST_ISSUES => format!("More than {MOST_ISSUES} validation errors"),
+        more if more > MAX_ISSUES => format!("More than {MAX_ISSUES} validation errors"),
         count => format!("{count} validation errors"),
     };
     format!("{count} for call[{}]{}", plain(tool), lines(issues))
@@ -183,7 +183,7 @@ pub(super) fn text(tool: &str, issues: &[Issue]) -> String {
 /// Two lines per issue: its position; its message and code.
 pub(super) fn lines(issues: &[Issue]) -> String {
     let mut text = String::new();
-    for issue in issues.iter().take(MOST_ISSUES) {
+    for issue in issues.iter().take(MAX_ISSUES) {
         let place = if issue.path.is_empty() { "(arguments)" } else { issue.path.as_str() };
         let _ = write!(
             text,
@@ -202,12 +202,12 @@ pub(super) fn facts(issues: &[Issue]) -> Value {
         let [path, message, code] = [&issue.path, &issue.message, &issue.code].map(|t| plain(t));
         serde_json::json!({"path": path, "message": message, "code": code})
     };
-    issues.iter().take(MOST_ISSUES).map(fact).collect()
+    issues.iter().take(MAX_ISSUES).map(fact).collect()
 }
 
 /// Positions and codes only, in one line.
 pub(super) fn places(issues: &[Issue]) -> String {
-    let told = issues.iter().take(MOST_ISSUES);
+    let told = issues.iter().take(MAX_ISSUES);
     let told = told.map(|issue| format!("{} ({})", plain(&issue.path), plain(&issue.code)));
     told.collect::<Vec<_>>().join(", ")
 }
@@ -216,7 +216,7 @@ pub(super) fn places(issues: &[Issue]) -> String {
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {
-        if plain.len() > LONGEST {
+        if plain.len() > MAX_TEXT {
             plain.push_str("...");
             break;
         }

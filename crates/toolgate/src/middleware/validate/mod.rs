@@ -18,7 +18,7 @@ use std::{path::Path, sync::Arc};
 use arguments::Unreadable;
 pub use config::{OutputMode, ToolSchema, Unknown, ValidateConfig};
 use findings::{Findings, refusal, too_many, uncheckable, without};
-use issues::{Issue, MOST_ISSUES};
+use issues::{Issue, MAX_ISSUES};
 use names::PropertyNames;
 use output::Results;
 #[doc(hidden)]
@@ -45,7 +45,7 @@ const INPUT_SCHEMA: &str = "inputSchema";
 /// The rule of arguments that a published schema does not name.
 const UNKNOWN: &str = "validate.unknown";
 /// A call with more unknown arguments than these is refused, also where they would be removed.
-const MOST_UNKNOWN: usize = 1000;
+const MAX_UNKNOWN: usize = 1000;
 
 /// Refuses calls whose arguments do not fit, and results that do not.
 #[derive(Debug)]
@@ -197,11 +197,11 @@ impl Validate {
         let mut removed = Vec::new();
         if let Some((unknown, rule, names)) = unknown {
             let unexpected = names.unexpected(&arguments.value);
-            if unexpected.len() > MOST_UNKNOWN {
+            if unexpected.len() > MAX_UNKNOWN {
                 return Err(too_many(call, rule));
             }
             if unknown == Unknown::Reject {
-                let told = unexpected.iter().take(MOST_ISSUES + 1);
+                let told = unexpected.iter().take(MAX_ISSUES + 1);
                 found.add(told.map(|name| Issue::unexpected(name)).collect(), rule);
             } else {
                 arguments.remove(&unexpected);

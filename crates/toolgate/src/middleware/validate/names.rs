@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{cost, schema::compile};
 
 /// Largest number of subschemas of a schema.
-const MOST_SCHEMAS: usize = 5_000;
+const MAX_SCHEMAS: usize = 5_000;
 
 /// The names of a schema's top-level properties.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl NameScan {
             if !seen.insert(ptr::from_ref(schema)) {
                 continue;
             }
-            if seen.len() > MOST_SCHEMAS {
+            if seen.len() > MAX_SCHEMAS {
                 return Err("it is too large".to_owned());
             }
             for (keyword, value) in schema.as_object().into_iter().flatten() {

@@ -15,7 +15,7 @@ use super::{
     arguments::{self, Arguments},
     config::ToolSchema,
     cost::Cost,
-    issues::{Issue, MOST_ISSUES},
+    issues::{Issue, MAX_ISSUES},
     names::PropertyNames,
 };
 use crate::{identity::ToolId, tool::Tool};
@@ -23,9 +23,9 @@ use crate::{identity::ToolId, tool::Tool};
 /// Largest memory of one compiled pattern of a schema, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 /// Largest length of a published schema, in bytes.
-const LONGEST_SCHEMA: usize = 256 * 1024;
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 /// Largest number of cached published schemas. When it is reached, the cache is cleared.
-const MOST_SCHEMAS: usize = 10_000;
+const MAX_SCHEMAS: usize = 10_000;
 
 /// A compiled schema.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Schema {
             return Some(Vec::new());
         }
         let errors = self.validator.iter_errors(&arguments.value);
-        Some(errors.flat_map(|error| Issue::of(&error, root)).take(MOST_ISSUES + 1).collect())
+        Some(errors.flat_map(|error| Issue::of(&error, root)).take(MAX_ISSUES + 1).collect())
     }
 }
 
@@ -154,8 +154,8 @@ impl Learnt {
 }
 
 fn value(schema: &Json) -> Result<Value, String> {
-    if schema.len() > LONGEST_SCHEMA {
-        return Err(format!("it is longer than {LONGEST_SCHEMA} bytes"));
+    if schema.len() > MAX_SCHEMA_BYTES {
+        return Err(format!("it is longer than {MAX_SCHEMA_BYTES} bytes"));
     }
     schema.to_value().map_err(|_| "it cannot be read".to_owned())
 }
@@ -187,7 +187,7 @@ impl Published {
         // Two concurrent calls may both compile it, so that neither waits.
         let learnt = Arc::new(Learnt::of(tool, definition, self.member, self.with_names));
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST_SCHEMAS {
+        if known.len() >= MAX_SCHEMAS {
             known.clear();
         }
         known.insert(tool.id().clone(), (definition.clone(), Arc::clone(&learnt)));

@@ -200,7 +200,7 @@ fn there_is_an_end_to_what_is_told() {
         (0..500).map(|at| (format!("{at}{}", "n".repeat(5000)), json!(1))).collect();
     let message = told(&input_schema(), &tool, &Value::Object(many).to_string());
     assert!(message.starts_with("More than 20 validation errors for call[t]\n"));
-    assert_eq!(message.lines().count(), 1 + 2 * MOST_ISSUES);
+    assert_eq!(message.lines().count(), 1 + 2 * MAX_ISSUES);
     assert!(message.len() < 8_000, "{}", message.len());
     // A name cannot look like a line of ours.
     let message = told(&input_schema(), &tool, r#"{"x\n1 validation error\u2028y":1}"#);

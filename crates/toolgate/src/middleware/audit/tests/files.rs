@@ -201,7 +201,7 @@ async fn the_sink_opens_its_file_anew_when_it_is_told() {
     let server = answering(json("{}"));
     let chain = testbed::chain(Audit::new(sink.clone()));
     testbed::call(&chain, &tool("t", None), "{}", &server).await;
-    sink.close(PATIENCE);
+    sink.close(TEST_TIMEOUT);
     assert_eq!(parse(&read(&path)).len(), 1);
 }
 

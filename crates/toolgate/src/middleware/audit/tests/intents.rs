@@ -162,7 +162,7 @@ async fn without_a_record_a_call_runs_unless_one_is_required() {
         fails.store(false, Ordering::SeqCst);
         let outcome = testbed::call(&chain, &tool("t", tier), "{}", &server).await;
         assert!(outcome.failure().is_none(), "it works again");
-        sink.close(PATIENCE);
+        sink.close(TEST_TIMEOUT);
         let outcome = testbed::call(&chain, &tool("t", tier), "{}", &server).await;
         assert_eq!(outcome.code(), code, "a closed sink writes nothing");
     }
@@ -179,14 +179,14 @@ async fn a_sink_that_fails_after_the_tool_ran_changes_nothing() {
     });
     let outcome = testbed::call(&chain_of(&sink), &tool("t", Tier::Mutating), "{}", &server).await;
     assert_eq!((outcome.failure().is_none(), server.calls()), (true, 1));
-    sink.close(PATIENCE);
+    sink.close(TEST_TIMEOUT);
     assert_eq!((sink.counts().written(), sink.counts().lost()), (1, 1));
 }
 
 #[tokio::test]
 async fn the_writer_does_not_dawdle_when_a_call_waits_for_it() {
     // It would wait for further records for longer than any test may take.
-    let sink = AuditSink::slow_probe(&AuditConfig::default(), PATIENCE * 100, |_| Ok(()));
+    let sink = AuditSink::slow_probe(&AuditConfig::default(), TEST_TIMEOUT * 100, |_| Ok(()));
     let (chain, server) = (chain_of(&sink), answering(json("{}")));
     let (readonly, mutating) = (tool("t", Tier::Readonly), tool("t", Tier::Mutating));
     let calls = async {
@@ -196,8 +196,8 @@ async fn the_writer_does_not_dawdle_when_a_call_waits_for_it() {
             testbed::call(&chain, &mutating, "{}", &server).await;
         }
     };
-    tokio::time::timeout(PATIENCE, calls).await.expect("somebody waits for nothing");
-    sink.close(PATIENCE);
+    tokio::time::timeout(TEST_TIMEOUT, calls).await.expect("somebody waits for nothing");
+    sink.close(TEST_TIMEOUT);
     assert_eq!(sink.counts().written(), 150);
 }
 
@@ -208,7 +208,7 @@ async fn many_intents_share_one_write() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let sink = AuditSink::probe(&AuditConfig::default(), move |lines| {
         told.lock().unwrap().push(parse(&String::from_utf8_lossy(lines)).len());
-        let _ = released.recv_timeout(PATIENCE);
+        let _ = released.recv_timeout(TEST_TIMEOUT);
         Ok(())
     });
     let (chain, server) = (chain_of(&sink), answering(json("{}")));

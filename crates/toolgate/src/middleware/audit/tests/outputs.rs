@@ -45,7 +45,7 @@ async fn call_with(config: &AuditConfig, output: &Arc<Elsewhere>) -> Option<Audi
     let server = answering(json("{}"));
     let outcome = testbed::call(&chain, &tool("t", Tier::Mutating), "{}", &server).await;
     assert!(outcome.failure().is_none());
-    sink.close(PATIENCE);
+    sink.close(TEST_TIMEOUT);
     Some(sink)
 }
 

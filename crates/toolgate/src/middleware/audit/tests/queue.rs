@@ -23,14 +23,14 @@ impl Slow {
         let (release, released) = channel();
         let sink = AuditSink::probe(&config, move |lines| {
             enter.send(String::from_utf8(lines.to_vec()).unwrap()).unwrap();
-            released.recv_timeout(PATIENCE).unwrap_or(Ok(()))
+            released.recv_timeout(TEST_TIMEOUT).unwrap_or(Ok(()))
         });
         Self { sink, entered, release }
     }
 
     /// The lines of the write that is under way.
     fn entered(&self) -> String {
-        self.entered.recv_timeout(PATIENCE).unwrap()
+        self.entered.recv_timeout(TEST_TIMEOUT).unwrap()
     }
 
     async fn call(&self) {
@@ -77,7 +77,7 @@ async fn a_call_waits_for_room_and_nothing_is_lost() {
     slow.release.send(Ok(())).unwrap();
     assert_eq!(events(&slow.entered()), ["call"]);
     slow.release.send(Ok(())).unwrap();
-    slow.sink.close(PATIENCE);
+    slow.sink.close(TEST_TIMEOUT);
     assert_eq!((slow.sink.counts().written(), slow.lost()), (3, 0));
 }
 
@@ -93,7 +93,7 @@ async fn a_call_that_is_given_up_while_it_waits_for_room_is_counted() {
     slow.release.send(Ok(())).unwrap();
     assert_eq!(events(&slow.entered()), ["lost 1", "call"]);
     slow.release.send(Ok(())).unwrap();
-    slow.sink.close(PATIENCE);
+    slow.sink.close(TEST_TIMEOUT);
     assert_eq!((slow.sink.counts().written(), slow.lost()), (2, 1));
 }
 
@@ -113,7 +113,7 @@ async fn a_record_is_dropped_and_counted_if_the_setting_says_so() {
     slow.release.send(Ok(())).unwrap();
     assert_eq!(events(&slow.entered()), ["lost 1", "call"]);
     slow.release.send(Ok(())).unwrap();
-    slow.sink.close(PATIENCE);
+    slow.sink.close(TEST_TIMEOUT);
     assert_eq!((slow.sink.counts().written(), slow.lost()), (3, 3));
 }
 
@@ -136,7 +136,7 @@ async fn a_broken_sink_changes_no_outcome_and_the_gap_is_told_once_it_works_agai
     slow.call().await;
     assert_eq!(events(&slow.entered()), ["call"], "a gap is told once");
     slow.release.send(Ok(())).unwrap();
-    slow.sink.close(PATIENCE);
+    slow.sink.close(TEST_TIMEOUT);
     assert_eq!((slow.sink.counts().written(), slow.lost()), (2, 3));
 }
 
@@ -147,7 +147,7 @@ async fn a_gap_at_the_end_is_told_when_the_sink_closes() {
     slow.entered();
     slow.release.send(Err(io::Error::other("broken on purpose"))).unwrap();
     slow.release.send(Ok(())).unwrap();
-    slow.sink.close(PATIENCE);
+    slow.sink.close(TEST_TIMEOUT);
     assert_eq!(events(&slow.entered()), ["lost 1"]);
 }
 

@@ -26,7 +26,7 @@ async fn real(path: &Path) -> Vec<Vec<u8>> {
             testbed::call(&stack.chain, &tool("t", tier), &arguments, &server).await;
         }
     }
-    stack.audit.unwrap().close(PATIENCE);
+    stack.audit.unwrap().close(TEST_TIMEOUT);
     let lines = fs::read(path).unwrap();
     lines.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
 }
@@ -188,7 +188,7 @@ async fn a_file_in_the_middle_that_is_gone_is_found() {
         for _ in 0..5 {
             testbed::call(&chain, &tool("t", None), &format!("{{\"n\":{n}}}"), &server).await;
         }
-        sink.close(PATIENCE);
+        sink.close(TEST_TIMEOUT);
     }
     assert!(verify(&path, &Verify::default()).unwrap().is_whole());
     let second = numbered(&path, 2);

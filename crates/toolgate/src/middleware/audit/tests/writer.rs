@@ -24,7 +24,7 @@ fn count(path: &Path, event: &str) -> usize {
 
 /// Waits until there are so many records of this kind.
 fn await_count(path: &Path, event: &str, expected: usize) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while count(path, event) < expected {
         assert!(Instant::now() < deadline, "{}", read(path));
         std::thread::yield_now();
@@ -70,7 +70,7 @@ fn calls_of_several_threads_are_in_the_file_before_they_run() {
         }
     });
     for sink in &others {
-        sink.close(PATIENCE);
+        sink.close(TEST_TIMEOUT);
         assert_eq!(sink.counts().lost(), 0);
     }
     assert_eq!(count(&path, "intent"), THREADS * TASKS * CALLS);
@@ -97,9 +97,9 @@ async fn while_another_process_holds_the_file_only_who_must_wait_does() {
     }
     assert_eq!((server.calls(), read(&path).len()), (0, 0));
     held.unlock().unwrap();
-    tokio::time::timeout(PATIENCE, call).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, call).await.unwrap();
     assert_eq!(server.calls(), 1);
-    sink.close(PATIENCE);
+    sink.close(TEST_TIMEOUT);
     assert_eq!((count(&path, "intent"), count(&path, "call")), (1, 1));
 }
 
@@ -127,7 +127,7 @@ async fn what_a_call_leaves_behind_when_it_is_given_up_is_written_all_the_same()
     assert_eq!(server.calls(), 0);
     let record = parse(&read(&path)).into_iter().find(|record| record["event"] == "call").unwrap();
     assert_eq!((&record["outcome"], &record["intent"]), (&"cancelled".into(), &true.into()));
-    sink.close(PATIENCE);
+    sink.close(TEST_TIMEOUT);
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn a_sink_that_nobody_holds_any_more_ends_its_thread() {
     testbed::call(&chain_of(&sink), &tool("t", Tier::Mutating), "{}", &server).await;
     let shared = sink.shared();
     drop(sink);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while shared.strong_count() > 0 {
         assert!(Instant::now() < deadline, "it waits for nobody");
         std::thread::yield_now();

@@ -14,7 +14,7 @@ use super::super::{
 };
 
 /// Attempts to open the files during a rotation.
-const TRIES: u32 = 1000;
+const MAX_ATTEMPTS: u32 = 1000;
 const PAUSES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -34,7 +34,7 @@ impl Files {
     /// Opens the file and the rotated ones, under the lock that prevents writes and rotations.
     pub(super) fn open(path: &Path, seal: &Seal) -> io::Result<Self> {
         let mut missing = 0;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             match File::open(path) {
                 Ok(current) => {
                     current.lock_shared()?;

@@ -28,7 +28,7 @@ use walk::ChainVerifier;
 use super::{head, seal::Seal};
 
 /// Largest length of a record, in bytes.
-const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Options of a verification.
 #[derive(Default)]
@@ -61,7 +61,7 @@ pub fn verify(path: &Path, how: &Verify<'_>) -> io::Result<Report> {
         let mut line = Vec::new();
         loop {
             line.clear();
-            let count = (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+            let count = (&mut reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
             if count == 0 {
                 break;
             }

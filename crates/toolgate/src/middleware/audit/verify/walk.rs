@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Largest number of listed findings.
-const MOST_FINDINGS: usize = 10_000;
+const MAX_FINDINGS: usize = 10_000;
 
 pub(super) struct ChainVerifier {
     seal: Seal,
@@ -320,7 +320,7 @@ impl ChainVerifier {
     }
 
     fn add(&mut self, finding: Finding) {
-        if self.report.findings.len() < MOST_FINDINGS {
+        if self.report.findings.len() < MAX_FINDINGS {
             self.report.findings.push(finding);
         } else {
             self.report.more += 1;

@@ -8,12 +8,12 @@ use toolgate_wire::{Json, Kind};
 use super::inspect::Members;
 
 /// Largest depth, as in the JSON parser's limits.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// The arguments that the rules read. A call without arguments has an empty record.
 pub(super) fn record(arguments: Option<&Json>, wanted: &Members) -> Result<Expression, String> {
     match arguments {
-        Some(arguments) => members(arguments, wanted, DEEPEST),
+        Some(arguments) => members(arguments, wanted, MAX_DEPTH),
         None => built([]),
     }
 }

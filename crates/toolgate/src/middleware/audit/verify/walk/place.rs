@@ -7,7 +7,7 @@ use super::super::{
 use super::{Aside, ChainVerifier, Gap, Last};
 
 /// Largest number of remembered gaps, whose records may follow later.
-const MOST_GAPS: usize = 1000;
+const MAX_GAPS: usize = 1000;
 
 impl ChainVerifier {
     /// Puts the record into its place in the chain, or adds a finding. Returns whether its content is unaltered.
@@ -72,7 +72,7 @@ impl ChainVerifier {
         let (from, before) = (last.point.seq + 1, last.point.hash);
         let missing = (record.point.seq - from).saturating_sub(unread);
         let at = self.find(Some(record.point.seq), FindingKind::Missing(missing));
-        if self.gaps.len() < MOST_GAPS {
+        if self.gaps.len() < MAX_GAPS {
             self.gaps.push(Gap { from, to: record.point.seq - 1, before, finding: at });
         }
         self.last = Some(Last { point: record.point, computed: None, finding: Some(at) });
