@@ -140,7 +140,13 @@ impl ChainArgs {
             None if config.says_audit(self.namespace())? => {}
             // This preset has its own default for the audit.
             None if settings.chain.preset() == Some(Preset::McpCore) => {}
-            None => settings.audit.file = Target::File(state_folder()?.join("audit.jsonl")),
+            None => {
+                let folder = state_folder().ok().context(
+                    "no place for the audit file: neither XDG_STATE_HOME nor HOME is set; set one of them, or choose a \
+                     file with `--audit`",
+                )?;
+                settings.audit.file = Target::File(folder.join("audit.jsonl"));
+            }
         }
         Ok(settings)
     }

@@ -154,7 +154,9 @@ impl Log {
                 )
             }),
             (None, None) => {
-                let folder = state_folder()?;
+                let folder = state_folder().ok().context(
+                    "no store is named, and neither XDG_STATE_HOME nor HOME is set: name one with `--store`",
+                )?;
                 Ok(format!("sqlite:{}", folder.join("toolgate.db").display()))
             }
         }

@@ -119,7 +119,7 @@ fn wrong_options_are_refused_with_what_is_right() {
         (&["wrap", "--limit", "many", "--", "x"], "not a number of bytes"),
         (&["wrap", "--limit", "1", "--", "x"], "too small"),
         (&["wrap", "--timeout", "5", "--", "x"], "not a duration"),
-        (&["wrap", "--env", "NOVALUE", "--", "x"], "not NAME=VALUE"),
+        (&["wrap", "--env", "NOVALUE", "--", "x"], "write NAME=VALUE"),
         (&["wrap"], "CMD"),
         (
             &["wrap", "--config", "/no/such.toml", "--", "x"],
@@ -170,7 +170,7 @@ fn an_option_after_the_command_is_refused_where_nobody_can_tell_whose_it_is() {
         let told = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{told}");
         let program = arguments[0];
-        assert!(told.contains(&format!("`{word}` stands after the command `{program}`")), "{told}");
+        assert!(told.contains(&format!("`{word}` comes after the command `{program}`")), "{told}");
         assert!(told.contains("write it before the command"), "{told}");
         assert!(told.contains(&format!("toolgate wrap [OPTIONS] -- {program}")), "{told}");
     }
@@ -190,7 +190,7 @@ fn without_a_home_the_audit_asks_for_a_place() {
     let command = Command::new(toolgate()).args(["wrap", "--", "x"]).env_clear().output();
     let output = command.unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("choose one with `--audit`"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("choose a file with `--audit`"), "{}", stderr(&output));
 }
 
 #[test]

@@ -256,7 +256,7 @@ fn check_finds_tools_without_tier_and_selectors_that_cover_nothing() {
     let told = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("`main/fail` has no tier"), "{told}");
-    assert!(told.contains("`main/no_such_*` cover no tool"), "{told}");
+    assert!(told.contains("`main/no_such_*` match no tool"), "{told}");
     assert!(told.contains("the input schema of `main/bad_schema` cannot be used"), "{told}");
     assert!(told.contains("main/echo") && told.contains("`pid`"), "{told}");
 }

@@ -274,11 +274,11 @@ fn ids_that_name_no_call_or_several_are_refused() {
     };
     assert_eq!(
         told("ffff"),
-        "toolgate: error: there is no call `ffff` in the log: `toolgate log` lists those that are\n"
+        "toolgate: error: the log has no call `ffff`: `toolgate log` lists its calls\n"
     );
     assert_eq!(
         told("019c1429"),
-        "toolgate: error: several calls go by `019c1429`: write more of the id, as \
+        "toolgate: error: several calls match `019c1429`: write more of the id, as \
          `019c1429-7d00-7000-8000-000000000006`\n"
     );
 }
@@ -408,8 +408,8 @@ fn a_store_that_cannot_be_read_says_what_to_do() {
     };
     assert_eq!(
         refused(command(&[]).env("XDG_STATE_HOME", folder.path())),
-        "toolgate: error: there is no call log at `FOLDER/toolgate/toolgate.db` yet: keep one with `toolgate wrap \
-         --store sqlite:FOLDER/toolgate/toolgate.db -- CMD`, or name another with `--store`\n"
+        "toolgate: error: there is no call log at `FOLDER/toolgate/toolgate.db`: record calls with `toolgate wrap \
+         --store sqlite:FOLDER/toolgate/toolgate.db -- CMD`, or name another one with `--store`\n"
     );
     assert!(refused(command(&[]).env_remove("HOME")).contains("name one with `--store`"));
     assert!(

@@ -208,7 +208,7 @@ fn a_server_that_is_added_renames_nothing() {
     let mut gateway = gateway;
     gateway.kill();
     let after = status(&gateway, &[]);
-    assert!(after.starts_with("No gateway of this user runs"), "{after}");
+    assert!(after.starts_with("No gateway runs"), "{after}");
 }
 
 /// What `toolgate status` prints about the gateways that keep their state beside this one.

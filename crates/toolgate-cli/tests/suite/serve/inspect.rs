@@ -83,7 +83,7 @@ fn check_looks_at_every_server_and_namespace() {
         "ok    namespace `all`: its chain has ",
         "ok    namespace `dev`: its chain has ",
         "note  `b/echo` is listed as `b__echo`: `echo` is the name of `a/echo`",
-        "look  the settings of `b/no_such_*` cover no tool",
+        "look  the settings of `b/no_such_*` match no tool",
         "look  `policies.p.allow` names `b/ecko`, which the server `b` does not list",
     ] {
         assert!(said.out.contains(line), "{line}\nis not in\n{}", said.out);

@@ -414,7 +414,7 @@ fn a_hangup_does_not_end_the_bridge() {
     let mut session = thin(&gateway, "/mcp", &[]);
     hello(&mut session);
     hang_up(&session);
-    session.wait_for_stderr("there is nothing to reload");
+    session.wait_for_stderr("nothing to reload");
     assert_eq!(text(&session.call("echo", json!({"text": "hi"}))), "hi");
     assert_eq!(session.finish().0.code(), Some(0));
 }

@@ -158,9 +158,12 @@ fn what_is_no_recording_is_not_played() {
     let file = folder.path().join("x.cast");
     let path = file.display().to_string();
     for (text, why) in [
-        ("", "it is no asciicast"),
-        ("hello\n", "it is no asciicast"),
-        ("{\"version\": 3}\n", "it is an asciicast of version 3, and only version 2 is played"),
+        ("", "it is not an asciicast file"),
+        ("hello\n", "it is not an asciicast file"),
+        (
+            "{\"version\": 3}\n",
+            "it is an asciicast file of version 3, and only version 2 can be played",
+        ),
         ("{\"version\": 2}\n[0, \"o\", \"a\"]\nnonsense\n", "line 3 of"),
     ] {
         fs::write(&file, text).unwrap();
@@ -169,7 +172,7 @@ fn what_is_no_recording_is_not_played() {
         assert!(output.status.code() == Some(2) && errors.contains(why), "{text}: {errors}");
     }
     let missing = replay(&["/no/such.cast"]);
-    assert!(String::from_utf8_lossy(&missing.stderr).contains("cannot open /no/such.cast"));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("cannot open `/no/such.cast`"));
     // Input that was recorded elsewhere, and events that nobody knows, are not written.
     let mixed =
         "{\"version\":2}\n[0,\"i\",\"typed\"]\n[0.1,\"o\",\"shown\"]\n[0.2,\"x\",\"odd\"]\n";
