@@ -146,7 +146,7 @@ fn the_environment_stands_over_the_file_and_under_the_command_line() {
             command.env("TOOLGATE_SAFETY", "mutating").env("TOOLGATE_SAFTY", "x").output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
-            told.contains("TOOLGATE_SAFTY means nothing")
+            told.contains("TOOLGATE_SAFTY is unknown to toolgate")
                 && told.contains("did you mean TOOLGATE_SAFETY"),
             "{told}"
         );
