@@ -3,7 +3,7 @@
 //! A transport determines the caller and the tool of a name. Admission decides everything else before the chain runs:
 //! it removes control data from `_meta` and restricts the request by it ([`narrow`]), it keeps the state of toolgate's
 //! own input rounds from the server ([`take_input`]), and it refuses a call so that every layer still sees the refusal
-//! ([`Admitted::refuse`]). [`Edits`] are the changes to the params that are sent to the server.
+//! ([`AdmittedCall::refuse`]). [`Edits`] are the changes to the params that are sent to the server.
 
 mod edits;
 mod narrowing;
@@ -26,7 +26,7 @@ use crate::{
     failure::{Executed, Failure},
     identity::ToolId,
     layer::Endpoint,
-    middleware::{Boxed, audit::intent::RefusedAtDoor},
+    middleware::{Boxed, audit::intent::RefusedAtAdmission},
     outcome::Outcome,
     registry::Code,
     tool::Tool,
@@ -68,7 +68,7 @@ impl CallRequest {
 
     /// Admits the call, with the context and the edits of [`narrow`].
     #[must_use]
-    pub fn admit(self, cx: Context, mut edits: Edits, meant: Resolution) -> Admitted {
+    pub fn admit(self, cx: Context, mut edits: Edits, meant: Resolution) -> AdmittedCall {
         let cx = take_input(cx, self.round, &mut edits);
         let (tool, refusal) = match meant {
             Resolution::Tool(tool) => (tool, None),
@@ -82,7 +82,7 @@ impl CallRequest {
         if is_renamed {
             call = call.with_wire_name(self.name);
         }
-        Admitted { cx, call, edits, refusal, wants_task: self.wants_task }
+        AdmittedCall { cx, call, edits, refusal, wants_task: self.wants_task }
     }
 }
 
@@ -100,7 +100,7 @@ pub enum Resolution {
 
 /// A call that is ready for the chain.
 #[derive(Debug)]
-pub struct Admitted {
+pub struct AdmittedCall {
     /// The context with the call's restrictions.
     pub cx: Context,
     /// The call.
@@ -111,7 +111,7 @@ pub struct Admitted {
     wants_task: bool,
 }
 
-impl Admitted {
+impl AdmittedCall {
     /// Refuses the call. The chain still runs, so that the refusal is rendered and recorded.
     pub fn refuse(&mut self, failure: Failure) {
         self.refusal = Some(failure);
@@ -130,8 +130,10 @@ impl Admitted {
         let outcome = match refusal {
             None => chain.call(&mut cx, call, end).await,
             Some(failure) => {
-                cx.extensions_mut().insert(RefusedAtDoor);
-                chain.call(&mut cx, call, &Refused(failure.with_executed(Executed::No))).await
+                cx.extensions_mut().insert(RefusedAtAdmission);
+                chain
+                    .call(&mut cx, call, &RefusingEndpoint(failure.with_executed(Executed::No)))
+                    .await
             }
         };
         chain.tasks().note(&cx, &tool, wants_task, &outcome);
@@ -140,7 +142,7 @@ impl Admitted {
 
     /// Runs the chain for a call that is refused.
     pub async fn run_refused(self, chain: &Chain) -> Outcome {
-        let nowhere = Refused(Failure::internal("a call that was admitted has no tool"));
+        let nowhere = RefusingEndpoint(Failure::internal("a call that was admitted has no tool"));
         self.run(chain, &nowhere).await
     }
 }
@@ -200,9 +202,9 @@ pub fn complete(result: Json) -> Json {
 
 /// The endpoint for a request that was refused before the chain runs.
 #[derive(Debug)]
-pub struct Refused(pub Failure);
+pub struct RefusingEndpoint(pub Failure);
 
-impl Endpoint for Refused {
+impl Endpoint for RefusingEndpoint {
     fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
         Box::pin(std::future::ready(Outcome::failed(self.0.clone())))
     }

@@ -205,7 +205,7 @@ impl Failure {
         self.0.code
     }
 
-    /// The name of the error's type, as mcp-core names it.
+    /// The name of the error's type, as libtmux-mcp names it.
     #[must_use]
     pub fn error_type(&self) -> &str {
         &self.0.error_type

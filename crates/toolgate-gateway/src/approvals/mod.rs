@@ -20,7 +20,9 @@ pub use decide::{CannotDecide, Verdict};
 pub use record::{ApprovalRecord, ApprovalState};
 use toolgate::{
     Boxed,
-    middleware::preconditions::{ApprovalError, ApprovalRequest, Approvals, Decided, Decision},
+    middleware::preconditions::{
+        ApprovalError, ApprovalRequest, Approvals, Decision, DecisionInfo,
+    },
 };
 pub use watch::ApprovalWatch;
 
@@ -146,7 +148,7 @@ impl ApprovalFolder {
 
 /// What a live record says. An approval is marked as used before anybody hears of it.
 fn answer_of(folder: &LockedFolder, mut record: ApprovalRecord, now: i64) -> io::Result<Decision> {
-    let decided = |record: &ApprovalRecord| Decided {
+    let decided = |record: &ApprovalRecord| DecisionInfo {
         id: record.id.clone(),
         by: record.by.clone().unwrap_or_default(),
         at: time(record.decided_ms.unwrap_or(now)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolgate::{
     Chain, Context, Outcome, RpcError, Tool, ToolId,
-    admission::{self, Admitted, CallRequest, Edits, Resolution},
+    admission::{self, AdmittedCall, CallRequest, Edits, Resolution},
     settings::Settings,
 };
 use toolgate_wire::{
@@ -145,7 +145,7 @@ async fn run(
     incoming: &IncomingRequest,
     chain: &Chain,
     target: &CallTarget<'_>,
-    mut admitted: Admitted,
+    mut admitted: AdmittedCall,
 ) -> Outcome {
     let edits = std::mem::take(&mut admitted.edits);
     let name = Some(target.tool.id().name());

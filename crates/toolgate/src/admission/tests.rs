@@ -18,7 +18,7 @@ fn message(params: &str) -> Message {
 }
 
 /// The params that a server gets of a call of `main/own`, which clients see as `seen`.
-fn sent(params: &str) -> (Admitted, String) {
+fn sent(params: &str) -> (AdmittedCall, String) {
     let message = message(params);
     let request = CallRequest::read(&message).unwrap();
     let meant = |name: &str| (name == "seen").then(|| ToolId::new("main", "own"));
@@ -75,7 +75,7 @@ impl Middleware for Spy {
     }
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let is_refused = cx.extensions().get::<RefusedAtDoor>().is_some();
+        let is_refused = cx.extensions().get::<RefusedAtAdmission>().is_some();
         self.0.lock().unwrap().push((call.id().to_string(), is_refused));
         next.call(cx, call).await
     }

@@ -80,7 +80,7 @@ fn every_code_states_whether_the_tool_ran_where_that_is_known() {
         );
         assert!(row.class != Class::Denied || expected == Some(false), "{code:?}: denied");
     }
-    // Nobody can say that for a server.
+    // Unknown for an error of a server.
     assert_eq!(rejected(-32602).known_executed(), None);
 }
 
@@ -88,7 +88,7 @@ fn every_code_states_whether_the_tool_ran_where_that_is_known() {
 enum Maker {
     /// The library, as here.
     Library(Outcome),
-    /// Only a door: whoever reads messages and runs servers. Tested from outside, there.
+    /// Codes of transports and upstreams only. Their tests are in toolgate-gateway and toolgate-cli.
     Door,
 }
 use Maker::{Door, Library};

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     output::{About, AuditLine},
-    seal::{Point, MAX_CHAIN_BYTES, Seal, Sealed},
+    seal::{ChainedLines, MAX_CHAIN_BYTES, Point, Seal},
 };
 
 /// Records to be written together.
@@ -58,7 +58,7 @@ impl Batch {
     }
 }
 
-impl Sealed {
+impl ChainedLines {
     /// Appends all records of a batch.
     pub(super) fn push_all(&mut self, seal: &Seal, point: &mut Point, batch: &Batch) {
         self.bytes.reserve(batch.bytes.len() + batch.records.len() * MAX_CHAIN_BYTES);

@@ -110,8 +110,8 @@ impl AuditEvent {
     }
 
     /// The data that is known at the start of the call.
-    pub(super) fn begun(&self) -> Begun<'_> {
-        Begun {
+    pub(super) fn start(&self) -> CallStart<'_> {
+        CallStart {
             at: self.at,
             call_id: self.call_id,
             parent: self.parent.as_deref(),
@@ -131,10 +131,10 @@ impl AuditEvent {
         has_intent: bool,
         out: &mut Vec<u8>,
     ) -> About {
-        let (begun, end) = (self.begun(), &self.end);
+        let (start, end) = (self.start(), &self.end);
         let outcome = end.class.unwrap_or(Class::Internal).name();
         let mut record = RecordWriter::new(out);
-        begun.head("call", &mut record);
+        start.head("call", &mut record);
         record.plain("kind", self.kind().name());
         record.plain("outcome", outcome);
         record.plain("ran", end.executed.unwrap_or(Executed::Maybe).name());
@@ -146,7 +146,7 @@ impl AuditEvent {
         if let Some(bytes) = end.result_bytes {
             record.value("result_bytes", &bytes);
         }
-        begun.spans(&mut record);
+        start.spans(&mut record);
         record.some_text("confirmed", end.confirmed);
         if let Some(approval) = &end.approval {
             record.value("approval", approval);
@@ -154,7 +154,7 @@ impl AuditEvent {
         if has_intent {
             record.raw("intent", "true");
         } else {
-            begun.args(redactor, &mut record);
+            start.args(redactor, &mut record);
         }
         record.end();
         About { at: self.at, event: "call", call_id: Some(self.call_id), outcome: Some(outcome) }
@@ -163,7 +163,7 @@ impl AuditEvent {
 
 /// The data of a call that is known at its start.
 #[derive(Clone, Copy)]
-pub(super) struct Begun<'a> {
+pub(super) struct CallStart<'a> {
     at: jiff::Timestamp,
     call_id: CallId,
     parent: Option<&'a str>,
@@ -175,7 +175,7 @@ pub(super) struct Begun<'a> {
     span: Option<&'a Trace>,
 }
 
-impl<'a> Begun<'a> {
+impl<'a> CallStart<'a> {
     /// The data of a call that starts now.
     pub(super) fn now(cx: &'a Context, call: &'a Call) -> Self {
         Self {

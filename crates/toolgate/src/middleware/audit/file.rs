@@ -8,10 +8,10 @@ use std::{
 
 use super::{
     batch::{Batch, begin, torn},
-    head::{self, Head, HeadState, Mark},
+    head::{self, Head, HeadMark, HeadState},
     output::About,
-    seal::{Point, Seal, Sealed},
-    tail::{self, Tail, Torn},
+    seal::{ChainedLines, Point, Seal},
+    tail::{self, IncompleteRecord, Tail},
 };
 
 /// A file of records that several processes may append to at once.
@@ -37,7 +37,7 @@ struct End {
     size: u64,
     point: Point,
     is_open: bool,
-    torn: Option<Torn>,
+    torn: Option<IncompleteRecord>,
     begins: Begins,
 }
 
@@ -107,7 +107,7 @@ impl AuditFile {
         &mut self,
         batch: &Batch,
         seal: &Seal,
-        out: &mut Sealed,
+        out: &mut ChainedLines,
     ) -> io::Result<()> {
         let size = match self.held.take() {
             Some(held) => held?,
@@ -123,7 +123,7 @@ impl AuditFile {
         &mut self,
         batch: &Batch,
         seal: &Seal,
-        out: &mut Sealed,
+        out: &mut ChainedLines,
         size: u64,
     ) -> io::Result<()> {
         let mut end = self.look(seal, size)?;
@@ -190,7 +190,7 @@ impl AuditFile {
     }
 
     fn mark(&mut self, point: Point, size: u64, seal: &Seal) {
-        match self.head.write(&Mark { point, size }, seal) {
+        match self.head.write(&HeadMark { point, size }, seal) {
             Ok(()) => self.head_failed = false,
             Err(error) => {
                 self.head.forget();
@@ -338,7 +338,7 @@ fn goes_on(size: u64, tail: Tail, found: HeadState) -> End {
 }
 
 /// Writes what has to precede the next record: the end of an incomplete line, a `begin` record and a `torn` record.
-fn lead(end: &End, seal: &Seal, point: &mut Point, out: &mut Sealed) {
+fn lead(end: &End, seal: &Seal, point: &mut Point, out: &mut ChainedLines) {
     if end.is_open {
         out.bytes.push(b'\n');
     }

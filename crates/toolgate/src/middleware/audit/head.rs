@@ -11,7 +11,7 @@ use super::seal::{Hash, Point, Seal};
 
 /// The content of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct HeadMark {
     /// The last record of the last batch.
     pub(super) point: Point,
     /// The size of the file after it.
@@ -24,11 +24,11 @@ pub(super) enum HeadState {
     Missing,
     /// The file exists, but toolgate did not write its content with this key.
     Unreadable,
-    Mark(Mark),
+    Mark(HeadMark),
 }
 
 impl HeadState {
-    pub(super) fn mark(self) -> Option<Mark> {
+    pub(super) fn mark(self) -> Option<HeadMark> {
         match self {
             Self::Mark(mark) => Some(mark),
             Self::Missing | Self::Unreadable => None,
@@ -53,10 +53,10 @@ pub(super) fn path_of(audit: &Path) -> PathBuf {
 }
 
 /// The content of the file. It always has the same length, so that one write replaces it.
-fn text(mark: &Mark, seal: &Seal) -> String {
-    let said = format!("{:020} {} {:020}", mark.point.seq, mark.point.hash.as_str(), mark.size);
-    let check = seal.digest(&[said.as_bytes()]);
-    format!("{said} {}\n", check.as_str())
+fn text(mark: &HeadMark, seal: &Seal) -> String {
+    let fields = format!("{:020} {} {:020}", mark.point.seq, mark.point.hash.as_str(), mark.size);
+    let check = seal.digest(&[fields.as_bytes()]);
+    format!("{fields} {}\n", check.as_str())
 }
 
 /// Reads the head of an audit file.
@@ -69,14 +69,14 @@ pub(super) fn read(audit: &Path, seal: &Seal) -> io::Result<HeadState> {
     Ok(parse(&content, seal).map_or(HeadState::Unreadable, HeadState::Mark))
 }
 
-fn parse(content: &[u8], seal: &Seal) -> Option<Mark> {
-    let said = std::str::from_utf8(content).ok()?;
-    let mut words = said.split_ascii_whitespace();
+fn parse(content: &[u8], seal: &Seal) -> Option<HeadMark> {
+    let fields = std::str::from_utf8(content).ok()?;
+    let mut words = fields.split_ascii_whitespace();
     let seq = words.next()?.parse().ok()?;
     let hash = Hash::parse(words.next()?.as_bytes())?;
     let size = words.next()?.parse().ok()?;
-    let mark = Mark { point: Point { seq, hash }, size };
-    (text(&mark, seal) == said).then_some(mark)
+    let mark = HeadMark { point: Point { seq, hash }, size };
+    (text(&mark, seal) == fields).then_some(mark)
 }
 
 /// The head, open for writing.
@@ -92,7 +92,7 @@ impl Head {
     }
 
     /// Writes the new end of the audit file.
-    pub(super) fn write(&mut self, mark: &Mark, seal: &Seal) -> io::Result<()> {
+    pub(super) fn write(&mut self, mark: &HeadMark, seal: &Seal) -> io::Result<()> {
         let file = match self.file.take() {
             Some(file) => file,
             None => self.open()?,

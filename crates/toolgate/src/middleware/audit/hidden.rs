@@ -80,26 +80,26 @@ const MAX_REPEATS: usize = 256;
 
 impl Redactor {
     /// Hides a value that is hidden under one name under all other names too.
-    pub(super) fn hide_repeats(&self, arguments: &Json, told: &mut Value) {
+    pub(super) fn hide_repeats(&self, arguments: &Json, redacted: &mut Value) {
         match self.hidden(arguments, MAX_REPEATS) {
             Some(hidden) => {
                 let long = |value: &String| value.len() >= MIN_REPEAT;
                 let hidden: Vec<String> = hidden.into_iter().filter(long).collect();
                 if !hidden.is_empty() {
-                    replace(told, &|text| hidden.iter().any(|value| text.contains(value)));
+                    replace(redacted, &|text| hidden.iter().any(|value| text.contains(value)));
                 }
             }
             // Too many to search for: hide all texts.
-            None => replace(told, &|_| true),
+            None => replace(redacted, &|_| true),
         }
     }
 }
 
 /// Replaces the texts for which `is_hidden` holds, except digests.
-fn replace(told: &mut Value, is_hidden: &impl Fn(&str) -> bool) {
-    match told {
+fn replace(redacted: &mut Value, is_hidden: &impl Fn(&str) -> bool) {
+    match redacted {
         Value::String(text) if is_hidden(text) => {
-            *told = serde_json::json!({"type": "string", "redacted": true});
+            *redacted = serde_json::json!({"type": "string", "redacted": true});
         }
         Value::Array(elements) => {
             for element in elements {
@@ -107,8 +107,8 @@ fn replace(told: &mut Value, is_hidden: &impl Fn(&str) -> bool) {
             }
         }
         Value::Object(members) => {
-            let told = members.iter_mut().filter(|(key, _)| !key.ends_with("sha256_prefix"));
-            told.for_each(|(_, member)| replace(member, is_hidden));
+            let redacted = members.iter_mut().filter(|(key, _)| !key.ends_with("sha256_prefix"));
+            redacted.for_each(|(_, member)| replace(member, is_hidden));
         }
         _ => {}
     }

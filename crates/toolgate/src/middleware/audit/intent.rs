@@ -20,7 +20,7 @@ pub const NAME: &str = "audit-intent";
 /// Marks a call that admission refused. It passes the chain only so that the refusal is rendered and recorded, so no
 /// intent is written.
 #[derive(Clone, Copy, Debug)]
-pub struct RefusedAtDoor;
+pub struct RefusedAtAdmission;
 
 /// Records calls before they go to their tool.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl AuditIntent {
     }
 
     fn is_announced(&self, cx: &Context, call: &Call) -> bool {
-        if cx.extensions().get::<RefusedAtDoor>().is_some() {
+        if cx.extensions().get::<RefusedAtAdmission>().is_some() {
             return false;
         }
         match self.sink.intents() {

@@ -92,14 +92,15 @@ impl Redactor {
     #[must_use]
     pub fn summary(&self, arguments: &Json) -> Value {
         let mut redaction = Redaction { redactor: self, left: MAX_VALUES };
-        let mut told = redaction.summarize(arguments, 0);
-        self.hide_repeats(arguments, &mut told);
-        told
+        let mut redacted = redaction.summarize(arguments, 0);
+        self.hide_repeats(arguments, &mut redacted);
+        redacted
     }
 
     pub(in crate::middleware) fn is_sensitive(&self, key: &str) -> bool {
         self.defaults
-            && (PAYLOADS.contains(&key) || AMBIGUOUS_NAMES.iter().any(|name| key.eq_ignore_ascii_case(name)))
+            && (PAYLOADS.contains(&key)
+                || AMBIGUOUS_NAMES.iter().any(|name| key.eq_ignore_ascii_case(name)))
             || self.names_secret(key)
     }
 
@@ -177,11 +178,11 @@ impl Redactor {
     fn start(&self, text: &str) -> String {
         let end = text.floor_char_boundary(SEARCHED);
         let start = text.get(..end).unwrap_or_default();
-        let mut told = cut(&self.clean(start));
-        if end < text.len() && !told.ends_with(CUT) {
-            told.push_str(CUT);
+        let mut redacted = cut(&self.clean(start));
+        if end < text.len() && !redacted.ends_with(CUT) {
+            redacted.push_str(CUT);
         }
-        told
+        redacted
     }
 
     /// Whether a list element is the name of a secret that follows.
@@ -308,9 +309,9 @@ impl Redaction<'_> {
         let names_one = secret_names::names_one(&object, |name| self.redactor.names_secret(name));
         let mut map = Map::new();
         for (key, value) in object.iter().take(MAX_ENTRIES) {
-            let told = each(self, (&key, &value), names_one);
+            let redacted = each(self, (&key, &value), names_one);
             // Keys are shortened too, and two may then be equal.
-            insert(&mut map, self.redactor.start(&key), told);
+            insert(&mut map, self.redactor.start(&key), redacted);
         }
         if object.len() > MAX_ENTRIES {
             let more = object.len() - MAX_ENTRIES;
@@ -321,8 +322,8 @@ impl Redaction<'_> {
 
     fn elements(&mut self, json: &Json, mut each: impl FnMut(&mut Self, &Json) -> Value) -> Value {
         let elements = json.array().unwrap_or_default();
-        let told = elements.iter().take(MAX_ENTRIES);
-        let mut list: Vec<Value> = told.map(|element| each(self, element)).collect();
+        let redacted = elements.iter().take(MAX_ENTRIES);
+        let mut list: Vec<Value> = redacted.map(|element| each(self, element)).collect();
         if elements.len() > MAX_ENTRIES {
             list.push(json!(format!("...<{} more>", elements.len() - MAX_ENTRIES)));
         }

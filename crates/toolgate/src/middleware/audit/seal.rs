@@ -128,14 +128,14 @@ impl Seal {
     }
 }
 
-/// Chained lines that are ready to be written.
+/// ChainLine lines that are ready to be written.
 #[derive(Default)]
-pub(super) struct Sealed {
+pub(super) struct ChainedLines {
     pub(super) bytes: Vec<u8>,
     pub(super) lines: Vec<(Range<usize>, About)>,
 }
 
-impl Sealed {
+impl ChainedLines {
     pub(super) fn clear(&mut self) {
         self.lines.clear();
         self.bytes.clear();
@@ -162,13 +162,13 @@ impl Sealed {
 
 /// A parsed line of the chain.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chained<'a> {
+pub(super) struct ChainLine<'a> {
     /// The line without its member `hash` and its closing brace.
     pub(super) body: &'a [u8],
     pub(super) point: Point,
 }
 
-impl<'a> Chained<'a> {
+impl<'a> ChainLine<'a> {
     /// Parses a line without its newline; `None` if it is not a line of a chain.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let rest = line.strip_suffix(AFTER_HASH)?;

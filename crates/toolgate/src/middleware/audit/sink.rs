@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::{
     AuditConfig, AuditCounts, AuditEvent, AuditOutput, Intents, OnFull, RedactConfig, Redactor,
     Rejection, Target,
-    event::Begun,
+    event::CallStart,
     file::AuditFile,
     queue::{FlushBy, Intent, IntentRecord, Item, Permit, Queue},
     seal::Seal,
@@ -221,7 +221,7 @@ impl AuditSink {
         let writes_inline = is_small && shared.is_quick();
         let record = if writes_inline {
             let mut record = Vec::with_capacity(RECORD_CAPACITY);
-            let about = Begun::now(cx, call).intent(&self.0.redactor, &mut record);
+            let about = CallStart::now(cx, call).intent(&self.0.redactor, &mut record);
             IntentRecord::Rendered(record, about)
         } else {
             IntentRecord::Unrendered(AuditEvent::begin(cx, call))

@@ -8,7 +8,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::seal::{Chained, Hash, Point, Seal};
+use super::seal::{ChainLine, Hash, Point, Seal};
 
 /// Bytes that are read first. More are read only if they contain no complete record.
 const WINDOW: u64 = 64 * 1024;
@@ -24,12 +24,12 @@ pub(super) struct Tail {
     /// Whether the last line has no newline.
     pub(super) is_open: bool,
     /// Invalid bytes after the last record.
-    pub(super) torn: Option<Torn>,
+    pub(super) torn: Option<IncompleteRecord>,
 }
 
 /// An incomplete record, cut off by a crash or a full disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Torn {
+pub(super) struct IncompleteRecord {
     pub(super) bytes: u64,
     pub(super) sha256: Hash,
 }
@@ -79,10 +79,10 @@ fn examine(bytes: &[u8], is_whole: bool, seal: &Seal) -> Option<Tail> {
     let torn = torn_from.and_then(|from| {
         let torn = bytes.get(from..)?;
         let torn = torn.strip_suffix(b"\n").unwrap_or(torn);
-        Some(Torn { bytes: torn.len() as u64, sha256: Hash::sha256(torn) })
+        Some(IncompleteRecord { bytes: torn.len() as u64, sha256: Hash::sha256(torn) })
     });
     let mut chain = lines.iter().take(good.map_or(0, |at| at + 1)).rev();
-    let mut chain = chain.by_ref().filter_map(|line| Some((line, Chained::parse(line.bytes)?)));
+    let mut chain = chain.by_ref().filter_map(|line| Some((line, ChainLine::parse(line.bytes)?)));
     let Some((line, last)) = chain.next() else {
         // The file may contain only records without a chain. That is certain only after reading all of it.
         return is_whole.then_some(Tail { point: None, is_ours: false, is_open, torn });

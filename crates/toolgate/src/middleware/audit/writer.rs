@@ -22,7 +22,7 @@ use super::{
     file::AuditFile,
     output::About,
     queue::{Intent, IntentRecord, Item, Queue},
-    seal::{Point, Seal, Sealed},
+    seal::{ChainedLines, Point, Seal},
 };
 use crate::context::CallId;
 
@@ -176,7 +176,7 @@ impl Run {
         &mut self,
         batch: &Batch,
         seal: &Seal,
-        out: &mut Sealed,
+        out: &mut ChainedLines,
         write: impl FnOnce(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut point = self.point;
@@ -192,7 +192,7 @@ impl Run {
 }
 
 impl Output {
-    fn write(&mut self, batch: &Batch, seal: &Seal, out: &mut Sealed) -> io::Result<()> {
+    fn write(&mut self, batch: &Batch, seal: &Seal, out: &mut ChainedLines) -> io::Result<()> {
         match self {
             Self::FurtherOnly(run) => run.write(batch, seal, out, |_| Ok(())),
             Self::Stderr(run) => run.write(batch, seal, out, |lines| {
@@ -255,7 +255,7 @@ pub(super) struct Writer {
 struct Scratch {
     items: Vec<Item>,
     batch: Batch,
-    out: Sealed,
+    out: ChainedLines,
     waiting: Vec<(CallId, oneshot::Sender<bool>)>,
 }
 
@@ -322,7 +322,7 @@ impl Writer {
                 match record {
                     IntentRecord::Rendered(record, about) => batch.push(&record, about),
                     IntentRecord::Unrendered(event) => {
-                        batch.add(|record| event.begun().intent(&self.parts.redactor, record));
+                        batch.add(|record| event.start().intent(&self.parts.redactor, record));
                     }
                 }
                 self.in_flight.insert(call);
@@ -370,7 +370,13 @@ impl Writer {
         }
     }
 
-    fn write_batch(&mut self, batch: &Batch, out: &mut Sealed, count: u64, reported: u64) -> bool {
+    fn write_batch(
+        &mut self,
+        batch: &Batch,
+        out: &mut ChainedLines,
+        count: u64,
+        reported: u64,
+    ) -> bool {
         out.clear();
         match self.parts.output.write(batch, &self.parts.seal, out) {
             Ok(()) => {
@@ -388,7 +394,7 @@ impl Writer {
     }
 
     /// Forwards the lines to the further outputs: with their hashes, if the first output wrote them.
-    fn forward(&self, batch: &Batch, out: &Sealed) {
+    fn forward(&self, batch: &Batch, out: &ChainedLines) {
         if self.parts.further.is_empty() || batch.is_empty() {
             return;
         }

@@ -29,7 +29,7 @@ struct Open {
 
 /// The decision about a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Pass {
+pub(super) enum CircuitDecision {
     /// It passes.
     Free,
     /// It passes as the trial call.
@@ -40,7 +40,7 @@ pub(super) enum Pass {
 
 /// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum CallEnd {
     /// The server answered.
     Well,
     /// The server did not answer, not in time or not validly.
@@ -50,23 +50,23 @@ pub(super) enum Ending {
 }
 
 impl Circuit {
-    pub(super) fn pass(&mut self, now: Instant) -> Pass {
-        let Some(open) = &mut self.open else { return Pass::Free };
+    pub(super) fn pass(&mut self, now: Instant) -> CircuitDecision {
+        let Some(open) = &mut self.open else { return CircuitDecision::Free };
         if now < open.until {
-            return Pass::Refused(open.until - now);
+            return CircuitDecision::Refused(open.until - now);
         }
         if open.is_tried {
             // Calls during the trial wait as long as for the next trial.
-            return Pass::Refused(open.wait);
+            return CircuitDecision::Refused(open.wait);
         }
         open.is_tried = true;
-        Pass::Trial
+        CircuitDecision::Trial
     }
 
     /// Records the end of a call that passed. Returns whether that opened the circuit.
     pub(super) fn ended(
         &mut self,
-        ending: Ending,
+        ending: CallEnd,
         was_trial: bool,
         config: &BreakerConfig,
         now: Instant,
@@ -74,22 +74,22 @@ impl Circuit {
         match (&mut self.open, ending) {
             // It started before the circuit opened. Only the trial call decides.
             (Some(_), _) if !was_trial => false,
-            (Some(open), Ending::Unclear) => {
+            (Some(open), CallEnd::Unclear) => {
                 open.is_tried = false;
                 false
             }
-            (Some(_), Ending::Well) => {
+            (Some(_), CallEnd::Well) => {
                 *self = Self::default();
                 false
             }
-            (Some(open), Ending::Failed) => {
+            (Some(open), CallEnd::Failed) => {
                 let wait = open.wait.saturating_mul(2).min(config.max_wait);
                 *open = Open { until: now + wait, wait, is_tried: false };
                 true
             }
-            (None, Ending::Unclear) => false,
+            (None, CallEnd::Unclear) => false,
             (None, ending) => {
-                let failed = ending == Ending::Failed;
+                let failed = ending == CallEnd::Failed;
                 self.in_a_row = if failed { self.in_a_row.saturating_add(1) } else { 0 };
                 self.last = (self.last << 1) | u64::from(failed);
                 self.seen = (self.seen + 1).min(64);

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use circuit::{Circuit, Ending, Pass};
+use circuit::{CallEnd, Circuit, CircuitDecision};
 pub use config::{BadBreaker, BreakerConfig, BreakerScope};
 use tokio::time::Instant;
 
@@ -78,8 +78,11 @@ impl Breaker {
         let mut is_trial = false;
         if let Some(group) = circuits.get_mut(&key) {
             let now = Instant::now();
-            match group.get_mut(principal).map_or(Pass::Free, |circuit| circuit.pass(now)) {
-                Pass::Free => {
+            match group
+                .get_mut(principal)
+                .map_or(CircuitDecision::Free, |circuit| circuit.pass(now))
+            {
+                CircuitDecision::Free => {
                     // Whoever's calls succeeded so far is refused only if it is not one principal's doing.
                     let waits: Vec<Duration> =
                         group.values().filter_map(|c| c.open_for(now)).collect();
@@ -88,8 +91,8 @@ impl Breaker {
                         return Err(refusal(&key, *wait, &why));
                     }
                 }
-                Pass::Trial => is_trial = true,
-                Pass::Refused(wait) => {
+                CircuitDecision::Trial => is_trial = true,
+                CircuitDecision::Refused(wait) => {
                     let why = group.get(principal).map(|circuit| circuit.why(&self.config));
                     return Err(refusal(&key, wait, &why.unwrap_or_default()));
                 }
@@ -97,7 +100,7 @@ impl Breaker {
         }
         drop(circuits);
         let principal = principal.clone();
-        Ok(Passage { breaker: self, key, principal, is_trial, ending: Ending::Unclear })
+        Ok(Passage { breaker: self, key, principal, is_trial, ending: CallEnd::Unclear })
     }
 }
 
@@ -121,14 +124,14 @@ struct Passage<'a> {
     key: Key,
     principal: Principal,
     is_trial: bool,
-    ending: Ending,
+    ending: CallEnd,
 }
 
 impl Drop for Passage<'_> {
     fn drop(&mut self) {
         let mut circuits = self.breaker.circuits.lock();
         // What succeeds needs no entry.
-        let failed = self.ending == Ending::Failed;
+        let failed = self.ending == CallEnd::Failed;
         if !circuits.contains_key(&self.key) && (!failed || circuits.len() >= MAX_CIRCUITS) {
             return;
         }
@@ -155,7 +158,7 @@ impl Drop for Passage<'_> {
 }
 
 /// What the outcome says of the server.
-fn ending(outcome: &Outcome) -> Ending {
+fn ending(outcome: &Outcome) -> CallEnd {
     match outcome.failure().map(Failure::code) {
         Some(
             Code::ServerCrashed
@@ -163,13 +166,13 @@ fn ending(outcome: &Outcome) -> Ending {
             | Code::ServerStartTimeout
             | Code::ServerProtocol
             | Code::TimedOut,
-        ) => Ending::Failed,
-        Some(Code::Overloaded) => Ending::Unclear,
+        ) => CallEnd::Failed,
+        Some(Code::Overloaded) => CallEnd::Unclear,
         _ => match outcome.class() {
             Class::Ok | Class::ToolError | Class::InputRequired | Class::UpstreamFailed => {
-                Ending::Well
+                CallEnd::Well
             }
-            _ => Ending::Unclear,
+            _ => CallEnd::Unclear,
         },
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use toolgate_wire::{Json, mcp::member};
 
-use super::{NAME, ORDER, RenderedFailure, render, told};
+use super::{NAME, ORDER, RenderedFailure, render, render_outcome};
 use crate::{
     call::Call,
     context::Context,
@@ -41,11 +41,11 @@ impl Middleware for McpCoreResults {
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         let outcome = next.call(cx, call.clone()).await;
-        told(outcome, cx, &call, rendered)
+        render_outcome(outcome, cx, &call, rendered)
     }
 
     async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
-        told(outcome, cx, call, rendered)
+        render_outcome(outcome, cx, call, rendered)
     }
 }
 
@@ -77,16 +77,16 @@ fn title(failure: &Failure) -> &'static str {
     }
 }
 
-fn rendered(failure: &Failure, told: &RenderedFailure, call: &Call) -> ToolResult {
-    let plain = render(failure, told);
-    let hint = told.suggestion.as_deref().unwrap_or(failure.code().entry().hint);
-    let text = format!("**{}**: {}\n\n**Recovery**: {hint}", title(failure), told.message);
+fn rendered(failure: &Failure, message: &RenderedFailure, call: &Call) -> ToolResult {
+    let plain = render(failure, message);
+    let hint = message.suggestion.as_deref().unwrap_or(failure.code().entry().hint);
+    let text = format!("**{}**: {}\n\n**Recovery**: {hint}", title(failure), message.message);
     let mut error = Map::new();
     error.insert("code".to_owned(), code(failure).into());
     // Only if a retry is safe: the tool did not run, and the cause is transient.
     error.insert("retriable".to_owned(), (failure.retry() == RetrySafety::Safe).into());
     error.insert("category".to_owned(), category(failure).into());
-    error.insert("message".to_owned(), told.message.as_str().into());
+    error.insert("message".to_owned(), message.message.as_str().into());
     error.insert("recovery_hint".to_owned(), hint.into());
     error.insert("tool".to_owned(), call.id().name().into());
     if let Some(seconds) = failure.retry_after_seconds() {

@@ -47,16 +47,16 @@ impl Middleware for ErrorResults {
 
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         let outcome = next.call(cx, call.clone()).await;
-        told(outcome, cx, &call, |failure, told, _| render(failure, told))
+        render_outcome(outcome, cx, &call, |failure, message, _| render(failure, message))
     }
 
     async fn result(&self, cx: &mut Context, call: &Call, outcome: Outcome) -> Outcome {
-        told(outcome, cx, call, |failure, told, _| render(failure, told))
+        render_outcome(outcome, cx, call, |failure, message, _| render(failure, message))
     }
 }
 
 /// The outcome with a result for whatever failed, made by `render`.
-fn told(
+fn render_outcome(
     mut outcome: Outcome,
     cx: &Context,
     call: &Call,
@@ -70,9 +70,9 @@ fn told(
     if outcome.result().is_some() || told_otherwise {
         return outcome;
     }
-    let told = explain(failure, call, cx);
-    log(failure, &told, call);
-    let result = render(failure, &told, call);
+    let message = explain(failure, call, cx);
+    log(failure, &message, call);
+    let result = render(failure, &message, call);
     outcome.set_result(result);
     outcome
 }
@@ -118,22 +118,22 @@ fn explain(failure: &Failure, call: &Call, cx: &Context) -> RenderedFailure {
 
 /// The result for a failure that needs no further explanation.
 pub(crate) fn rendered(failure: &Failure) -> ToolResult {
-    let told = RenderedFailure {
+    let message = RenderedFailure {
         message: failure.message().to_owned(),
         suggestion: failure.suggestion().map(str::to_owned),
     };
-    render(failure, &told)
+    render(failure, &message)
 }
 
-fn render(failure: &Failure, told: &RenderedFailure) -> ToolResult {
-    let mut text = told.message.clone();
+fn render(failure: &Failure, message: &RenderedFailure) -> ToolResult {
+    let mut text = message.message.clone();
     let mut meta = serde_json::json!({
         "error_type": failure.error_type(),
         "expected": failure.is_expected(),
         "code": failure.code().name(),
     });
     if let Some(meta) = meta.as_object_mut() {
-        if let Some(suggestion) = &told.suggestion {
+        if let Some(suggestion) = &message.suggestion {
             text.push('\n');
             text.push_str(suggestion);
             meta.insert("suggestion".to_owned(), suggestion.as_str().into());
@@ -160,14 +160,14 @@ fn render(failure: &Failure, told: &RenderedFailure) -> ToolResult {
 }
 
 /// What the caller can put right is a warning; the rest is an error.
-fn log(failure: &Failure, told: &RenderedFailure, call: &Call) {
+fn log(failure: &Failure, message: &RenderedFailure, call: &Call) {
     let (tool, code) = (call.id(), failure.code().name());
     if failure.code().entry().class == crate::registry::Class::Preview {
         // Nothing went wrong: the caller was shown what would happen.
         tracing::info!(%tool, code, "the call was only shown");
     } else if failure.is_expected() {
-        tracing::warn!(%tool, code, "{}", told.message);
+        tracing::warn!(%tool, code, "{}", message.message);
     } else {
-        tracing::error!(%tool, code, "{}", told.message);
+        tracing::error!(%tool, code, "{}", message.message);
     }
 }

@@ -7,7 +7,7 @@ use toolgate_wire::Json;
 
 use super::{
     record::{CallRecord, RecordKind},
-    telling::Telling,
+    redacted_view::RedactedView,
 };
 use crate::{
     call::{Call, ToolList},
@@ -180,13 +180,13 @@ impl LogEvent {
             result_bytes: self.result_bytes.map(|bytes| bytes as u64),
             ..CallRecord::default()
         };
-        let mut telling = Telling::new(redactor, extent.result_bytes);
+        let mut view = RedactedView::new(redactor, extent.result_bytes);
         match self.subject {
             Subject::Call { tool, wire_name, arguments } => {
                 record.server = Some(tool.id().server().to_owned());
                 record.tool = Some(cut(tool.id().name()));
                 record.wire_name = wire_name.as_deref().map(cut);
-                record.arguments = arguments.map(|arguments| telling.arguments(&arguments));
+                record.arguments = arguments.map(|arguments| view.arguments(&arguments));
             }
             Subject::Listing { tools } => {
                 record.kind = RecordKind::Listing;
@@ -194,17 +194,17 @@ impl LogEvent {
             }
         }
         if let Some(result) = self.result {
-            record.result = Some(telling.result(&result));
+            record.result = Some(view.result(&result));
         }
         if let Some(end) = self.end {
-            end.tell(&mut record, &telling, extent);
+            end.fill(&mut record, &view, extent);
         }
         record
     }
 }
 
 impl End {
-    fn tell(&self, record: &mut CallRecord, telling: &Telling<'_>, extent: Extent) {
+    fn fill(&self, record: &mut CallRecord, view: &RedactedView<'_>, extent: Extent) {
         self.class.name().clone_into(&mut record.outcome);
         self.executed.name().clone_into(&mut record.ran);
         let approval = self.approval.as_ref();
@@ -216,7 +216,7 @@ impl End {
         record.error_bytes = Some(failure.message().len() as u64);
         // Messages of toolgate's layers contain no secrets; messages of servers may quote arguments.
         if extent.results || failure.decided_by().is_some() {
-            record.error = Some(telling.error(failure.message()));
+            record.error = Some(view.error(failure.message()));
         }
     }
 }

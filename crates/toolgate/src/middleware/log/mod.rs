@@ -4,8 +4,8 @@
 mod config;
 mod event;
 mod record;
+mod redacted_view;
 mod sink;
-mod telling;
 #[cfg(test)]
 mod tests;
 

@@ -150,12 +150,12 @@ impl Middleware for Policy {
                 why: why.to_owned(),
             });
         };
-        let told: Vec<_> = verdicts.iter().map(|(id, verdict)| told(id, verdict)).collect();
+        let reasons: Vec<_> = verdicts.iter().map(|(id, verdict)| reason(id, verdict)).collect();
         Some(Explained {
             allowed: verdict.allowed,
             asks: false,
             rule: format!("{id}: {}", verdict.rule),
-            why: told.join("; "),
+            why: reasons.join("; "),
         })
     }
 
@@ -181,7 +181,7 @@ impl Middleware for Policy {
 }
 
 /// A verdict in words, for people who ask why.
-fn told(id: &str, verdict: &PolicyVerdict) -> String {
+fn reason(id: &str, verdict: &PolicyVerdict) -> String {
     let says = if verdict.allowed { "allows" } else { "denies" };
     match &verdict.fault {
         Some(fault) => format!("`{id}` {says} by {} ({fault})", verdict.rule),

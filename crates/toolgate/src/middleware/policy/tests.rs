@@ -134,7 +134,7 @@ async fn an_unknown_policy_denies() {
         (r#"{"policyId":"gone"}"#, "gone"),
         (r#"{"policyId":"Lax"}"#, "Lax"),
         (r#"{"policyId":""}"#, ""),
-        // Control data of the wrong type is a policy that nobody knows.
+        // Control data of the wrong type is an unknown policy.
         (r#"{"policyId":["lax"]}"#, ""),
         (r#"{"policyId":null}"#, ""),
     ] {

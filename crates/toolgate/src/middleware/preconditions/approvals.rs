@@ -68,11 +68,11 @@ pub enum Decision {
         expires: Timestamp,
     },
     /// A person approved the call. This answer uses the approval up.
-    Approved(Decided),
+    Approved(DecisionInfo),
     /// A person denied the call.
     Denied {
         /// Person and time of the decision.
-        decided: Decided,
+        decided: DecisionInfo,
         /// The person's reason.
         reason: Option<String>,
         /// Until this time the same call is denied without a new request.
@@ -82,7 +82,7 @@ pub enum Decision {
 
 /// Person and time of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct DecisionInfo {
     /// The id of the request.
     pub id: String,
     /// The person, such as `local:alice`.
@@ -131,7 +131,7 @@ pub struct ApprovalNote {
 
 impl From<&Decision> for ApprovalNote {
     fn from(decision: &Decision) -> Self {
-        let decided = |decided: &Decided, state, reason: Option<&String>| Self {
+        let decided = |decided: &DecisionInfo, state, reason: Option<&String>| Self {
             id: decided.id.clone(),
             state,
             by: Some(decided.by.clone()),

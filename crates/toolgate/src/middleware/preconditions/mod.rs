@@ -17,7 +17,9 @@ mod verdict;
 
 use std::sync::Arc;
 
-pub use approvals::{ApprovalError, ApprovalNote, ApprovalRequest, Approvals, Decided, Decision};
+pub use approvals::{
+    ApprovalError, ApprovalNote, ApprovalRequest, Approvals, Decision, DecisionInfo,
+};
 pub use argument::{ConfirmArgument, NAME as CONFIRM_ARGUMENT};
 pub use config::{ConfirmConfig, Fallback, Mode, PreconditionRule};
 pub use confirm::Approval;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{
-    ApprovalError, ApprovalNote, ApprovalRequest, Approvals, Decided, Decision, Gate, NAME,
+    ApprovalError, ApprovalNote, ApprovalRequest, Approvals, Decision, DecisionInfo, Gate, NAME,
     Question, binding::Binding, confirm::Approval, preview,
 };
 use crate::{
@@ -58,7 +58,7 @@ pub(super) async fn approval(
     };
     cx.extensions_mut().insert(ApprovalNote::from(&decision));
     match decision {
-        Decision::Approved(Decided { .. }) => Ok(Approval { how: "approval" }),
+        Decision::Approved(DecisionInfo { .. }) => Ok(Approval { how: "approval" }),
         Decision::Pending { id, expires } => {
             Err(preview::pending(gate, call, &question.why, rule, &id, expires))
         }
@@ -68,7 +68,12 @@ pub(super) async fn approval(
     }
 }
 
-fn denied(decided: &Decided, reason: Option<&str>, until: jiff::Timestamp, rule: &str) -> Outcome {
+fn denied(
+    decided: &DecisionInfo,
+    reason: Option<&str>,
+    until: jiff::Timestamp,
+    rule: &str,
+) -> Outcome {
     let because = reason.map_or_else(String::new, |reason| format!(" The reason: {reason}"));
     let text = format!("A person denied this call: nothing was run.{because}");
     let next = "Do not repeat the call. Tell the user that it was denied, and do something else.";

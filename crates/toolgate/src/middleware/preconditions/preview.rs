@@ -179,11 +179,11 @@ pub(super) fn shown(gate: &Gate, call: &Call) -> String {
 pub(super) fn arguments(redactor: &Redactor, call: &Call) -> (Value, bool) {
     let Some(json) = call.arguments() else { return (json!({}), true) };
     let mut left = MAX_VALUES;
-    let shown = tell(redactor, json, 0, &mut left);
+    let shown = redacted_value(redactor, json, 0, &mut left);
     (shown, left > 0)
 }
 
-fn tell(redactor: &Redactor, json: &Json, depth: usize, left: &mut usize) -> Value {
+fn redacted_value(redactor: &Redactor, json: &Json, depth: usize, left: &mut usize) -> Value {
     let has_room = *left > 0 && depth < MAX_DEPTH;
     *left = left.saturating_sub(1);
     match json.kind() {
@@ -193,12 +193,12 @@ fn tell(redactor: &Redactor, json: &Json, depth: usize, left: &mut usize) -> Val
             let mut shown = Map::new();
             for (key, value) in members.iter() {
                 let is_secret = names_one && !secret_names::is_naming(&key);
-                let told = if is_secret || redactor.names_secret(&key) {
+                let redacted = if is_secret || redactor.names_secret(&key) {
                     hidden(&value)
                 } else {
-                    tell(redactor, &value, depth + 1, left)
+                    redacted_value(redactor, &value, depth + 1, left)
                 };
-                insert(&mut shown, name(redactor, &key), told);
+                insert(&mut shown, name(redactor, &key), redacted);
             }
             Value::Object(shown)
         }
@@ -207,7 +207,11 @@ fn tell(redactor: &Redactor, json: &Json, depth: usize, left: &mut usize) -> Val
             let elements = json.array().unwrap_or_default();
             let elements = elements.iter().map(|element| {
                 let hides = std::mem::replace(&mut is_named, redactor.is_name(element));
-                if hides { hidden(element) } else { tell(redactor, element, depth + 1, left) }
+                if hides {
+                    hidden(element)
+                } else {
+                    redacted_value(redactor, element, depth + 1, left)
+                }
             });
             elements.collect()
         }
@@ -245,7 +249,7 @@ fn name(redactor: &Redactor, key: &str) -> String {
     name
 }
 
-/// In the format of libtmux-mcp.
+/// In the format of mcp-core.
 fn hidden(json: &Json) -> Value {
     match json.text() {
         Some(text) => format!("[REDACTED:{}ch]", text.chars().count()).into(),

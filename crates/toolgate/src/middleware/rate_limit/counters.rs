@@ -51,7 +51,7 @@ impl Time for SystemTime {
 /// Clones share the counters.
 #[derive(Clone)]
 pub struct Counters {
-    board: Arc<Mutex<Board>>,
+    board: Arc<Mutex<CounterTables>>,
     time: Arc<dyn Time>,
 }
 
@@ -61,7 +61,7 @@ impl Counters {
     }
 
     /// Locked for a few lookups, never across an `await`.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Board> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, CounterTables> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,7 +118,7 @@ impl CounterKey {
 /// All cells. The meaning of a value depends on the rule. A cell with the value of a new one is old and may be
 /// removed.
 #[derive(Default)]
-pub(super) struct Board {
+pub(super) struct CounterTables {
     /// The time at which each cell will have recovered, in nanoseconds of [`Time::elapsed`].
     pub(super) rates: Cells,
     /// Calls of this day.
@@ -129,7 +129,7 @@ pub(super) struct Board {
     day: i64,
 }
 
-impl Board {
+impl CounterTables {
     /// Resets the quotas on a new day. A clock that is set back does not reset them.
     pub(super) fn begin_day(&mut self, day: i64) {
         if day > self.day {

@@ -22,7 +22,7 @@ use super::{
 use crate::identity::ToolId;
 
 /// Governor with the cells and the clock of [`Counters`](super::Counters).
-type Limiter = RateLimiter<Slot, Slots, Watch, NoOpMiddleware<Duration>>;
+type Limiter = RateLimiter<CellCopy, StatelessStore, GovernorClock, NoOpMiddleware<Duration>>;
 
 const DAY: i64 = 24 * 60 * 60;
 
@@ -61,7 +61,7 @@ impl LimitRule {
     pub(super) fn rate(rule: &RateRule, time: &Arc<dyn Time>) -> Option<Self> {
         let burst = NonZeroU32::new(rule.burst.unwrap_or(rule.limit.calls))?;
         let quota = Quota::with_period(rule.limit.interval())?.allow_burst(burst);
-        let limiter = Limiter::new(quota, Slots, Watch::new(Arc::clone(time)));
+        let limiter = Limiter::new(quota, StatelessStore, GovernorClock::new(Arc::clone(time)));
         let told = format!("{} per {}", rule.limit, rule.per);
         Some(Self {
             id: format!("rate {}: {told}, burst {burst}", rule.tools).into(),
@@ -96,7 +96,7 @@ impl LimitRule {
     pub(super) fn next(&self, cell: Option<u64>, time: &dyn Time) -> Result<u64, Duration> {
         match &self.kind {
             LimitKind::Rate(limiter) => {
-                let slot = Slot { cell, next: Cell::new(0) };
+                let slot = CellCopy { cell, next: Cell::new(0) };
                 match limiter.check_key(&slot) {
                     Ok(()) => Ok(slot.next.get()),
                     Err(until) => Err(until.wait_time_from(time.elapsed())),
@@ -123,13 +123,13 @@ fn until_midnight(unix_seconds: i64) -> Duration {
 /// A copy of one cell on which governor decides. It is stored only if every rule admits the call, so that a refused
 /// call does not count for the other rules.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(super) struct CellCopy {
     cell: Option<u64>,
     next: Cell<u64>,
 }
 
 /// Governor requires `Hash`; slots are not used as keys.
-impl Hash for Slot {
+impl Hash for CellCopy {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.cell.hash(state);
     }
@@ -137,12 +137,12 @@ impl Hash for Slot {
 
 /// A stateless store for governor: each key contains its state.
 #[derive(Debug)]
-pub(super) struct Slots;
+pub(super) struct StatelessStore;
 
-impl StateStore for Slots {
-    type Key = Slot;
+impl StateStore for StatelessStore {
+    type Key = CellCopy;
 
-    fn measure_and_replace<T, F, E>(&self, slot: &Slot, decide: F) -> Result<T, E>
+    fn measure_and_replace<T, F, E>(&self, slot: &CellCopy, decide: F) -> Result<T, E>
     where
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
@@ -154,18 +154,18 @@ impl StateStore for Slots {
 
 /// The clock for governor. It starts at zero for every rule, so that cells keep their meaning in the chain of a new
 /// config.
-pub(super) struct Watch {
+pub(super) struct GovernorClock {
     time: Arc<dyn Time>,
     has_begun: AtomicBool,
 }
 
-impl Watch {
+impl GovernorClock {
     fn new(time: Arc<dyn Time>) -> Self {
         Self { time, has_begun: AtomicBool::new(false) }
     }
 }
 
-impl Clock for Watch {
+impl Clock for GovernorClock {
     type Instant = Duration;
 
     fn now(&self) -> Duration {

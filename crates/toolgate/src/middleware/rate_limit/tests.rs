@@ -106,7 +106,7 @@ fn a_rate_is_as_many_calls_as_it_says_in_the_time_that_it_says() {
         let bench = Bench::new(&format!("rate = [{{ tools = '*/*', limit = '{limit}' }}]"));
         let calls: usize = limit.split('/').next().unwrap().parse().unwrap();
         assert_eq!(bench.passing("t"), calls, "{limit}: as many at once as it says");
-        // The original takes 5 in 60 s for 60 in each second.
+        // MetaMCP takes 5 in 60 s for 60 per second.
         bench.time.pass(interval - 1);
         assert_eq!(bench.passing("t"), 0, "{limit}: none before its time");
         bench.time.pass(1);
@@ -118,7 +118,7 @@ fn a_rate_is_as_many_calls_as_it_says_in_the_time_that_it_says() {
 
 #[test]
 fn a_call_does_not_start_the_time_anew() {
-    // The seed's own example deletes its count a minute after any call, whatever came since.
+    // The example in MetaMCP's documentation deletes its count a minute after any call, whatever came since.
     let bench = Bench::new("rate = [{ tools = '*/*', limit = '60/m', burst = 2 }]");
     let mut passed = 0;
     for _ in 0..600 {
@@ -158,7 +158,7 @@ fn callers_are_told_apart_by_what_the_rule_says_and_by_nothing_else() {
             assert!(bench.try_as(&me(), "t").is_ok());
             assert_eq!(bench.try_as(&cx, name).is_ok(), apart, "per {per}");
         }
-        // The original goes by a header that the client writes.
+        // MetaMCP uses a header that the client sets.
         let bench = Bench::new(&rule);
         assert!(bench.try_as(&me(), "t").is_ok());
         let client = ClientInfo { name: "another".to_owned(), version: None };
@@ -267,7 +267,7 @@ fn a_quota_is_for_the_day_and_the_day_ends_at_midnight_utc() {
 
 #[test]
 fn a_changed_config_goes_on_counting() {
-    // The original keeps its first limits for ever; forgetting what was used up is no better.
+    // MetaMCP never applies changed limits; resetting the counters would be no better.
     let same = "{ tools = 'main/a', limit = '5/h' }";
     let before = Bench::new(&format!(
         "rate = [{same}, {{ tools = 'main/b', limit = '5/h' }}]

@@ -11,7 +11,7 @@ mod tests;
 
 pub(crate) use config::SMALLEST;
 pub use config::{Keep, ResponseLimitConfig};
-use shrink::{Blocks, CONTENT, CONTENTS, MESSAGES, Rigid, has_too_many_values, shrink};
+use shrink::{Blocks, CONTENT, CONTENTS, CannotShrink, MESSAGES, has_too_many_values, shrink};
 use toolgate_wire::{
     Json,
     mcp::{code, member, method},
@@ -69,7 +69,7 @@ impl ResponseLimit {
     }
 
     /// The shortened answer to a request that is no call; `None` where others bound it, or nobody may.
-    fn shortened(&self, result: &Json, method: &str) -> Option<Result<Json, Rigid>> {
+    fn shortened(&self, result: &Json, method: &str) -> Option<Result<Json, CannotShrink>> {
         let (limit, keep) = (self.config.bytes, self.config.keep);
         let blocks: &Blocks = match method {
             method::RESOURCES_READ => &CONTENTS,
@@ -132,7 +132,7 @@ impl Middleware for ResponseLimit {
         match &answer.body {
             Ok(result) if result.len() > limit => match self.shortened(result, &method) {
                 Some(Ok(json)) => answer.set_result(json),
-                Some(Err(Rigid)) => {
+                Some(Err(CannotShrink)) => {
                     answer.set_error(refusal(result.len(), limit, STRUCTURE).to_rpc().to_json());
                 }
                 None => {}
@@ -196,14 +196,14 @@ fn bounded(
             outcome.set_result(ToolResult::known(json, is_error, result_type.as_ref()));
             outcome
         }
-        Err(Rigid) => too_large(outcome, size, limit, STRUCTURE),
+        Err(CannotShrink) => too_large(outcome, size, limit, STRUCTURE),
     }
 }
 
 /// A value of any shape, not longer than the limit.
-fn plain(json: &Json, limit: usize, keep: Keep) -> Result<Json, Rigid> {
+fn plain(json: &Json, limit: usize, keep: Keep) -> Result<Json, CannotShrink> {
     if has_too_many_values(json.as_bytes()) {
-        return Err(Rigid);
+        return Err(CannotShrink);
     }
     structured::shrink(json, limit, keep).map(|(json, _)| json)
 }

@@ -8,7 +8,7 @@ use super::{Keep, cut, structured};
 
 /// The result cannot be brought under the limit without breaking it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rigid;
+pub(super) struct CannotShrink;
 
 /// The member with a result's blocks, and the replacement of a block that cannot be cut.
 pub(super) struct Blocks {
@@ -55,21 +55,21 @@ fn text_resource(block: &Json, text: &str) -> Json {
     object.finish()
 }
 
-/// The result shortened to `limit` bytes, or [`Rigid`]. `optional`: structured content may be dropped.
+/// The result shortened to `limit` bytes, or [`CannotShrink`]. `optional`: structured content may be dropped.
 pub(super) fn shrink(
     result: &Json,
     blocks: &Blocks,
     limit: usize,
     keep: Keep,
     optional: bool,
-) -> Result<Json, Rigid> {
+) -> Result<Json, CannotShrink> {
     if has_too_many_values(result.as_bytes()) {
-        return Err(Rigid);
+        return Err(CannotShrink);
     }
-    let mut object = result.object().ok_or(Rigid)?;
+    let mut object = result.object().ok_or(CannotShrink)?;
     let content = object.get(blocks.member).and_then(|json| json.array());
     let structured = object.get(member::STRUCTURED_CONTENT);
-    let room = limit.checked_sub(fixed(&object, blocks)).ok_or(Rigid)?;
+    let room = limit.checked_sub(fixed(&object, blocks)).ok_or(CannotShrink)?;
 
     let elastic = size(content.as_deref().unwrap_or_default());
     let (mut dropped, mut used) = (0, 0);
@@ -78,18 +78,18 @@ pub(super) fn shrink(
         // If it does not fit in its share, it gets everything except one line for the content.
         let most = room.saturating_sub(elastic.min(FLAG_ROOM));
         let shrunk = structured::shrink(&structured, share, keep)
-            .or_else(|Rigid| structured::shrink(&structured, most, keep));
+            .or_else(|CannotShrink| structured::shrink(&structured, most, keep));
         match shrunk {
             Ok((json, cut)) => {
                 used = json.len();
                 dropped += cut;
                 object.set(member::STRUCTURED_CONTENT, json);
             }
-            Err(Rigid) if optional => {
+            Err(CannotShrink) if optional => {
                 dropped += structured.len();
                 object.remove(member::STRUCTURED_CONTENT);
             }
-            Err(Rigid) => return Err(Rigid),
+            Err(CannotShrink) => return Err(CannotShrink),
         }
     }
     if let Some(content) = content {
@@ -99,7 +99,7 @@ pub(super) fn shrink(
     }
     flag(&mut object, dropped);
     let shrunk = object.finish();
-    if shrunk.len() <= limit { Ok(shrunk) } else { Err(Rigid) }
+    if shrunk.len() <= limit { Ok(shrunk) } else { Err(CannotShrink) }
 }
 
 /// The size of everything except blocks and structured content.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toolgate_wire::{Json, Kind, Limits};
 
-use super::{Keep, cut, shrink::Rigid};
+use super::{Keep, cut, shrink::CannotShrink};
 
 /// Smallest size to which strings and arrays are cut, in bytes. Shorter ones are ids, enums, dates and coordinates,
 /// which a schema may constrain.
@@ -29,17 +29,21 @@ struct Plan {
     keep: Keep,
 }
 
-/// The value shortened to `budget` bytes and the number of missing bytes, or [`Rigid`].
-pub(super) fn shrink(value: &Json, budget: usize, keep: Keep) -> Result<(Json, usize), Rigid> {
+/// The value shortened to `budget` bytes and the number of missing bytes, or [`CannotShrink`].
+pub(super) fn shrink(
+    value: &Json,
+    budget: usize,
+    keep: Keep,
+) -> Result<(Json, usize), CannotShrink> {
     if value.len() <= budget {
         return Ok((value.clone(), 0));
     }
     let tree = grow(value);
-    let plan = plan(&tree, budget, keep).ok_or(Rigid)?;
+    let plan = plan(&tree, budget, keep).ok_or(CannotShrink)?;
     let mut text = Vec::with_capacity(budget);
     tree.write(plan, &mut text);
     let limits = Limits { max_bytes: usize::MAX, max_depth: usize::MAX };
-    let json = Json::parse(text, &limits).map_err(|_| Rigid)?;
+    let json = Json::parse(text, &limits).map_err(|_| CannotShrink)?;
     let dropped = value.len().saturating_sub(json.len());
     Ok((json, dropped))
 }

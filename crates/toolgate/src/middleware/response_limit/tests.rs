@@ -100,7 +100,7 @@ async fn the_head_is_kept_if_the_setting_says_so() {
 
 #[tokio::test]
 async fn the_limit_holds_for_what_crosses_the_wire_twice() {
-    // 14,000 lines of 101 bytes, as text and structured: the original answers 1,009,996 bytes,
+    // 14,000 lines of 101 bytes, as text and structured: libtmux-mcp answers 1,009,996 bytes,
     // begins within a line and drops the structured content.
     let lines: Vec<String> = (0..14_000).map(|n| format!("{n:0>100}\n")).collect();
     let result = serde_json::json!({

@@ -32,7 +32,7 @@ fn cleaned(layer: &Sanitize, text: &str) -> String {
     layer.rules.clean(text).unwrap_or_else(|| text.to_owned())
 }
 
-/// A secret of each kind, put together so that nobody takes this file for a leak.
+/// A secret of each kind, put together so that secret scanners do not report this file.
 fn samples() -> Vec<(&'static str, String)> {
     let (mixed, hex, upper) = ("a1B2c3D4".repeat(12), "0a1b2c3d".repeat(12), "ABCD2345".repeat(12));
     let cut = |text: &str, length: usize| text[..length].to_owned();

@@ -100,11 +100,11 @@ pub(super) fn clean(
                 at = end;
                 let here = open.last().copied().unwrap_or(area);
                 if is_key(text, end) {
-                    next = here.member(&said(text, span));
+                    next = here.member(&decoded(text, span));
                     continue;
                 }
                 if next.is_readable()
-                    && let Some(cleaned) = clean(&said(text, span.clone()))
+                    && let Some(cleaned) = clean(&decoded(text, span.clone()))
                 {
                     edits.push((span, Json::string(&cleaned)));
                 }
@@ -145,7 +145,7 @@ fn is_key(text: &[u8], end: usize) -> bool {
 }
 
 /// The decoded text of a string. A lone surrogate becomes U+FFFD, so that the rest of the string is searched too.
-fn said(text: &[u8], span: Range<usize>) -> Cow<'_, str> {
+fn decoded(text: &[u8], span: Range<usize>) -> Cow<'_, str> {
     let spelled = text.get(span).unwrap_or_default();
     let inside = spelled.get(1..spelled.len().saturating_sub(1)).unwrap_or_default();
     if memchr::memchr(b'\\', inside).is_none() {

@@ -7,13 +7,13 @@ use crate::{
 
 /// A source of grants: its name and its scopes.
 pub(super) struct Source<'a> {
-    pub(super) name: Grantor,
+    pub(super) name: GrantSource,
     scopes: Vec<&'a Scope>,
 }
 
 /// The kind of source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grantor {
+pub(super) enum GrantSource {
     Namespace,
     Principals,
     Variable,
@@ -33,15 +33,15 @@ impl<'a> Sources<'a> {
     pub(super) fn of(granted: &'a Granted, cx: &Context) -> Self {
         let mut sources = Vec::new();
         if let Some(scopes) = &granted.namespace {
-            sources.push(Source { name: Grantor::Namespace, scopes: scopes.iter().collect() });
+            sources.push(Source { name: GrantSource::Namespace, scopes: scopes.iter().collect() });
         }
         if let Some(patterns) = &granted.principals {
             let covering = patterns.iter().filter(|(pattern, _)| pattern.covers(cx.principal()));
             let scopes = covering.flat_map(|(_, scopes)| scopes).collect();
-            sources.push(Source { name: Grantor::Principals, scopes });
+            sources.push(Source { name: GrantSource::Principals, scopes });
         }
         if let Some(scopes) = &granted.variable {
-            sources.push(Source { name: Grantor::Variable, scopes: scopes.iter().collect() });
+            sources.push(Source { name: GrantSource::Variable, scopes: scopes.iter().collect() });
         }
         Self(sources)
     }
@@ -57,7 +57,7 @@ impl<'a> Sources<'a> {
     }
 
     /// The sources that do not grant the scope.
-    pub(super) fn lacking(&self, wanted: &str) -> impl Iterator<Item = Grantor> {
+    pub(super) fn lacking(&self, wanted: &str) -> impl Iterator<Item = GrantSource> {
         self.0.iter().filter(move |source| !source.grants(wanted)).map(|source| source.name)
     }
 

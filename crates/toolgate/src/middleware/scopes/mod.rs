@@ -9,7 +9,7 @@ mod tests;
 pub use config::{
     BadScope, BadScopeVariable, Granted, Scope, ScopesConfig, VARIABLE, from_variable,
 };
-use grant::{Grantor, Sources};
+use grant::{GrantSource, Sources};
 
 use crate::{
     call::{Call, Listing, ToolList},
@@ -144,21 +144,21 @@ fn refusal(cx: &Context, tool: &Tool, required: &Required<'_>, granted: &Sources
 
 /// Whom to ask, and which of the operator's settings lacks the scope. Scopes are no business of the caller's.
 fn suggestion(cx: &Context, required: &Required<'_>, granted: &Sources<'_>) -> String {
-    let mut lacking: Vec<Grantor> = Vec::new();
+    let mut lacking: Vec<GrantSource> = Vec::new();
     for name in required.names() {
         let more = granted.lacking(name).filter(|by| !lacking.contains(by)).collect::<Vec<_>>();
         lacking.extend(more);
     }
     if lacking.is_empty() {
-        lacking.push(Grantor::Namespace);
+        lacking.push(GrantSource::Namespace);
     }
     let namespace = &cx.session().namespace;
     let keys = lacking.iter().map(|by| match by {
-        Grantor::Namespace => format!("`scopes` of [namespaces.{namespace}]"),
-        Grantor::Principals => {
+        GrantSource::Namespace => format!("`scopes` of [namespaces.{namespace}]"),
+        GrantSource::Principals => {
             format!("`grants` of [namespaces.{namespace}] for {}", cx.principal())
         }
-        Grantor::Variable => format!("what toolgate is started with in {VARIABLE}"),
+        GrantSource::Variable => format!("what toolgate is started with in {VARIABLE}"),
     });
     let keys = keys.collect::<Vec<_>>().join(", and ");
     format!("Ask the operator whether you may have it: granted by {keys}.")

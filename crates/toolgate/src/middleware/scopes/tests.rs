@@ -153,7 +153,7 @@ fn explicit_scopes_are_all_needed_and_the_exact_rule_decides_alone() {
     let only_read = layer(granted("read", &[], ""), rules());
     assert!(passes(&only_read, &show), "the exact rule replaces the globs");
     assert!(!passes(&only_read, &tool("other", Tier::Readonly)), "a rule replaces what a tool is");
-    // Nobody grants anything: what requires something is refused, all else passes.
+    // Without grants, tools that require scopes are refused and all others pass.
     let none = layer(Granted::default(), vec![rule("main/kill", "write"), rule("main/free", "")]);
     assert!(!passes(&none, &kill));
     assert!(passes(&none, &show) && passes(&none, &tool("free", None)));

@@ -9,14 +9,14 @@ use crate::{
 
 /// The end of a call, listing or request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ending {
+pub(super) struct MeasuredEnd {
     pub(super) class: Class,
     pub(super) code: Option<Code>,
     /// The code of the JSON-RPC error that the client receives, if it receives one.
     pub(super) rpc: Option<i64>,
 }
 
-impl Ending {
+impl MeasuredEnd {
     /// A success.
     pub(super) const OK: Self = Self { class: Class::Ok, code: None, rpc: None };
 

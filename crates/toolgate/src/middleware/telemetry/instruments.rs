@@ -13,7 +13,7 @@ use opentelemetry::{
 };
 
 use super::{
-    ending::Ending,
+    ending::MeasuredEnd,
     labels::{AllLabels, ToolLabels, operation},
 };
 use crate::{
@@ -113,7 +113,7 @@ impl Instruments {
         &self,
         labels: &ToolLabels,
         transport: Option<Transport>,
-        ending: Ending,
+        ending: MeasuredEnd,
         took: Duration,
     ) {
         let measured = labels.measured(transport, ending);
@@ -139,7 +139,7 @@ impl Instruments {
         &self,
         method: &'static str,
         transport: Option<Transport>,
-        ending: Ending,
+        ending: MeasuredEnd,
         took: Duration,
     ) {
         self.0.operation.record(took.as_secs_f64(), &operation(method, transport, ending));

@@ -9,7 +9,7 @@ use std::{
 use opentelemetry::{KeyValue, StringValue};
 use toolgate_wire::mcp::method;
 
-use super::ending::Ending;
+use super::ending::MeasuredEnd;
 use crate::{call::Call, identity::ToolId, middleware::audit::cut, tool::Tool, trace::Transport};
 
 /// The label for all names that no server lists.
@@ -108,10 +108,10 @@ impl ToolLabels {
     pub(super) fn measured(
         &self,
         transport: Option<Transport>,
-        ending: Ending,
+        ending: MeasuredEnd,
     ) -> Cow<'_, Measured> {
         let good = match transport {
-            _ if ending != Ending::OK => None,
+            _ if ending != MeasuredEnd::OK => None,
             None => self.good.first(),
             Some(Transport::Stdio) => self.good.get(1),
             Some(Transport::Http) => self.good.get(2),
@@ -122,7 +122,7 @@ impl ToolLabels {
         }
     }
 
-    fn make(&self, transport: Option<Transport>, ending: Ending) -> Measured {
+    fn make(&self, transport: Option<Transport>, ending: MeasuredEnd) -> Measured {
         let mut tool = vec![
             KeyValue::new("mcp.tool.name", self.name.clone()),
             KeyValue::new("mcp.tool.category", self.category.clone()),
@@ -146,7 +146,7 @@ impl ToolLabels {
 pub(super) fn operation(
     method: &'static str,
     transport: Option<Transport>,
-    ending: Ending,
+    ending: MeasuredEnd,
 ) -> Vec<KeyValue> {
     let mut labels = Vec::with_capacity(4);
     labels.push(KeyValue::new("mcp.method.name", method));

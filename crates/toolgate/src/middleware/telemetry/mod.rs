@@ -9,7 +9,7 @@ mod running;
 #[cfg(test)]
 mod tests;
 
-use ending::Ending;
+use ending::MeasuredEnd;
 use running::Running;
 use toolgate_wire::mcp::method;
 
@@ -98,7 +98,7 @@ impl Middleware for Telemetry {
     async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
         let running = Running::call(&self.instruments, cx, &call, self.redactor.as_ref());
         let outcome = next.call(cx, call).await;
-        running.end(Ending::of(&outcome), outcome.failure().and_then(Failure::rule));
+        running.end(MeasuredEnd::of(&outcome), outcome.failure().and_then(Failure::rule));
         outcome
     }
 
@@ -115,7 +115,7 @@ impl Middleware for Telemetry {
         let running = Running::request(&self.instruments, cx, method::TOOLS_LIST);
         let listed = next.list(cx, listing).await;
         let failure = listed.as_ref().err();
-        let ending = failure.map_or(Ending::OK, Ending::of_failure);
+        let ending = failure.map_or(MeasuredEnd::OK, MeasuredEnd::of_failure);
         running.end(ending, failure.and_then(Failure::rule));
         listed
     }
@@ -123,7 +123,7 @@ impl Middleware for Telemetry {
     async fn request(&self, cx: &mut Context, request: Request, next: Next<'_>) -> Answer {
         let running = Running::request(&self.instruments, cx, &request.method);
         let answer = next.request(cx, request).await;
-        running.end(Ending::of_answer(&answer), None);
+        running.end(MeasuredEnd::of_answer(&answer), None);
         answer
     }
 }

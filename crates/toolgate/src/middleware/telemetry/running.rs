@@ -10,7 +10,7 @@ use opentelemetry::{
 
 use super::{
     Instruments,
-    ending::Ending,
+    ending::MeasuredEnd,
     labels::{self, ToolLabels},
 };
 use crate::{
@@ -60,8 +60,8 @@ impl<'a> Running<'a> {
         if let (Some(redactor), Some(arguments)) = (redactor, call.arguments())
             && let Some(span) = span.as_mut().filter(|span| span.is_recording())
         {
-            let told = bounded(redactor.arguments(arguments).to_string());
-            span.set_attribute(KeyValue::new("gen_ai.tool.call.arguments", told));
+            let text = bounded(redactor.arguments(arguments).to_string());
+            span.set_attribute(KeyValue::new("gen_ai.tool.call.arguments", text));
         }
         Self::new(instruments, span, cx, Measured::Call(labels))
     }
@@ -92,16 +92,16 @@ impl<'a> Running<'a> {
     }
 
     /// Ends the measurement. `rule` is the rule that refused the request, if one did.
-    pub(super) fn end(mut self, ending: Ending, rule: Option<&str>) {
+    pub(super) fn end(mut self, ending: MeasuredEnd, rule: Option<&str>) {
         self.finish(ending, rule);
     }
 
-    fn finish(&mut self, ending: Ending, rule: Option<&str>) {
+    fn finish(&mut self, ending: MeasuredEnd, rule: Option<&str>) {
         self.is_counted = true;
         let took = self.started.elapsed();
         if let Some(span) = &mut self.span {
             if span.is_recording() {
-                tell(span, ending, rule);
+                set_end(span, ending, rule);
             }
             span.end();
         }
@@ -119,7 +119,7 @@ impl<'a> Running<'a> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.is_counted {
-            self.finish(Ending::ABANDONED, None);
+            self.finish(MeasuredEnd::ABANDONED, None);
         }
     }
 }
@@ -157,7 +157,7 @@ fn bounded(mut text: String) -> String {
 }
 
 /// Sets the end in the span.
-fn tell(span: &mut BoxedSpan, ending: Ending, rule: Option<&str>) {
+fn set_end(span: &mut BoxedSpan, ending: MeasuredEnd, rule: Option<&str>) {
     span.set_attribute(KeyValue::new("toolgate.outcome", ending.class.name()));
     if let Some(name) = ending.error_type() {
         span.set_attribute(KeyValue::new("error.type", name));

@@ -24,7 +24,7 @@ use opentelemetry_sdk::{
     trace::{InMemorySpanExporter, SdkTracerProvider, SpanData},
 };
 
-use super::{ending::Ending, *};
+use super::{ending::MeasuredEnd, *};
 use crate::{
     Class, Code, Executed, Failure, Tier, TierRules, Tool, ToolId, ToolResult,
     middleware::audit::RedactConfig,
@@ -268,7 +268,7 @@ async fn every_way_to_end_has_its_own_words() {
 
 #[test]
 fn a_preview_is_no_error() {
-    let preview = Ending { class: Class::Preview, ..Ending::OK };
+    let preview = MeasuredEnd { class: Class::Preview, ..MeasuredEnd::OK };
     assert_eq!(
         (preview.status(), preview.is_error(), preview.error_type()),
         ("preview", false, None)
@@ -278,7 +278,7 @@ fn a_preview_is_no_error() {
 #[test]
 fn only_tool_errors_and_errors_are_errors_and_every_code_has_its_words() {
     for code in Code::ALL {
-        let ending = Ending::of_failure(&Failure::new(*code, "x"));
+        let ending = MeasuredEnd::of_failure(&Failure::new(*code, "x"));
         let counts = matches!(ending.status(), "tool_error" | "error");
         assert_eq!(ending.is_error(), counts, "{code:?}");
         assert_eq!(ending.error_type().is_some(), ending.status() != "preview", "{code:?}");

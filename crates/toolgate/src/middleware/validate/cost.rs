@@ -23,7 +23,7 @@ pub(super) const MAX_VISITS: u64 = 1_000_000;
 
 /// A schema whose cost is unbounded.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Endless {
+pub(super) enum UnboundedCost {
     #[error("it is too large")]
     Large,
     #[error("it refers to itself without end, or nests too deeply")]
@@ -35,7 +35,7 @@ pub(super) enum Endless {
 }
 
 impl Cost {
-    pub(super) fn of(root: &Value) -> Result<Self, Endless> {
+    pub(super) fn of(root: &Value) -> Result<Self, UnboundedCost> {
         let graph = Graph::of(root)?;
         let together = graph.together()?;
         // At depth 0: all schemas that apply to the root.
@@ -76,7 +76,7 @@ struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    fn of(root: &'a Value) -> Result<Self, Endless> {
+    fn of(root: &'a Value) -> Result<Self, UnboundedCost> {
         let mut known: HashMap<*const Value, usize> = HashMap::from([(ptr::from_ref(root), 0)]);
         let mut schemas = vec![root];
         let mut nodes = Vec::new();
@@ -89,14 +89,14 @@ impl<'a> Graph<'a> {
             };
             nodes.push(Node::of(schema, root, &mut index)?);
             if schemas.len() > MAX_SCHEMAS {
-                return Err(Endless::Large);
+                return Err(UnboundedCost::Large);
             }
         }
         Ok(Self { nodes })
     }
 
     /// For each schema all that apply to the same value, including itself.
-    fn together(&self) -> Result<Vec<Vec<usize>>, Endless> {
+    fn together(&self) -> Result<Vec<Vec<usize>>, UnboundedCost> {
         let mut done: Vec<Option<Vec<usize>>> = vec![None; self.nodes.len()];
         let mut left = MAX_APPLIED;
         for at in 0..self.nodes.len() {
@@ -111,18 +111,18 @@ impl<'a> Graph<'a> {
         depth: usize,
         done: &mut [Option<Vec<usize>>],
         left: &mut usize,
-    ) -> Result<Vec<usize>, Endless> {
+    ) -> Result<Vec<usize>, UnboundedCost> {
         if let Some(all) = done.get(at).cloned().flatten() {
             return Ok(all);
         }
         if depth > MAX_DEPTH {
-            return Err(Endless::Nested);
+            return Err(UnboundedCost::Nested);
         }
         let mut all = vec![at];
         for next in self.nodes.get(at).map_or(&[][..], |node| &node.same) {
             all.extend(self.gather(*next, depth + 1, done, left)?);
             if all.len() > *left {
-                return Err(Endless::Large);
+                return Err(UnboundedCost::Large);
             }
         }
         *left -= all.len();
@@ -155,13 +155,13 @@ impl<'a> Node<'a> {
         schema: &'a Value,
         root: &'a Value,
         index: &mut impl FnMut(&'a Value) -> usize,
-    ) -> Result<Self, Endless> {
+    ) -> Result<Self, UnboundedCost> {
         let mut node = Self::default();
         let Some(object) = schema.as_object() else {
             return Ok(node);
         };
         if object.contains_key("$id") && !ptr::eq(schema, root) {
-            return Err(Endless::Id);
+            return Err(UnboundedCost::Id);
         }
         for (keyword, value) in object {
             let one = || value.is_object().then_some(value).into_iter();
@@ -196,9 +196,9 @@ impl<'a> Node<'a> {
 }
 
 /// The target of a reference within the schema.
-pub(super) fn resolve<'a>(root: &'a Value, reference: &Value) -> Result<&'a Value, Endless> {
+pub(super) fn resolve<'a>(root: &'a Value, reference: &Value) -> Result<&'a Value, UnboundedCost> {
     let text = reference.as_str().unwrap_or_default();
     let pointer = text.strip_prefix('#').filter(|rest| !rest.contains('%'));
     let found = pointer.and_then(|pointer| root.pointer(pointer));
-    found.ok_or_else(|| Endless::Reference(text.chars().take(100).collect()))
+    found.ok_or_else(|| UnboundedCost::Reference(text.chars().take(100).collect()))
 }

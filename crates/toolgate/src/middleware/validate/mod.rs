@@ -24,7 +24,7 @@ use output::Results;
 #[doc(hidden)]
 pub use phases::ValidatePhases;
 pub(crate) use schema::fits;
-use schema::{Learnt, Published, Schema};
+use schema::{DefinitionSchema, Schema, SchemaCache};
 
 use crate::{
     call::Call,
@@ -52,7 +52,7 @@ const MAX_UNKNOWN: usize = 1000;
 pub struct Validate {
     own: Vec<Own>,
     /// What tools published, where somebody asks for it.
-    published: Option<Published>,
+    published: Option<SchemaCache>,
     /// Whether arguments must fit it.
     fits_published: bool,
     strict: bool,
@@ -128,7 +128,7 @@ impl Validate {
         };
         Ok(Self {
             own,
-            published: published.then(|| Published::new(INPUT_SCHEMA, asks_names)),
+            published: published.then(|| SchemaCache::new(INPUT_SCHEMA, asks_names)),
             fits_published: config.input_schema,
             strict: config.strict,
             unknown: config.unknown,
@@ -144,12 +144,12 @@ impl Validate {
     fn schemas<'a>(
         &'a self,
         call: &Call,
-        learnt: Option<&'a Learnt>,
+        compiled: Option<&'a DefinitionSchema>,
     ) -> impl Iterator<Item = (&'a str, &'a Schema)> {
         let own = self.covering(call);
         let own = own.filter_map(|own| Some((own.rule.as_str(), own.schema.as_ref()?)));
-        let published = learnt.filter(|_| self.fits_published);
-        let published = published.and_then(|learnt| learnt.schema.as_ref());
+        let published = compiled.filter(|_| self.fits_published);
+        let published = published.and_then(|compiled| compiled.schema.as_ref());
         own.chain(published.map(|schema| (INPUT_SCHEMA, schema)))
     }
 
@@ -158,9 +158,9 @@ impl Validate {
     fn unknown<'a>(
         &'a self,
         call: &Call,
-        learnt: Option<&'a Learnt>,
+        compiled: Option<&'a DefinitionSchema>,
     ) -> Option<(Unknown, &'a str, &'a PropertyNames)> {
-        let names = learnt?.names.as_ref()?;
+        let names = compiled?.names.as_ref()?;
         let said = || self.covering(call).filter_map(|own| Some((own, own.unknown?)));
         let exact = said().find(|(own, _)| own.selector.is_exact());
         let (unknown, rule) = match exact.or_else(|| said().max_by_key(|(_, unknown)| *unknown)) {
@@ -174,10 +174,10 @@ impl Validate {
 
     /// The one decision. Gives the names of the arguments that have to go, if some have.
     fn judge(&self, call: &Call) -> Result<Vec<String>, Failure> {
-        let learnt = self.learnt(call)?;
-        let learnt = learnt.as_deref();
-        let unknown = self.unknown(call, learnt);
-        if unknown.is_none() && self.schemas(call, learnt).next().is_none() {
+        let compiled = self.compiled(call)?;
+        let compiled = compiled.as_deref();
+        let unknown = self.unknown(call, compiled);
+        if unknown.is_none() && self.schemas(call, compiled).next().is_none() {
             return Ok(Vec::new());
         }
         let mut arguments = match arguments::read(call.arguments()) {
@@ -208,7 +208,7 @@ impl Validate {
                 removed = unexpected;
             }
         }
-        for (rule, schema) in self.schemas(call, learnt) {
+        for (rule, schema) in self.schemas(call, compiled) {
             match schema.issues(&arguments, "") {
                 Some(issues) => found.add(issues, rule),
                 // The caller decides how many values there are, so they never pass unchecked.
@@ -222,22 +222,22 @@ impl Validate {
     }
 
     /// What the tool published, if somebody asks. With `strict` there must be something to check by.
-    fn learnt(&self, call: &Call) -> Result<Option<Arc<Learnt>>, Failure> {
+    fn compiled(&self, call: &Call) -> Result<Option<Arc<DefinitionSchema>>, Failure> {
         let Some(published) = &self.published else {
             return Ok(None);
         };
-        let learnt = published.of(call.tool());
-        match &learnt {
+        let compiled = published.of(call.tool());
+        match &compiled {
             None if self.strict => {
                 let message = format!("Unknown tool: '{}'", call.id().name());
                 Err(Failure::new(Code::UnknownTool, message)
                     .suggest("Call tools/list for available tools.")
                     .by(NAME, "not listed"))
             }
-            Some(learnt) if self.strict && learnt.schema.is_none() => {
+            Some(compiled) if self.strict && compiled.schema.is_none() => {
                 Err(uncheckable(call, "its input schema cannot be used"))
             }
-            _ => Ok(learnt),
+            _ => Ok(compiled),
         }
     }
 }
@@ -307,8 +307,8 @@ impl Middleware for Validate {
         if self.fits_published {
             rules.push(INPUT_SCHEMA);
         }
-        let learnt = self.published.as_ref().and_then(|published| published.of(call.tool()));
-        let unknown = self.unknown(call, learnt.as_deref());
+        let compiled = self.published.as_ref().and_then(|published| published.of(call.tool()));
+        let unknown = self.unknown(call, compiled.as_deref());
         rules.extend(unknown.map(|(_, rule, _)| rule).filter(|rule| !rules.contains(rule)));
         if rules.is_empty() {
             return None;

@@ -8,7 +8,7 @@ use super::{
     NAME,
     arguments::{self, Unreadable},
     issues::{self, Issue},
-    schema::{Learnt, Published},
+    schema::{DefinitionSchema, SchemaCache},
 };
 use crate::{
     failure::Failure,
@@ -26,7 +26,7 @@ const PLACE: &str = "/structuredContent";
 /// The check of results.
 #[derive(Debug)]
 pub(super) struct Results {
-    published: Published,
+    published: SchemaCache,
     is_enforced: bool,
     strict: bool,
 }
@@ -42,7 +42,7 @@ enum ResultFault {
 
 impl Results {
     pub(super) fn new(is_enforced: bool, strict: bool) -> Self {
-        Self { published: Published::new(OUTPUT_SCHEMA, false), is_enforced, strict }
+        Self { published: SchemaCache::new(OUTPUT_SCHEMA, false), is_enforced, strict }
     }
 
     pub(super) fn is_enforced(&self) -> bool {
@@ -65,10 +65,11 @@ impl Results {
             return outcome;
         }
         let Some(result) = outcome.result() else { return outcome };
-        let Some(learnt) = self.published.of(tool).filter(|learnt| learnt.is_published) else {
+        let Some(compiled) = self.published.of(tool).filter(|compiled| compiled.is_published)
+        else {
             return outcome;
         };
-        match wrong(&learnt, result.json()) {
+        match wrong(&compiled, result.json()) {
             None => outcome,
             Some(ResultFault::Issues(issues)) if self.is_enforced => unfit(tool, &issues).into(),
             Some(ResultFault::TooMany) if self.is_enforced => {
@@ -79,7 +80,7 @@ impl Results {
             }
             Some(wrong) => {
                 // Log once per definition, because the tool will fail on every call.
-                if !learnt.is_told.swap(true, Ordering::Relaxed) {
+                if !compiled.is_told.swap(true, Ordering::Relaxed) {
                     warn(tool, &wrong);
                 }
                 outcome
@@ -88,7 +89,7 @@ impl Results {
     }
 }
 
-fn wrong(learnt: &Learnt, result: &Json) -> Option<ResultFault> {
+fn wrong(compiled: &DefinitionSchema, result: &Json) -> Option<ResultFault> {
     let members = result.object().unwrap_or_default();
     let is_complete =
         members.get(member::RESULT_TYPE).is_none_or(|kind| kind.as_str() == "\"complete\"");
@@ -97,7 +98,7 @@ fn wrong(learnt: &Learnt, result: &Json) -> Option<ResultFault> {
     if !is_complete || is_task {
         return None;
     }
-    let Some(schema) = &learnt.schema else {
+    let Some(schema) = &compiled.schema else {
         return Some(ResultFault::Unusable);
     };
     let content = match members.get(MEMBER) {

@@ -4,13 +4,13 @@ use toolgate_wire::Json;
 
 use super::{
     arguments::{self, Arguments},
-    schema::Published,
+    schema::SchemaCache,
 };
 use crate::tool::Tool;
 
 /// The phases of `validate`: parsing arguments and checking them. Not part of the API.
 #[derive(Debug)]
-pub struct ValidatePhases(Published);
+pub struct ValidatePhases(SchemaCache);
 
 /// Parsed arguments.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl ValidatePhases {
     /// Creates the check with published schemas.
     #[must_use]
     pub fn new() -> Self {
-        Self(Published::new(super::INPUT_SCHEMA, true))
+        Self(SchemaCache::new(super::INPUT_SCHEMA, true))
     }
 
     /// Parses arguments like the layer.
@@ -32,9 +32,9 @@ impl ValidatePhases {
     /// Looks up the schema and checks arguments and their names like the layer.
     #[must_use]
     pub fn fits(&self, tool: &Tool, read: &ParsedArguments) -> bool {
-        let Some(learnt) = self.0.of(tool) else { return false };
-        let issues = learnt.schema.as_ref().and_then(|schema| schema.issues(&read.0, ""));
-        let names = learnt.names.as_ref().map(|names| names.unexpected(&read.0.value));
+        let Some(compiled) = self.0.of(tool) else { return false };
+        let issues = compiled.schema.as_ref().and_then(|schema| schema.issues(&read.0, ""));
+        let names = compiled.names.as_ref().map(|names| names.unexpected(&read.0.value));
         issues.is_some_and(|issues| issues.is_empty()) && names.is_some_and(|n| n.is_empty())
     }
 }

@@ -107,7 +107,7 @@ pub(crate) fn fits(schema: &Json, content: &Json) -> Option<bool> {
 
 /// The schema of one definition of a tool.
 #[derive(Debug, Default)]
-pub(super) struct Learnt {
+pub(super) struct DefinitionSchema {
     /// Whether the definition has a schema.
     pub(super) is_published: bool,
     /// The schema, if it can be used.
@@ -118,38 +118,38 @@ pub(super) struct Learnt {
     pub(super) is_told: AtomicBool,
 }
 
-impl Learnt {
+impl DefinitionSchema {
     fn of(tool: &Tool, definition: &Json, member: &'static str, with_names: bool) -> Self {
         let tool = tool.id();
-        let mut learnt = Self::default();
+        let mut compiled = Self::default();
         let text = definition.get(member);
-        learnt.is_published = text.is_some();
+        compiled.is_published = text.is_some();
         let schema = match text.as_ref().map(value) {
             Some(Ok(schema)) => schema,
             Some(Err(why)) => {
                 tracing::warn!(%tool, why, "the published {member} cannot be used");
-                return learnt;
+                return compiled;
             }
             // An output schema is optional.
-            None if member != super::INPUT_SCHEMA => return learnt,
+            None if member != super::INPUT_SCHEMA => return compiled,
             None => {
                 tracing::warn!(%tool, "the tool publishes no {member}");
-                return learnt;
+                return compiled;
             }
         };
         match Schema::of_tool(&schema) {
-            Ok(schema) => learnt.schema = Some(schema),
+            Ok(schema) => compiled.schema = Some(schema),
             Err(why) => tracing::warn!(%tool, why, "the published {member} cannot be used"),
         }
         if with_names {
             match PropertyNames::of(&schema) {
-                Ok(names) => learnt.names = Some(names),
+                Ok(names) => compiled.names = Some(names),
                 Err(why) => {
                     tracing::warn!(%tool, why, "nobody can tell which arguments the tool knows");
                 }
             }
         }
-        learnt
+        compiled
     }
 }
 
@@ -162,35 +162,36 @@ fn value(schema: &Json) -> Result<Value, String> {
 
 /// The cache of published schemas by tool. A changed definition is compiled again.
 #[derive(Debug)]
-pub(super) struct Published {
+pub(super) struct SchemaCache {
     member: &'static str,
     with_names: bool,
-    known: RwLock<HashMap<ToolId, (Json, Arc<Learnt>)>>,
+    known: RwLock<HashMap<ToolId, (Json, Arc<DefinitionSchema>)>>,
 }
 
-impl Published {
+impl SchemaCache {
     /// A cache for this member of definitions, with or without property names.
     pub(super) fn new(member: &'static str, with_names: bool) -> Self {
         Self { member, with_names, known: RwLock::default() }
     }
 
     /// The schema of a tool; `None` if the server never listed the tool.
-    pub(super) fn of(&self, tool: &Tool) -> Option<Arc<Learnt>> {
+    pub(super) fn of(&self, tool: &Tool) -> Option<Arc<DefinitionSchema>> {
         let definition = tool.definition()?;
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, learnt)) = known.get(tool.id())
+        if let Some((of, compiled)) = known.get(tool.id())
             && of == definition
         {
-            return Some(Arc::clone(learnt));
+            return Some(Arc::clone(compiled));
         }
         drop(known);
         // Two concurrent calls may both compile it, so that neither waits.
-        let learnt = Arc::new(Learnt::of(tool, definition, self.member, self.with_names));
+        let compiled =
+            Arc::new(DefinitionSchema::of(tool, definition, self.member, self.with_names));
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_SCHEMAS {
             known.clear();
         }
-        known.insert(tool.id().clone(), (definition.clone(), Arc::clone(&learnt)));
-        Some(learnt)
+        known.insert(tool.id().clone(), (definition.clone(), Arc::clone(&compiled)));
+        Some(compiled)
     }
 }

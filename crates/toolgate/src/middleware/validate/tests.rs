@@ -8,7 +8,7 @@ use std::{fs, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    cost::{Cost, Endless},
+    cost::{Cost, UnboundedCost},
     *,
 };
 use crate::{
@@ -25,8 +25,8 @@ fn layer(text: &str) -> Validate {
     Validate::new(&config(text), Path::new(".")).unwrap()
 }
 
-/// The seed's own example: a file under one folder, and a request with two methods.
-fn seed() -> Validate {
+/// The example of MetaMCP's documentation: a file under one folder, and a request with two methods.
+fn metamcp_example() -> Validate {
     layer(
         r#"
         [tools."main/file_read"]
@@ -59,7 +59,8 @@ fn told(layer: &Validate, tool: &Arc<Tool>, arguments: &str) -> String {
 
 #[test]
 fn the_seeds_example() {
-    let (layer, read, http) = (seed(), tool("file_read", None), tool("http_request", None));
+    let (layer, read, http) =
+        (metamcp_example(), tool("file_read", None), tool("http_request", None));
     assert!(ask(&layer, &read, r#"{"path":"/allowed/x"}"#).is_ok());
     assert!(ask(&layer, &http, r#"{"url":"https://example.com/","method":"GET"}"#).is_ok());
     assert!(ask(&layer, &tool("other", None), r#"{"path":1}"#).is_ok());
@@ -209,7 +210,7 @@ fn there_is_an_end_to_what_is_told() {
 
 #[test]
 fn what_is_checked_is_what_the_tool_reads() {
-    let (layer, read) = (seed(), tool("file_read", None));
+    let (layer, read) = (metamcp_example(), tool("file_read", None));
     for twice in [
         r#"{"path":"/allowed/x","path":"/etc/shadow"}"#,
         r#"{"path":"/etc/shadow","path":"/allowed/x"}"#,
@@ -231,7 +232,7 @@ fn what_is_checked_is_what_the_tool_reads() {
 #[tokio::test]
 async fn what_fits_passes_as_it_came_and_what_does_not_never_runs() {
     let server = Server::new(|_| ToolResult::text("here").into());
-    let chain = Chain::builder().layer(ErrorResults).layer(seed()).build().unwrap();
+    let chain = Chain::builder().layer(ErrorResults).layer(metamcp_example()).build().unwrap();
     assert!(!chain.needs_tools() && !chain.sees_listings());
     let read_file = tool("file_read", None);
     let fine = testbed::call(&chain, &read_file, r#"{ "path" : "/allowed/x" }"#, &server).await;
@@ -287,7 +288,7 @@ fn all_schemas_that_cover_a_tool_must_fit() {
     assert_eq!(explained.rule, "validate.tools.\"*/t\", validate.tools.\"main/*\", inputSchema");
     let explained = layer.explain(&context(), &call("{}")).unwrap();
     assert!(!explained.allowed && explained.why.contains("Missing required argument"));
-    assert_eq!(seed().explain(&context(), &call("{}")), None);
+    assert_eq!(metamcp_example().explain(&context(), &call("{}")), None);
 }
 
 #[test]
@@ -388,11 +389,11 @@ fn ordinary_schemas_cost_what_they_should() {
     assert!(!cost.allows(1, 1000));
     assert_eq!(
         Cost::of(&json!({"$anchor": "a", "$ref": "#a"})).unwrap_err(),
-        Endless::Reference("#a".to_owned())
+        UnboundedCost::Reference("#a".to_owned())
     );
-    assert_eq!(Cost::of(&json!({"anyOf": [{"$ref": "#"}]})).unwrap_err(), Endless::Nested);
+    assert_eq!(Cost::of(&json!({"anyOf": [{"$ref": "#"}]})).unwrap_err(), UnboundedCost::Nested);
     let wide: Vec<Value> = (0..6000).map(|at| json!({"const": at})).collect();
-    assert_eq!(Cost::of(&json!({"anyOf": wide})).unwrap_err(), Endless::Large);
+    assert_eq!(Cost::of(&json!({"anyOf": wide})).unwrap_err(), UnboundedCost::Large);
     assert!(Cost::of(&json!(true)).unwrap().allows(10, 3));
 }
 
@@ -445,11 +446,11 @@ fn what_cannot_work_refuses_to_start() {
 
 #[test]
 fn its_place_in_the_chain() {
-    let wrong = Chain::builder().layer(seed()).layer(ErrorResults).build();
+    let wrong = Chain::builder().layer(metamcp_example()).layer(ErrorResults).build();
     assert!(wrong.is_err());
     let retry = Retry::new(RetryConfig::default());
-    assert!(Chain::builder().layer(retry).layer(seed()).build().is_err());
-    assert_eq!(seed().describe(), "arguments fit 2 schemas of the config");
+    assert!(Chain::builder().layer(retry).layer(metamcp_example()).build().is_err());
+    assert_eq!(metamcp_example().describe(), "arguments fit 2 schemas of the config");
     let all = "input_schema = true\nstrict = true\n[tools.'main/t']\nschema = {}";
     assert_eq!(
         layer(all).describe(),

@@ -12,7 +12,7 @@ use crate::middleware::audit::{
     batch::Batch,
     file::AuditFile,
     output::About,
-    seal::{Seal, Sealed},
+    seal::{ChainedLines, Seal},
 };
 
 impl AuditFile {
@@ -25,7 +25,7 @@ impl AuditFile {
     pub(super) fn say_with(&mut self, seal: &Seal, what: &str) -> std::io::Result<()> {
         let mut batch = Batch::default();
         batch.push(value!({"say": what}).to_string().as_bytes(), About::now("call"));
-        self.append(&batch, seal, &mut Sealed::default())
+        self.append(&batch, seal, &mut ChainedLines::default())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Calls that write their intents themselves: nothing is lost, nobody is held up, nobody waits for nothing.
+//! Calls that write their intents themselves: no record is lost and no call is blocked.
 
 use std::{fs, path::Path, pin::pin, task::Poll};
 
@@ -120,7 +120,7 @@ async fn what_a_call_leaves_behind_when_it_is_given_up_is_written_all_the_same()
             let mut call = pin!(testbed::call(chain, &mutating, "{}", &server));
             assert!(futures_poll(call.as_mut()).await.is_pending());
         }
-        // Nobody else calls, and nobody closes the sink.
+        // There is no other call, and the sink stays open.
         await_count(&path, "intent", n + 1);
     }
     await_count(&path, "call", 1);

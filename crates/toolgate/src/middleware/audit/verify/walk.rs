@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     super::{
-        head::{HeadState, Mark},
-        seal::{Chained, Hash, Point, Seal},
+        head::{HeadMark, HeadState},
+        seal::{ChainLine, Hash, Point, Seal},
     },
     report::{Finding, FindingKind, Report, UnfinishedCall},
 };
@@ -33,9 +33,9 @@ pub(super) struct ChainVerifier {
     /// The record before the next one.
     last: Option<Last>,
     /// The previous record, if it has no place in the chain.
-    aside: Option<Aside>,
+    aside: Option<MisplacedRecord>,
     gaps: Vec<Gap>,
-    region: Option<Region>,
+    region: Option<UnreadableLines>,
     /// Lines since the last record that may have been records.
     unread: u64,
     under_way: HashMap<String, UnfinishedCall>,
@@ -55,7 +55,7 @@ struct Last {
     finding: Option<usize>,
 }
 
-struct Aside {
+struct MisplacedRecord {
     hash: Hash,
     finding: usize,
 }
@@ -69,7 +69,7 @@ struct Gap {
 }
 
 /// Lines that are not records, until a later record describes them.
-struct Region {
+struct UnreadableLines {
     bytes: u64,
     sha: Sha256,
     first: Finding,
@@ -134,7 +134,7 @@ impl ChainVerifier {
             Some(line) => (line, false),
             None => (bytes, true),
         };
-        match Chained::parse(line).filter(|_| !is_open) {
+        match ChainLine::parse(line).filter(|_| !is_open) {
             Some(record) => self.record(line, &record),
             None => self.no_record(line, is_open),
         }
@@ -159,7 +159,7 @@ impl ChainVerifier {
         let first = self.finding(None, FindingKind::Unreadable);
         let region = self.region.get_or_insert_with(|| {
             let sha = Sha256::new();
-            Region { bytes: 0, sha, first, lines: 0, is_open: false }
+            UnreadableLines { bytes: 0, sha, first, lines: 0, is_open: false }
         });
         if region.lines > 0 {
             region.sha.update(b"\n");
@@ -172,12 +172,12 @@ impl ChainVerifier {
     }
 
     /// Adds findings for lines that are not records and that no record describes.
-    fn unnamed(&mut self, region: Region) {
+    fn unnamed(&mut self, region: UnreadableLines) {
         self.unread += region.lines;
         self.add(region.first);
     }
 
-    fn record(&mut self, line: &[u8], record: &Chained<'_>) {
+    fn record(&mut self, line: &[u8], record: &ChainLine<'_>) {
         self.report.records += 1;
         let fields: RecordFields = serde_json::from_slice(line).unwrap_or_default();
         self.end_region(&fields);
@@ -191,7 +191,7 @@ impl ChainVerifier {
         if self.place(record, unread) {
             self.read(&fields, record.point.seq);
         }
-        if let HeadState::Mark(Mark { point, size }) = self.head
+        if let HeadState::Mark(HeadMark { point, size }) = self.head
             && point == record.point
             && size == self.offset
         {
@@ -213,7 +213,7 @@ impl ChainVerifier {
     }
 
     /// Handles the first record, which names the record before it.
-    fn begin(&mut self, record: &Chained<'_>, fields: &RecordFields) {
+    fn begin(&mut self, record: &ChainLine<'_>, fields: &RecordFields) {
         let hash = Hash::parse(fields.previous_hash.as_bytes());
         let Some(hash) = hash.filter(|_| fields.event == "begin") else {
             self.find(Some(record.point.seq), FindingKind::NoBeginning);

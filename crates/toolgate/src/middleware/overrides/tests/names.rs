@@ -138,7 +138,7 @@ async fn a_new_name_never_takes_the_calls_of_a_listed_tool() {
     let current = door.current.get();
     assert!(current.of(&id("s/move")).unwrap().hides_arguments(), "the rest of it holds");
 
-    // The other tool goes, and comes back: the name holds for as long as nobody else has it.
+    // The other tool goes, and comes back: the name holds as long as no other tool has it.
     assert_eq!(door.current.learn(&tools[..1]), []);
     assert_eq!(door.call("s", "copy").await, Some(id("s/move")));
     assert_eq!(door.current.learn(&tools).len(), 1);

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::testbed::json;
 
-    fn told(text: &str) -> String {
+    fn converted(text: &str) -> String {
         let text = format!("{{\"x\":{text}}}");
         let context = [("a".to_owned(), record(Some(&json(text)), &Members::All).unwrap())];
         let context = cedar_policy::Context::from_pairs(context).unwrap();
@@ -142,20 +142,24 @@ mod tests {
             (&["1e99999999999999999999"], "1e99999999999999999999"),
         ] {
             for spelling in spellings {
-                let told = told(spelling);
-                assert!(told.contains(expected), "{spelling}: {told}, not {expected}");
-                assert_eq!(told.contains("Long"), expected.contains("Long"), "{spelling}: {told}");
+                let converted = converted(spelling);
+                assert!(converted.contains(expected), "{spelling}: {converted}, not {expected}");
+                assert_eq!(
+                    converted.contains("Long"),
+                    expected.contains("Long"),
+                    "{spelling}: {converted}"
+                );
             }
         }
     }
 
     #[test]
     fn nulls_are_dropped_and_lists_are_sets() {
-        assert_eq!(told("null"), "Record(Record({}))");
-        assert_eq!(told("[1,null,1]"), told("[1]"));
-        assert_eq!(told(r#"{"a":null,"b":true}"#), told(r#"{"b":true}"#));
+        assert_eq!(converted("null"), "Record(Record({}))");
+        assert_eq!(converted("[1,null,1]"), converted("[1]"));
+        assert_eq!(converted(r#"{"a":null,"b":true}"#), converted(r#"{"b":true}"#));
         // Cedar's `__entity` escapes have no effect here, so arguments cannot create entities.
-        let escaped = told(r#"{"__entity":{"type":"Principal","id":"local:root"}}"#);
+        let escaped = converted(r#"{"__entity":{"type":"Principal","id":"local:root"}}"#);
         assert!(escaped.contains("__entity"), "{escaped}");
     }
 

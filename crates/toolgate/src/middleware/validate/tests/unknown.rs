@@ -1,4 +1,4 @@
-//! Arguments that a tool does not know, and the bugs of the original that are test cases here.
+//! Arguments that a tool does not know, and bugs of mcp-core that are test cases here.
 
 use super::*;
 
@@ -175,7 +175,7 @@ fn why_tells_what_would_go() {
 
 #[test]
 fn arguments_that_are_not_named_are_invalid_whatever_the_schema_says() {
-    // The original answers -32603 with a dump of its parser.
+    // mcp-core answers -32603 with a dump of its parser.
     for config in ["input_schema = true", "unknown = 'reject'", "unknown = 'strip'"] {
         let config = format!("{config}\n[tools.'main/none']\nschema = {{}}");
         for schema in [json!({"type": "object", "properties": {}}), json!({"properties": {}})] {

@@ -1,17 +1,17 @@
 //! Finds the place of a record in the chain, or its fault.
 
 use super::super::{
-    super::seal::{Chained, Hash},
+    super::seal::{ChainLine, Hash},
     report::FindingKind,
 };
-use super::{Aside, ChainVerifier, Gap, Last};
+use super::{ChainVerifier, Gap, Last, MisplacedRecord};
 
 /// Largest number of remembered gaps, whose records may follow later.
 const MAX_GAPS: usize = 1000;
 
 impl ChainVerifier {
     /// Puts the record into its place in the chain, or adds a finding. Returns whether its content is unaltered.
-    pub(super) fn place(&mut self, record: &Chained<'_>, unread: u64) -> bool {
+    pub(super) fn place(&mut self, record: &ChainLine<'_>, unread: u64) -> bool {
         let Some(last) = &self.last else { return false };
         let point = record.point;
         if self.is_foreign || (last.point == point && self.report.records == 1) {
@@ -53,7 +53,7 @@ impl ChainVerifier {
     }
 
     /// Handles a record whose number fits and whose digest does not.
-    fn altered_or_unknown(&mut self, record: &Chained<'_>, unread: u64) -> bool {
+    fn altered_or_unknown(&mut self, record: &ChainLine<'_>, unread: u64) -> bool {
         if unread > 0 && record.point.seq > self.last.as_ref().map_or(0, |last| last.point.seq) + 1
         {
             // The line before it is unreadable, and a finding says so already.
@@ -67,7 +67,7 @@ impl ChainVerifier {
         false
     }
 
-    fn after_gap(&mut self, record: &Chained<'_>, unread: u64) -> bool {
+    fn after_gap(&mut self, record: &ChainLine<'_>, unread: u64) -> bool {
         let Some(last) = &self.last else { return false };
         let (from, before) = (last.point.seq + 1, last.point.hash);
         let missing = (record.point.seq - from).saturating_sub(unread);
@@ -80,7 +80,7 @@ impl ChainVerifier {
     }
 
     /// Handles a record whose number is not higher than the last one.
-    fn late(&mut self, record: &Chained<'_>) -> bool {
+    fn late(&mut self, record: &ChainLine<'_>) -> bool {
         let seq = record.point.seq;
         let gap = self.gaps.iter().position(|gap| (gap.from..=gap.to).contains(&seq));
         let what = if gap.is_some() { FindingKind::OutOfOrder } else { FindingKind::Duplicated };
@@ -100,12 +100,12 @@ impl ChainVerifier {
                 *count = count.saturating_sub(1);
             }
         }
-        self.aside = Some(Aside { hash: record.point.hash, finding: at });
+        self.aside = Some(MisplacedRecord { hash: record.point.hash, finding: at });
         is_first
     }
 
     /// Accepts the record as the last one.
-    pub(super) fn believe(&mut self, record: &Chained<'_>) {
+    pub(super) fn believe(&mut self, record: &ChainLine<'_>) {
         self.last = Some(Last { point: record.point, computed: None, finding: None });
     }
 

@@ -21,7 +21,7 @@ const DEEPEST_BLOCK: usize = 3;
 const CUT: &str = "...<truncated>";
 
 /// The redacted view of one call.
-pub(super) struct Telling<'a> {
+pub(super) struct RedactedView<'a> {
     redactor: &'a Redactor,
     /// The hidden values; `None` if there are too many.
     hidden: Option<Vec<String>>,
@@ -29,7 +29,7 @@ pub(super) struct Telling<'a> {
     left: usize,
 }
 
-impl<'a> Telling<'a> {
+impl<'a> RedactedView<'a> {
     pub(super) fn new(redactor: &'a Redactor, most: usize) -> Self {
         Self { redactor, hidden: Some(Vec::new()), most, left: most }
     }
@@ -60,15 +60,15 @@ impl<'a> Telling<'a> {
         if self.hidden.is_none() {
             return left_out(result).to_string();
         }
-        let mut told = Map::new();
+        let mut redacted = Map::new();
         for (key, value) in members.iter().take(MAX_BLOCKS) {
             let value = match &*key {
                 "content" => self.blocks(&value),
                 _ => self.value(&key, &value),
             };
-            told.insert(self.masked(&key).into_owned(), value);
+            redacted.insert(self.masked(&key).into_owned(), value);
         }
-        Value::Object(told).to_string()
+        Value::Object(redacted).to_string()
     }
 
     /// A message, masked and shortened.
@@ -82,8 +82,8 @@ impl<'a> Telling<'a> {
 
     fn blocks(&mut self, content: &Json) -> Value {
         let blocks = content.array().unwrap_or_default();
-        let told = blocks.iter().take(MAX_BLOCKS);
-        let mut list: Vec<Value> = told.map(|block| self.block(block, 0)).collect();
+        let redacted = blocks.iter().take(MAX_BLOCKS);
+        let mut list: Vec<Value> = redacted.map(|block| self.block(block, 0)).collect();
         if blocks.len() > MAX_BLOCKS {
             list.push(json!(format!("...<{} more>", blocks.len() - MAX_BLOCKS)));
         }
@@ -95,7 +95,7 @@ impl<'a> Telling<'a> {
         let Some(members) = block.object().filter(|_| depth < DEEPEST_BLOCK) else {
             return left_out(block);
         };
-        let mut told = Map::new();
+        let mut redacted = Map::new();
         for (key, value) in members.iter().take(MAX_BLOCKS) {
             let value = match (&*key, value.text()) {
                 ("text", Some(text)) => self.text(&text),
@@ -103,9 +103,9 @@ impl<'a> Telling<'a> {
                 ("resource", None) => self.block(&value, depth + 1),
                 _ => self.value(&key, &value),
             };
-            told.insert(self.masked(&key).into_owned(), value);
+            redacted.insert(self.masked(&key).into_owned(), value);
         }
-        Value::Object(told)
+        Value::Object(redacted)
     }
 
     /// Any other member, redacted by name like arguments, or omitted if it exceeds the limit.
@@ -113,13 +113,13 @@ impl<'a> Telling<'a> {
         if self.redactor.is_sensitive(key) {
             return left_out(value);
         }
-        let told = self.summary(value);
-        let size = told.to_string().len();
+        let redacted = self.summary(value);
+        let size = redacted.to_string().len();
         if size > self.left {
             return left_out(value);
         }
         self.left -= size;
-        told
+        redacted
     }
 
     fn summary(&self, json: &Json) -> Value {
@@ -136,18 +136,18 @@ impl<'a> Telling<'a> {
     }
 
     fn text(&mut self, text: &str) -> Value {
-        let (told, size) = self.text_within(text, self.left);
+        let (redacted, size) = self.text_within(text, self.left);
         self.left -= size;
-        Value::String(told)
+        Value::String(redacted)
     }
 
     /// The text without secrets, shortened to `most` bytes of JSON, and its size.
     fn text_within(&self, text: &str, most: usize) -> (String, usize) {
-        let told = match self.as_json(text) {
-            Some(told) => Cow::Owned(told),
+        let redacted = match self.as_json(text) {
+            Some(redacted) => Cow::Owned(redacted),
             None => self.masked_start(text, most),
         };
-        cut(&told, most)
+        cut(&redacted, most)
     }
 
     /// If the text is itself JSON, redacts it by key. `None` if it is not JSON or contains no sensitive key.
