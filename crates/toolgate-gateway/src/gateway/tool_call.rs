@@ -31,7 +31,7 @@ use crate::{
     },
     config::Prefix,
     response::rpc_error,
-    upstream::{in_flight::nonsense, server::Server},
+    upstream::{failures::protocol_violation, server::Server},
 };
 
 /// Resolves the names of tools on the wire.
@@ -218,7 +218,7 @@ impl UpstreamCall<'_> {
             return Outcome::failed(failure).with_origin(line);
         }
         let Some(json) = answer.result().filter(|json| json.kind() == Kind::Object) else {
-            return nonsense(
+            return protocol_violation(
                 &self.server.name,
                 "answered the call with something that is no object",
             )

@@ -8,7 +8,7 @@ use toolgate_wire::{
 };
 
 use super::UpstreamCall;
-use crate::{gateway::era_bridge, hops, upstream::in_flight::IdRewrite};
+use crate::{gateway::era_bridge, hops, upstream::request::IdRewrite};
 
 impl UpstreamCall<'_> {
     /// The line to send: the client's own bytes unless something must change.
