@@ -35,16 +35,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("toolgate-gateway", "gateway", &["build", "running_gateway"]),
-    (
-        "toolgate-gateway",
-        "upstream",
-        &["connect", "discovery", "exclusive", "server", "sse_2024", "subscriptions"],
-    ),
-    (
-        "toolgate-gateway",
-        "upstream",
-        &["event_request", "events", "in_flight", "pending", "pipe", "streamable_http"],
-    ),
+    ("toolgate-gateway", "upstream", &["connect", "discovery", "server"]),
     ("toolgate-tmux", "commands", &["expand", "paths", "walk"]),
     ("toolgate-tmux", "engine", &["server", "waiter"]),
     ("toolgate-tmux", "engine", &["wake", "watch"]),

@@ -60,6 +60,11 @@ impl WriteQueue {
         self.put(line, 0)
     }
 
+    /// Queues one message, and waits while the queue is full. A closed queue drops it.
+    pub(crate) async fn send(&self, line: Bytes) {
+        let _ = self.push(line).await;
+    }
+
     /// Queues one message without waiting, for messages whose number something else limits.
     pub(crate) fn push_now(&self, line: Bytes) -> Option<u64> {
         self.put(line, 1)

@@ -33,13 +33,13 @@ use self::{
 use crate::process::child::ServerCommand;
 
 /// The largest preview of arguments that is kept.
-const LARGEST_PREVIEW: usize = 64 * 1024;
+const MAX_PREVIEW_BYTES: usize = 64 * 1024;
 /// How long what was decided, used or has expired is kept, for clear answers to late commands.
-const KEPT_MS: i64 = 60 * 60 * 1000;
+const RETENTION_MS: i64 = 60 * 60 * 1000;
 /// How many of those are kept of one principal.
-const MOST_KEPT: usize = 64;
+const MAX_CLOSED_RECORDS: usize = 64;
 /// How long another process may hold the lock.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The approvals of this user.
 #[derive(Clone, Debug)]
@@ -75,11 +75,11 @@ impl ApprovalFolder {
 
     async fn answer(&self, request: &ApprovalRequest) -> Result<Decision, ApprovalError> {
         let bytes = request.arguments.to_string().len();
-        if bytes > LARGEST_PREVIEW {
-            return Err(ApprovalError::TooLarge { bytes, most: LARGEST_PREVIEW });
+        if bytes > MAX_PREVIEW_BYTES {
+            return Err(ApprovalError::TooLarge { bytes, most: MAX_PREVIEW_BYTES });
         }
         let slow = || ApprovalError::Unavailable("another process holds the lock".to_owned());
-        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turn).lock_owned());
+        let turn = tokio::time::timeout(LOCK_TIMEOUT, Arc::clone(&self.turn).lock_owned());
         let turn = turn.await.map_err(|_| slow())?;
         let (own, request) = (self.clone(), request.clone());
         // Whoever takes the lock keeps its turn: a call that is given up leaves one thread waiting at most.
@@ -88,7 +88,7 @@ impl ApprovalFolder {
             drop(turn);
             answer
         });
-        let asked = tokio::time::timeout(PATIENCE, asked).await.map_err(|_| slow())?;
+        let asked = tokio::time::timeout(LOCK_TIMEOUT, asked).await.map_err(|_| slow())?;
         let asked = asked.map_err(|error| ApprovalError::Unavailable(error.to_string()))?;
         asked.unwrap_or_else(|error| {
             let path = self.path.display();
@@ -175,13 +175,13 @@ fn answer_of(folder: &LockedFolder, mut record: ApprovalRecord, now: i64) -> io:
 fn tidy(folder: &LockedFolder, records: &[ApprovalRecord], principal: &str, now: i64) {
     let over = |one: &&ApprovalRecord| !one.is_live(now);
     for record in records.iter().filter(over) {
-        if now.saturating_sub(record.expires_ms) > KEPT_MS {
+        if now.saturating_sub(record.expires_ms) > RETENTION_MS {
             folder.remove(record);
         }
     }
     let own: Vec<_> =
         records.iter().filter(over).filter(|one| one.principal == principal).collect();
-    for record in own.iter().rev().skip(MOST_KEPT) {
+    for record in own.iter().rev().skip(MAX_CLOSED_RECORDS) {
         folder.remove(record);
     }
 }

@@ -84,16 +84,16 @@ fn what_is_over_is_kept_for_a_while_and_not_without_bound() {
         created_ms: i64::try_from(n).unwrap(),
         ..record(&format!("over{n:04}"))
     };
-    let old = ApprovalRecord { expires_ms: now_ms() - KEPT_MS - 1, ..record("old23456") };
-    let mut records: Vec<_> = (0..MOST_KEPT + 10).map(over).collect();
+    let old = ApprovalRecord { expires_ms: now_ms() - RETENTION_MS - 1, ..record("old23456") };
+    let mut records: Vec<_> = (0..MAX_CLOSED_RECORDS + 10).map(over).collect();
     records.push(old);
     let (_state, approvals) = kept(&records);
     let folder = folder::lock(approvals.path(), false).unwrap().unwrap();
     tidy(&folder, &folder.records().unwrap(), "key:a", now_ms());
     let left = folder.records().unwrap();
-    assert!(left.len() <= MOST_KEPT && left.iter().all(|one| one.id != "old23456"));
+    assert!(left.len() <= MAX_CLOSED_RECORDS && left.iter().all(|one| one.id != "old23456"));
     // The newest ones stay.
-    assert!(left.iter().any(|one| one.id == format!("over{:04}", MOST_KEPT + 9)));
+    assert!(left.iter().any(|one| one.id == format!("over{:04}", MAX_CLOSED_RECORDS + 9)));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use parking_lot::{Mutex, MutexGuard};
 use toolgate_wire::{
     Json, Message, headers,
-    mcp::{self, meta},
+    mcp::{self, meta, method},
 };
 
 use crate::catalog::header_params::{self, HeaderParam};
@@ -51,7 +51,7 @@ impl ModernHeaders {
 
     /// Notes the tools in the response to a request, if it was `tools/list`.
     pub(super) fn note(&self, request: &Message, response: &Message) {
-        if request.method() != "tools/list" {
+        if request.method() != method::TOOLS_LIST {
             return;
         }
         let listed = response.member("tools").and_then(|tools| tools.array()).unwrap_or_default();
@@ -82,7 +82,7 @@ impl ModernHeaders {
             add(NAME, &name);
         }
         let tools = self.tools();
-        if !tools.is_empty() && message.method() == "tools/call" {
+        if !tools.is_empty() && message.method() == method::TOOLS_CALL {
             let name = message.member("name");
             let name = name.as_ref().and_then(Json::text);
             let mirrored = name.and_then(|name| tools.get(name.as_ref()));

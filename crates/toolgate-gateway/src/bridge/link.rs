@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use toolgate::{Code, Failure};
-use toolgate_wire::{Id, Limits, Message, Sender, Shape, error_response, split_batch};
+use toolgate_wire::{Id, Limits, Message, Sender, Shape, error_response, mcp::code, split_batch};
 
 use super::{
     failures,
@@ -47,7 +47,9 @@ impl Link {
         headers: &BridgeHeaders,
     ) -> Result<EventStream, Option<StatusCode>> {
         match self.gateway.send(Method::GET, None, headers, Bytes::new()).await {
-            Ok(answer) if answer.status.is_success() && is(&answer, b"text/event-stream") => {
+            Ok(answer)
+                if answer.status.is_success() && answer.is_content_type("text/event-stream") =>
+            {
                 Ok(EventStream::new(answer, self.limits.max_bytes))
             }
             Ok(answer) => Err(Some(answer.status)),
@@ -69,11 +71,11 @@ impl Link {
         if !answer.status.is_success() {
             return self.refusal(answer, id).await;
         }
-        if is(&answer, b"text/event-stream") {
+        if answer.is_content_type("text/event-stream") {
             let stream = EventStream::new(answer, self.limits.max_bytes);
             return self.read_stream(stream, id, resume).await;
         }
-        let (url, is_json) = (&self.url, is(&answer, b"application/json"));
+        let (url, is_json) = (&self.url, answer.is_content_type("application/json"));
         if answer.status == StatusCode::ACCEPTED || answer.status == StatusCode::NO_CONTENT {
             return Err(failures::nonsense(url, "no answer to a request"));
         }
@@ -138,10 +140,10 @@ impl Link {
             let body = answer.whole(MAX_REFUSAL).await.map_err(|_| failure.clone())?;
             let error = Message::receive(body, &self.limits, Sender::Server).ok();
             let error = error.filter(|error| error.shape() == Shape::Error).ok_or(failure)?;
-            self.to_client.push(error.line().clone()).await;
+            self.to_client.send(error.line().clone()).await;
             return Ok(());
         }
-        if is(&answer, b"text/event-stream") {
+        if answer.is_content_type("text/event-stream") {
             let mut stream = EventStream::new(answer, self.limits.max_bytes);
             while let Some(event) = stream.next().await.map_err(unread)? {
                 self.pass(event.data).await;
@@ -172,7 +174,7 @@ impl Link {
         }
         // The gateway refused before it read the id.
         let text = |key: &str| Some(error.member(key)?.text()?.into_owned());
-        let code = error.member("code").and_then(|code| code.i64()).unwrap_or(-32603);
+        let code = error.member("code").and_then(|code| code.i64()).unwrap_or(code::INTERNAL_ERROR);
         let said = text("message").unwrap_or_else(|| failure.message().to_owned());
         let line = error_response(Some(id), code, &said, error.member("data").as_ref());
         Message::parse(line, &self.limits).map_err(|_| failure)
@@ -183,9 +185,9 @@ impl Link {
         let is_good = |data: Bytes| Message::receive(data, &self.limits, Sender::Server).is_ok();
         match split_batch(&data, &self.limits) {
             _ if data.is_empty() => {}
-            None if is_good(data.clone()) => drop(self.to_client.push(data).await),
+            None if is_good(data.clone()) => self.to_client.send(data).await,
             Some(Ok(all)) if all.iter().cloned().all(is_good) => {
-                self.to_client.push(data).await;
+                self.to_client.send(data).await;
             }
             _ => tracing::warn!(
                 "the gateway sent an event that is no JSON-RPC message; it is dropped"
@@ -196,10 +198,4 @@ impl Link {
 
 fn answers(message: &Message, id: &Id) -> bool {
     matches!(message.shape(), Shape::Response | Shape::Error) && message.id() == Some(id)
-}
-
-/// Whether an answer has this content type.
-fn is(answer: &HttpResponse, kind: &[u8]) -> bool {
-    let start = answer.headers.content_type().get(..kind.len());
-    start.is_some_and(|start| start.eq_ignore_ascii_case(kind))
 }

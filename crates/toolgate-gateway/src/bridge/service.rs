@@ -6,7 +6,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::AbortHandle, time::timeout};
 use toolgate::Failure;
-use toolgate_wire::{Id, Json, Limits, Message};
+use toolgate_wire::{Id, Json, Limits, Message, mcp::method};
 
 use super::{
     headers::{self, ModernHeaders},
@@ -124,7 +124,7 @@ impl LineService for BridgeService {
     ) -> Started<impl Future<Output = Option<Bytes>> + Send + 'static> {
         let LineRequest { message, cancel } = request;
         let Some(id) = message.id().cloned() else { return Started::Done(None) };
-        if message.method() == "initialize" {
+        if message.method() == method::INITIALIZE {
             // Whatever comes after it belongs to the session.
             return Started::Done(Some(line(&id, self.initialize(message).await)));
         }
@@ -138,8 +138,8 @@ impl LineService for BridgeService {
     async fn message(self: &Arc<Self>, message: Message) {
         match message.method() {
             // The gateway is told within a session only: without one, the closed connection tells it.
-            "notifications/cancelled" if !self.session.is_open() => {}
-            "notifications/initialized" => {
+            method::NOTIFICATIONS_CANCELLED if !self.session.is_open() => {}
+            method::NOTIFICATIONS_INITIALIZED => {
                 self.session.note_initialized(message.line());
                 self.deliver(&message).await;
                 let stream = tokio::spawn(session_stream::follow(Arc::clone(&self.session)));

@@ -483,7 +483,9 @@ impl Snapshot {
 
     /// Whether some server has not answered yet, so that its listing is unknown.
     pub(crate) fn is_incomplete(&self) -> bool {
-        self.offered.iter().any(|offered| offered.manifest.is_none() && offered.server.may_come())
+        self.offered
+            .iter()
+            .any(|offered| offered.manifest.is_none() && offered.server.may_list_soon())
     }
 
     /// Servers that failed before their first listing. The gateway restarts them only on demand.

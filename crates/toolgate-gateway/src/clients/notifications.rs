@@ -15,7 +15,7 @@ use toolgate_wire::{
     notification,
 };
 
-use crate::upstream::{events::ListKind, server::Server, subscriptions::SubscriptionGuard};
+use crate::upstream::{events::ListKind, server::Server, subscription_guard::SubscriptionGuard};
 
 /// The number of messages that may wait. Beyond that, the oldest are dropped.
 const MAX_MESSAGES: usize = 256;

@@ -146,7 +146,7 @@ async fn set_level(incoming: &IncomingRequest) -> JsonRpcResponse {
     let updates: Vec<_> = servers
         .filter_map(|server| {
             let session = Arc::clone(session);
-            server.speak_up(level, || incoming.caller.owner(), move || session.level())
+            server.raise_log_level(level, || incoming.caller.owner(), move || session.level())
         })
         .collect();
     for update in updates {

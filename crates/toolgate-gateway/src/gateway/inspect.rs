@@ -169,7 +169,7 @@ impl RunningGateway {
 
 async fn ask(server: Arc<Server>) {
     if server.connection(None).await.is_ok() {
-        let _ = tokio::time::timeout(LIST_TIMEOUT, server.fresh()).await;
+        let _ = tokio::time::timeout(LIST_TIMEOUT, server.wait_for_state()).await;
     }
 }
 

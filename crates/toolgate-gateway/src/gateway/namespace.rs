@@ -242,7 +242,7 @@ impl Namespace {
     pub(crate) async fn settled(&self) -> Arc<Snapshot> {
         let snapshot = self.snapshot();
         for server in snapshot.failed_unlisted() {
-            server.try_again();
+            server.retry_in_background();
         }
         if snapshot.is_incomplete() {
             self.wait_for_servers().await;
@@ -262,8 +262,8 @@ impl Namespace {
             .iter()
             .map(|server| {
                 let server = Arc::clone(server);
-                let control = server.surroundings.control.clone();
-                control.spawn(async move { server.settled().await })
+                let control = server.deps.control.clone();
+                control.spawn(async move { server.wait_for_manifest().await })
             })
             .collect();
         let all = async {
@@ -273,7 +273,7 @@ impl Namespace {
         };
         if tokio::time::timeout(SERVER_LIST_TIMEOUT, all).await.is_err() {
             // The gateway waits only once. When a server comes up later, clients are notified.
-            self.servers.iter().for_each(Server::is_late);
+            self.servers.iter().for_each(Server::mark_late);
             self.rebuild();
         }
     }
@@ -427,7 +427,7 @@ impl Namespace {
         };
         let listeners: Vec<Weak<NotificationQueue>> = self.listeners.lock().clone();
         let quarantine = Arc::clone(quarantine);
-        server.surroundings.control.spawn(async move {
+        server.deps.control.spawn(async move {
             if quarantine.record().await {
                 let listening = listeners.iter().filter_map(Weak::upgrade);
                 listening.for_each(|queue| queue.changed(ListKind::Tools));

@@ -103,7 +103,7 @@ impl Quarantine {
         // The store must be used on the control runtime.
         let Some(server) = servers.first() else { return };
         let quarantine = Arc::clone(self);
-        let recording = server.surroundings.control.spawn(async move { quarantine.record().await });
+        let recording = server.deps.control.spawn(async move { quarantine.record().await });
         let _ = tokio::time::timeout(RECORD_TIMEOUT, recording).await;
     }
 }

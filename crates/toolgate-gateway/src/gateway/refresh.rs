@@ -33,7 +33,7 @@ impl Gateway {
             // A private server is refreshed when a client lists: no process is started without a client.
             let ttl = self.cache_ttl(server).filter(|_| !server.is_private());
             let Some(ttl) = ttl else { continue };
-            let age = server.asked().map_or(Duration::ZERO, |asked| asked.elapsed());
+            let age = server.last_listed().map_or(Duration::ZERO, |listed| listed.elapsed());
             if age >= ttl {
                 server.refresh();
             }

@@ -103,7 +103,7 @@ impl Gateway {
         self.sessions.remove(&session.session.id);
         session.end();
         for server in &self.servers {
-            server.leave(&session.session.id);
+            server.end_session(&session.session.id);
         }
     }
 
@@ -137,7 +137,7 @@ impl Gateway {
 pub struct RunningGateway {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) options: GatewayOptions,
-    surroundings: Arc<ServerDeps>,
+    deps: Arc<ServerDeps>,
     /// The configured tokens that are active.
     pub(super) tokens: Mutex<BTreeMap<String, TokenConfig>>,
     opened: Option<Box<OpenedRecordsSlot>>,
@@ -233,18 +233,18 @@ impl RunningGateway {
             (Some(_), Some(only)) => names = vec![only.clone()],
             _ => check_access(&options)?,
         }
-        let surroundings = Arc::new(ServerDeps {
+        let deps = Arc::new(ServerDeps {
             control: tokio::runtime::Handle::current(),
             limits: largest_limits(&options, &names)?,
-            shelf: ManifestCache::new(
+            manifests: ManifestCache::new(
                 options.manifests.clone().filter(|_| options.inspects.is_none()),
             ),
             starts: Semaphore::new(MAX_STARTS),
             tasks: TaskTracker::new(),
-            partings: TaskTracker::new(),
-            watch: OnceLock::new(),
+            session_ends: TaskTracker::new(),
+            events: OnceLock::new(),
         });
-        let servers = servers(&options, &names, &surroundings)?;
+        let servers = servers(&options, &names, &deps)?;
         let tokens = Tokens::new(&options.serve.tokens)
             .map_err(|error| GatewayError::Settings(error.to_string()))?;
         let has_principals = !options.serve.tokens.is_empty();
@@ -274,15 +274,15 @@ impl RunningGateway {
         });
         let watch: Weak<dyn ServerEvents> =
             Arc::<Gateway>::downgrade(&gateway) as Weak<dyn ServerEvents>;
-        let _ = surroundings.watch.set(watch);
+        let _ = deps.events.set(watch);
         let tokens = Mutex::new(options.serve.tokens.clone());
         let opened = Some(Box::new(OpenedRecordsSlot(opened)));
-        let serve = Self { gateway, options, surroundings, tokens, opened };
+        let serve = Self { gateway, options, deps, tokens, opened };
         serve.sweep_periodically();
         serve.keep_fresh();
         // An inspection starts the servers itself.
         for server in serve.gateway.servers.iter().filter(|_| serve.options.inspects.is_none()) {
-            server.begin();
+            server.start_at_once();
         }
         Ok(serve)
     }
@@ -305,7 +305,8 @@ impl RunningGateway {
             let server = Arc::clone(server);
             // A cached manifest may be outdated, so wait for a fresh listing.
             waiting.spawn(async move {
-                let _ = tokio::time::timeout(server.config.start_timeout, server.fresh()).await;
+                let _ = tokio::time::timeout(server.config.start_timeout, server.wait_for_state())
+                    .await;
             });
         }
         waiting.join_all().await;
@@ -454,13 +455,10 @@ impl RunningGateway {
         for server in &self.gateway.servers {
             server.stop();
         }
-        self.surroundings.partings.close();
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.surroundings.partings.wait()).await;
-        self.surroundings.tasks.close();
-        if tokio::time::timeout(SERVER_SHUTDOWN_TIMEOUT, self.surroundings.tasks.wait())
-            .await
-            .is_err()
-        {
+        self.deps.session_ends.close();
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.deps.session_ends.wait()).await;
+        self.deps.tasks.close();
+        if tokio::time::timeout(SERVER_SHUTDOWN_TIMEOUT, self.deps.tasks.wait()).await.is_err() {
             tracing::warn!("some servers did not end in time");
         }
         for namespace in self.gateway.namespaces() {
@@ -505,11 +503,11 @@ fn check_access(options: &GatewayOptions) -> Result<(), GatewayError> {
 fn servers(
     options: &GatewayOptions,
     namespaces: &[String],
-    surroundings: &Arc<ServerDeps>,
+    deps: &Arc<ServerDeps>,
 ) -> Result<HashMap<Arc<str>, Arc<Server>>, GatewayError> {
     if let Some(ExclusiveServer { name, command, start_timeout, .. }) = &options.exclusive {
         let name: Arc<str> = name.as_str().into();
-        let (command, shared) = (command.clone(), Arc::clone(surroundings));
+        let (command, shared) = (command.clone(), Arc::clone(deps));
         let server = Server::for_one_client(Arc::clone(&name), command, *start_timeout, shared);
         return Ok(HashMap::from([(name, server)]));
     }
@@ -526,7 +524,7 @@ fn servers(
         let config = config.map_err(|error| {
             GatewayError::Settings(format!("`{name}` cannot be started: {error}"))
         })?;
-        servers.insert(Arc::clone(&name), Server::new(name, config, Arc::clone(surroundings)));
+        servers.insert(Arc::clone(&name), Server::new(name, config, Arc::clone(deps)));
     }
     Ok(servers)
 }
@@ -556,10 +554,10 @@ async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &
         };
         let (server, owner) = (Arc::clone(server), session.owner());
         let line = message.line().clone();
-        deliveries.push(server.surroundings.control.clone().spawn(async move {
+        deliveries.push(server.deps.control.clone().spawn(async move {
             let owner = server.is_private().then_some(owner);
             if let Ok(connection) = server.connection(owner.as_ref()).await {
-                let _ = connection.wire().tell(line).await;
+                let _ = connection.transport().send_line(line).await;
             }
             drop(entered);
         }));

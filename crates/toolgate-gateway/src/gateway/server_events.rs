@@ -34,14 +34,14 @@ impl Gateway {
 }
 
 impl ServerEvents for Gateway {
-    fn changed(&self, server: &Arc<Server>, kinds: &[ListKind]) {
+    fn on_lists_changed(&self, server: &Arc<Server>, kinds: &[ListKind]) {
         for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
             namespace.rebuild();
             namespace.notify(|queue| kinds.iter().for_each(|kind| queue.changed(*kind)));
         }
     }
 
-    fn updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
+    fn on_resource_updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
         let uri = message.member("uri");
         let Some(uri) = uri.as_ref().and_then(Json::text) else { return };
         let uri: Arc<str> = uri.as_ref().into();
@@ -50,7 +50,7 @@ impl ServerEvents for Gateway {
         }
     }
 
-    fn told(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
+    fn on_notification(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
         if let Some(session) = self.owner(owner) {
             if message.method() != method::NOTIFICATIONS_MESSAGE
                 || session.wants_log(LogLevel::of(message))
@@ -87,7 +87,7 @@ impl ServerEvents for Gateway {
         }
     }
 
-    fn asked(
+    fn on_request(
         &self,
         server: &Arc<Server>,
         owner: Option<&str>,
@@ -115,7 +115,7 @@ impl ServerEvents for Gateway {
                 return false;
             }
         }
-        server.surroundings.control.spawn(async move {
+        server.deps.control.spawn(async move {
             let side = SideChannel::NotificationQueue(Arc::clone(&session.notifications));
             let asked = tokio::select! {
                 asked = session.client_requests.ask(&side, message.method(), params.as_ref()) => asked,
@@ -137,7 +137,7 @@ impl ServerEvents for Gateway {
         true
     }
 
-    fn failed(&self, server: &Server) {
+    fn on_failure(&self, server: &Server) {
         self.namespaces().for_each(|namespace| namespace.server_failed(server));
     }
 }

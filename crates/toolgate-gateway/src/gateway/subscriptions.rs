@@ -18,7 +18,7 @@ use crate::{
         caller::CallerProtocol,
         notifications::{MAX_SUBSCRIPTIONS, NotificationFilter, NotificationQueue},
     },
-    upstream::subscriptions::{LONGEST, SubscribeError, SubscriptionGuard},
+    upstream::subscription_guard::{MAX_URI_BYTES, SubscribeError, SubscriptionGuard},
     usage::{LimitReached, UsageKind},
 };
 
@@ -98,14 +98,14 @@ async fn subscribe_all(
 ) -> Result<Vec<Json>, Box<JsonRpcResponse>> {
     let uris = filter.get("resourceSubscriptions");
     // Check the size before parsing, because the parsed list takes more memory than the text.
-    let fits = |json: &Json| json.len() <= MAX_SUBSCRIPTIONS * (LONGEST + 8);
+    let fits = |json: &Json| json.len() <= MAX_SUBSCRIPTIONS * (MAX_URI_BYTES + 8);
     let uris = match uris.as_ref().map(|json| fits(json).then(|| json.array().unwrap_or_default()))
     {
         None => Vec::new(),
         Some(Some(uris)) if uris.len() <= MAX_SUBSCRIPTIONS => uris,
         Some(_) => {
             let why = format!(
-                "`resourceSubscriptions` has more than {MAX_SUBSCRIPTIONS} addresses of {LONGEST} bytes"
+                "`resourceSubscriptions` has more than {MAX_SUBSCRIPTIONS} addresses of {MAX_URI_BYTES} bytes"
             );
             return Err(Box::new(JsonRpcResponse::refused(
                 Some(incoming.id()),

@@ -196,7 +196,7 @@ mod tests {
         let mine = bind("me", r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
         let result = suspended_calls
             .suspend(
-                InFlightRequest::Landed(None),
+                InFlightRequest::Answered(None),
                 question(),
                 mine,
                 account.account(&toolgate::Principal::local()),

@@ -39,10 +39,9 @@ use crate::{
     question_attribution::{attributed, is_asking},
     upstream::{
         connection::Connection,
-        in_flight::{
-            IdRewrite, InFlightRequest, Interest, StartFailure, UpstreamEvent, UpstreamRequest,
-            incapable, nonsense, unavailable,
-        },
+        failures::{client_incapable, protocol_violation, unavailable},
+        in_flight::InFlightRequest,
+        request::{IdRewrite, Interest, StartFailure, UpstreamEvent, UpstreamRequest},
         server::Server,
     },
 };
@@ -140,7 +139,7 @@ impl UpstreamCall<'_> {
                     (_, ExchangeResult::Asked(result)) => return Ok(UpstreamReply::Asked(result)),
                     (_, ExchangeResult::SessionLost) => return Err(self.forgotten()),
                 };
-                self.server.answered();
+                self.server.note_answer();
                 let from = self.era_of(&connection);
                 if from == Era::Modern && !self.caller.is_modern() && is_asking(&answer) {
                     round = Some(Box::pin(self.ask_all(cx, &answer)).await?);
@@ -154,7 +153,7 @@ impl UpstreamCall<'_> {
                     return if self.caller.abilities().has(ClientCapabilities::URLS) {
                         Ok(UpstreamReply::Asked(asking))
                     } else {
-                        Err(incapable(
+                        Err(client_incapable(
                             &self.server.name,
                             "wants a page opened",
                             ClientCapabilities::URLS,
@@ -167,7 +166,7 @@ impl UpstreamCall<'_> {
                 let is_verbatim = turn == 0 && answer.id() == self.message.id();
                 return Ok(UpstreamReply::Answer { answer, from, is_verbatim });
             }
-            Err(nonsense(
+            Err(protocol_violation(
                 &self.server.name,
                 &format!("asked for input more than {MAX_INPUT_ROUNDS} times"),
             ))
@@ -188,7 +187,7 @@ impl UpstreamCall<'_> {
                 Ok(ExchangeResult::SessionLost) => self.server.forget(&connection),
                 Ok(driven) => return Ok((connection, driven)),
                 Err(failure) => {
-                    self.server.failed_to_answer(&failure);
+                    self.server.note_failure(&failure);
                     return Err(failure);
                 }
             }
@@ -227,8 +226,8 @@ impl UpstreamCall<'_> {
             let ask = UpstreamRequest {
                 method: self.message.method(),
                 name: self.name,
-                mirrored: &mirrored,
-                hears: Interest { lease: lease.clone(), ..self.interest(&connection) },
+                param_headers: &mirrored,
+                interest: Interest { lease: lease.clone(), ..self.interest(&connection) },
             };
             // A request that brings input has an id of its own.
             let was_sent = self.was_sent.swap(true, Ordering::Relaxed);
@@ -236,7 +235,7 @@ impl UpstreamCall<'_> {
             let own_id = self.message.id().filter(|_| is_first);
             let hops = match &self.caller.hops {
                 Some(hops) => Some(hops.onwards()),
-                None => connection.leads_on().then(hops::from_here),
+                None => connection.is_stdio_gateway().then(hops::from_here),
             };
             let changes = RequestChanges { arguments, input: round, hops: hops.as_ref() };
             let compose = |hop: IdRewrite| self.line(cx, &hop, era, changes);
@@ -248,7 +247,7 @@ impl UpstreamCall<'_> {
             match started {
                 Ok(in_flight) => return Ok((connection, in_flight)),
                 Err(StartFailure::Failed(failure)) => {
-                    self.server.failed_to_answer(&failure);
+                    self.server.note_failure(&failure);
                     return Err(failure);
                 }
                 // In both cases the request did not run and may be sent again.
@@ -266,7 +265,7 @@ impl UpstreamCall<'_> {
     async fn set_level(&self, to: Era) {
         let CallerProtocol::Modern(said) = &self.caller.speaks else { return };
         let Some(level) = said.level.filter(|_| to == Era::Legacy) else { return };
-        let told = self.server.speak_up(level, || self.caller.owner(), move || Some(level));
+        let told = self.server.raise_log_level(level, || self.caller.owner(), move || Some(level));
         if let Some(told) = told {
             let _ = told.await;
         }
@@ -280,14 +279,14 @@ impl UpstreamCall<'_> {
         }
         let token = self.edits.meta(self.message).and_then(|meta| meta.get(member::PROGRESS_TOKEN));
         // Servers of 2026-07-28 request input by their results.
-        let abilities = match connection.era() {
+        let capabilities = match connection.era() {
             Era::Legacy => self.caller.abilities(),
             Era::Modern => ClientCapabilities::default(),
         };
         // Do not check the server's `logging` capability: some servers send log messages without declaring it.
         let logs = self.caller.hears_logs();
         let (vendor, session) = (self.caller.takes_vendor_requests(), self.caller.session_id());
-        Interest { token, abilities, logs, vendor, session, is_ours: false, lease: None }
+        Interest { token, capabilities, logs, vendor, session, is_ours: false, lease: None }
     }
 
     fn header_values(
@@ -320,7 +319,7 @@ impl UpstreamCall<'_> {
                 }
             };
             match step {
-                UpstreamEvent::Answer(answer) => {
+                UpstreamEvent::Response(answer) => {
                     // Not needed with one server: it gets all requests.
                     if self.is_one_of_several
                         && let Some(result) = answer.result()
@@ -330,9 +329,9 @@ impl UpstreamCall<'_> {
                     return Ok(ExchangeResult::Answer(self.attributed(answer)));
                 }
                 UpstreamEvent::SessionLost => return Ok(ExchangeResult::SessionLost),
-                UpstreamEvent::Notice(notice) => self.pass_notice(&notice).await,
-                UpstreamEvent::Withdrawn(_) => {}
-                UpstreamEvent::Question(question) => match &self.caller.speaks {
+                UpstreamEvent::Notification(notice) => self.pass_notice(&notice).await,
+                UpstreamEvent::ServerRequestCancelled(_) => {}
+                UpstreamEvent::ServerRequest(question) => match &self.caller.speaks {
                     CallerProtocol::Legacy(_) => {
                         let question = self.attributed(question);
                         Box::pin(self.ask_meanwhile(cx, &mut in_flight, &question, &mut waiting))
@@ -374,20 +373,20 @@ impl UpstreamCall<'_> {
                 step = in_flight.next() => step?,
             };
             match step {
-                UpstreamEvent::Notice(notice) => self.pass_notice(&notice).await,
-                UpstreamEvent::Withdrawn(taken) if taken == id => return Ok(()),
-                UpstreamEvent::Withdrawn(taken) => waiting.retain(
-                    |step| !matches!(step, UpstreamEvent::Question(other) if other.id() == Some(&taken)),
+                UpstreamEvent::Notification(notice) => self.pass_notice(&notice).await,
+                UpstreamEvent::ServerRequestCancelled(taken) if taken == id => return Ok(()),
+                UpstreamEvent::ServerRequestCancelled(taken) => waiting.retain(
+                    |step| !matches!(step, UpstreamEvent::ServerRequest(other) if other.id() == Some(&taken)),
                 ),
-                UpstreamEvent::Question(_) if waiting.len() < MAX_INPUT_ROUNDS => waiting.push_back(step),
-                UpstreamEvent::Question(_) => {
+                UpstreamEvent::ServerRequest(_) if waiting.len() < MAX_INPUT_ROUNDS => waiting.push_back(step),
+                UpstreamEvent::ServerRequest(_) => {
                     let what = format!("asked more than {MAX_INPUT_ROUNDS} questions at once");
-                    return Err(nonsense(&self.server.name, &what));
+                    return Err(protocol_violation(&self.server.name, &what));
                 }
-                UpstreamEvent::Answer(_) | UpstreamEvent::SessionLost => {
+                UpstreamEvent::Response(_) | UpstreamEvent::SessionLost => {
                     waiting.push_back(step);
                     if self.caller.has_one_request() {
-                        waiting.retain(|step| !matches!(step, UpstreamEvent::Question(_)));
+                        waiting.retain(|step| !matches!(step, UpstreamEvent::ServerRequest(_)));
                         return Ok(());
                     }
                     // The response was the last event of this request.
@@ -417,8 +416,9 @@ impl UpstreamCall<'_> {
             Notice::AsItCame => Ok(question),
             Notice::Changed(params) => {
                 let line = question.with(None, Some(params));
-                Message::parse(line, &Limits::default())
-                    .map_err(|refused| nonsense(&self.server.name, &refused.error.to_string()))
+                Message::parse(line, &Limits::default()).map_err(|refused| {
+                    protocol_violation(&self.server.name, &refused.error.to_string())
+                })
             }
             Notice::Withheld(why) => Err(withheld(&self.server.name, &why)),
         }

@@ -44,6 +44,12 @@ pub(crate) struct HttpResponse {
 }
 
 impl HttpResponse {
+    /// Whether the response has this content type.
+    pub(crate) fn is_content_type(&self, kind: &str) -> bool {
+        let start = self.headers.content_type().get(..kind.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(kind.as_bytes()))
+    }
+
     pub(super) fn new(
         response: Response<Incoming>,
         connection: Box<HttpConnection>,

@@ -12,7 +12,7 @@ use std::{
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use crate::process::keeper::{self, LOOK, PATIENCE, ProcessGroup, Role};
+use crate::process::keeper::{self, KEEPER_TIMEOUT, POLL_INTERVAL, ProcessGroup, Role};
 
 /// What to start, and with what around it.
 #[derive(Clone, Debug, Default)]
@@ -161,9 +161,9 @@ impl ServerProcess {
     pub(crate) async fn ended(&mut self) -> Ending {
         let status = self.child.wait().await;
         if self.group.signal(Signal::TERM) {
-            let deadline = tokio::time::Instant::now() + PATIENCE;
+            let deadline = tokio::time::Instant::now() + KEEPER_TIMEOUT;
             while self.group.is_there() && tokio::time::Instant::now() < deadline {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             self.group.signal(Signal::KILL);
         }
@@ -173,7 +173,7 @@ impl ServerProcess {
 
     /// Waits a while for it to end by itself, then ends it.
     pub(crate) async fn end(&mut self, patience: Duration) -> Ending {
-        for (patience, signal) in [(patience, Signal::TERM), (PATIENCE, Signal::KILL)] {
+        for (patience, signal) in [(patience, Signal::TERM), (KEEPER_TIMEOUT, Signal::KILL)] {
             if let Ok(ending) = tokio::time::timeout(patience, self.ended()).await {
                 return ending;
             }

@@ -29,10 +29,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 pub const COMMAND: &str = "keep-server";
 
 /// How long the processes of a server may take to end after they were asked to.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const KEEPER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How often is looked whether they have.
-pub(super) const LOOK: Duration = Duration::from_millis(10);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The exit code for a command that does not exist, as shells have it.
 pub const NOT_FOUND: u8 = 127;
@@ -123,9 +123,9 @@ fn keep() -> io::Result<u8> {
         }
     }
     groups.retain(|group| signal_group(*group, Signal::TERM));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + KEEPER_TIMEOUT;
     while !groups.is_empty() && Instant::now() < deadline {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
         groups.retain(|group| is_there(*group));
     }
     for group in groups {

@@ -9,7 +9,7 @@ use toolgate_wire::lines::Line;
 use crate::line_reader::LineReader;
 
 /// Longer lines are shown by their start.
-const LONGEST: usize = 4096;
+const MAX_LOGGED_BYTES: usize = 4096;
 
 /// Forwards a server's stderr to ours, each line escaped, cut, and with the server's name before it.
 pub(crate) async fn forward_stderr(server: &str, stderr: impl AsyncRead + Unpin) {
@@ -58,7 +58,7 @@ impl StrayLines {
             return;
         }
         self.shown += 1;
-        let text = String::from_utf8_lossy(line.get(..LONGEST).unwrap_or(line));
+        let text = String::from_utf8_lossy(line.get(..MAX_LOGGED_BYTES).unwrap_or(line));
         let text = text.trim_end();
         tracing::warn!(server, "stray line on the server's stdout, not forwarded ({why}): {text}");
     }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How long each of them may take at the end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What was opened for a chain, to be closed after it.
 #[derive(Debug, Default)]
@@ -93,7 +93,7 @@ impl RecordSinks {
         // Before the memory, which some of its records go to.
         if let Some(audit) = &stack.audit {
             // Blocks, but nothing else runs any more.
-            audit.close(PATIENCE);
+            audit.close(CLOSE_TIMEOUT);
             let lost = audit.counts().lost();
             if lost > 0 {
                 tracing::error!(lost, "audit records were lost");
@@ -101,7 +101,7 @@ impl RecordSinks {
         }
         self.memory.close(stack.parts()).await;
         if let Some(exporters) = self.exporters {
-            exporters.finish(PATIENCE);
+            exporters.finish(CLOSE_TIMEOUT);
         }
     }
 }

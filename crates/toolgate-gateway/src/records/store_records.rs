@@ -18,7 +18,7 @@ use super::{RecordsError, audit_store::AuditStore, trail::TrailExporter};
 use crate::config::TrailConfig;
 
 /// How long the store may take to write what is left at the end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The store with the thread that writes to it, and the thread that sends the audit trail.
 #[derive(Debug, Default)]
@@ -78,14 +78,14 @@ impl StoreRecords {
             sink.iter().for_each(LogSink::close);
         }
         if let Some(audit) = self.audit {
-            audit.finish(PATIENCE);
+            audit.finish(STORE_TIMEOUT);
         }
         if let Some((store, drain)) = self.store {
-            let _ = drain.finish(PATIENCE);
-            let _ = tokio::time::timeout(PATIENCE, store.close()).await;
+            let _ = drain.finish(STORE_TIMEOUT);
+            let _ = tokio::time::timeout(STORE_TIMEOUT, store.close()).await;
         }
         if let Some(trail) = self.trail {
-            trail.finish(PATIENCE);
+            trail.finish(STORE_TIMEOUT);
         }
         for (what, sink) in sinks {
             let lost = sink.as_ref().map_or(0, |sink| sink.counts().lost());

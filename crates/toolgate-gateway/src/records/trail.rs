@@ -20,10 +20,10 @@ use crate::{
 
 /// The first wait after a failed try; each further one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_RETRY_WAIT: Duration = Duration::from_secs(30);
 
 /// What an endpoint says is read up to here. Nobody looks at it.
-const LONGEST_ANSWER: usize = 64 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// The thread that sends.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl TrailPost {
 
     async fn send(&self, records: &[CallRecord]) -> Result<(), String> {
         let body = Bytes::from(serde_json::to_vec(records).map_err(|error| error.to_string())?);
-        let mut backoff = Backoff::between(FIRST_WAIT, LONGEST_WAIT);
+        let mut backoff = Backoff::between(FIRST_WAIT, MAX_RETRY_WAIT);
         let mut tried = 1;
         loop {
             let why = match self.once(body.clone()).await {
@@ -109,7 +109,7 @@ impl TrailPost {
             let answer = answer.map_err(|error| error.to_string())?;
             let status = answer.status;
             // Read to its end, the connection serves the next post.
-            let _ = answer.whole(LONGEST_ANSWER).await;
+            let _ = answer.whole(MAX_RESPONSE_BYTES).await;
             Ok(status)
         };
         let answered = tokio::time::timeout(self.timeout, exchange).await;

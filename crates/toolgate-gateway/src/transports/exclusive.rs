@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use toolgate::{Boxed, CallId, Code, Control, Executed, Failure, Principal, Session, Transport};
 use toolgate_wire::{
     Id, Json, Kind, Limits, Message, Shape, error_response,
-    mcp::{self, Era, meta},
+    mcp::{self, Era, code, meta, method},
     notification,
 };
 
@@ -39,12 +39,11 @@ use crate::{
     question_attribution::attributed,
     refusal,
     upstream::{
-        connection::{Connection, Wire},
+        connection::{Connection, UpstreamTransport},
         exclusive::{ExclusiveClient, ExclusiveProcess},
-        in_flight::{
-            IdRewrite, InFlightRequest, Interest, StartFailure, UpstreamEvent, UpstreamRequest,
-            lost,
-        },
+        failures::{LossStage, connection_lost},
+        in_flight::InFlightRequest,
+        request::{IdRewrite, Interest, StartFailure, UpstreamEvent, UpstreamRequest},
         server::Server,
     },
     usage::Member,
@@ -69,7 +68,7 @@ impl RunningGateway {
         // Before the client is read: its first message finds the way to the server open.
         let first = client.server.start_exclusive(Arc::clone(&client) as _);
         let never_started = first.as_ref().err().map(StartError::exit_code);
-        let first = first.map(|process| client.set_up(process));
+        let first = first.map(|process| client.set_running(process));
         let front = LineFront::new(
             ExclusiveService(Arc::clone(&client)),
             Arc::clone(&client.out),
@@ -165,9 +164,9 @@ impl Client {
     }
 
     /// From here on requests go to this process.
-    fn set_up(&self, process: ExclusiveProcess) -> Arc<ExclusiveProcess> {
+    fn set_running(&self, process: ExclusiveProcess) -> Arc<ExclusiveProcess> {
         let process = Arc::new(process);
-        self.server.set_up(&process);
+        self.server.set_running(&process);
         let mut current = self.process.lock();
         *current = Some(Arc::clone(&process));
         process
@@ -192,14 +191,14 @@ impl Client {
         let current = self.namespace.current_chain();
         let chain = &current.stack.chain;
         let response = match message.method() {
-            "initialize" => Response::Initialize,
-            "tools/list" => Response::Tools,
+            method::INITIALIZE => Response::Initialize,
+            method::TOOLS_LIST => Response::Tools,
             _ => Response::Other,
         };
         let is_governed = match message.method() {
-            "initialize" => false,
-            "tools/call" => true,
-            "tools/list" if chain.sees_listings() => true,
+            method::INITIALIZE => false,
+            method::TOOLS_CALL => true,
+            method::TOOLS_LIST if chain.sees_listings() => true,
             method => chain.sees_request(method) || is_controlled(&message),
         };
         if is_governed && let Some(id) = message.id().cloned() {
@@ -232,17 +231,22 @@ impl Client {
     /// Sends a request as it came.
     async fn send(&self, message: &Message) -> Result<InFlightRequest, Failure> {
         let connection = self.server.connection(None).await?;
-        let hears = Interest::default();
-        let ask = UpstreamRequest { method: message.method(), name: None, mirrored: &[], hears };
-        let started = connection.start(ask, message.id(), |_| message.line().clone()).await;
+        let interest = Interest::default();
+        let method = message.method();
+        let request = UpstreamRequest { method, name: None, param_headers: &[], interest };
+        let started = connection.start(request, message.id(), |_| message.line().clone()).await;
         started.map_err(|error| self.not_sent(error))
     }
 
     fn not_sent(&self, error: StartFailure) -> Failure {
         match error {
             StartFailure::Failed(failure) => failure,
-            StartFailure::Closed(why) => lost(&self.server.name, &why, Executed::No),
-            StartFailure::SessionLost => lost(&self.server.name, "it has no session", Executed::No),
+            StartFailure::Closed(why) => {
+                connection_lost(&self.server.name, &why, LossStage::NotSent)
+            }
+            StartFailure::SessionLost => {
+                connection_lost(&self.server.name, "it has no session", LossStage::NotSent)
+            }
         }
     }
 
@@ -281,7 +285,7 @@ impl Client {
             () = cancel.cancelled() => return None,
         };
         let failure = match step {
-            Ok(Ok(UpstreamEvent::Answer(answer))) => {
+            Ok(Ok(UpstreamEvent::Response(answer))) => {
                 // The only server keeps its words, unless they could be taken for ours.
                 let answer = attributed(answer, &self.server.name, false);
                 self.note(response, &answer);
@@ -341,8 +345,10 @@ impl Client {
         }
         // The outlet of the one before ends with it.
         self.session.swap(session).over.cancel();
-        if let Some(Wire::Pipe(pipe)) = self.connected().as_deref().map(Connection::wire) {
-            pipe.agree(&version);
+        if let Some(UpstreamTransport::Pipe(pipe)) =
+            self.connected().as_deref().map(Connection::transport)
+        {
+            pipe.set_version(&version);
         }
     }
 
@@ -362,18 +368,18 @@ impl Client {
             return tracing::debug!(method = message.method(), "not delivered: no server runs");
         };
         match message.method() {
-            "notifications/cancelled" => {
+            method::NOTIFICATIONS_CANCELLED => {
                 let id = message.member("requestId").and_then(Id::from_json);
-                if let (Some(id), Wire::Pipe(pipe)) = (id, connection.wire()) {
-                    pipe.told(&id);
+                if let (Some(id), UpstreamTransport::Pipe(pipe)) = (id, connection.transport()) {
+                    pipe.mark_cancelled_by_client(&id);
                 }
             }
-            "notifications/initialized" => {
+            method::NOTIFICATIONS_INITIALIZED => {
                 self.handshake().initialized = Some(message.line().clone());
             }
             _ => {}
         }
-        let _ = connection.wire().tell(message.line().clone()).await;
+        let _ = connection.transport().send_line(message.line().clone()).await;
     }
 
     /// Follows the server's life. Gives the exit code when it is gone for good.
@@ -424,11 +430,12 @@ impl Client {
                 Err(error) => Failure::new(Code::ServerUnavailable, error.to_string()),
                 Ok(process) => match self.resume(&process).await {
                     Ok(tells_changes) => {
-                        let process = self.set_up(process);
+                        let process = self.set_running(process);
                         tracing::info!("the server `{}` is up again", self.server.name);
                         if tells_changes {
-                            let changed = notification("notifications/tools/list_changed", None);
-                            self.out.push(changed).await;
+                            let changed =
+                                notification(method::NOTIFICATIONS_TOOLS_LIST_CHANGED, None);
+                            self.out.send(changed).await;
                         }
                         return process;
                     }
@@ -459,8 +466,8 @@ impl Client {
                 return Err(self.refused("it refused initialize"));
             }
             let version = answer.member("protocolVersion");
-            process.pipe.agree(&version.as_ref().and_then(Json::text).unwrap_or_default());
-            process.pipe.tell(initialized).await;
+            process.pipe.set_version(&version.as_ref().and_then(Json::text).unwrap_or_default());
+            process.pipe.send_line(initialized).await;
             tells_changes = self::tells_changes(&answer);
         }
         if let Some(live) = &self.namespace.current_chain().live {
@@ -478,16 +485,16 @@ impl Client {
             hop.id.map_or_else(|| initialize.line().clone(), |id| initialize.with_id(&id))
         };
         let started =
-            process.connection.start(UpstreamRequest::own("initialize"), None, compose).await;
+            process.connection.start(UpstreamRequest::own(method::INITIALIZE), None, compose).await;
         let mut flight = started.map_err(|error| self.not_sent(error))?;
         match flight.next().await? {
-            UpstreamEvent::Answer(answer) => Ok(answer),
+            UpstreamEvent::Response(answer) => Ok(answer),
             _ => Err(self.refused("it has no client")),
         }
     }
 
     fn refused(&self, why: &str) -> Failure {
-        lost(&self.server.name, why, Executed::No)
+        connection_lost(&self.server.name, why, LossStage::NotSent)
     }
 }
 
@@ -524,7 +531,9 @@ impl ExclusiveClient for Client {
                 Ok(line) => drop(self.out.push(line).await),
                 Err(why) => {
                     if let Some(id) = message.id() {
-                        server.push(error_response(Some(id), -32603, &why, None)).await;
+                        server
+                            .send(error_response(Some(id), code::INTERNAL_ERROR, &why, None))
+                            .await;
                     }
                 }
             }

@@ -8,7 +8,10 @@ use std::sync::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 use toolgate::{CallId, Principal, Session, Transport};
-use toolgate_wire::{Json, Limits, Message, mcp::meta};
+use toolgate_wire::{
+    Json, Limits, Message,
+    mcp::{code, meta, method},
+};
 
 use super::{
     line_front::{LineFront, LineRequest, LineService, Started},
@@ -119,7 +122,7 @@ impl LineClient {
         let Some(id) = message.id() else { return JsonRpcResponse::nothing() };
         if self.has_initialized.swap(true, Ordering::AcqRel) {
             let why = "there is a session already: a client says `initialize` once";
-            return JsonRpcResponse::refused(Some(id), -32600, why);
+            return JsonRpcResponse::refused(Some(id), code::INVALID_REQUEST, why);
         }
         let session = Session {
             id: Arc::clone(&self.id),
@@ -128,7 +131,7 @@ impl LineClient {
         };
         let hops = match self.hops(message) {
             Ok(hops) => hops,
-            Err(why) => return JsonRpcResponse::refused(Some(id), -32600, why),
+            Err(why) => return JsonRpcResponse::refused(Some(id), code::INVALID_REQUEST, why),
         };
         let member = self.namespace.member(&self.principal);
         let place = match member.account.take(usage::UsageKind::Sessions, 1) {
@@ -138,7 +141,7 @@ impl LineClient {
         let opened = handshake::initialize(&self.namespace, message, session, member, hops).await;
         let (result, mut session) = match opened {
             Ok(opened) => opened,
-            Err(why) => return JsonRpcResponse::refused(Some(id), -32602, why),
+            Err(why) => return JsonRpcResponse::refused(Some(id), code::INVALID_PARAMS, why),
         };
         session.requests = Arc::clone(&self.requests);
         let session = Arc::new(session);
@@ -146,7 +149,7 @@ impl LineClient {
         *self.session.lock() = Some(Arc::clone(&session));
         self.namespace.add_listener(&session.notifications);
         if let Some(line) = JsonRpcResponse::result(id, result).into_line() {
-            self.out.push(line).await;
+            self.out.send(line).await;
         }
         follow(session, &self.out);
         JsonRpcResponse::nothing()
@@ -160,8 +163,9 @@ impl LineClient {
         };
         let speaks = self.speaks(&message)?;
         let hops = self.hops(&message);
-        let hops =
-            hops.map_err(|why| Box::new(JsonRpcResponse::refused(message.id(), -32600, why)))?;
+        let hops = hops.map_err(|why| {
+            Box::new(JsonRpcResponse::refused(message.id(), code::INVALID_REQUEST, why))
+        })?;
         let (session, member) = match &speaks {
             CallerProtocol::Legacy(session) => {
                 (Arc::clone(&session.session), Arc::clone(&session.member))
@@ -183,7 +187,9 @@ impl LineClient {
     }
 
     fn speaks(&self, message: &Message) -> Result<CallerProtocol, Box<JsonRpcResponse>> {
-        let refused = |why: String| Box::new(JsonRpcResponse::refused(message.id(), -32602, why));
+        let refused = |why: String| {
+            Box::new(JsonRpcResponse::refused(message.id(), code::INVALID_PARAMS, why))
+        };
         if !says_version(message) {
             if let Some(session) = self.session() {
                 return Ok(CallerProtocol::Legacy(session));
@@ -219,7 +225,7 @@ impl LineService for LineClient {
         self: &Arc<Self>,
         request: LineRequest,
     ) -> Started<impl Future<Output = Option<Bytes>> + Send + 'static> {
-        if request.message.method() == "initialize" && !says_version(&request.message) {
+        if request.message.method() == method::INITIALIZE && !says_version(&request.message) {
             return Started::Done(self.initialize(&request.message).await.into_line());
         }
         match self.incoming(request) {
@@ -258,7 +264,7 @@ pub(super) fn follow(session: Arc<LegacySession>, out: &Arc<WriteQueue>) {
             };
             let Some(lines) = lines else { return };
             for line in lines {
-                out.push(line).await;
+                out.send(line).await;
             }
         }
     });

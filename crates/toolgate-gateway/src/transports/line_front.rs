@@ -11,7 +11,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolgate::{Code, Failure};
 use toolgate_wire::{
-    Id, Limits, Message, Refused, Sender, Shape, is_batch, lines::Line, salvage_id, split_batch,
+    Id, Limits, Message, Refused, Sender, Shape, is_batch, lines::Line, mcp::method, salvage_id,
+    split_batch,
 };
 
 use crate::{
@@ -236,7 +237,7 @@ impl<S: LineService> LineFront<S> {
         let (service, out) = (Arc::clone(&self.service), Arc::clone(&self.out));
         self.tasks.spawn(async move {
             if let Some(array) = service.batch(Batch { line, messages }).await {
-                out.push(array).await;
+                out.send(array).await;
             }
         });
     }
@@ -248,7 +249,7 @@ impl<S: LineService> LineFront<S> {
             Err(refused) => return ClientMessage::Unreadable(Box::new(refused)),
         };
         let Some(id) = message.id().filter(|_| message.shape() == Shape::Request) else {
-            if message.method() == "notifications/cancelled"
+            if message.method() == method::NOTIFICATIONS_CANCELLED
                 && let Some(id) = message.member("requestId").and_then(Id::from_json)
             {
                 self.requests.cancel(&id);
@@ -264,7 +265,7 @@ impl<S: LineService> LineFront<S> {
         }
         // A subscription has no end of its own: the front end cancels it when the client has closed its input.
         let cancel = match message.method() {
-            "subscriptions/listen" => self.input_closed.child_token(),
+            method::SUBSCRIPTIONS_LISTEN => self.input_closed.child_token(),
             _ => CancellationToken::new(),
         };
         let Ok(in_flight) = self.requests.begin(id, &cancel) else {
@@ -279,7 +280,7 @@ impl<S: LineService> LineFront<S> {
             Started::Done(response) => {
                 drop(in_flight);
                 if let Some(line) = response {
-                    self.out.push(line).await;
+                    self.out.send(line).await;
                 }
             }
             Started::Running(running) => {
@@ -290,7 +291,7 @@ impl<S: LineService> LineFront<S> {
                     // Before the response, after which the client may use the id again.
                     drop(unanswered);
                     if let Some(line) = response {
-                        out.push(line).await;
+                        out.send(line).await;
                     }
                 });
             }
@@ -298,7 +299,7 @@ impl<S: LineService> LineFront<S> {
     }
 
     async fn refuse(&self, id: Option<&Id>, failure: &Failure) {
-        self.out.push(refusal::line(id, failure)).await;
+        self.out.send(refusal::line(id, failure)).await;
     }
 
     /// Waits until everything in flight has ended: nothing new is started for the client.
@@ -330,7 +331,7 @@ impl Drop for Unanswered {
         if std::thread::panicking() {
             let text = "toolgate failed while the call was under way";
             let failure = Failure::new(Code::Internal, text);
-            self.out.push_now(refusal::line(Some(&self.in_flight.id), &failure));
+            let _ = self.out.push_now(refusal::line(Some(&self.in_flight.id), &failure));
         }
     }
 }

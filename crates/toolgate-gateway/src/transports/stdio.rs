@@ -20,7 +20,7 @@ use tokio::{
 use super::line_front::{LineFront, LineService};
 
 /// What is queued for the client may take this long to be read.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves one client until it is gone, or `stop` is done: then gives what that gave.
 pub(crate) async fn run<S: LineService, T>(
@@ -36,7 +36,7 @@ pub(crate) async fn run<S: LineService, T>(
         stopped = stop => Some(stopped),
     };
     front.end().await;
-    if !writer.is_finished() && timeout(LAST_WORDS, &mut writer).await.is_err() {
+    if !writer.is_finished() && timeout(DRAIN_TIMEOUT, &mut writer).await.is_err() {
         tracing::warn!("the client did not read what was left for it");
     }
     Ok(stopped)

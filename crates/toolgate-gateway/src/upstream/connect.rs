@@ -1,4 +1,4 @@
-//! Opening a connection to a server: its process is started or its address reached, and it is said hello to.
+//! Opens a connection to a server: starts its process or reaches its address, and performs the handshake.
 
 use std::{
     borrow::Cow,
@@ -13,12 +13,12 @@ use toolgate::{Code, Failure};
 use toolgate_wire::{Json, Message, mcp::Era, notification};
 
 use super::{
-    connection::{Connection, ServerInfo, Wire},
-    events::{Events, ReplyTo, UpstreamListener, UpstreamNotification},
-    handshake::{HandshakeError, HandshakeMode, greet, is_refusal, own_version},
-    in_flight::unavailable,
+    connection::{Connection, ServerInfo, UpstreamTransport},
+    events::{ReplyTo, SharedListener, UpstreamListener, UpstreamNotification},
+    failures::unavailable,
+    handshake::{self, HandshakeError, HandshakeParams, is_refusal, own_version},
     pipe::{Clients, Pipe},
-    server::{Server, ServerState, SessionKey, Whose},
+    server::{ConnectionScope, Server, ServerState, SessionKey},
     sse_2024,
     streamable_http::StreamableHttp,
 };
@@ -33,245 +33,326 @@ use crate::{
     write_queue::WriteQueue,
 };
 
-/// After its input was closed, a server may take this long to end by itself.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// What a server still said before it ended may take this long to be read.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long a server may take to exit after the gateway has closed its input.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the gateway reads the remaining output of a server that has ended.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Who hears what a server says: the server itself, as long as it is there.
+/// Passes the side messages of one connection to the server that it belongs to.
 struct EventRelay {
     server: Weak<Server>,
     owner: Option<Arc<str>>,
 }
 
 impl UpstreamListener for EventRelay {
-    fn happened(&self, event: UpstreamNotification) {
+    fn on_notification(&self, notice: UpstreamNotification) {
         let Some(server) = self.server.upgrade() else { return };
-        match event {
-            UpstreamNotification::Changed(kind) => match &self.owner {
-                // What was there to be asked once is not asked again.
+        match notice {
+            UpstreamNotification::ListChanged(kind) => match &self.owner {
+                // This connection of a private server was opened only to list what the server offers.
                 None if server.is_private() => {}
-                None => super::discovery::changed(&server, kind),
-                // What one session's server lists is of no concern to others.
+                None => super::discovery::list_changed(&server, kind),
+                // What the process of one session lists does not concern other sessions.
                 Some(owner) => {
                     let line = notification(kind.notice(), None);
-                    if let Ok(message) = Message::parse(line, &server.surroundings.limits) {
-                        server.tell(|watch| watch.told(&server, Some(owner), &message));
+                    if let Ok(message) = Message::parse(line, &server.deps.limits) {
+                        server
+                            .emit(|events| events.on_notification(&server, Some(owner), &message));
                     }
                 }
             },
-            UpstreamNotification::Updated(message) => {
-                server.tell(|watch| watch.updated(&server, self.owner.as_deref(), &message));
+            UpstreamNotification::ResourceUpdated(message) => {
+                let owner = self.owner.as_deref();
+                server.emit(|events| events.on_resource_updated(&server, owner, &message));
             }
             UpstreamNotification::Log(message) | UpstreamNotification::Other(message) => {
-                server.tell(|watch| watch.told(&server, self.owner.as_deref(), &message));
+                let owner = self.owner.as_deref();
+                server.emit(|events| events.on_notification(&server, owner, &message));
             }
         }
     }
 
-    fn asks(&self, question: Message, reply: ReplyTo) -> bool {
+    fn on_request(&self, request: Message, reply: ReplyTo) -> bool {
         let Some(server) = self.server.upgrade() else { return false };
-        let mut answered = false;
-        server.tell(|watch| {
-            answered = watch.asked(&server, self.owner.as_deref(), question, reply);
+        let mut is_answered = false;
+        server.emit(|events| {
+            is_answered = events.on_request(&server, self.owner.as_deref(), request, reply);
         });
-        answered
+        is_answered
     }
 }
 
-/// Opens a connection, for everybody or for one session: in the session's own era, where the server accepts that.
-pub(super) async fn open(server: &Arc<Server>, whose: &Whose) -> Result<Arc<Connection>, Failure> {
-    let is_legacy = match whose {
-        Whose::Everybodys => false,
-        Whose::Olds => true,
-        Whose::Route(owner) => owner.is_one_client() && server.may_speak_legacy(),
+/// Opens a connection. A legacy session gets a legacy connection if the server accepts one.
+pub(super) async fn open(
+    server: &Arc<Server>,
+    scope: &ConnectionScope,
+) -> Result<Arc<Connection>, Failure> {
+    let prefers_legacy = match scope {
+        ConnectionScope::Shared => false,
+        ConnectionScope::SharedLegacy => true,
+        ConnectionScope::Session(owner) => owner.is_one_client() && server.may_speak_legacy(),
     };
-    if is_legacy {
-        let opened = open_as(server, whose, Protocol::Legacy).await;
-        match opened {
+    if prefers_legacy {
+        match Attempt::new(server, scope, Protocol::Legacy).open().await {
             Ok(connection) => {
-                server.found_legacy(true).await;
+                server.set_speaks_legacy(true).await;
                 return Ok(connection);
             }
             Err(failure) => {
                 if is_refusal(&failure) {
-                    server.found_legacy(false).await;
+                    server.set_speaks_legacy(false).await;
                 }
-                if matches!(whose, Whose::Olds) || !is_refusal(&failure) {
+                if matches!(scope, ConnectionScope::SharedLegacy) || !is_refusal(&failure) {
                     return Err(failure);
                 }
             }
         }
     }
-    open_as(server, whose, server.config.protocol).await
+    Attempt::new(server, scope, server.config.protocol).open().await
 }
 
-async fn open_as(
-    server: &Arc<Server>,
-    whose: &Whose,
+/// One attempt to open a connection to a server.
+#[derive(Clone)]
+struct Attempt<'a> {
+    server: &'a Arc<Server>,
+    owner: Option<&'a SessionKey>,
+    listener: SharedListener,
     protocol: Protocol,
-) -> Result<Arc<Connection>, Failure> {
-    let owner = whose.owner();
-    let ear: Events = Arc::new(EventRelay {
-        server: Arc::downgrade(server),
-        owner: owner.map(|owner| Arc::clone(&owner.key)),
-    });
-    let mut known = server.manifest().map(|manifest| manifest.offer.era);
-    let Some(command) = server.config.to_command() else {
-        return Box::pin(reach(server, owner, &ear, protocol, known)).await;
-    };
-    let start = |protocol, known| Box::pin(start(server, &command, owner, &ear, protocol, known));
-    let mut started = start(protocol, known).await;
-    if let Err(HandshakeError::Renewed(_)) = started {
-        known = None;
-        started = start(protocol, known).await;
+    /// The era that the server spoke last time.
+    known: Option<Era>,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(server: &'a Arc<Server>, scope: &'a ConnectionScope, protocol: Protocol) -> Self {
+        let owner = scope.owner();
+        let listener = Arc::new(EventRelay {
+            server: Arc::downgrade(server),
+            owner: owner.map(|owner| Arc::clone(&owner.key)),
+        });
+        let known = server.manifest().map(|manifest| manifest.offer.era);
+        Self { server, owner, listener, protocol, known }
     }
-    let not = match started {
-        Ok(connection) => return Ok(connection),
-        Err(not) => not,
-    };
-    let is_silent = matches!(not, HandshakeError::Silent(_));
-    let failure = not.into_failure();
-    // Some servers end when they are asked something that they do not know, and some say nothing.
-    let has_died = known.is_none() && failure.code() == Code::ServerCrashed;
-    if protocol != Protocol::Auto || !(is_silent || has_died) {
-        return Err(failure);
+
+    fn with_protocol(&self, protocol: Protocol) -> Self {
+        Self { protocol, ..self.clone() }
     }
-    tracing::info!("{failure}; it is started again with `initialize`");
-    match start(Protocol::Legacy, known).await.map_err(HandshakeError::into_failure) {
-        // It does speak 2026-07-28, and takes its time.
-        Err(refused) if is_silent && is_refusal(&refused) => {
-            start(Protocol::Modern, known).await.map_err(HandshakeError::into_failure)
+
+    fn with_unknown_era(&self) -> Self {
+        Self { known: None, ..self.clone() }
+    }
+
+    async fn open(mut self) -> Result<Arc<Connection>, Failure> {
+        let Some(command) = self.server.config.to_command() else {
+            return Box::pin(self.reach()).await;
+        };
+        let mut started = Box::pin(self.start(&command)).await;
+        if let Err(HandshakeError::Renewed(_)) = started {
+            self = self.with_unknown_era();
+            started = Box::pin(self.start(&command)).await;
         }
-        started => started,
+        let error = match started {
+            Ok(connection) => return Ok(connection),
+            Err(error) => error,
+        };
+        let is_silent = matches!(error, HandshakeError::Silent(_));
+        let failure = error.into_failure();
+        // On an unknown method, some servers exit and others do not respond.
+        let has_exited = self.known.is_none() && failure.code() == Code::ServerCrashed;
+        if self.protocol != Protocol::Auto || !(is_silent || has_exited) {
+            return Err(failure);
+        }
+        tracing::info!("{failure}; it is started again with `initialize`");
+        let legacy = self.with_protocol(Protocol::Legacy);
+        match Box::pin(legacy.start(&command)).await.map_err(HandshakeError::into_failure) {
+            // The server speaks 2026-07-28 after all, but slowly.
+            Err(refused) if is_silent && is_refusal(&refused) => {
+                let modern = self.with_protocol(Protocol::Modern);
+                Box::pin(modern.start(&command)).await.map_err(HandshakeError::into_failure)
+            }
+            started => started,
+        }
+    }
+
+    /// Whether a server that the manifest has as legacy, and that got a legacy handshake, has another version now. Only
+    /// the shared connection asks: it renews the manifest.
+    fn has_new_version(&self, offer: &ServerInfo) -> bool {
+        let version = |offer: &ServerInfo| {
+            let version = offer.info.as_ref().and_then(|info| info.get("version"));
+            version.and_then(|version| version.text().map(Cow::into_owned))
+        };
+        self.owner.is_none()
+            && self.protocol == Protocol::Auto
+            && self.known == Some(Era::Legacy)
+            && offer.era == Era::Legacy
+            && self.server.manifest().is_some_and(|known| version(&known.offer) != version(offer))
+    }
+
+    fn handshake_params(&self) -> HandshakeParams {
+        // The gateway attributes each request of the server to a client when it comes. `roots` is not declared: clients
+        // that share a connection have different roots.
+        let own = || {
+            Json::value(
+                &serde_json::json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}}),
+            )
+        };
+        HandshakeParams {
+            protocol: self.protocol,
+            known: self.known,
+            capabilities: self.owner.map_or_else(own, |owner| owner.capabilities.clone()),
+            info: self.owner.map_or_else(ourselves, |owner| owner.info.clone()),
+            version: self.owner.map_or_else(own_version, |owner| Arc::clone(&owner.version)),
+            timeout: self.server.config.start_timeout,
+            stdin: None,
+        }
+    }
+
+    /// Starts the process of the server, and performs the handshake.
+    async fn start(&self, command: &ServerCommand) -> Result<Arc<Connection>, HandshakeError> {
+        let server = self.server;
+        let spawned = spawn(server, command, Clients::Several, &self.listener);
+        let process = spawned.map_err(|error| unavailable(&server.name, &error.to_string()))?;
+        let (transport, life) = (UpstreamTransport::Pipe(process.pipe), process.life);
+        let params = HandshakeParams { stdin: process.stdin, ..self.handshake_params() };
+        let opened = tokio::select! {
+            biased;
+            opened = handshake::perform(&transport, &server.name, &params) => opened,
+            () = server.stop.cancelled() => {
+                Err(unavailable(&server.name, "toolgate is ending").into())
+            }
+        };
+        drop(params);
+        let opened = match opened {
+            Ok(offer) if self.has_new_version(&offer) => {
+                Err(HandshakeError::Renewed(unavailable(&server.name, "it has another version")))
+            }
+            opened => opened,
+        };
+        match opened {
+            Ok(offer) => Ok(connection_to(offer, transport, &life)),
+            Err(error) => {
+                life.stop.cancel();
+                if matches!(error, HandshakeError::Silent(_) | HandshakeError::Renewed(_)) {
+                    // The next process starts after this one is gone: two at once may collide.
+                    life.gone.cancelled().await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Reaches the server at its address, and performs the handshake.
+    async fn reach(&self) -> Result<Arc<Connection>, Failure> {
+        let (server, config) = (self.server, &self.server.config);
+        let url = config.url.as_ref().map(crate::config::Text::as_str).unwrap_or_default();
+        let headers =
+            config.headers.iter().map(|(name, value)| (name.clone(), value.as_str().to_owned()));
+        let target = Target::new(url, headers, Bounds::default());
+        let target = target.map_err(|error| unavailable(&server.name, &error.to_string()))?;
+        let client = Arc::new(HttpClient::new(Arc::new(target)));
+        let params = self.handshake_params();
+        let sse = || {
+            let name = Arc::clone(&server.name);
+            sse_2024::open(name, server.deps.limits, Arc::clone(&client), &self.listener, &params)
+        };
+        if config.transport == HttpTransport::Sse {
+            return Box::pin(sse()).await;
+        }
+        let http = Arc::new(StreamableHttp::new(
+            Arc::clone(&server.name),
+            Arc::clone(&client),
+            server.deps.limits,
+            Arc::clone(&self.listener),
+        ));
+        let transport = UpstreamTransport::Http(Arc::clone(&http));
+        let mut opened = handshake::perform(&transport, &server.name, &params).await;
+        if let Ok(offer) = &opened
+            && self.has_new_version(offer)
+        {
+            http.end_session().await;
+            return Box::pin(self.with_unknown_era().reach()).await;
+        }
+        // Each request is a POST of its own: the one that was given up does not block the next.
+        if let Err(HandshakeError::Silent(_)) = opened {
+            for protocol in [Protocol::Legacy, Protocol::Modern] {
+                let params = self.with_protocol(protocol).handshake_params();
+                opened = handshake::perform(&transport, &server.name, &params).await;
+                if !matches!(&opened, Err(HandshakeError::Failed(failure)) if is_refusal(failure)) {
+                    break;
+                }
+            }
+        }
+        match opened.map_err(HandshakeError::into_failure) {
+            Ok(offer) => Ok(Arc::new(Connection::new(offer, transport, CancellationToken::new()))),
+            // The server does not accept POSTs here: it may speak only the transport of 2024-11-05.
+            Err(failure)
+                if config.transport == HttpTransport::Auto
+                    && failure.code() == Code::ServerRejected
+                    && self.protocol != Protocol::Modern
+                    && (self.protocol == config.protocol || self.known != Some(Era::Modern)) =>
+            {
+                Box::pin(sse()).await.map_err(|_| failure)
+            }
+            Err(failure) => Err(failure),
+        }
     }
 }
 
-/// Whether a server that is remembered as legacy, and got a legacy handshake, has another version now. A connection of
-/// one session does not ask: what all share renews what is remembered.
-fn is_renewed(
-    server: &Server,
-    owner: Option<&SessionKey>,
-    protocol: Protocol,
-    known: Option<Era>,
-    offer: &ServerInfo,
-) -> bool {
-    let version = |offer: &ServerInfo| {
-        let version = offer.info.as_ref().and_then(|info| info.get("version"));
-        version.and_then(|version| version.text().map(Cow::into_owned))
-    };
-    owner.is_none()
-        && protocol == Protocol::Auto
-        && known == Some(Era::Legacy)
-        && offer.era == Era::Legacy
-        && server.manifest().is_some_and(|known| version(&known.offer) != version(offer))
+/// A process that was started, with the tasks that read and write its pipes.
+pub(super) struct SpawnedProcess {
+    pub(super) pipe: Arc<Pipe>,
+    pub(super) life: ProcessLifetime,
+    /// A copy of the process's input, to see how much of it the process has read. The input stays open until this copy is
+    /// dropped.
+    stdin: Option<OwnedFd>,
 }
 
-fn greeting(
-    server: &Server,
-    owner: Option<&SessionKey>,
-    protocol: Protocol,
-    known: Option<Era>,
-) -> HandshakeMode {
-    // Whom a question is for is found out when it comes. Roots belong to nobody where all share one connection.
-    let asked = || {
-        Json::value(&serde_json::json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}}))
-    };
-    HandshakeMode {
-        protocol,
-        known,
-        capabilities: owner.map_or_else(asked, |owner| owner.capabilities.clone()),
-        info: owner.map_or_else(ourselves, |owner| owner.info.clone()),
-        version: owner.map_or_else(own_version, |owner| Arc::clone(&owner.version)),
-        patience: server.config.start_timeout,
-        stdin: None,
-    }
-}
-
-/// Starts the process of a server, with the tasks that serve its pipes. Gives a copy of its input, too, by which can be
-/// seen how much of it was read; its input does not end before that is dropped.
+/// Starts the process of a server.
 pub(super) fn spawn(
     server: &Arc<Server>,
     command: &ServerCommand,
     clients: Clients,
-    ear: &Events,
-) -> Result<(Arc<Pipe>, ProcessLifetime, Option<OwnedFd>), child::StartError> {
+    listener: &SharedListener,
+) -> Result<SpawnedProcess, child::StartError> {
     let (process, (stdin, stdout, stderr)) = child::start(command)?;
-    let outbox = Arc::new(WriteQueue::new());
-    let pipe = Arc::new(Pipe::new(Arc::clone(&server.name), Arc::clone(&outbox), clients));
+    let queue = Arc::new(WriteQueue::new());
+    let pipe = Arc::new(Pipe::new(Arc::clone(&server.name), Arc::clone(&queue), clients));
     let life = ProcessLifetime::default();
-    let unread = stdin.as_fd().try_clone_to_owned().ok();
-    let (writing, broken) = (Arc::clone(&outbox), life.stop.clone());
+    let stdin_copy = stdin.as_fd().try_clone_to_owned().ok();
+    let (writing, broken) = (Arc::clone(&queue), life.stop.clone());
     let writer = tokio::spawn(async move {
         if writing.drain(stdin).await.is_err() {
-            // It reads no more: nothing that is asked of it would ever be answered.
+            // The server has closed its input: it would answer no further request.
             broken.cancel();
         }
     });
     let name = Arc::clone(&server.name);
     tokio::spawn(async move { stray_output::forward_stderr(&name, stderr).await });
     let reader = tokio::spawn({
-        let (pipe, ear, limits) = (Arc::clone(&pipe), Arc::clone(ear), server.surroundings.limits);
-        async move { pipe.read(stdout, &limits, &ear).await }
+        let (pipe, listener) = (Arc::clone(&pipe), Arc::clone(listener));
+        let limits = server.deps.limits;
+        async move { pipe.read(stdout, &limits, &listener).await }
     });
-    let guarded = SupervisedProcess {
+    let supervised = SupervisedProcess {
         process,
         reader,
         writer,
         pipe: Arc::clone(&pipe),
-        outbox,
+        queue,
         life: life.clone(),
         has_read: false,
     };
-    server
-        .surroundings
-        .tasks
-        .spawn_on(guarded.guard(Arc::clone(server)), &server.surroundings.control);
-    Ok((pipe, life, unread))
+    let deps = &server.deps;
+    deps.tasks.spawn_on(supervised.supervise(Arc::clone(server)), &deps.control);
+    Ok(SpawnedProcess { pipe, life, stdin: stdin_copy })
 }
 
-async fn start(
-    server: &Arc<Server>,
-    command: &ServerCommand,
-    owner: Option<&SessionKey>,
-    ear: &Events,
-    protocol: Protocol,
-    known: Option<Era>,
-) -> Result<Arc<Connection>, HandshakeError> {
-    let spawned = spawn(server, command, Clients::Several, ear);
-    let (pipe, life, unread) =
-        spawned.map_err(|error| unavailable(&server.name, &error.to_string()))?;
-    let wire = Wire::Pipe(pipe);
-    let hello = HandshakeMode { stdin: unread, ..greeting(server, owner, protocol, known) };
-    let greeted = tokio::select! {
-        biased;
-        greeted = greet(&wire, &server.name, &hello) => greeted,
-        () = server.stop.cancelled() => Err(unavailable(&server.name, "toolgate is ending").into()),
-    };
-    drop(hello);
-    let greeted = match greeted {
-        Ok(offer) if is_renewed(server, owner, protocol, known, &offer) => {
-            Err(HandshakeError::Renewed(unavailable(&server.name, "it has another version")))
-        }
-        greeted => greeted,
-    };
-    let offer = match greeted {
-        Ok(offer) => offer,
-        Err(not) => {
-            life.stop.cancel();
-            if matches!(not, HandshakeError::Silent(_) | HandshakeError::Renewed(_)) {
-                // Another one follows: two at once may be in each other's way.
-                life.gone.cancelled().await;
-            }
-            return Err(not);
-        }
-    };
-    Ok(connected(offer, wire, &life))
-}
-
-/// The connection to a process; it closes when the process ends.
-pub(super) fn connected(offer: ServerInfo, wire: Wire, life: &ProcessLifetime) -> Arc<Connection> {
-    let connection = Arc::new(Connection::new(offer, wire, life.stop.clone()));
+/// The connection to a process. It closes when the process ends.
+pub(super) fn connection_to(
+    offer: ServerInfo,
+    transport: UpstreamTransport,
+    life: &ProcessLifetime,
+) -> Arc<Connection> {
+    let connection = Arc::new(Connection::new(offer, transport, life.stop.clone()));
     let (ending, life) = (Arc::clone(&connection), life.clone());
     tokio::spawn(async move {
         life.ended.cancelled().await;
@@ -280,41 +361,42 @@ pub(super) fn connected(offer: ServerInfo, wire: Wire, life: &ProcessLifetime) -
     connection
 }
 
-/// The life of a process, for those who wait for its end.
+/// When the process of a server stops and ends, for its connection and its owner.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProcessLifetime {
+    /// Cancelled to stop the process.
     pub(super) stop: CancellationToken,
-    /// Cancelled when the connection is of no use any more; the process may still be about to end.
+    /// Cancelled when the connection can no longer be used; the process may still be ending.
     ended: CancellationToken,
     why: Arc<OnceLock<Arc<str>>>,
-    /// Cancelled when the process is gone, whose end is known then.
+    /// Cancelled when the process is gone and `ending` is set.
     pub(super) gone: CancellationToken,
     pub(super) ending: Arc<OnceLock<child::Ending>>,
 }
 
-/// A process with what serves its pipes.
+/// A process with the tasks that read and write its pipes.
 struct SupervisedProcess {
     process: child::ServerProcess,
     reader: tokio::task::JoinHandle<()>,
     writer: tokio::task::JoinHandle<()>,
     pipe: Arc<Pipe>,
-    outbox: Arc<WriteQueue>,
+    queue: Arc<WriteQueue>,
     life: ProcessLifetime,
     has_read: bool,
 }
 
 impl SupervisedProcess {
-    /// Waits for the process to end, or ends it when it is time; then tells everybody who waits for it.
-    async fn guard(mut self, server: Arc<Server>) {
+    /// Waits until the process ends, or ends it on `stop` or after the idle time; then closes the connection.
+    async fn supervise(mut self, server: Arc<Server>) {
         let idle = server.config.idle_stop.get();
         let name = Arc::clone(&server.name);
         let (is_ours, ending) = loop {
             tokio::select! {
                 ending = self.process.ended() => break (false, ending),
-                // It says no more, and may live on: of no use to anybody.
+                // The process closed its output: it cannot respond any more, even if it lives on.
                 _ = &mut self.reader, if !self.has_read => {
                     self.has_read = true;
-                    match timeout(LAST_WORDS, self.process.ended()).await {
+                    match timeout(DRAIN_TIMEOUT, self.process.ended()).await {
                         Ok(ending) => break (false, ending),
                         Err(_) => break (false, self.end("it closed its output").await),
                     }
@@ -323,24 +405,24 @@ impl SupervisedProcess {
                 () = tokio::time::sleep(idle.map_or(Duration::MAX, |idle| idle / 4)), if idle.is_some() => {
                     let is_idle = idle.is_some_and(|idle| server.idle_for() >= idle);
                     if is_idle && self.pipe.in_flight() == 0 {
-                        tracing::info!("the server `{name}` is stopped: nobody used it");
-                        server.is(ServerState::Stopped);
-                        break (true, self.end("nobody used it").await);
+                        tracing::info!("the server `{name}` is stopped: it was not used");
+                        server.set_state(ServerState::Stopped);
+                        break (true, self.end("it was not used").await);
                     }
                 }
             }
         };
-        // That it does not come up is told by whoever starts it, once.
-        let is_news =
+        // While a server is starting, the supervisor that starts it logs the failure.
+        let logs_failure =
             server.state() == ServerState::Ready || server.config.start == Start::OnDemand;
         drop(server);
-        // A grandchild may hold the pipe open; the server's own last words are there at once.
+        // A grandchild may hold the pipe open; the server's own last output is readable at once.
         if !self.has_read {
-            let _ = timeout(LAST_WORDS, &mut self.reader).await;
+            let _ = timeout(DRAIN_TIMEOUT, &mut self.reader).await;
             self.reader.abort();
         }
         let why: Arc<str> = ending.to_string().into();
-        if is_ours || ending.is_success() || !is_news {
+        if is_ours || ending.is_success() || !logs_failure {
             tracing::debug!("the server `{name}` ended: {ending}");
         } else {
             tracing::error!("the server `{name}` ended: {ending}");
@@ -354,70 +436,14 @@ impl SupervisedProcess {
 
     async fn end(&mut self, why: &str) -> child::Ending {
         if self.pipe.is_exclusive() {
-            // The client's last notifications are for the server, as over a pipe of its own.
-            self.outbox.close();
-            let _ = timeout(LAST_WORDS, &mut self.writer).await;
+            // The client's last notifications still reach the server.
+            self.queue.close();
+            let _ = timeout(DRAIN_TIMEOUT, &mut self.writer).await;
         }
-        // First: whoever comes from here on starts another one.
+        // Before the process ends: from here on a call starts another process.
         let _ = self.life.why.set(why.into());
         self.life.ended.cancel();
-        self.outbox.abandon();
-        self.process.end(FAREWELL).await
-    }
-}
-
-async fn reach(
-    server: &Arc<Server>,
-    owner: Option<&SessionKey>,
-    ear: &Events,
-    protocol: Protocol,
-    known: Option<Era>,
-) -> Result<Arc<Connection>, Failure> {
-    let config = &server.config;
-    let url = config.url.as_ref().map(crate::config::Text::as_str).unwrap_or_default();
-    let headers =
-        config.headers.iter().map(|(name, value)| (name.clone(), value.as_str().to_owned()));
-    let target = Target::new(url, headers, Bounds::default());
-    let target = target.map_err(|error| unavailable(&server.name, &error.to_string()))?;
-    let client = Arc::new(HttpClient::new(Arc::new(target)));
-    let hello = greeting(server, owner, protocol, known);
-    if config.transport == HttpTransport::Sse {
-        return Box::pin(sse_2024::open(server, &client, ear, &hello)).await;
-    }
-    let limits = server.surroundings.limits;
-    let link =
-        StreamableHttp::new(Arc::clone(&server.name), Arc::clone(&client), limits, Arc::clone(ear));
-    let link = Arc::new(link);
-    let wire = Wire::Http(Arc::clone(&link));
-    let mut greeted = greet(&wire, &server.name, &hello).await;
-    if let Ok(offer) = &greeted
-        && is_renewed(server, owner, protocol, known, offer)
-    {
-        link.leave().await;
-        return Box::pin(reach(server, owner, ear, protocol, None)).await;
-    }
-    // Each request is a POST of its own: what was given up is not in the way of the next one.
-    if let Err(HandshakeError::Silent(_)) = greeted {
-        for protocol in [Protocol::Legacy, Protocol::Modern] {
-            let hello = greeting(server, owner, protocol, known);
-            greeted = greet(&wire, &server.name, &hello).await;
-            if !matches!(&greeted, Err(HandshakeError::Failed(failure)) if is_refusal(failure)) {
-                break;
-            }
-        }
-    }
-    match greeted.map_err(HandshakeError::into_failure) {
-        Ok(offer) => Ok(Arc::new(Connection::new(offer, wire, CancellationToken::new()))),
-        // It knows nothing of POSTs here: it may be of the time before.
-        Err(failure)
-            if config.transport == HttpTransport::Auto
-                && failure.code() == Code::ServerRejected
-                && protocol != Protocol::Modern
-                && (protocol == config.protocol || known != Some(Era::Modern)) =>
-        {
-            let older = Box::pin(sse_2024::open(server, &client, ear, &hello)).await;
-            older.map_err(|_| failure)
-        }
-        Err(failure) => Err(failure),
+        self.queue.abandon();
+        self.process.end(EXIT_TIMEOUT).await
     }
 }

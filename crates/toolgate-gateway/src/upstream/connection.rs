@@ -1,4 +1,4 @@
-//! A connection to a server that has said hello: which era it speaks, what it offers, and the way to it.
+//! A connection to a server after its handshake: its era, what the server declared, and its transport.
 
 use std::{
     sync::{
@@ -14,49 +14,67 @@ use toolgate::Failure;
 use toolgate_wire::{Id, Json, Message, Object, mcp::Era, request};
 
 use super::{
-    in_flight::{IdRewrite, InFlightRequest, StartFailure, UpstreamEvent, UpstreamRequest},
+    event_request::{Accepted, EventRequest},
+    in_flight::InFlightRequest,
     pipe::Pipe,
+    request::{IdRewrite, StartFailure, UpstreamEvent, UpstreamRequest},
     streamable_http::StreamableHttp,
 };
 use crate::implementation_info::own_meta;
 
-/// How long a server may take to answer what we ask on our own account.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a server may take to answer a request of the gateway itself.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The way to a server.
+/// The transport to a server.
 #[derive(Clone, Debug)]
-pub(crate) enum Wire {
+pub(crate) enum UpstreamTransport {
     Pipe(Arc<Pipe>),
     Http(Arc<StreamableHttp>),
 }
 
-impl Wire {
+impl UpstreamTransport {
     /// Sends a request.
     pub(crate) async fn start(
         &self,
-        ask: UpstreamRequest<'_>,
-        own_id: Option<&Id>,
+        request: UpstreamRequest<'_>,
+        clients_id: Option<&Id>,
         compose: impl FnOnce(IdRewrite) -> Bytes,
     ) -> Result<InFlightRequest, StartFailure> {
         match self {
-            Self::Pipe(pipe) => pipe.start(ask, own_id, compose).await,
-            Self::Http(http) => http.start(ask, own_id, compose).await,
+            Self::Pipe(pipe) => {
+                let sent = pipe.start(request, clients_id, compose).await?;
+                Ok(InFlightRequest::Pipe(sent))
+            }
+            Self::Http(http) => {
+                Ok(match EventRequest::start(http, request, clients_id, compose).await? {
+                    Accepted::Answered(response) => InFlightRequest::Answered(Some(response)),
+                    Accepted::Streaming(sent) => InFlightRequest::Events(sent),
+                })
+            }
+        }
+    }
+
+    /// Notes that the handshake is over.
+    fn set_open(&self) {
+        match self {
+            Self::Pipe(pipe) => pipe.set_open(),
+            Self::Http(http) => http.pending.set_open(),
         }
     }
 
     /// Sends a notification.
-    pub(crate) async fn tell(&self, line: Bytes) -> Result<(), Failure> {
+    pub(crate) async fn send_line(&self, line: Bytes) -> Result<(), Failure> {
         match self {
             Self::Pipe(pipe) => {
-                pipe.tell(line).await;
+                pipe.send_line(line).await;
                 Ok(())
             }
-            Self::Http(http) => http.tell(line).await,
+            Self::Http(http) => http.send_line(line).await,
         }
     }
 }
 
-/// What a server said of itself.
+/// What a server declared in its handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerInfo {
     pub(crate) era: Era,
@@ -64,13 +82,13 @@ pub(crate) struct ServerInfo {
     pub(crate) capabilities: Json,
     pub(crate) info: Option<Json>,
     pub(crate) instructions: Option<Arc<str>>,
-    /// Whether it speaks versions before 2026-07-28; `None` where it lists none and was not tried: some accept
-    /// `initialize` all the same.
+    /// Whether the server speaks legacy versions. `None`: the server lists none, and the gateway has not tried: some
+    /// servers accept `initialize` all the same.
     pub(crate) speaks_legacy: Option<bool>,
 }
 
 impl ServerInfo {
-    /// What is known of a server to which the client itself says hello: nothing.
+    /// For a server whose handshake is the client's: the gateway knows nothing of it yet.
     pub(crate) fn unknown() -> Self {
         Self {
             era: Era::Legacy,
@@ -82,100 +100,115 @@ impl ServerInfo {
         }
     }
 
-    /// Whether it has such a capability.
+    /// Whether the server declares this capability.
     pub(crate) fn has(&self, capability: &str) -> bool {
         self.capabilities.get(capability).is_some_and(|json| json.object().is_some())
     }
 
-    /// Whether a capability says that it has this feature.
+    /// Whether the server declares this feature of a capability.
     pub(crate) fn can(&self, capability: &str, feature: &str) -> bool {
         let feature = self.capabilities.get(capability).and_then(|json| json.get(feature));
         feature.and_then(|json| json.bool()) == Some(true)
     }
 }
 
-/// A connection that can be used.
+/// A connection to a server after its handshake.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) offer: ServerInfo,
-    wire: Wire,
+    transport: UpstreamTransport,
     stop: CancellationToken,
     closed: CancellationToken,
     why: OnceLock<Arc<str>>,
     is_forgotten: AtomicBool,
-    /// The level of log messages that the server was told last.
+    /// The log level that the server was set to last.
     pub(super) level: tokio::sync::Mutex<Option<&'static str>>,
-    /// Whether it leads to another gateway over pipes, which have no headers.
-    leads_on: bool,
-    /// Whether the client of an exclusive connection speaks 2026-07-28: the gateway's own requests then do, too.
+    /// Whether the server is another gateway over stdio, which has no headers.
+    is_stdio_gateway: bool,
+    /// Whether requests of the gateway itself are of 2026-07-28. On an exclusive connection, they follow the client.
     is_modern: AtomicBool,
 }
 
 impl Connection {
-    pub(crate) fn new(offer: ServerInfo, wire: Wire, stop: CancellationToken) -> Self {
+    pub(crate) fn new(
+        offer: ServerInfo,
+        transport: UpstreamTransport,
+        stop: CancellationToken,
+    ) -> Self {
         let (closed, why) = (CancellationToken::new(), OnceLock::new());
         let name = offer.info.as_ref().and_then(|info| info.get("name"));
-        let is_gateway = name.is_some_and(|name| name.text().as_deref() == Some("toolgate"));
-        let leads_on = is_gateway && matches!(wire, Wire::Pipe(_));
+        let name_is_ours = name.is_some_and(|name| name.text().as_deref() == Some("toolgate"));
+        let is_stdio_gateway = name_is_ours && matches!(transport, UpstreamTransport::Pipe(_));
         let (is_forgotten, level) = (AtomicBool::new(false), tokio::sync::Mutex::default());
         let is_modern = AtomicBool::new(offer.era == Era::Modern);
-        Self { offer, wire, stop, closed, why, is_forgotten, level, leads_on, is_modern }
+        transport.set_open();
+        Self {
+            offer,
+            transport,
+            stop,
+            closed,
+            why,
+            is_forgotten,
+            level,
+            is_stdio_gateway,
+            is_modern,
+        }
     }
 
     pub(crate) fn era(&self) -> Era {
         if self.is_modern.load(Ordering::Relaxed) { Era::Modern } else { Era::Legacy }
     }
 
-    /// The client of an exclusive connection speaks so.
+    /// Sets the era that the client of an exclusive connection speaks.
     pub(crate) fn follow_client(&self, era: Era) {
         self.is_modern.store(era == Era::Modern, Ordering::Relaxed);
     }
 
-    pub(crate) fn leads_on(&self) -> bool {
-        self.leads_on
+    pub(crate) fn is_stdio_gateway(&self) -> bool {
+        self.is_stdio_gateway
     }
 
-    pub(crate) fn wire(&self) -> &Wire {
-        &self.wire
+    pub(crate) fn transport(&self) -> &UpstreamTransport {
+        &self.transport
     }
 
     /// Sends a request.
     pub(crate) async fn start(
         &self,
-        ask: UpstreamRequest<'_>,
-        own_id: Option<&Id>,
+        request: UpstreamRequest<'_>,
+        clients_id: Option<&Id>,
         compose: impl FnOnce(IdRewrite) -> Bytes,
     ) -> Result<InFlightRequest, StartFailure> {
-        self.wire.start(ask, own_id, compose).await
+        self.transport.start(request, clients_id, compose).await
     }
 
-    /// Makes a request of our own and waits for the answer.
+    /// Sends a request of the gateway itself, and waits for the response.
     pub(crate) async fn ask(&self, method: &str, params: Object) -> Result<Message, StartFailure> {
         let params = self.own_params(params).finish();
-        let compose = |hop: IdRewrite| {
-            let id = hop.id.unwrap_or_else(|| Id::number(0));
+        let compose = |rewrite: IdRewrite| {
+            let id = rewrite.id.unwrap_or_else(|| Id::number(0));
             request(&id, method, Some(&params))
         };
         let name = params.get("uri").or_else(|| params.get("name"));
         let name = name.as_ref().and_then(Json::text);
-        let ask = UpstreamRequest { name: name.as_deref(), ..UpstreamRequest::own(method) };
+        let outgoing = UpstreamRequest { name: name.as_deref(), ..UpstreamRequest::own(method) };
         let asking = async {
-            let mut flight = self.start(ask, None, compose).await?;
+            let mut sent = self.start(outgoing, None, compose).await?;
             loop {
-                match flight.next().await? {
-                    UpstreamEvent::Answer(message) => return Ok(message),
+                match sent.next().await? {
+                    UpstreamEvent::Response(message) => return Ok(message),
                     UpstreamEvent::SessionLost => return Err(StartFailure::SessionLost),
-                    UpstreamEvent::Notice(_)
-                    | UpstreamEvent::Question(_)
-                    | UpstreamEvent::Withdrawn(_) => {}
+                    UpstreamEvent::Notification(_)
+                    | UpstreamEvent::ServerRequest(_)
+                    | UpstreamEvent::ServerRequestCancelled(_) => {}
                 }
             }
         };
         let late = || Failure::new(toolgate::Code::TimedOut, format!("{method} took too long"));
-        tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| Err(late().into()))
+        tokio::time::timeout(REQUEST_TIMEOUT, asking).await.unwrap_or_else(|_| Err(late().into()))
     }
 
-    /// Params of a request of our own: from 2026-07-28 on each one says who asks and how.
+    /// The params of a request of the gateway itself: in 2026-07-28 each request names its client and version.
     pub(crate) fn own_params(&self, mut params: Object) -> Object {
         if self.era() == Era::Modern {
             params.set("_meta", own_meta());
@@ -183,17 +216,17 @@ impl Connection {
         params
     }
 
-    /// It is of no use any more. What comes first counts.
+    /// Closes the connection. The first reason stays.
     pub(crate) fn close(&self, why: &str) {
         let _ = self.why.set(why.into());
-        if let Wire::Pipe(pipe) = &self.wire {
+        if let UpstreamTransport::Pipe(pipe) = &self.transport {
             pipe.close(&self.why());
         }
         self.closed.cancel();
         self.stop.cancel();
     }
 
-    /// The server has forgotten the session: there is nothing to take leave of.
+    /// Closes the connection because the server has forgotten its session: no DELETE follows.
     pub(crate) fn forget(&self) {
         self.is_forgotten.store(true, Ordering::Relaxed);
         self.close("it has forgotten the session");
@@ -203,11 +236,11 @@ impl Connection {
         self.is_forgotten.load(Ordering::Relaxed)
     }
 
-    /// How many requests of clients are in flight, as far as that is known.
+    /// The number of pending requests of clients, as far as the transport knows.
     pub(crate) fn in_flight(&self) -> usize {
-        match &self.wire {
-            Wire::Pipe(pipe) => pipe.in_flight(),
-            Wire::Http(http) => http.flights.len(),
+        match &self.transport {
+            UpstreamTransport::Pipe(pipe) => pipe.in_flight(),
+            UpstreamTransport::Http(http) => http.pending.len(),
         }
     }
 
@@ -215,12 +248,12 @@ impl Connection {
         self.closed.is_cancelled()
     }
 
-    /// Why it is closed.
+    /// Why the connection is closed.
     pub(crate) fn why(&self) -> Arc<str> {
         self.why.get().cloned().unwrap_or_else(|| "it has ended".into())
     }
 
-    /// Waits until it is closed.
+    /// Waits until the connection is closed.
     pub(crate) async fn closed(&self) {
         self.closed.cancelled().await;
     }

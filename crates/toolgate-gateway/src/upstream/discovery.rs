@@ -1,4 +1,4 @@
-//! Learning what a server offers when it comes up, and again whenever it says that something changed.
+//! Keeps the manifest of a server current: lists everything when a connection opens, and again after each change.
 
 use std::{
     collections::HashMap,
@@ -10,64 +10,71 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use toolgate_wire::{Json, Message, Object, Sender, mcp::Era};
+use toolgate_wire::{
+    Json, Message, Object, Sender,
+    mcp::{Era, code, method},
+};
 
 use super::{
-    connection::{Connection, Wire},
+    connection::{Connection, UpstreamTransport},
     events::ListKind,
-    in_flight::{IdRewrite, InFlightRequest, StartFailure, UpstreamEvent, UpstreamRequest},
+    in_flight::InFlightRequest,
     listing,
     manifest::{ListName, ServerManifest, error_text},
+    request::{IdRewrite, StartFailure, UpstreamEvent, UpstreamRequest},
     resume::Resume,
-    server::{Server, ServerState},
+    server::{ConnectionScope, Server, ServerState},
     streamable_http::StreamableHttp,
     subscriptions,
 };
 use crate::backoff::Backoff;
 
-/// How long the gateway reads the previous stream beside its successor.
-const OVERLAP: Duration = Duration::from_millis(500);
+/// How long the gateway still reads the previous stream after the next one has opened.
+const STREAM_OVERLAP: Duration = Duration::from_millis(500);
 
-/// A server that says that its lists changed is asked for them after this long again, and at most so long.
-const BREATH: Duration = Duration::from_millis(100);
-const LONGEST_BREATH: Duration = Duration::from_secs(5);
+/// How long a server may take to accept the end of a session.
+const END_SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A list that a server failed to give is asked for again after so long at most.
-const LONGEST_RETRY: Duration = Duration::from_mins(1);
+/// The bounds of the interval between two requests for the lists of a server that reports changes.
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Bits of lists that may have changed stand so far behind those that did.
-const SUSPECTED: u8 = 4;
+/// The longest wait before the gateway requests a failed list again.
+const MAX_RETRY_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Which lists have to be asked for again.
+/// The bit of a list that may have changed is this far left of the bit of a list that did change.
+const STALE_SHIFT: u8 = 4;
+
+/// Which lists of a server have to be requested again.
 #[derive(Debug, Default)]
 pub(super) struct Discovery {
     outdated: AtomicU8,
     is_running: AtomicBool,
-    /// One at a time asks, so that nobody writes over what another has learnt since.
-    turn: tokio::sync::Mutex<()>,
+    /// Held while lists are requested and the manifest is replaced: an older result must not replace a newer one.
+    manifest_lock: tokio::sync::Mutex<()>,
     /// Ends the pause before the next attempt.
     wake: tokio::sync::Notify,
-    /// When the lists were asked for last.
-    asked: Mutex<Option<Instant>>,
-    /// What the log has of lists that cannot be had: the reason, and how often it was met.
-    told: Mutex<HashMap<&'static str, (String, u64)>>,
+    /// When the lists were requested last.
+    last_listed: Mutex<Option<Instant>>,
+    /// The failures in the log: the reason for each list, and how often it occurred.
+    logged: Mutex<HashMap<&'static str, (String, u64)>>,
 }
 
 impl Discovery {
-    /// When the lists were asked for last.
-    pub(super) fn asked(&self) -> Option<Instant> {
-        *self.asked.lock()
+    /// When the lists were requested last.
+    pub(super) fn last_listed(&self) -> Option<Instant> {
+        *self.last_listed.lock()
     }
 
-    fn asks_now(&self) {
-        *self.asked.lock() = Some(Instant::now());
+    fn note_listed_now(&self) {
+        *self.last_listed.lock() = Some(Instant::now());
     }
 
-    /// Logs why a list of a server cannot be had: once, until the reason changes.
+    /// Logs why a server cannot give a list: once, until the reason changes.
     fn report(&self, server: &str, what: &'static str, why: Option<String>) {
-        let mut told = self.told.lock();
+        let mut logged = self.logged.lock();
         let Some(why) = why else {
-            if let Some((_, times)) = told.remove(what) {
+            if let Some((_, times)) = logged.remove(what) {
                 let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
                 tracing::info!(
                     "the server `{server}` lists its {what} again, after it failed {times}"
@@ -75,7 +82,7 @@ impl Discovery {
             }
             return;
         };
-        match told.get_mut(what) {
+        match logged.get_mut(what) {
             Some((known, times)) if *known == why => {
                 *times += 1;
                 tracing::debug!(
@@ -86,22 +93,22 @@ impl Discovery {
                 tracing::warn!(
                     "the server `{server}` cannot list its {what}; toolgate asks again in the background: {why}"
                 );
-                let times = told.get(what).map_or(0, |(_, times)| *times);
-                told.insert(what, (why, times + 1));
+                let times = logged.get(what).map_or(0, |(_, times)| *times);
+                logged.insert(what, (why, times + 1));
             }
         }
     }
 
-    /// Logs which of these lists of a server fail, and which do so no more.
+    /// Logs which of these lists fail, and which work again.
     fn report_all(&self, server: &str, manifest: &ServerManifest, kinds: &[ListKind]) {
         for list in ListName::ALL.into_iter().filter(|list| kinds.contains(&kind_of(*list))) {
             self.report(server, list.name(), manifest.failure(list).map(error_text));
         }
     }
 
-    /// Whoever has it writes what is known of the server.
-    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.turn.lock().await
+    /// Waits for the right to replace the manifest.
+    pub(super) async fn lock_manifest(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.manifest_lock.lock().await
     }
 }
 
@@ -113,52 +120,56 @@ const fn bit(kind: ListKind) -> u8 {
     }
 }
 
-/// A connection came up: what it offers is learnt, and from then on followed.
-pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_owned: bool) {
+/// Starts the task of a connection that has opened: it lists what the server offers, and follows its notifications.
+pub(super) fn connection_opened(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    scope: &ConnectionScope,
+) {
+    let is_shared = matches!(scope, ConnectionScope::Shared);
     let (server, connection) = (Arc::clone(server), Arc::clone(connection));
-    let (control, partings) =
-        (server.surroundings.control.clone(), server.surroundings.partings.clone());
+    let (control, session_ends) = (server.deps.control.clone(), server.deps.session_ends.clone());
     let following = async move {
-        if is_owned {
-            // What it lists is known already; what it says is heard of all the same.
-            server.is(ServerState::Ready);
+        if !is_shared {
+            // The lists are known already; only the notifications matter.
+            server.set_state(ServerState::Ready);
             if !server.is_private() && connection.era() == Era::Legacy {
-                renew_level(&server, &connection).await;
+                restore_log_level(&server, &connection).await;
             }
             return follow(&server, &connection).await;
         }
-        Box::pin(learn_all(&server, &connection)).await;
+        Box::pin(list_all(&server, &connection)).await;
         if server.is_private() && server.manifest().is_some() {
-            // It was there to be asked. Each session gets its own.
-            if let Wire::Http(http) = connection.wire() {
-                http.leave().await;
+            // The connection was opened only to list. Each session gets its own.
+            if let UpstreamTransport::Http(http) = connection.transport() {
+                http.end_session().await;
             }
             connection.close("what it offers is known");
             return;
         }
         if connection.era() == Era::Legacy {
-            renew_level(&server, &connection).await;
-            subscriptions::renew(&server, &connection).await;
+            restore_log_level(&server, &connection).await;
+            subscriptions::resubscribe(&server.subscriptions, &server.name, &connection).await;
         }
         follow(&server, &connection).await;
     };
-    partings.spawn_on(following, &control);
+    session_ends.spawn_on(following, &control);
 }
 
-/// A new connection is as loud as the one before.
-async fn renew_level(server: &Server, connection: &Connection) {
+/// Sets the log level of the previous connection on a new one.
+async fn restore_log_level(server: &Server, connection: &Connection) {
     if connection.offer.has("logging") {
-        server.set_level(connection, || server.loudness()).await;
+        server.set_log_level(connection, || server.wanted_log_level()).await;
     }
 }
 
-async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
-    let _turn = server.learning.turn.lock().await;
+async fn list_all(server: &Arc<Server>, connection: &Arc<Connection>) {
+    let _lock = server.discovery.lock_manifest().await;
     let old = server.manifest();
-    server.learning.asks_now();
-    match Box::pin(listing::everything(connection, &server.name, old.as_deref())).await {
+    server.discovery.note_listed_now();
+    match Box::pin(listing::list_all(connection, &server.name, old.as_deref())).await {
         Ok(mut new) => {
-            // What was found out by trying holds for the same version of the server.
+            // The result of an earlier `initialize` holds for the same version of the server.
             let same = old.as_ref().filter(|old| old.offer.info == new.offer.info);
             let tried = same.and_then(|old| old.offer.speaks_legacy);
             new.offer.speaks_legacy = new.offer.speaks_legacy.or(tried);
@@ -166,60 +177,60 @@ async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
                 Some(old) if old.lists_the_same(&new) => Vec::new(),
                 _ => ListKind::ALL.to_vec(),
             };
-            server.learning.report_all(&server.name, &new, &ListKind::ALL);
+            server.discovery.report_all(&server.name, &new, &ListKind::ALL);
             let failing: Vec<ListKind> = new.failures().map(|(list, _)| kind_of(list)).collect();
-            server.offers(new, &changed);
-            server.is(ServerState::Ready);
-            // One that is started for each session is asked again when somebody lists.
+            server.set_manifest(new, &changed);
+            server.set_state(ServerState::Ready);
+            // A private server is listed again when a client lists.
             for kind in failing.into_iter().filter(|_| !server.is_private()) {
-                suspect(server, kind);
+                mark_stale(server, kind);
             }
         }
         Err(failure) => {
-            server.learning.report(&server.name, "tools", Some(failure.to_string()));
+            server.discovery.report(&server.name, "tools", Some(failure.to_string()));
             if old.is_some() {
-                // What is remembered holds until it can be asked.
-                server.is(ServerState::Ready);
+                // The cached manifest stays in use until the server can be listed.
+                server.set_state(ServerState::Ready);
                 for kind in ListKind::ALL {
-                    suspect(server, kind);
+                    mark_stale(server, kind);
                 }
             } else {
-                server.is(ServerState::Failed(failure.message().into()));
+                server.set_state(ServerState::Failed(failure.message().into()));
                 connection.close(failure.message());
             }
         }
     }
 }
 
-/// The server says that a list changed.
-pub(super) fn changed(server: &Arc<Server>, kind: ListKind) {
-    note(server, bit(kind));
+/// The server reports that a list changed.
+pub(super) fn list_changed(server: &Arc<Server>, kind: ListKind) {
+    schedule_refresh(server, bit(kind));
 }
 
-/// A list may have changed while nobody could say so.
-pub(super) fn suspect(server: &Arc<Server>, kind: ListKind) {
-    note(server, bit(kind) << SUSPECTED);
+/// A list may have changed without a notification.
+pub(super) fn mark_stale(server: &Arc<Server>, kind: ListKind) {
+    schedule_refresh(server, bit(kind) << STALE_SHIFT);
 }
 
-fn note(server: &Arc<Server>, bits: u8) {
-    server.learning.outdated.fetch_or(bits, Ordering::AcqRel);
-    if server.learning.is_running.swap(true, Ordering::AcqRel) {
-        // Whoever asks sees it.
-        server.learning.wake.notify_one();
+fn schedule_refresh(server: &Arc<Server>, bits: u8) {
+    server.discovery.outdated.fetch_or(bits, Ordering::AcqRel);
+    if server.discovery.is_running.swap(true, Ordering::AcqRel) {
+        // The running task sees the new bits.
+        server.discovery.wake.notify_one();
         return;
     }
     let server = Arc::clone(server);
-    let control = server.surroundings.control.clone();
+    let control = server.deps.control.clone();
     control.spawn(async move {
-        let mut backoff = Backoff::between(BREATH, LONGEST_BREATH);
-        let mut retry = Backoff::between(BREATH, LONGEST_RETRY);
+        let mut backoff = Backoff::between(MIN_REFRESH_INTERVAL, MAX_REFRESH_INTERVAL);
+        let mut retry = Backoff::between(MIN_REFRESH_INTERVAL, MAX_RETRY_INTERVAL);
         loop {
-            let outdated = server.learning.outdated.swap(0, Ordering::AcqRel);
+            let outdated = server.discovery.outdated.swap(0, Ordering::AcqRel);
             if outdated == 0 {
-                server.learning.is_running.store(false, Ordering::Release);
-                // One may have come between the two.
-                if server.learning.outdated.load(Ordering::Acquire) == 0
-                    || server.learning.is_running.swap(true, Ordering::AcqRel)
+                server.discovery.is_running.store(false, Ordering::Release);
+                // A bit may have been set between the two lines above.
+                if server.discovery.outdated.load(Ordering::Acquire) == 0
+                    || server.discovery.is_running.swap(true, Ordering::AcqRel)
                 {
                     return;
                 }
@@ -228,61 +239,75 @@ fn note(server: &Arc<Server>, bits: u8) {
             let (mut has_failed, started) = (false, Instant::now());
             for kind in ListKind::ALL {
                 let is_announced = outdated & bit(kind) != 0;
-                if is_announced || outdated & bit(kind) << SUSPECTED != 0 {
-                    has_failed |= !learn_again(&server, kind, is_announced).await;
+                if is_announced || outdated & bit(kind) << STALE_SHIFT != 0 {
+                    let change =
+                        if is_announced { ListChange::Announced } else { ListChange::Possible };
+                    has_failed |= !refresh(&server, kind, change).await;
                 }
             }
             let took = started.elapsed();
-            // One that says so again and again is asked less and less often.
+            // The more often a server reports changes, the longer the gateway waits.
             tokio::select! {
                 () = tokio::time::sleep(backoff.wait()) => {}
                 () = server.stop.cancelled() => return,
             }
             if !has_failed {
-                retry = Backoff::between(BREATH, LONGEST_RETRY);
+                retry = Backoff::between(MIN_REFRESH_INTERVAL, MAX_RETRY_INTERVAL);
                 continue;
             }
-            // So is one that fails, unless it says that something changed.
+            // A failing server gets longer and longer waits, until it reports a change.
             tokio::select! {
                 () = tokio::time::sleep(retry.wait_after(took)) => {}
-                () = server.learning.wake.notified() => {}
+                () = server.discovery.wake.notified() => {}
                 () = server.stop.cancelled() => return,
             }
         }
     });
 }
 
-/// Asks for a list again; `false`: it has to be asked for once more.
-async fn learn_again(server: &Arc<Server>, kind: ListKind, is_announced: bool) -> bool {
-    // A server that nobody needs is not started for it: it is asked when it comes up.
-    let Some(connection) = server.connection_to_ask(is_announced).await else { return true };
-    let _turn = server.learning.turn.lock().await;
+/// Why a list is requested again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ListChange {
+    /// The server reported a change.
+    Announced,
+    /// The list may have changed without a notification.
+    Possible,
+}
+
+/// Requests a list again; `false`: it has to be requested once more.
+async fn refresh(server: &Arc<Server>, kind: ListKind, change: ListChange) -> bool {
+    // The gateway does not start an idle server for this: it lists everything when the server starts.
+    let Some(connection) = server.connection_to_list(change).await else { return true };
+    let _lock = server.discovery.lock_manifest().await;
     let Some(old) = server.manifest() else { return true };
-    server.learning.asks_now();
-    match listing::again(&connection, &server.name, &old, kind).await {
+    server.discovery.note_listed_now();
+    match listing::list_again(&connection, &server.name, &old, kind).await {
         Ok(new) => {
-            server.learning.report_all(&server.name, &new, &[kind]);
+            server.discovery.report_all(&server.name, &new, &[kind]);
             let is_whole = new.failures().all(|(list, _)| kind_of(list) != kind);
-            // What was announced is told also where nothing is new, or the list fails: the server wants its clients to
-            // know. It is told once: from here on the list is only asked for.
-            if is_announced || !old.lists_the_same(&new) {
-                server.offers(new, &[kind]);
+            // Clients get a reported change even if the list is the same or fails: the server wants them to know. They
+            // get it once: after a failure the gateway only requests the list again.
+            if change == ListChange::Announced || !old.lists_the_same(&new) {
+                server.set_manifest(new, &[kind]);
             }
             if !is_whole {
-                server.learning.outdated.fetch_or(bit(kind) << SUSPECTED, Ordering::AcqRel);
+                server.discovery.outdated.fetch_or(bit(kind) << STALE_SHIFT, Ordering::AcqRel);
             }
             is_whole
         }
         Err(failure) => {
-            server.learning.report(&server.name, name_of(kind), Some(failure.to_string()));
-            let bits = if is_announced { bit(kind) } else { bit(kind) << SUSPECTED };
-            server.learning.outdated.fetch_or(bits, Ordering::AcqRel);
+            server.discovery.report(&server.name, name_of(kind), Some(failure.to_string()));
+            let bits = match change {
+                ListChange::Announced => bit(kind),
+                ListChange::Possible => bit(kind) << STALE_SHIFT,
+            };
+            server.discovery.outdated.fetch_or(bits, Ordering::AcqRel);
             false
         }
     }
 }
 
-/// The notification that tells of changes of a list.
+/// The kind of notification that reports changes of a list.
 fn kind_of(list: ListName) -> ListKind {
     match list {
         ListName::Tools => ListKind::Tools,
@@ -299,13 +324,15 @@ fn name_of(kind: ListKind) -> &'static str {
     }
 }
 
-/// Hears what the server says that belongs to no request, as long as the connection lasts.
+/// Follows the notifications that belong to no request until the connection closes.
 async fn follow(server: &Arc<Server>, connection: &Arc<Connection>) {
     let following = async {
-        match (connection.wire(), connection.era()) {
-            (Wire::Http(http), Era::Legacy) => follow_stream(server, connection, http).await,
+        match (connection.transport(), connection.era()) {
+            (UpstreamTransport::Http(http), Era::Legacy) => {
+                follow_stream(server, connection, http).await
+            }
             (_, Era::Modern) => follow_listen(server, connection).await,
-            (Wire::Pipe(_), Era::Legacy) => connection.closed().await,
+            (UpstreamTransport::Pipe(_), Era::Legacy) => connection.closed().await,
         }
     };
     tokio::select! {
@@ -313,10 +340,10 @@ async fn follow(server: &Arc<Server>, connection: &Arc<Connection>) {
         () = connection.closed() => {}
         () = server.stop.cancelled() => {}
     }
-    if let Wire::Http(http) = connection.wire()
+    if let UpstreamTransport::Http(http) = connection.transport()
         && !connection.is_forgotten()
     {
-        let _ = tokio::time::timeout(Duration::from_secs(2), http.leave()).await;
+        let _ = tokio::time::timeout(END_SESSION_TIMEOUT, http.end_session()).await;
     }
 }
 
@@ -330,14 +357,14 @@ async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc
                 resume.opened();
                 if std::mem::take(&mut has_missed) {
                     for kind in ListKind::ALL {
-                        suspect(server, kind);
+                        mark_stale(server, kind);
                     }
                 }
                 while let Ok(Some(event)) = stream.next().await {
                     resume.note(&event);
-                    let limits = &server.surroundings.limits;
+                    let limits = &server.deps.limits;
                     match Message::receive(event.data, limits, Sender::Server) {
-                        Ok(message) => http.take(message).await,
+                        Ok(message) => http.handle_message(message).await,
                         Err(refused) => {
                             let (server, why) = (&server.name, refused.error);
                             tracing::debug!(%server, "an event that is no message is dropped: {why}");
@@ -347,10 +374,10 @@ async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc
                 has_missed = resume.last_event().is_none();
                 tokio::time::sleep(resume.wait()).await;
             }
-            // Whoever needs it opens a new one, and learns what is new.
+            // The next call opens a new connection, which lists everything again.
             Err(StartFailure::SessionLost) => return connection.forget(),
-            Err(not) => {
-                tracing::debug!("the stream of `{}` is not there: {not:?}", server.name);
+            Err(error) => {
+                tracing::debug!("the stream of `{}` is not there: {error:?}", server.name);
                 has_missed = true;
                 tokio::time::sleep(resume.wait_after_failure()).await;
             }
@@ -361,93 +388,97 @@ async fn follow_stream(server: &Arc<Server>, connection: &Connection, http: &Arc
 async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
     let mut backoff = Backoff::new();
     let mut has_missed = false;
-    let mut changes = server.subscriptions.changes();
-    let mut older: Option<InFlightRequest> = None;
+    let mut versions = server.subscriptions.versions();
+    let mut previous: Option<InFlightRequest> = None;
     loop {
-        let version = *changes.borrow_and_update();
+        let version = *versions.borrow_and_update();
         let Some(params) = filter(connection, &server.subscriptions.all()) else {
-            let _ = changes.changed().await;
+            let _ = versions.changed().await;
             continue;
         };
         match listen(connection, params).await {
-            Ok(flight) => {
+            Ok(stream) => {
                 backoff.started();
-                server.subscriptions.listened_to(version);
-                older.take().into_iter().for_each(let_go);
+                server.subscriptions.set_covered(version);
+                previous.take().into_iter().for_each(drain_previous);
                 if std::mem::take(&mut has_missed) {
                     for kind in ListKind::ALL {
-                        suspect(server, kind);
+                        mark_stale(server, kind);
                     }
                 }
-                match read(flight, &mut changes, &mut backoff).await {
-                    StreamEnd::Enough(flight) => {
-                        older = Some(flight);
+                match read(stream, &mut versions, &mut backoff).await {
+                    StreamEnd::Replaced(stream) => {
+                        previous = Some(stream);
                         continue;
                     }
-                    StreamEnd::Refused => return,
+                    StreamEnd::Unsupported => return,
                     StreamEnd::Broken => {}
                 }
             }
-            Err(not) => tracing::debug!("nothing is heard of `{}`: {not:?}", server.name),
+            Err(error) => {
+                tracing::debug!("the stream of `{}` is not there: {error:?}", server.name)
+            }
         }
         has_missed = true;
         tokio::time::sleep(backoff.wait()).await;
     }
 }
 
-/// The stream before is read for a moment longer: what was said on it while the new one began is not missed.
-fn let_go(mut older: InFlightRequest) {
-    tokio::spawn(tokio::time::timeout(OVERLAP, async move {
+/// Reads the previous stream a little longer: notifications that came on it while the new one opened are not lost.
+fn drain_previous(mut previous: InFlightRequest) {
+    tokio::spawn(tokio::time::timeout(STREAM_OVERLAP, async move {
         while let Ok(
-            UpstreamEvent::Notice(_) | UpstreamEvent::Question(_) | UpstreamEvent::Withdrawn(_),
-        ) = older.next().await
+            UpstreamEvent::Notification(_)
+            | UpstreamEvent::ServerRequest(_)
+            | UpstreamEvent::ServerRequestCancelled(_),
+        ) = previous.next().await
         {}
     }));
 }
 
 async fn listen(connection: &Connection, params: Object) -> Result<InFlightRequest, StartFailure> {
     let params = connection.own_params(params).finish();
-    let compose = |hop: IdRewrite| {
-        let id = hop.id.unwrap_or_else(|| toolgate_wire::Id::number(0));
-        toolgate_wire::request(&id, "subscriptions/listen", Some(&params))
+    let compose = |rewrite: IdRewrite| {
+        let id = rewrite.id.unwrap_or_else(|| toolgate_wire::Id::number(0));
+        toolgate_wire::request(&id, method::SUBSCRIPTIONS_LISTEN, Some(&params))
     };
-    connection.start(UpstreamRequest::own("subscriptions/listen"), None, compose).await
+    connection.start(UpstreamRequest::own(method::SUBSCRIPTIONS_LISTEN), None, compose).await
 }
 
-/// Why a stream is read no more.
+/// Why the gateway stopped reading a stream.
 enum StreamEnd {
-    /// Something else is to be listened to.
-    Enough(InFlightRequest),
-    /// The server does not offer it.
-    Refused,
+    /// The set of subscriptions changed: a new stream replaces this one.
+    Replaced(InFlightRequest),
+    /// The server does not know `subscriptions/listen`.
+    Unsupported,
     Broken,
 }
 
-/// Whether an answer says that the server knows nothing of it.
+/// Whether the response is the error for an unknown method.
 fn is_unknown(answer: &Message) -> bool {
     answer.shape() == toolgate_wire::Shape::Error
-        && answer.member("code").and_then(|code| code.i64()) == Some(-32601)
+        && answer.member("code").and_then(|code| code.i64()) == Some(code::METHOD_NOT_FOUND)
 }
 
 async fn read(
-    mut flight: InFlightRequest,
-    changes: &mut tokio::sync::watch::Receiver<u64>,
+    mut stream: InFlightRequest,
+    versions: &mut tokio::sync::watch::Receiver<u64>,
     backoff: &mut Backoff,
 ) -> StreamEnd {
     loop {
         tokio::select! {
             biased;
-            step = flight.next() => match step {
-                Ok(UpstreamEvent::Answer(answer)) if is_unknown(&answer) => return StreamEnd::Refused,
-                Ok(UpstreamEvent::Answer(_) | UpstreamEvent::SessionLost) | Err(_) => return StreamEnd::Broken,
-                Ok(UpstreamEvent::Notice(_) | UpstreamEvent::Question(_) | UpstreamEvent::Withdrawn(_)) => *backoff = Backoff::new(),
+            event = stream.next() => match event {
+                Ok(UpstreamEvent::Response(answer)) if is_unknown(&answer) => return StreamEnd::Unsupported,
+                Ok(UpstreamEvent::Response(_) | UpstreamEvent::SessionLost) | Err(_) => return StreamEnd::Broken,
+                Ok(UpstreamEvent::Notification(_) | UpstreamEvent::ServerRequest(_) | UpstreamEvent::ServerRequestCancelled(_)) => *backoff = Backoff::new(),
             },
-            _ = changes.changed() => return StreamEnd::Enough(flight),
+            _ = versions.changed() => return StreamEnd::Replaced(stream),
         }
     }
 }
 
-/// What to listen to; `None` if there is nothing.
+/// The params of `subscriptions/listen`; `None` if there is nothing to listen to.
 fn filter(connection: &Connection, uris: &[Arc<str>]) -> Option<Object> {
     let offer = &connection.offer;
     let mut wanted = Object::new();

@@ -1,42 +1,50 @@
-//! One request over HTTP whose answer comes on a stream of its own, with whatever is said and asked before it.
+//! A request over Streamable HTTP: its POST, and the event stream that carries side messages and the response.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
-use toolgate::{Boxed, Executed, Failure};
-use toolgate_wire::{Id, Json, Message, Sender, Shape, error_response, response};
+use toolgate::{Boxed, Failure};
+use toolgate_wire::{
+    Id, Json, Message, Sender, Shape, error_response,
+    mcp::{Era, code, method},
+    response,
+};
 
 use super::{
     events::UpstreamNotification,
-    in_flight::{Interest, StartFailure, UpstreamEvent, lost, nonsense, unavailable},
-    pending::{PendingOutcome, cancelled, id_of, with_token},
+    failures::{connection_lost, protocol_violation, unavailable},
+    pending::{PendingId, PendingOutcome, cancellation, numeric_id, with_token},
+    request::{IdRewrite, Interest, StartFailure, UpstreamEvent, UpstreamRequest, is_safe},
     resume::Resume,
     streamable_http::{PostResult, StreamableHttp},
 };
 use crate::http_client::{BodyError, EventStream};
 
-/// A request whose answer comes on a stream of its own.
+/// A request whose response comes on an event stream.
 pub(crate) struct EventRequest {
-    pub(super) link: Arc<StreamableHttp>,
-    pub(super) expected: Id,
-    pub(super) entered: Option<Id>,
-    /// The answer, should it come on another stream.
-    pub(super) answer: Option<oneshot::Receiver<PendingOutcome>>,
-    pub(super) steps: Option<mpsc::Receiver<UpstreamEvent>>,
-    pub(super) is_known: bool,
-    pub(super) hears: Interest,
-    pub(super) phase: Phase,
-    pub(super) resume: Resume,
+    http: Arc<StreamableHttp>,
+    /// The id that the response has.
+    expected: Id,
+    /// The id in the table of pending requests, while the request is in it.
+    pending_id: Option<Id>,
+    /// The response, if the server sends it on another stream.
+    response: Option<oneshot::Receiver<PendingOutcome>>,
+    side_events: Option<mpsc::Receiver<UpstreamEvent>>,
+    /// Whether the gateway has replaced the progress token.
+    has_own_token: bool,
+    interest: Interest,
+    phase: Phase,
+    resume: Resume,
 }
 
-/// Where it is.
-pub(super) enum Phase {
+/// What the request waits for.
+enum Phase {
     Sending(Boxed<'static, Result<PostResult, StartFailure>>),
     Reading(Box<EventStream>),
-    /// The stream broke off and is asked for again.
+    /// The stream broke off, and the gateway asks for the rest.
     Resuming(Boxed<'static, Result<Option<EventStream>, StartFailure>>),
-    /// The answer comes on another stream.
+    /// The response comes on another stream.
     Elsewhere,
     Over,
 }
@@ -47,102 +55,175 @@ impl std::fmt::Debug for EventRequest {
     }
 }
 
-/// What one look at the stream gave.
-enum Seen {
+/// What the POST or its stream gave.
+enum StreamEvent {
     Event(Box<toolgate_wire::sse::Event>),
     Ended(String),
     Unreadable(BodyError),
-    Began(Result<PostResult, StartFailure>),
+    Posted(Result<PostResult, StartFailure>),
     Resumed(Box<Result<Option<EventStream>, StartFailure>>),
 }
 
+/// A request that the server has accepted.
+pub(super) enum Accepted {
+    Answered(Box<Message>),
+    Streaming(Box<EventRequest>),
+}
+
 impl EventRequest {
+    /// Posts a request.
+    pub(super) async fn start(
+        http: &Arc<StreamableHttp>,
+        request: UpstreamRequest<'_>,
+        clients_id: Option<&Id>,
+        compose: impl FnOnce(IdRewrite) -> Bytes,
+    ) -> Result<Accepted, StartFailure> {
+        // Ids must be unique within a session, and clients choose theirs independently of each other.
+        let is_numbered = http.has_session() || clients_id.is_none();
+        let entry = if is_numbered {
+            http.pending.insert(request.interest.clone(), PendingId::Number)
+        } else {
+            None
+        };
+        let rewrite = entry.as_ref().map_or_else(IdRewrite::default, |entry| IdRewrite {
+            id: Some(entry.id.clone()),
+            token: request.interest.token.as_ref().map(|_| entry.id.as_json().clone()),
+        });
+        let id = rewrite.id.clone().or_else(|| clients_id.cloned());
+        let has_own_token = entry.is_some();
+        let (pending_id, response, side_events) = match entry {
+            Some(entry) => (Some(entry.id), Some(entry.response), entry.side_events),
+            None => (None, None, None),
+        };
+        let mut sent = Self {
+            http: Arc::clone(http),
+            expected: id.unwrap_or_else(|| numeric_id(0)),
+            pending_id,
+            // A legacy server may respond on any of its open streams.
+            response: response.filter(|_| http.has_session()),
+            side_events,
+            has_own_token,
+            interest: request.interest.clone(),
+            phase: Phase::Over,
+            resume: Resume::default(),
+        };
+        let (body, is_safe) = (compose(rewrite), is_safe(request.method));
+        if http.era() == Era::Legacy && sent.side_events.is_some() && http.has_session() {
+            // The server's requests may come on its other stream before it responds to the POST.
+            let (http, expected) = (Arc::clone(http), sent.expected.clone());
+            sent.phase = Phase::Sending(Box::pin(async move {
+                let answered = http.post(is_safe, http.session_headers(), body).await;
+                http.read_response(answered, &expected).await
+            }));
+            return Ok(Accepted::Streaming(Box::new(sent)));
+        }
+        let answered = match http.era() {
+            Era::Modern => http.post(is_safe, &http.request_headers(&request), body).await,
+            Era::Legacy => http.post(is_safe, http.session_headers(), body).await,
+        };
+        match http.read_response(answered, &sent.expected).await {
+            Ok(PostResult::Response(message)) => {
+                sent.finish();
+                return Ok(Accepted::Answered(message));
+            }
+            Ok(PostResult::Stream(stream)) => sent.phase = Phase::Reading(stream),
+            Ok(PostResult::Accepted) => sent.phase = Phase::Elsewhere,
+            Err(failure) => {
+                sent.finish();
+                return Err(failure);
+            }
+        }
+        Ok(Accepted::Streaming(Box::new(sent)))
+    }
+
     pub(super) async fn next(&mut self) -> Result<UpstreamEvent, Failure> {
         loop {
-            let seen = {
-                let phase = look(&mut self.phase);
-                match (&mut self.steps, &mut self.answer) {
+            let event = {
+                let phase = next_stream_event(&mut self.phase);
+                match (&mut self.side_events, &mut self.response) {
                     (None, None) => phase.await,
-                    (steps, answer) => tokio::select! {
+                    (side_events, response) => tokio::select! {
                         biased;
-                        Some(step) = next_of(steps) => return Ok(step),
-                        seen = phase => seen,
-                        message = answer_of(answer) => {
-                            self.land();
-                            return Ok(UpstreamEvent::Answer(message));
+                        Some(side) = next_of(side_events) => return Ok(side),
+                        event = phase => event,
+                        message = response_of(response) => {
+                            self.finish();
+                            return Ok(UpstreamEvent::Response(message));
                         }
                     },
                 }
             };
-            // On the heap: streams are rare, and calls should be small.
-            if let Some(step) = Box::pin(self.took(seen)).await? {
-                return Ok(step);
+            // On the heap: streams are rare, and the future of each call should be small.
+            if let Some(event) = Box::pin(self.handle(event)).await? {
+                return Ok(event);
             }
         }
     }
 
-    async fn took(&mut self, seen: Seen) -> Result<Option<UpstreamEvent>, Failure> {
-        match seen {
-            Seen::Event(event) => return self.event(*event).await,
-            Seen::Began(Ok(PostResult::Response(message))) => {
-                self.land();
-                return Ok(Some(UpstreamEvent::Answer(*message)));
+    async fn handle(&mut self, event: StreamEvent) -> Result<Option<UpstreamEvent>, Failure> {
+        match event {
+            StreamEvent::Event(event) => return self.handle_event(*event).await,
+            StreamEvent::Posted(Ok(PostResult::Response(message))) => {
+                self.finish();
+                return Ok(Some(UpstreamEvent::Response(*message)));
             }
-            Seen::Began(Ok(PostResult::Stream(stream))) => self.phase = Phase::Reading(stream),
-            Seen::Began(Ok(PostResult::Accepted)) => self.phase = Phase::Elsewhere,
-            Seen::Began(Err(StartFailure::Failed(failure))) => {
-                self.land();
+            StreamEvent::Posted(Ok(PostResult::Stream(stream))) => {
+                self.phase = Phase::Reading(stream)
+            }
+            StreamEvent::Posted(Ok(PostResult::Accepted)) => self.phase = Phase::Elsewhere,
+            StreamEvent::Posted(Err(StartFailure::Failed(failure))) => {
+                self.finish();
                 return Err(failure);
             }
-            Seen::Began(Err(StartFailure::SessionLost)) => {
-                self.land();
+            StreamEvent::Posted(Err(StartFailure::SessionLost)) => {
+                self.finish();
                 return Ok(Some(UpstreamEvent::SessionLost));
             }
-            Seen::Began(Err(StartFailure::Closed(why))) => {
-                self.land();
-                return Err(unavailable(&self.link.server, &why));
+            StreamEvent::Posted(Err(StartFailure::Closed(why))) => {
+                self.finish();
+                return Err(unavailable(&self.http.server, &why));
             }
-            Seen::Resumed(resumed) => match *resumed {
+            StreamEvent::Resumed(resumed) => match *resumed {
                 Ok(Some(stream)) => self.phase = Phase::Reading(Box::new(stream)),
                 Ok(None) => {
-                    self.land();
-                    return Err(lost(&self.link.server, "its stream broke off", Executed::Maybe));
+                    self.finish();
+                    return Err(self.lost("its stream broke off"));
                 }
                 Err(StartFailure::Failed(failure)) => self.resume(&failure.to_string())?,
                 Err(_) => {
-                    self.land();
-                    return Err(lost(
-                        &self.link.server,
-                        "it has forgotten the session",
-                        Executed::Maybe,
-                    ));
+                    self.finish();
+                    return Err(self.lost("it has forgotten the session"));
                 }
             },
-            Seen::Ended(why) => self.resume(&why)?,
-            Seen::Unreadable(error) => {
-                self.land();
-                return Err(self.link.unread(&error));
+            StreamEvent::Ended(why) => self.resume(&why)?,
+            StreamEvent::Unreadable(error) => {
+                self.finish();
+                return Err(self.http.body_failure(&error));
             }
         }
         Ok(None)
     }
 
-    /// Goes on with a stream that broke off, if the server offers that: the request is not repeated.
+    fn lost(&self, why: &str) -> Failure {
+        connection_lost(&self.http.server, why, self.http.pending.loss_stage())
+    }
+
+    /// Asks for the rest of a stream that broke off, if the server offers that. Does not repeat the request.
     fn resume(&mut self, why: &str) -> Result<(), Failure> {
         let (Some(pause), Some(last)) = (self.resume.attempt(), self.resume.last_event().cloned())
         else {
-            self.land();
-            return Err(lost(&self.link.server, why, Executed::Maybe));
+            self.finish();
+            return Err(self.lost(why));
         };
-        let link = Arc::clone(&self.link);
+        let http = Arc::clone(&self.http);
         self.phase = Phase::Resuming(Box::pin(async move {
             tokio::time::sleep(pause).await;
-            link.listen(Some(&last)).await
+            http.listen(Some(&last)).await
         }));
         Ok(())
     }
 
-    async fn event(
+    async fn handle_event(
         &mut self,
         event: toolgate_wire::sse::Event,
     ) -> Result<Option<UpstreamEvent>, Failure> {
@@ -150,17 +231,17 @@ impl EventRequest {
         if event.data.is_empty() {
             return Ok(None);
         }
-        let server = Arc::clone(&self.link.server);
-        let message = match Message::receive(event.data, &self.link.limits, Sender::Server) {
+        let server = Arc::clone(&self.http.server);
+        let message = match Message::receive(event.data, &self.http.limits, Sender::Server) {
             Ok(message) => message,
             Err(refused) if refused.is_unanswerable() => {
                 tracing::warn!(%server, "a message of the server is dropped: {}", refused.error);
                 return Ok(None);
             }
             Err(refused) => {
-                self.land();
+                self.finish();
                 let why = format!("sent an event that cannot be read: {}", refused.error);
-                return Err(nonsense(&server, &why));
+                return Err(protocol_violation(&server, &why));
             }
         };
         match message.shape() {
@@ -171,108 +252,111 @@ impl EventRequest {
                 {
                     stream.leave();
                 }
-                self.land();
+                self.finish();
                 if fits {
-                    return Ok(Some(UpstreamEvent::Answer(message)));
+                    return Ok(Some(UpstreamEvent::Response(message)));
                 }
-                Err(nonsense(&server, "answered with the id of another request"))
+                Err(protocol_violation(&server, "answered with the id of another request"))
             }
-            Shape::Notification => Ok(self.notification(message)),
-            Shape::Request => self.question(message).await,
+            Shape::Notification => Ok(self.handle_notification(message)),
+            Shape::Request => self.handle_request(message).await,
         }
     }
 
-    fn notification(&mut self, message: Message) -> Option<UpstreamEvent> {
+    fn handle_notification(&mut self, message: Message) -> Option<UpstreamEvent> {
         match message.method() {
-            "notifications/progress" => {
-                let token = self.hears.token.clone()?;
-                let told = if self.is_known { with_token(&message, token)? } else { message };
-                Some(UpstreamEvent::Notice(told))
+            method::NOTIFICATIONS_PROGRESS => {
+                let token = self.interest.token.clone()?;
+                let message =
+                    if self.has_own_token { with_token(&message, token)? } else { message };
+                Some(UpstreamEvent::Notification(message))
             }
-            "notifications/cancelled" => {
+            method::NOTIFICATIONS_CANCELLED => {
                 let id = message.member("requestId").and_then(Id::from_json)?;
-                Some(UpstreamEvent::Withdrawn(id))
+                Some(UpstreamEvent::ServerRequestCancelled(id))
             }
-            "notifications/message" => self.hears.logs.then_some(UpstreamEvent::Notice(message)),
+            method::NOTIFICATIONS_MESSAGE => {
+                self.interest.logs.then_some(UpstreamEvent::Notification(message))
+            }
             _ => match UpstreamNotification::of(message)? {
-                UpstreamNotification::Other(message) => Some(UpstreamEvent::Notice(message)),
-                event => {
-                    self.link.events.happened(event);
+                UpstreamNotification::Other(message) => Some(UpstreamEvent::Notification(message)),
+                notification => {
+                    self.http.listener.on_notification(notification);
                     None
                 }
             },
         }
     }
 
-    async fn question(&mut self, message: Message) -> Result<Option<UpstreamEvent>, Failure> {
+    async fn handle_request(&mut self, message: Message) -> Result<Option<UpstreamEvent>, Failure> {
         let Some(id) = message.id().cloned() else { return Ok(None) };
         let (method, params) = (message.method(), message.params());
-        if self.hears.can_answer(method, params.as_ref()) {
-            return Ok(Some(UpstreamEvent::Question(message)));
+        if self.interest.can_answer(method, params.as_ref()) {
+            return Ok(Some(UpstreamEvent::ServerRequest(message)));
         }
-        let line = if method == "ping" {
+        let line = if method == method::PING {
             response(&id, &Json::empty_object())
         } else {
             let text = format!("no client that is here can be asked `{method}`");
-            error_response(Some(&id), -32601, &text, None)
+            error_response(Some(&id), code::METHOD_NOT_FOUND, &text, None)
         };
-        self.link.tell(line).await?;
+        self.http.send_line(line).await?;
         Ok(None)
     }
 
     pub(super) async fn reply(&mut self, line: Bytes) -> Result<(), Failure> {
-        self.link.tell(line).await
+        self.http.send_line(line).await
     }
 
-    /// It is over: nothing is to be given up any more.
-    pub(super) fn land(&mut self) {
+    /// Ends the request: dropping it cancels nothing any more.
+    fn finish(&mut self) {
         self.phase = Phase::Over;
-        self.answer = None;
-        if let Some(id) = self.entered.take() {
-            self.link.flights.leave(&id);
+        self.response = None;
+        if let Some(id) = self.pending_id.take() {
+            self.http.pending.remove(&id);
         }
-        self.expected = id_of(0);
-        self.is_known = false;
+        self.expected = numeric_id(0);
+        self.has_own_token = false;
     }
 }
 
-async fn look(phase: &mut Phase) -> Seen {
+async fn next_stream_event(phase: &mut Phase) -> StreamEvent {
     match phase {
         Phase::Sending(send) => {
             let received = send.await;
             *phase = Phase::Over;
-            Seen::Began(received)
+            StreamEvent::Posted(received)
         }
         Phase::Reading(stream) => match stream.next().await {
-            Ok(Some(event)) => Seen::Event(Box::new(event)),
-            Ok(None) => Seen::Ended("its stream broke off".to_owned()),
-            // What is too large will be so the next time.
-            Err(error @ BodyError::TooLarge(_)) => Seen::Unreadable(error),
-            Err(BodyError::Broken(why)) => Seen::Ended(why),
+            Ok(Some(event)) => StreamEvent::Event(Box::new(event)),
+            Ok(None) => StreamEvent::Ended("its stream broke off".to_owned()),
+            // The server would send the same event again.
+            Err(error @ BodyError::TooLarge(_)) => StreamEvent::Unreadable(error),
+            Err(BodyError::Broken(why)) => StreamEvent::Ended(why),
         },
         Phase::Resuming(resume) => {
             let resumed = resume.await;
             *phase = Phase::Over;
-            Seen::Resumed(Box::new(resumed))
+            StreamEvent::Resumed(Box::new(resumed))
         }
         Phase::Elsewhere => std::future::pending().await,
-        Phase::Over => Seen::Ended("its stream is over".to_owned()),
+        Phase::Over => StreamEvent::Ended("its stream is over".to_owned()),
     }
 }
 
-async fn next_of(steps: &mut Option<mpsc::Receiver<UpstreamEvent>>) -> Option<UpstreamEvent> {
-    match steps {
-        Some(steps) => steps.recv().await,
+async fn next_of(side_events: &mut Option<mpsc::Receiver<UpstreamEvent>>) -> Option<UpstreamEvent> {
+    match side_events {
+        Some(side_events) => side_events.recv().await,
         None => None,
     }
 }
 
-/// The answer, if it comes on another stream. Cancel safe.
-async fn answer_of(answer: &mut Option<oneshot::Receiver<PendingOutcome>>) -> Message {
-    if let Some(waiting) = answer {
-        let arrived = waiting.await;
-        *answer = None;
-        if let Ok(PendingOutcome::Answer(message)) = arrived {
+/// The response, if it comes on another stream. Cancel safe.
+async fn response_of(response: &mut Option<oneshot::Receiver<PendingOutcome>>) -> Message {
+    if let Some(receiver) = response {
+        let outcome = receiver.await;
+        *response = None;
+        if let Ok(PendingOutcome::Response(message)) = outcome {
             return message;
         }
     }
@@ -281,16 +365,16 @@ async fn answer_of(answer: &mut Option<oneshot::Receiver<PendingOutcome>>) -> Me
 
 impl Drop for EventRequest {
     fn drop(&mut self) {
-        let Some(id) = self.entered.take() else { return };
-        self.link.flights.leave(&id);
-        if self.link.is_modern() || !self.link.has_session() {
-            // Closing the stream says it.
+        let Some(id) = self.pending_id.take() else { return };
+        self.http.pending.remove(&id);
+        if self.http.era() == Era::Modern || !self.http.has_session() {
+            // The server takes the closed stream as the cancellation.
             return;
         }
-        let link = Arc::clone(&self.link);
-        let notice = cancelled(&id);
+        let http = Arc::clone(&self.http);
+        let notification = cancellation(&id);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { drop(link.tell(notice).await) });
+            runtime.spawn(async move { drop(http.send_line(notification).await) });
         }
     }
 }

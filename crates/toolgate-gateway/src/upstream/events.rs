@@ -1,11 +1,11 @@
-//! What a server says that belongs to no request: handed to whoever listens to the server.
+//! What a server sends that belongs to no request, and the listener that receives it.
 
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use toolgate_wire::Message;
+use toolgate::Boxed;
+use toolgate_wire::{Message, mcp::method};
 
-use super::streamable_http::StreamableHttp;
 use crate::write_queue::WriteQueue;
 
 /// A list that a server has.
@@ -19,86 +19,91 @@ pub(crate) enum ListKind {
 impl ListKind {
     pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
-    /// The notification that says that it changed.
+    /// The method of the notification that the list changed.
     pub(crate) const fn notice(self) -> &'static str {
         match self {
-            Self::Tools => "notifications/tools/list_changed",
-            Self::Prompts => "notifications/prompts/list_changed",
-            Self::Resources => "notifications/resources/list_changed",
+            Self::Tools => method::NOTIFICATIONS_TOOLS_LIST_CHANGED,
+            Self::Prompts => method::NOTIFICATIONS_PROMPTS_LIST_CHANGED,
+            Self::Resources => method::NOTIFICATIONS_RESOURCES_LIST_CHANGED,
         }
     }
 }
 
-/// Something that happened at a server.
+/// A notification of a server that belongs to no request.
 #[derive(Debug)]
 pub(crate) enum UpstreamNotification {
-    /// A list changed.
-    Changed(ListKind),
-    /// A resource that somebody subscribed to changed. The whole message, to be passed on.
-    Updated(Message),
+    ListChanged(ListKind),
+    /// A resource with a subscription changed. The whole message, to be passed on.
+    ResourceUpdated(Message),
     /// A log message that belongs to no call.
     Log(Message),
-    /// A notification that we know nothing of.
+    /// A notification that the gateway does not know.
     Other(Message),
 }
 
 impl UpstreamNotification {
-    /// What a notification says; `None` for those that are for nobody else.
+    /// Reads a notification; `None` for those that matter only within a request.
     pub(crate) fn of(message: Message) -> Option<Self> {
         let changed = ListKind::ALL.into_iter().find(|kind| kind.notice() == message.method());
         if let Some(kind) = changed {
-            return Some(Self::Changed(kind));
+            return Some(Self::ListChanged(kind));
         }
         Some(match message.method() {
-            "notifications/resources/updated" => Self::Updated(message),
-            "notifications/message" => Self::Log(message),
-            // It takes a question back, which then stays without an answer that anybody reads.
-            "notifications/cancelled"
-            | "notifications/progress"
-            | "notifications/subscriptions/acknowledged" => return None,
+            method::NOTIFICATIONS_RESOURCES_UPDATED => Self::ResourceUpdated(message),
+            method::NOTIFICATIONS_MESSAGE => Self::Log(message),
+            // The server cancels a request of its own: it ignores the response.
+            method::NOTIFICATIONS_CANCELLED
+            | method::NOTIFICATIONS_PROGRESS
+            | method::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED => return None,
             _ => Self::Other(message),
         })
     }
 }
 
-/// Where the answer to a question goes: to the very connection that asked, as long as it is there.
+/// A connection that can carry the response to a request of its server.
+pub(crate) trait ReplyChannel: std::fmt::Debug + Send + Sync {
+    /// Sends the response.
+    fn reply(&self, line: Bytes) -> Boxed<'_, ()>;
+}
+
+/// Where the response to a request of the server goes: to the connection that the request came on, while it exists.
 #[derive(Debug)]
 pub(crate) enum ReplyTo {
     Pipe(Arc<WriteQueue>),
-    Http(Weak<StreamableHttp>),
+    Http(Weak<dyn ReplyChannel>),
 }
 
 impl ReplyTo {
-    /// Sends the answer.
+    /// Sends the response.
     pub(crate) async fn send(self, line: Bytes) {
         match self {
-            Self::Pipe(outbox) => drop(outbox.push(line).await),
-            Self::Http(asker) => {
-                if let Some(asker) = asker.upgrade() {
-                    let _ = asker.tell(line).await;
+            Self::Pipe(queue) => queue.send(line).await,
+            Self::Http(channel) => {
+                if let Some(channel) = channel.upgrade() {
+                    channel.reply(line).await;
                 }
             }
         }
     }
 }
 
-/// Who listens to a server.
+/// Receives what a server sends that belongs to no request.
 pub(crate) trait UpstreamListener: Send + Sync {
-    /// Something happened. Must not wait.
-    fn happened(&self, event: UpstreamNotification);
+    /// Handles a notification. Must not block.
+    fn on_notification(&self, notification: UpstreamNotification);
 
-    /// The server asks something that belongs to no call; `false` if nobody can answer.
-    fn asks(&self, question: Message, reply: ReplyTo) -> bool;
+    /// Handles a request of the server; `false`: no client can answer it.
+    fn on_request(&self, request: Message, reply: ReplyTo) -> bool;
 }
 
-/// The ear of whoever listens to a server.
-pub(crate) type Events = Arc<dyn UpstreamListener>;
+/// The listener that the tasks of a connection share.
+pub(crate) type SharedListener = Arc<dyn UpstreamListener>;
 
 impl dyn UpstreamListener {
-    /// A notification came that belongs to no request.
-    pub(crate) fn happened_of(&self, message: Message) {
-        if let Some(event) = UpstreamNotification::of(message) {
-            self.happened(event);
+    /// Handles a notification that is still a message.
+    pub(crate) fn on_message(&self, message: Message) {
+        if let Some(notification) = UpstreamNotification::of(message) {
+            self.on_notification(notification);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Saying hello to a server: finding out which era it speaks, and what it offers.
+//! The handshake with a server: finds the era that it speaks, and reads what it declares.
 
 use std::{borrow::Cow, os::fd::OwnedFd, sync::Arc, time::Duration};
 
@@ -6,52 +6,52 @@ use hyper::header::HeaderValue;
 use toolgate::{Code, Executed, Failure};
 use toolgate_wire::{
     Id, Json, Message, Object, Shape,
-    mcp::{self, Era, LEGACY, MODERN, meta},
+    mcp::{self, Era, LEGACY, MODERN, code, meta, method},
     notification, request,
 };
 
 use crate::{config::Protocol, hops, implementation_info::own_meta, rpc_error::result_of};
 
 use super::{
-    connection::{ServerInfo, Wire},
-    in_flight::{
-        IdRewrite, InFlightRequest, StartFailure, UpstreamEvent, UpstreamRequest, nonsense,
-        unavailable,
-    },
+    connection::{ServerInfo, UpstreamTransport},
+    failures::{protocol_violation, unavailable},
+    in_flight::InFlightRequest,
+    request::{IdRewrite, StartFailure, UpstreamEvent, UpstreamRequest},
 };
 
-/// A server of which nothing is known and that does not answer `server/discover` for so long after it has read it is
-/// opened again with `initialize`.
-const PROBE: Duration = Duration::from_secs(10);
+/// How long a server of unknown era may take to answer `server/discover` after it has read it. The gateway then opens
+/// another connection with `initialize`.
+const DISCOVER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server does not speak the version that a request says.
-const UNSUPPORTED_VERSION: i64 = -32022;
+/// The error code of a server that does not speak the version of the request.
+const UNSUPPORTED_VERSION: i64 = code::UNSUPPORTED_PROTOCOL_VERSION;
 
-/// How often the gateway looks whether a server has read what was written to it.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often the gateway checks whether a server has read its input.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How to say hello.
+/// How to perform a handshake.
 #[derive(Debug)]
-pub(crate) struct HandshakeMode {
+pub(crate) struct HandshakeParams {
     pub(crate) protocol: Protocol,
-    /// What the server spoke last time.
+    /// The era that the server spoke last time.
     pub(crate) known: Option<Era>,
-    /// What a session is opened with.
+    /// The members of `initialize`.
     pub(crate) capabilities: Json,
     pub(crate) info: Json,
     pub(crate) version: Arc<str>,
-    pub(crate) patience: Duration,
-    /// The pipe to a process, to see whether it has read: one that is still starting is waited for.
+    pub(crate) timeout: Duration,
+    /// The input pipe of a process, to see whether it has read `server/discover`: a process that is still starting gets
+    /// more time.
     pub(crate) stdin: Option<OwnedFd>,
 }
 
 /// Why a handshake did not succeed.
 #[derive(Debug)]
 pub(crate) enum HandshakeError {
-    /// The server has read `server/discover` and does not answer. `initialize` needs another connection: behind an
-    /// unanswered request, a server may take it for the wrong thing, and a late answer for either could not be told.
+    /// The server has read `server/discover` and does not answer. `initialize` needs another connection: a server may
+    /// expect another message after an unanswered request, and a late response could not be told from the other one's.
     Silent(Failure),
-    /// The server spoke only the older era last time and has another version now: it may have learnt the newer one.
+    /// The server was legacy last time and has another version now: it may speak 2026-07-28.
     Renewed(Failure),
     Failed(Failure),
 }
@@ -70,21 +70,21 @@ impl HandshakeError {
     }
 }
 
-/// Says hello, within the time that the server has for it.
-pub(crate) async fn greet(
-    wire: &Wire,
+/// Performs the handshake within its timeout.
+pub(crate) async fn perform(
+    transport: &UpstreamTransport,
     server: &str,
-    hello: &HandshakeMode,
+    params: &HandshakeParams,
 ) -> Result<ServerInfo, HandshakeError> {
-    // On the heap: it is large, and made once for each start.
-    let greeting = Box::pin(hello_to(wire, server, hello));
-    let Ok(greeted) = tokio::time::timeout(hello.patience, greeting).await else {
-        return Err(late(server, hello.patience, "of its start").into());
+    // On the heap: the future is large, and made once for each start.
+    let negotiation = Box::pin(negotiate(transport, server, params));
+    let Ok(negotiated) = tokio::time::timeout(params.timeout, negotiation).await else {
+        return Err(late(server, params.timeout, "of its start").into());
     };
-    greeted
+    negotiated
 }
 
-/// Whether the server answered, and with an error.
+/// Whether the server answered with an error.
 pub(crate) fn is_refusal(failure: &Failure) -> bool {
     failure.rpc().is_some() || failure.code() == Code::ServerRejected
 }
@@ -95,73 +95,77 @@ fn late(server: &str, after: Duration, what: &str) -> Failure {
     Failure::new(Code::ServerStartTimeout, text).with_executed(Executed::No)
 }
 
-async fn hello_to(
-    wire: &Wire,
+async fn negotiate(
+    transport: &UpstreamTransport,
     server: &str,
-    hello: &HandshakeMode,
+    params: &HandshakeParams,
 ) -> Result<ServerInfo, HandshakeError> {
-    match (hello.protocol, hello.known) {
-        (Protocol::Legacy, _) => Ok(legacy(wire, server, hello).await?),
+    match (params.protocol, params.known) {
+        (Protocol::Legacy, _) => Ok(initialize(transport, server, params).await?),
         (Protocol::Modern, _) => {
-            let answer = plain(discovered(wire).await, server)?;
+            let answer = into_failure(discover_with_retry(transport).await, server)?;
             let Some(offer) = offer_of(&answer) else {
                 let what = "does not speak 2026-07-28: set `protocol = \"auto\"`";
-                return Err(nonsense(server, what).into());
+                return Err(protocol_violation(server, what).into());
             };
-            Ok(settled(wire, offer))
+            Ok(agree_on_modern(transport, offer))
         }
-        (Protocol::Auto, Some(Era::Legacy)) => match legacy(wire, server, hello).await {
-            // It may have learnt since.
-            Err(failure) if is_refusal(&failure) => Box::pin(probe(wire, server, hello)).await,
-            greeted => Ok(greeted?),
+        (Protocol::Auto, Some(Era::Legacy)) => match initialize(transport, server, params).await {
+            // It may have been upgraded to 2026-07-28.
+            Err(failure) if is_refusal(&failure) => {
+                Box::pin(probe(transport, server, params)).await
+            }
+            negotiated => Ok(negotiated?),
         },
-        (Protocol::Auto, _) => Box::pin(probe(wire, server, hello)).await,
+        (Protocol::Auto, _) => Box::pin(probe(transport, server, params)).await,
     }
 }
 
-/// Asks as of 2026-07-28 first: a server that does not know that says so, whatever it says.
+/// Sends `server/discover` first: any error response means that the server is legacy.
 async fn probe(
-    wire: &Wire,
+    transport: &UpstreamTransport,
     server: &str,
-    hello: &HandshakeMode,
+    params: &HandshakeParams,
 ) -> Result<ServerInfo, HandshakeError> {
-    let limit = PROBE.min(hello.patience / 2);
+    let limit = DISCOVER_TIMEOUT.min(params.timeout / 2);
     let asked = tokio::select! {
         biased;
-        asked = discovered(wire) => asked,
-        // What it spoke last time it speaks still, however long it takes.
-        () = unanswered(hello, limit), if hello.known != Some(Era::Modern) => {
+        asked = discover_with_retry(transport) => asked,
+        // A server that spoke 2026-07-28 last time gets the whole timeout.
+        () = unanswered(params, limit), if params.known != Some(Era::Modern) => {
             return Err(HandshakeError::Silent(late(server, limit, "after it read `server/discover`")));
         }
     };
     match asked {
         Ok(answer) => match offer_of(&answer) {
-            Some(offer) => Ok(settled(wire, offer)),
-            None => Ok(legacy(wire, server, hello).await?),
+            Some(offer) => Ok(agree_on_modern(transport, offer)),
+            None => Ok(initialize(transport, server, params).await?),
         },
-        // An answer that is none in MCP's words comes from a server that does not know the question.
+        // Over HTTP, a legacy server may refuse the unknown method with any status.
         Err(StartFailure::Failed(failure)) if failure.code() == Code::ServerUnavailable => {
             Err(failure.into())
         }
-        Err(StartFailure::Failed(failure)) if matches!(wire, Wire::Pipe(_)) => Err(failure.into()),
+        Err(StartFailure::Failed(failure)) if matches!(transport, UpstreamTransport::Pipe(_)) => {
+            Err(failure.into())
+        }
         Err(StartFailure::Closed(why)) => Err(unavailable(server, &why).into()),
-        Err(_) => Ok(legacy(wire, server, hello).await?),
+        Err(_) => Ok(initialize(transport, server, params).await?),
     }
 }
 
-/// Waits until the server had so much time for an answer. The time in which it has not read the question does not count.
-async fn unanswered(hello: &HandshakeMode, limit: Duration) {
+/// Waits until the server had this much time to answer. The time before the server has read the request does not count.
+async fn unanswered(params: &HandshakeParams, limit: Duration) {
     let mut had = Duration::ZERO;
     while had < limit {
-        tokio::time::sleep(LOOK).await;
-        let unread = hello.stdin.as_ref().and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok());
+        tokio::time::sleep(POLL_INTERVAL).await;
+        let unread = params.stdin.as_ref().and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok());
         if unread.unwrap_or_default() == 0 {
-            had += LOOK;
+            had += POLL_INTERVAL;
         }
     }
 }
 
-fn plain<T>(asked: Result<T, StartFailure>, server: &str) -> Result<T, Failure> {
+fn into_failure<T>(asked: Result<T, StartFailure>, server: &str) -> Result<T, Failure> {
     asked.map_err(|not| match not {
         StartFailure::Failed(failure) => failure,
         StartFailure::Closed(why) => unavailable(server, &why),
@@ -171,54 +175,56 @@ fn plain<T>(asked: Result<T, StartFailure>, server: &str) -> Result<T, Failure> 
     })
 }
 
-/// The answer to `server/discover`. One that refuses the version and offers the very same is asked once more.
-async fn discovered(wire: &Wire) -> Result<Message, StartFailure> {
-    let answer = discover(wire).await?;
+/// The response to `server/discover`. The gateway repeats the request once if the server refuses the version and lists
+/// the same one as supported.
+async fn discover_with_retry(transport: &UpstreamTransport) -> Result<Message, StartFailure> {
+    let answer = discover(transport).await?;
     let code = answer.member("code").filter(|_| answer.shape() == Shape::Error);
     let supported = answer.member("data").and_then(|data| data.get("supported")?.array());
     let is_offered = |version: &Json| version.text().as_deref() == Some(MODERN);
     if code.and_then(|code| code.i64()) == Some(UNSUPPORTED_VERSION)
         && supported.is_some_and(|versions| versions.iter().any(is_offered))
     {
-        return discover(wire).await;
+        return discover(transport).await;
     }
     Ok(answer)
 }
 
-async fn discover(wire: &Wire) -> Result<Message, StartFailure> {
+async fn discover(transport: &UpstreamTransport) -> Result<Message, StartFailure> {
     let mut params = Object::new();
     params.set("_meta", own_meta());
     let params = params.finish();
-    match wire {
-        Wire::Pipe(_) => {
-            let ask = UpstreamRequest::own("server/discover");
-            let compose = |hop: IdRewrite| {
-                let id = hop.id.unwrap_or_else(|| Id::number(0));
-                request(&id, "server/discover", Some(&params))
+    match transport {
+        UpstreamTransport::Pipe(_) => {
+            let outgoing = UpstreamRequest::own(method::SERVER_DISCOVER);
+            let compose = |rewrite: IdRewrite| {
+                let id = rewrite.id.unwrap_or_else(|| Id::number(0));
+                request(&id, method::SERVER_DISCOVER, Some(&params))
             };
-            Ok(answer(wire.start(ask, None, compose).await?).await?)
+            Ok(answer(transport.start(outgoing, None, compose).await?).await?)
         }
-        Wire::Http(http) => {
+        UpstreamTransport::Http(http) => {
             let id = Id::string("toolgate-discover");
-            http.discover(request(&id, "server/discover", Some(&params)), &id).await
+            http.discover(request(&id, method::SERVER_DISCOVER, Some(&params)), &id).await
         }
     }
 }
 
-async fn answer(mut flight: InFlightRequest) -> Result<Message, Failure> {
+async fn answer(mut request: InFlightRequest) -> Result<Message, Failure> {
     loop {
-        match flight.next().await? {
-            UpstreamEvent::Answer(message) => return Ok(message),
+        match request.next().await? {
+            UpstreamEvent::Response(message) => return Ok(message),
             UpstreamEvent::SessionLost => {
                 return Err(Failure::internal("there was no session to be lost"));
             }
-            UpstreamEvent::Notice(_) | UpstreamEvent::Question(_) | UpstreamEvent::Withdrawn(_) => {
-            }
+            UpstreamEvent::Notification(_)
+            | UpstreamEvent::ServerRequest(_)
+            | UpstreamEvent::ServerRequestCancelled(_) => {}
         }
     }
 }
 
-/// What an answer to `server/discover` offers; `None` if it is none that we understand.
+/// What a response to `server/discover` declares; `None` if it is an error or does not list 2026-07-28.
 fn offer_of(answer: &Message) -> Option<ServerInfo> {
     if answer.shape() != Shape::Response {
         return None;
@@ -239,37 +245,43 @@ fn offer_of(answer: &Message) -> Option<ServerInfo> {
     })
 }
 
-/// From here on requests are of 2026-07-28.
-fn settled(wire: &Wire, offer: ServerInfo) -> ServerInfo {
-    if let Wire::Http(http) = wire {
-        http.agree(true, MODERN, None);
+/// Makes further requests requests of 2026-07-28.
+fn agree_on_modern(transport: &UpstreamTransport, offer: ServerInfo) -> ServerInfo {
+    if let UpstreamTransport::Http(http) = transport {
+        http.set_agreed(Era::Modern, MODERN, None);
     }
     offer
 }
 
-async fn legacy(wire: &Wire, server: &str, hello: &HandshakeMode) -> Result<ServerInfo, Failure> {
-    let mut params = Object::new();
-    params.set("protocolVersion", Json::string(&hello.version));
-    params.set("capabilities", hello.capabilities.clone());
-    params.set("clientInfo", hello.info.clone());
+async fn initialize(
+    transport: &UpstreamTransport,
+    server: &str,
+    params: &HandshakeParams,
+) -> Result<ServerInfo, Failure> {
+    let mut members = Object::new();
+    members.set("protocolVersion", Json::string(&params.version));
+    members.set("capabilities", params.capabilities.clone());
+    members.set("clientInfo", params.info.clone());
     let mut meta = Object::new();
     meta.set(hops::META, hops::from_here());
-    params.set("_meta", meta.finish());
-    let params = params.finish();
-    let (answer, session): (Message, Option<HeaderValue>) = match wire {
-        Wire::Pipe(_) => {
-            let compose = |hop: IdRewrite| {
-                let id = hop.id.unwrap_or_else(|| Id::number(0));
-                request(&id, "initialize", Some(&params))
+    members.set("_meta", meta.finish());
+    let members = members.finish();
+    let (answer, session): (Message, Option<HeaderValue>) = match transport {
+        UpstreamTransport::Pipe(_) => {
+            let compose = |rewrite: IdRewrite| {
+                let id = rewrite.id.unwrap_or_else(|| Id::number(0));
+                request(&id, method::INITIALIZE, Some(&members))
             };
-            let flight =
-                plain(wire.start(UpstreamRequest::own("initialize"), None, compose).await, server)?;
-            (answer(flight).await?, None)
+            let request = into_failure(
+                transport.start(UpstreamRequest::own(method::INITIALIZE), None, compose).await,
+                server,
+            )?;
+            (answer(request).await?, None)
         }
-        Wire::Http(http) => {
+        UpstreamTransport::Http(http) => {
             let id = Id::string("toolgate-initialize");
-            let line = request(&id, "initialize", Some(&params));
-            plain(http.initialize(line, &id).await, server)?
+            let line = request(&id, method::INITIALIZE, Some(&members));
+            into_failure(http.initialize(line, &id).await, server)?
         }
     };
     result_of(&answer)?;
@@ -278,7 +290,7 @@ async fn legacy(wire: &Wire, server: &str, hello: &HandshakeMode) -> Result<Serv
     if mcp::is_modern(&version) || !mcp::VERSIONS.contains(&version.as_str()) {
         let versions = mcp::VERSIONS.join(", ");
         let what = format!("speaks version `{version}`, and toolgate speaks {versions}");
-        return Err(nonsense(server, &what));
+        return Err(protocol_violation(server, &what));
     }
     let offer = ServerInfo {
         era: Era::Legacy,
@@ -288,15 +300,15 @@ async fn legacy(wire: &Wire, server: &str, hello: &HandshakeMode) -> Result<Serv
         version: version.as_str().into(),
         speaks_legacy: Some(true),
     };
-    match wire {
-        Wire::Http(http) => http.agree(false, &version, session),
-        Wire::Pipe(pipe) => pipe.agree(&version),
+    match transport {
+        UpstreamTransport::Http(http) => http.set_agreed(Era::Legacy, &version, session),
+        UpstreamTransport::Pipe(pipe) => pipe.set_version(&version),
     }
-    wire.tell(notification("notifications/initialized", None)).await?;
+    transport.send_line(notification(method::NOTIFICATIONS_INITIALIZED, None)).await?;
     Ok(offer)
 }
 
-/// The version that a session is opened with on our own account.
+/// The version of `initialize` requests of the gateway itself.
 pub(crate) fn own_version() -> Arc<str> {
     LEGACY.into()
 }

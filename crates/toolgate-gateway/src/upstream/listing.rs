@@ -1,4 +1,4 @@
-//! Asking a server for everything that it lists, all pages of it.
+//! Requests the lists of a server, all pages of them.
 
 use std::collections::HashSet;
 
@@ -6,24 +6,22 @@ use toolgate::{Code, Failure};
 use toolgate_wire::{Json, Message, Object, Shape, mcp::Era};
 
 use super::{
-    connection::Connection,
-    events::ListKind,
-    in_flight::{StartFailure, unavailable},
+    connection::Connection, events::ListKind, failures::unavailable, request::StartFailure,
 };
 use crate::{
     rpc_error,
     upstream::manifest::{ListName, ServerList, ServerManifest, error_text},
 };
 
-/// A server that lists more pages than this goes round in circles.
-const MOST_PAGES: usize = 1000;
-/// A server that lists more than this is not believed.
-const MOST_ENTRIES: usize = 100_000;
+/// The most pages of one list. A server that sends more is taken to repeat them without end.
+const MAX_PAGES: usize = 1000;
+/// The most entries of one list.
+const MAX_ENTRIES: usize = 100_000;
 
-/// Everything that the server lists. A list that it fails to give is marked so, and has what was in it before.
+/// Requests all lists. A list that the server fails to give keeps its previous entries, with the error.
 ///
-/// Tools are asked for also where they are not announced: clients ask, too.
-pub(crate) async fn everything(
+/// Requests tools even if the server does not declare the capability: clients do so, too.
+pub(crate) async fn list_all(
     connection: &Connection,
     server: &str,
     old: Option<&ServerManifest>,
@@ -50,8 +48,8 @@ pub(crate) async fn everything(
     })
 }
 
-/// The manifest with some of its lists asked for again.
-pub(crate) async fn again(
+/// Requests the lists of one kind again. Gives the manifest with them.
+pub(crate) async fn list_again(
     connection: &Connection,
     server: &str,
     old: &ServerManifest,
@@ -76,12 +74,12 @@ pub(crate) async fn again(
     Ok(new)
 }
 
-/// A server can be called also where a list beside its tools cannot be had.
+/// A list without which the server can still be called.
 fn optional(listed: Result<ServerList, Failure>, old: Option<&ServerList>) -> ServerList {
     listed.unwrap_or_else(|failure| ServerList::failed(failure.to_rpc().to_json(), old))
 }
 
-/// One page. A request that got no answer is made once more: asking changes nothing.
+/// Requests one page, and repeats the request once if its connection was lost: listing changes nothing.
 async fn page(
     connection: &Connection,
     server: &str,
@@ -112,7 +110,7 @@ async fn page(
     }
 }
 
-/// The tools of a server that is asked for nothing else. An error is a failure, unless it has no such list.
+/// Requests only the tools. An error response is a failure, unless the server does not know the method.
 pub(crate) async fn tools(connection: &Connection, server: &str) -> Result<ServerList, Failure> {
     let listed = list(connection, server, ListName::Tools, None).await?;
     match listed.error.as_ref().filter(|_| !listed.is_unsupported()) {
@@ -121,7 +119,7 @@ pub(crate) async fn tools(connection: &Connection, server: &str) -> Result<Serve
     }
 }
 
-/// All pages of one list. An error of the server is part of what it returns.
+/// Requests all pages of one list. An error response becomes part of the list.
 async fn list(
     connection: &Connection,
     server: &str,
@@ -134,7 +132,7 @@ async fn list(
     let (mut ttl_ms, mut is_public) = (None::<u64>, true);
     let mut seen = HashSet::new();
     let mut cursor: Option<Json> = None;
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let page = page(connection, server, method, cursor.as_ref()).await?;
         if page.shape() == Shape::Error {
             let error = page
@@ -146,16 +144,16 @@ async fn list(
         let more = more.ok_or_else(|| {
             protocol(format!("The server `{server}` answered {method} without `{member}`"))
         })?;
-        // Copies of their own: a slice would keep the whole page in memory.
+        // Copies: a slice would keep the whole page in memory.
         entries.extend(more.iter().map(Json::owned));
-        if entries.len() > MOST_ENTRIES {
-            let text = format!("The server `{server}` lists more than {MOST_ENTRIES} {member}");
+        if entries.len() > MAX_ENTRIES {
+            let text = format!("The server `{server}` lists more than {MAX_ENTRIES} {member}");
             return Err(protocol(text));
         }
         let ttl = page.member("ttlMs").and_then(|json| json.u64()).unwrap_or_default();
         ttl_ms = Some(ttl_ms.map_or(ttl, |least| least.min(ttl)));
         is_public &= page.member("cacheScope").is_some_and(|json| json.as_str() == "\"public\"");
-        // Only a missing cursor is the end: an empty one is a cursor.
+        // A missing cursor ends the list; an empty one does not.
         cursor = page.member("nextCursor").filter(|json| json.text().is_some());
         let Some(next) = &cursor else {
             return Ok(ServerList {
@@ -170,5 +168,5 @@ async fn list(
             return Err(protocol(text));
         }
     }
-    Err(protocol(format!("The server `{server}` lists {member} on more than {MOST_PAGES} pages")))
+    Err(protocol(format!("The server `{server}` lists {member} on more than {MAX_PAGES} pages")))
 }

@@ -1,4 +1,5 @@
-//! What a server offers, as it said last: remembered on disk, so that lists are there before the server is.
+//! Server manifests: what each server declared and listed last, cached on disk so that lists are known before the server
+//! has started.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,15 +8,18 @@ use std::{
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use toolgate_wire::{Json, Limits, mcp::Era};
+use toolgate_wire::{
+    Json, Limits,
+    mcp::{Era, code, method},
+};
 
 use super::connection::ServerInfo;
 use crate::private_file;
 
-/// The form in which manifests are kept. Others are not read.
+/// The version of the file format. Files of other versions are ignored.
 const FORM: u64 = 2;
 
-/// The lists that a server has, and a namespace.
+/// A list of a server or namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListName {
     Tools = 1,
@@ -28,7 +32,7 @@ impl ListName {
     pub(crate) const ALL: [Self; 4] =
         [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
-    /// The capability that announces it.
+    /// The capability that declares the list.
     pub(crate) fn capability(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -37,7 +41,7 @@ impl ListName {
         }
     }
 
-    /// What it is called in sentences.
+    /// The name of the list in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -47,31 +51,31 @@ impl ListName {
         }
     }
 
-    /// The request for it, and the member of the result that has its entries.
+    /// The method that requests the list, and the member of the result that holds its entries.
     pub(crate) fn method(self) -> (&'static str, &'static str) {
         match self {
-            Self::Tools => ("tools/list", "tools"),
-            Self::Prompts => ("prompts/list", "prompts"),
-            Self::Resources => ("resources/list", "resources"),
-            Self::Templates => ("resources/templates/list", "resourceTemplates"),
+            Self::Tools => (method::TOOLS_LIST, "tools"),
+            Self::Prompts => (method::PROMPTS_LIST, "prompts"),
+            Self::Resources => (method::RESOURCES_LIST, "resources"),
+            Self::Templates => (method::RESOURCES_TEMPLATES_LIST, "resourceTemplates"),
         }
     }
 }
 
-/// A list of a server, and how long it may be kept by whom.
+/// A list of a server, with its cache hints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ServerList {
-    /// The entries of the last answer that was no error.
+    /// The entries of the last successful response.
     pub(crate) entries: Arc<[Json]>,
-    /// The error object of the last answer, if it was one.
+    /// The error of the last response, if it was an error.
     pub(crate) error: Option<Json>,
-    /// How long a client may keep it, in milliseconds.
+    /// How long a client may cache the list, in milliseconds.
     pub(crate) ttl_ms: u64,
-    /// Whether it is the same for everybody.
+    /// Whether the list is the same for all clients.
     pub(crate) is_public: bool,
 }
 
-/// Everything that a server offers.
+/// What a server declares and lists.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerManifest {
     pub(crate) offer: ServerInfo,
@@ -82,26 +86,26 @@ pub(crate) struct ServerManifest {
 }
 
 impl ServerList {
-    /// The list could not be had; what was known of it before stays.
+    /// A list that the server failed to give. Keeps the entries of the old one.
     pub(crate) fn failed(error: Json, old: Option<&Self>) -> Self {
         Self { error: Some(error), ..old.cloned().unwrap_or_default() }
     }
 
-    /// Whether clients see the same of it. Errors may be worded differently each time.
+    /// Whether clients see the same list. The text of errors may differ.
     fn lists_the_same(&self, other: &Self) -> bool {
         (&self.entries, self.ttl_ms, self.is_public, self.error.is_some())
             == (&other.entries, other.ttl_ms, other.is_public, other.error.is_some())
     }
 
-    /// Whether the server says that it does not know the method.
+    /// Whether the server does not know the method.
     pub(crate) fn is_unsupported(&self) -> bool {
         let code = self.error.as_ref().and_then(|error| error.get("code")?.i64());
-        code == Some(-32601)
+        code == Some(code::METHOD_NOT_FOUND)
     }
 }
 
 impl ServerManifest {
-    /// Whether it offers the same.
+    /// Whether clients see the same server.
     pub(crate) fn lists_the_same(&self, other: &Self) -> bool {
         let same = |list| self.list(list).lists_the_same(other.list(list));
         self.offer == other.offer && ListName::ALL.into_iter().all(same)
@@ -116,37 +120,38 @@ impl ServerManifest {
         }
     }
 
-    /// The error of a list that the server announces and fails to give. That it does not know the method is no failure.
+    /// The error of a list that the server declares and fails to give. An unknown method is no failure.
     pub(crate) fn failure(&self, list: ListName) -> Option<&Json> {
         let listed = self.list(list);
         let error = listed.error.as_ref().filter(|_| !listed.is_unsupported())?;
         self.offer.has(list.capability()).then_some(error)
     }
 
-    /// The lists that it fails to give.
+    /// The lists that the server fails to give.
     pub(crate) fn failures(&self) -> impl Iterator<Item = (ListName, &Json)> {
         ListName::ALL.into_iter().filter_map(|list| Some((list, self.failure(list)?)))
     }
 }
 
-/// What an error object says, for people.
+/// The message of an error object.
 pub(crate) fn error_text(error: &Json) -> String {
     let message = error.get("message");
     let message = message.as_ref().and_then(Json::text);
     message.map_or_else(|| error.as_str().to_owned(), std::borrow::Cow::into_owned)
 }
 
-/// The folder in which manifests are remembered.
+/// The folder that caches manifests.
 #[derive(Clone, Debug)]
 pub(crate) struct ManifestCache(Option<PathBuf>);
 
 impl ManifestCache {
-    /// Remembers in this folder; nowhere without one.
+    /// Caches in this folder; `None`: caches nothing.
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
         Self(folder)
     }
 
-    /// The file of a server. What it is started or reached by is part of the name: another command is another server.
+    /// The file of a server. The name contains a hash of the server's command or address: another command is another
+    /// server.
     fn path(&self, server: &str, source: &str) -> Option<PathBuf> {
         let digest: [u8; 32] = Sha256::digest(source.as_bytes()).into();
         let start: u64 = digest.iter().take(6).fold(0, |sum, byte| sum << 8 | u64::from(*byte));
@@ -155,7 +160,7 @@ impl ManifestCache {
         Some(self.0.as_ref()?.join(format!("{name}-{start:012x}.json")))
     }
 
-    /// The file with the owners of a namespace's names. Namespaces of two configs are two, also if they have one name.
+    /// The file with the owners of a namespace's names. Namespaces of two configs have two files, even with the same name.
     pub(crate) fn owners(&self, namespace: &str, config: Option<&Path>) -> Option<PathBuf> {
         let source = config.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
         let source = source.unwrap_or_default();
@@ -163,20 +168,20 @@ impl ManifestCache {
         Self(Some(folder)).path(namespace, &format!("{namespace}\0{}", source.display()))
     }
 
-    /// Whether nobody found out what a server offers the last time that it was waited for.
+    /// Whether the gateway gave up waiting for the server's lists at the last start.
     pub(crate) fn is_late(&self, server: &str, source: &str) -> bool {
         self.path(server, source).is_some_and(|path| path.with_extension("late").exists())
     }
 
-    /// Remembers that it takes long to find out what a server offers: the next start does not wait for it.
-    pub(crate) fn keep_late(&self, server: &str, source: &str) {
+    /// Records that the server's lists take long: the next start does not wait for them.
+    pub(crate) fn write_late(&self, server: &str, source: &str) {
         let Some(path) = self.path(server, source) else { return };
         if let Err(error) = private_file::write(&path.with_extension("late"), b"") {
             tracing::debug!(%error, "cannot remember that `{server}` is late");
         }
     }
 
-    /// What a server offered last, if that is known.
+    /// The cached manifest of a server.
     pub(crate) fn read(&self, server: &str, source: &str) -> Option<ServerManifest> {
         let path = self.path(server, source)?;
         let text = std::fs::read(&path).ok()?;
@@ -189,24 +194,24 @@ impl ManifestCache {
         read
     }
 
-    /// Remembers what a server offers. That it cannot be is no reason to stop.
-    pub(crate) fn keep(&self, server: &str, source: &str, manifest: &ServerManifest) {
+    /// Caches a manifest. Logs a failure: the gateway works without the cache.
+    pub(crate) fn write(&self, server: &str, source: &str, manifest: &ServerManifest) {
         let Some(path) = self.path(server, source) else { return };
         let _ = std::fs::remove_file(path.with_extension("late"));
-        if let Err(error) = private_file::write(&path, &text(manifest)) {
+        if let Err(error) = private_file::write(&path, &to_bytes(manifest)) {
             tracing::warn!(%error, "cannot remember what `{server}` offers in `{}`", path.display());
         }
     }
 }
 
-fn text(manifest: &ServerManifest) -> Vec<u8> {
+fn to_bytes(manifest: &ServerManifest) -> Vec<u8> {
     let offer = &manifest.offer;
     let mut object = toolgate_wire::Object::new();
     object.set("toolgate", Json::value(&json!(FORM)));
     object.set("modern", Json::value(&json!(offer.era == Era::Modern)));
     object.set("legacy", Json::value(&json!(offer.speaks_legacy == Some(true))));
     if let Some(accepts) = offer.speaks_legacy {
-        object.set("initialize", Json::value(&json!(accepts)));
+        object.set(method::INITIALIZE, Json::value(&json!(accepts)));
     }
     object.set("version", Json::string(&offer.version));
     object.set("capabilities", offer.capabilities.clone());
@@ -255,7 +260,7 @@ fn read(json: &Json) -> Option<ServerManifest> {
             capabilities: json.get("capabilities")?.owned(),
             info: json.get("info").map(|json| json.owned()),
             instructions: json.get("instructions").and_then(|j| Some(j.text()?.as_ref().into())),
-            speaks_legacy: match json.get("initialize") {
+            speaks_legacy: match json.get(method::INITIALIZE) {
                 Some(accepts) => accepts.bool(),
                 None => json.get("legacy")?.bool()?.then_some(true),
             },
@@ -298,27 +303,27 @@ mod tests {
     #[test]
     fn what_was_kept_comes_back_byte_by_byte_and_only_for_the_same_command() {
         let folder = tempfile::tempdir().unwrap();
-        let shelf = ManifestCache::new(Some(folder.path().join("deep/er")));
-        assert!(shelf.read("a/b", "cmd").is_none());
-        shelf.keep("a/b", "cmd", &manifest());
-        let back = shelf.read("a/b", "cmd").unwrap();
+        let cache = ManifestCache::new(Some(folder.path().join("deep/er")));
+        assert!(cache.read("a/b", "cmd").is_none());
+        cache.write("a/b", "cmd", &manifest());
+        let back = cache.read("a/b", "cmd").unwrap();
         assert!(back.lists_the_same(&manifest()));
         assert_eq!(back.tools.entries[0].as_str(), r#"{"name":"a","x":1e5}"#);
         assert_eq!(back.tools.error.unwrap().as_str(), r#"{"code":-3.2e4,"message":"m"}"#);
         assert_eq!(back.offer.instructions.as_deref(), Some("say \"please\""));
-        assert!(shelf.read("a/b", "other").is_none() && shelf.read("b", "cmd").is_none());
+        assert!(cache.read("a/b", "other").is_none() && cache.read("b", "cmd").is_none());
     }
 
     #[test]
     fn half_a_file_is_no_manifest() {
         let folder = tempfile::tempdir().unwrap();
-        let shelf = ManifestCache::new(Some(folder.path().to_owned()));
-        shelf.keep("s", "cmd", &manifest());
+        let cache = ManifestCache::new(Some(folder.path().to_owned()));
+        cache.write("s", "cmd", &manifest());
         let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let whole = std::fs::read(&file).unwrap();
         std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
-        assert!(shelf.read("s", "cmd").is_none());
+        assert!(cache.read("s", "cmd").is_none());
         std::fs::write(&file, r#"{"toolgate":99}"#).unwrap();
-        assert!(shelf.read("s", "cmd").is_none());
+        assert!(cache.read("s", "cmd").is_none());
     }
 }

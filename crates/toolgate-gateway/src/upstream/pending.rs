@@ -1,103 +1,109 @@
-//! Requests in flight on one connection that carries many: by the id under which the server has each.
+//! The pending requests of one connection, by the id that the server sees.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot};
-use toolgate_wire::{Id, Json, Message, Object, notification};
+use toolgate_wire::{Id, Json, Message, Object, mcp::method, notification};
 
-use super::in_flight::{Interest, UpstreamEvent};
+use super::{
+    failures::LossStage,
+    request::{Interest, UpstreamEvent},
+};
 
-/// So many side messages of one request wait for whoever reads them. More are dropped: a flood of progress must not
-/// hold up the connection that others share.
-const ROOM: usize = 64;
+/// How many side messages of one request may wait for its reader. The gateway drops further ones: a flood of progress
+/// notifications must not block the connection that other requests share.
+const MAX_BUFFERED_EVENTS: usize = 64;
 
-/// What came as, or instead of, an answer.
+/// How a pending request ends.
 #[derive(Debug)]
 pub(super) enum PendingOutcome {
-    /// The answer.
-    Answer(Message),
-    /// An answer that cannot be read, and why.
+    /// The server responded.
+    Response(Message),
+    /// The server's response cannot be read, and why.
     Unreadable(String),
-    /// The connection is gone, and how.
-    Gone(Arc<str>),
+    /// The connection was lost, and why.
+    Lost(Arc<str>),
 }
 
-/// The gateway remembers so many ids of requests that were given up, to tell late answers from invented ones.
-const REMEMBERED: usize = 1024;
+/// How many ids of given-up requests the gateway remembers, to tell late responses from invented ones.
+const MAX_GIVEN_UP_IDS: usize = 1024;
 
-/// All requests in flight.
+/// The pending requests of one connection.
 #[derive(Debug)]
 pub(super) struct PendingRequests {
     table: Mutex<Table>,
     first: u64,
     next: AtomicU64,
+    /// Whether the handshake is over.
+    is_open: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    waiting: HashMap<Id, Waiting>,
-    /// Ids of requests that were given up on an exclusive connection.
+    waiting: HashMap<Id, PendingRequest>,
+    /// Client-chosen ids of requests that were given up.
     given_up: VecDeque<Id>,
 }
 
-/// Numbers begin below this: they stay integers in JavaScript for as long as anybody counts.
-const FIRST: u64 = 1 << 52;
+/// The bound of the first id: ids stay exact integers in JavaScript, which has 53 bits for them.
+const MAX_FIRST_ID: u64 = 1 << 52;
 
 impl Default for PendingRequests {
-    /// Numbers begin somewhere: who has not been told one cannot name a request of somebody else.
+    /// The first id is random, so that a server cannot guess the ids of requests that it was not sent.
     fn default() -> Self {
-        let first = getrandom::u64().map_or(1, |random| 1 + random % FIRST);
-        Self { table: Mutex::default(), first, next: AtomicU64::new(first) }
+        let first = getrandom::u64().map_or(1, |random| 1 + random % MAX_FIRST_ID);
+        let (next, is_open) = (AtomicU64::new(first), AtomicBool::new(false));
+        Self { table: Mutex::default(), first, next, is_open }
     }
 }
 
 #[derive(Debug)]
-struct Waiting {
-    /// The order in which requests came.
+struct PendingRequest {
+    /// Its place in the order of requests.
     number: u64,
-    /// Whether late answers are told by the id itself, which is one of our numbers.
+    /// Whether its id is a number of the gateway, which identifies late responses by itself.
     is_numbered: bool,
-    /// Whether the client itself tells the server that the request is cancelled.
-    is_told: bool,
-    answer: oneshot::Sender<PendingOutcome>,
-    steps: Option<mpsc::Sender<UpstreamEvent>>,
-    hears: Interest,
+    /// Whether the client's own `notifications/cancelled` reaches the server.
+    is_cancelled_by_client: bool,
+    response: oneshot::Sender<PendingOutcome>,
+    side_events: Option<mpsc::Sender<UpstreamEvent>>,
+    interest: Interest,
 }
 
-/// The id under which the server gets a request.
+/// Which id the server sees.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PendingId<'a> {
-    /// A number of ours.
+    /// A number that the gateway chooses.
     Number,
-    /// A name of ours, where the client's own ids are in use as well.
+    /// A string that the gateway chooses, on a connection that carries the client's ids as well.
     Name,
-    /// The client's own.
-    Clients(&'a Id),
+    /// The client's id.
+    FromClient(&'a Id),
 }
 
 /// The receiving end of one request.
 #[derive(Debug)]
 pub(super) struct PendingReceiver {
     pub(super) id: Id,
-    pub(super) answer: oneshot::Receiver<PendingOutcome>,
-    pub(super) steps: Option<mpsc::Receiver<UpstreamEvent>>,
+    pub(super) response: oneshot::Receiver<PendingOutcome>,
+    pub(super) side_events: Option<mpsc::Receiver<UpstreamEvent>>,
 }
 
-/// What became of a message that belongs to a request.
+/// Whether an id belongs to a pending request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Lookup {
-    /// It was handed over.
-    Taken,
-    /// Its request was given up before.
+    /// It does, and the message was delivered.
+    Delivered,
+    /// It did: the gateway gave the request up before.
     Late,
-    /// There never was such a request.
+    /// The gateway never sent a request with this id.
     Unknown,
 }
 
@@ -106,144 +112,182 @@ impl PendingRequests {
         self.table.lock()
     }
 
-    /// Enters a request; `None` if the id is in use.
-    pub(super) fn enter(&self, hears: Interest, key: PendingId<'_>) -> Option<PendingReceiver> {
+    /// The handshake is over.
+    pub(super) fn set_open(&self) {
+        self.is_open.store(true, Ordering::Relaxed);
+    }
+
+    /// How far a request that was written had come when the connection was lost.
+    pub(super) fn loss_stage(&self) -> LossStage {
+        if self.is_open.load(Ordering::Relaxed) { LossStage::Sent } else { LossStage::Handshake }
+    }
+
+    /// Adds a request; `None` if the id is in use.
+    pub(super) fn insert(&self, interest: Interest, key: PendingId<'_>) -> Option<PendingReceiver> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let id = match key {
-            PendingId::Number => id_of(number),
+            PendingId::Number => numeric_id(number),
             PendingId::Name => Id::string(&format!("toolgate-{number}")),
-            PendingId::Clients(id) => id.clone(),
+            PendingId::FromClient(id) => id.clone(),
         };
-        let (sender, answer) = oneshot::channel();
-        let (sender_of_steps, steps) = if hears.anything() {
-            let (sender, receiver) = mpsc::channel(ROOM);
+        let (sender, response) = oneshot::channel();
+        let (event_sender, side_events) = if interest.is_any() {
+            let (sender, receiver) = mpsc::channel(MAX_BUFFERED_EVENTS);
             (Some(sender), Some(receiver))
         } else {
             (None, None)
         };
-        let waiting = Waiting {
+        let waiting = PendingRequest {
             number,
             is_numbered: matches!(key, PendingId::Number),
-            is_told: false,
-            answer: sender,
-            steps: sender_of_steps,
-            hears,
+            is_cancelled_by_client: false,
+            response: sender,
+            side_events: event_sender,
+            interest,
         };
         match self.lock().waiting.entry(id.clone()) {
             Entry::Occupied(_) => return None,
             Entry::Vacant(vacant) => drop(vacant.insert(waiting)),
         }
-        Some(PendingReceiver { id, answer, steps })
+        Some(PendingReceiver { id, response, side_events })
     }
 
-    /// Nobody waits any more. `true`: the server has to be told.
-    pub(super) fn leave(&self, id: &Id) -> bool {
+    /// Removes a request that the gateway no longer waits for. `true`: the server has to be sent a cancellation.
+    pub(super) fn remove(&self, id: &Id) -> bool {
         let mut table = self.lock();
         let Some(waiting) = table.waiting.remove(id) else { return false };
         if !waiting.is_numbered {
-            if table.given_up.len() >= REMEMBERED {
+            if table.given_up.len() >= MAX_GIVEN_UP_IDS {
                 table.given_up.pop_front();
             }
             table.given_up.push_back(id.clone());
         }
-        !waiting.is_told
+        !waiting.is_cancelled_by_client
     }
 
-    /// The client itself tells the server that a request is cancelled.
-    pub(super) fn told(&self, id: &Id) {
+    /// Notes that the client's own `notifications/cancelled` reaches the server.
+    pub(super) fn mark_cancelled_by_client(&self, id: &Id) {
         if let Some(waiting) = self.lock().waiting.get_mut(id) {
-            waiting.is_told = true;
+            waiting.is_cancelled_by_client = true;
         }
     }
 
-    /// How many clients wait.
+    /// The number of pending requests of clients.
     pub(super) fn len(&self) -> usize {
-        self.lock().waiting.values().filter(|waiting| !waiting.hears.is_ours).count()
+        self.lock().waiting.values().filter(|waiting| !waiting.interest.is_ours).count()
     }
 
-    /// Hands over what came for an id.
-    pub(super) fn arrive(&self, id: &Id, arrival: PendingOutcome) -> Lookup {
+    /// Ends the request with this id.
+    pub(super) fn finish(&self, id: &Id, outcome: PendingOutcome) -> Lookup {
         let mut table = self.lock();
         match table.waiting.remove(id) {
             Some(waiting) => {
-                drop(waiting.answer.send(arrival));
-                Lookup::Taken
+                drop(waiting.response.send(outcome));
+                Lookup::Delivered
             }
             None if self.was_ours(id) || table.given_up.contains(id) => Lookup::Late,
             None => Lookup::Unknown,
         }
     }
 
-    /// Whether an id is a number that some request of this connection had.
+    /// Whether the gateway has sent a request with this number.
     fn was_ours(&self, id: &Id) -> bool {
         let ours = self.first..self.next.load(Ordering::Relaxed);
         id.as_json().u64().is_some_and(|number| ours.contains(&number))
     }
 
-    /// The connection is gone: everybody is told.
-    pub(super) fn all_gone(&self, why: &Arc<str>) {
+    /// The connection was lost: ends all pending requests.
+    pub(super) fn fail_all(&self, why: &Arc<str>) {
         let all = std::mem::take(&mut self.lock().waiting);
         for waiting in all.into_values() {
-            drop(waiting.answer.send(PendingOutcome::Gone(Arc::clone(why))));
+            drop(waiting.response.send(PendingOutcome::Lost(Arc::clone(why))));
         }
     }
 
-    /// The server takes a question back: whichever request it was put to hears of it.
-    pub(super) fn withdraw(&self, notice: &Message) {
-        let Some(id) = notice.member("requestId").and_then(Id::from_json) else { return };
+    /// Passes the server's `notifications/cancelled` to all pending requests: one of them passed the cancelled request on
+    /// to its client.
+    pub(super) fn cancel_server_request(&self, notification: &Message) {
+        let Some(id) = notification.member("requestId").and_then(Id::from_json) else { return };
         let table = self.lock();
-        for steps in table.waiting.values().filter_map(|waiting| waiting.steps.as_ref()) {
-            drop(steps.try_send(UpstreamEvent::Withdrawn(id.clone())));
+        for events in table.waiting.values().filter_map(|waiting| waiting.side_events.as_ref()) {
+            drop(events.try_send(UpstreamEvent::ServerRequestCancelled(id.clone())));
         }
     }
 
-    /// Hands over a progress notification, under the token that the client knows; `false` if it is nobody's.
-    pub(super) fn progress(&self, message: &Message) -> bool {
+    /// Delivers a progress notification under the client's token; `false` if no pending request has asked for it.
+    pub(super) fn deliver_progress(&self, message: &Message) -> bool {
         let Some(id) = message.member("progressToken").and_then(Id::from_json) else {
             return false;
         };
         let table = self.lock();
         let Some(waiting) = table.waiting.get(&id) else { return false };
-        let (Some(steps), Some(token)) = (&waiting.steps, &waiting.hears.token) else {
+        let (Some(events), Some(token)) = (&waiting.side_events, &waiting.interest.token) else {
             return false;
         };
-        if let Some(told) = with_token(message, token.clone()) {
-            drop(steps.try_send(UpstreamEvent::Notice(told)));
+        if let Some(notification) = with_token(message, token.clone()) {
+            drop(events.try_send(UpstreamEvent::Notification(notification)));
         }
         true
     }
 
-    /// Hands a message over that says nothing of the request it belongs to: there must be only one client that it can
-    /// belong to, the one that made the only call or all of them, and a call of it must want the message: of several
-    /// the newest. Gives it back otherwise, with how many clients there are.
-    pub(super) fn only_client(
+    /// Delivers a message that does not say which request it belongs to. All pending requests of clients must come from
+    /// one client; of its requests that accept the message, the newest gets it.
+    pub(super) fn deliver_to_only_client(
         &self,
-        step: UpstreamEvent,
-        fits: impl Fn(&Interest) -> bool,
-    ) -> Result<(), Box<(UpstreamEvent, usize)>> {
+        event: UpstreamEvent,
+        accepts: impl Fn(&Interest) -> bool,
+    ) -> Routed {
         let table = self.lock();
-        let calls = || table.waiting.values().filter(|waiting| !waiting.hears.is_ours);
-        let Some(first) = calls().next() else { return Err(Box::new((step, 0))) };
-        let session = first.hears.session.as_ref();
+        let calls = || table.waiting.values().filter(|waiting| !waiting.interest.is_ours);
+        let Some(first) = calls().next() else { return Routed::NoClient(event) };
+        let session = first.interest.session.as_ref();
         let is_one = calls().count() == 1
-            || session.is_some() && calls().all(|call| call.hears.session.as_ref() == session);
+            || session.is_some() && calls().all(|call| call.interest.session.as_ref() == session);
         if !is_one {
-            return Err(Box::new((step, 2)));
+            return Routed::SeveralClients(event);
         }
-        let fitting = calls().filter_map(|waiting| {
-            let steps = waiting.steps.as_ref().filter(|_| fits(&waiting.hears));
-            steps.map(|steps| (waiting.number, steps))
+        let accepting = calls().filter_map(|waiting| {
+            let events = waiting.side_events.as_ref().filter(|_| accepts(&waiting.interest));
+            events.map(|events| (waiting.number, events))
         });
-        match fitting.max_by_key(|(number, _)| *number) {
-            Some((_, steps)) => {
-                steps.try_send(step).map_err(|error| Box::new((error.into_inner(), 1)))
-            }
-            None => Err(Box::new((step, 1))),
+        match accepting.max_by_key(|(number, _)| *number) {
+            Some((_, events)) => match events.try_send(event) {
+                Ok(()) => Routed::Delivered,
+                Err(error) => Routed::NotAccepted(error.into_inner()),
+            },
+            None => Routed::NotAccepted(event),
         }
     }
 }
 
-/// A notification of progress under another token.
+/// What became of a message that does not say which request it belongs to. Gives the message back unless it was delivered.
+#[derive(Debug)]
+pub(super) enum Routed {
+    Delivered,
+    /// No client has a pending request.
+    NoClient(UpstreamEvent),
+    /// Several clients have pending requests, and the message could be for any of them.
+    SeveralClients(UpstreamEvent),
+    /// The only client does not accept the message, or its buffer is full.
+    NotAccepted(UpstreamEvent),
+}
+
+impl Routed {
+    /// The message, if it is a notification that was not delivered.
+    pub(super) fn into_undelivered_notification(self) -> Option<Message> {
+        match self {
+            Self::NoClient(event) | Self::SeveralClients(event) | Self::NotAccepted(event) => {
+                match event {
+                    UpstreamEvent::Notification(message) => Some(message),
+                    _ => None,
+                }
+            }
+            Self::Delivered => None,
+        }
+    }
+}
+
+/// A copy of a progress notification with another token.
 pub(super) fn with_token(message: &Message, token: Json) -> Option<Message> {
     let mut params = message.body()?;
     params.set("progressToken", token);
@@ -251,15 +295,15 @@ pub(super) fn with_token(message: &Message, token: Json) -> Option<Message> {
     Message::parse(line, &toolgate_wire::Limits::default()).ok()
 }
 
-/// The notice that a request is given up.
-pub(super) fn cancelled(id: &Id) -> bytes::Bytes {
+/// `notifications/cancelled` for a request that the gateway gives up.
+pub(super) fn cancellation(id: &Id) -> bytes::Bytes {
     let mut params = Object::new();
     params.set("requestId", id.as_json().clone());
     params.set("reason", Json::string("toolgate gave the call up"));
-    notification("notifications/cancelled", Some(&params.finish()))
+    notification(method::NOTIFICATIONS_CANCELLED, Some(&params.finish()))
 }
 
-/// The id of a request of this number.
-pub(super) fn id_of(number: u64) -> Id {
+/// The id of the request with this number.
+pub(super) fn numeric_id(number: u64) -> Id {
     Id::number(i64::try_from(number).unwrap_or(i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! A connection of lines that carries many requests at once: the pipes of a child process.
+//! The stdio transport to a server: one connection of lines that carries many requests at once.
 
 use std::{
     borrow::Cow,
@@ -15,17 +15,17 @@ use tokio::{
 };
 use toolgate::{Boxed, Code, Executed, Failure};
 use toolgate_wire::{
-    Id, Json, Limits, Message, Sender, Shape, error_response, is_batch, lines::Line, response,
-    salvage_id, split_batch,
+    Id, Json, Limits, Message, Sender, Shape, error_response, is_batch,
+    lines::Line,
+    mcp::{code, method},
+    response, salvage_id, split_batch,
 };
 
 use super::{
-    events::{Events, ReplyTo, UpstreamNotification},
-    in_flight::{
-        IdRewrite, InFlightRequest, Interest, StartFailure, UpstreamEvent, UpstreamRequest, lost,
-        nonsense,
-    },
-    pending::{Lookup, PendingId, PendingOutcome, PendingRequests, cancelled},
+    events::{ReplyTo, SharedListener, UpstreamNotification},
+    failures::{LossStage, connection_lost, protocol_violation},
+    pending::{Lookup, PendingId, PendingOutcome, PendingRequests, Routed, cancellation},
+    request::{IdRewrite, Interest, StartFailure, UpstreamEvent, UpstreamRequest},
 };
 use crate::{
     batch,
@@ -35,142 +35,147 @@ use crate::{
     write_queue::WriteQueue,
 };
 
-/// One connection of lines.
+/// The pipes of a server's process, or a transport that behaves like them.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     server: Arc<str>,
-    outbox: Arc<WriteQueue>,
-    flights: Arc<PendingRequests>,
+    queue: Arc<WriteQueue>,
+    pending: Arc<PendingRequests>,
     closed: AtomicBool,
-    /// Whether the version that was agreed on has batches.
+    /// Whether the negotiated version has batches.
     takes_batches: AtomicBool,
     clients: Clients,
 }
 
-/// Whom a connection of lines serves.
+/// Which clients a connection serves.
 #[derive(Debug)]
 pub(crate) enum Clients {
-    /// Several: whose call a message is about has to be found out.
+    /// Several: the gateway has to find out whose call a message is about.
     Several,
-    /// One client, whose ids the server gets: everything that answers no request is passed to it as it came.
+    /// One: the server sees the client's ids, and the gateway passes every message but responses to the client unchanged.
     Exclusive(Arc<dyn ExclusiveClient>),
 }
 
 /// The one client of an exclusive connection.
 pub(crate) trait ExclusiveClient: std::fmt::Debug + Send + Sync {
-    /// Takes a request or notification of the server. Waits while the client is slow to read.
+    /// Passes a request or notification of the server to the client. Waits while the client is slow to read.
     fn pass<'a>(&'a self, message: Message, server: &'a Arc<WriteQueue>) -> Boxed<'a, ()>;
 }
 
 impl Pipe {
-    pub(crate) fn new(server: Arc<str>, outbox: Arc<WriteQueue>, clients: Clients) -> Self {
+    pub(crate) fn new(server: Arc<str>, queue: Arc<WriteQueue>, clients: Clients) -> Self {
         Self {
             server,
-            outbox,
-            flights: Arc::default(),
+            queue,
+            pending: Arc::default(),
             closed: AtomicBool::new(false),
             takes_batches: AtomicBool::new(false),
             clients,
         }
     }
 
-    /// From here on the connection speaks this version.
-    pub(crate) fn agree(&self, version: &str) {
+    /// Sets the negotiated version.
+    pub(crate) fn set_version(&self, version: &str) {
         self.takes_batches.store(batch::are_allowed(Some(version)), Ordering::Release);
     }
 
-    /// Sends a request, under a number of ours, or on an exclusive connection under the client's id.
+    /// Sends a request, with an id of the gateway, or on an exclusive connection with the client's.
     pub(crate) async fn start(
         &self,
-        ask: UpstreamRequest<'_>,
+        request: UpstreamRequest<'_>,
         clients_id: Option<&Id>,
         compose: impl FnOnce(IdRewrite) -> Bytes,
-    ) -> Result<InFlightRequest, StartFailure> {
+    ) -> Result<PipeRequest, StartFailure> {
         let clients_id = clients_id.filter(|_| self.is_exclusive());
-        let has_token = ask.hears.token.is_some() && !self.is_exclusive();
+        let has_token = request.interest.token.is_some() && !self.is_exclusive();
         let key = match clients_id {
-            Some(id) => PendingId::Clients(id),
+            Some(id) => PendingId::FromClient(id),
             None if self.is_exclusive() => PendingId::Name,
             None => PendingId::Number,
         };
-        let Some(seat) = self.flights.enter(ask.hears, key) else {
+        let Some(entry) = self.pending.insert(request.interest, key) else {
             let why = "the id is in use by a request in flight";
             return Err(Failure::new(Code::InvalidRequest, why).with_executed(Executed::No).into());
         };
-        // After it was entered: who is told that all are gone, or finds it closed, is told either way.
+        // Checked after the insertion: a request that `close` does not see sees `closed`.
         if self.closed.load(Ordering::Acquire) {
-            self.flights.leave(&seat.id);
+            self.pending.remove(&entry.id);
             return Err(StartFailure::Closed("it has ended".to_owned()));
         }
-        let hop = IdRewrite {
-            id: clients_id.is_none().then(|| seat.id.clone()),
-            token: has_token.then(|| seat.id.as_json().clone()),
+        let rewrite = IdRewrite {
+            id: clients_id.is_none().then(|| entry.id.clone()),
+            token: has_token.then(|| entry.id.as_json().clone()),
         };
-        let mut flight = PipeRequest {
+        let mut sent = PipeRequest {
             server: Arc::clone(&self.server),
-            outbox: Arc::clone(&self.outbox),
-            flights: Arc::clone(&self.flights),
-            id: seat.id,
-            answer: seat.answer,
-            steps: seat.steps,
-            written: None,
+            queue: Arc::clone(&self.queue),
+            pending: Arc::clone(&self.pending),
+            id: entry.id,
+            response: entry.response,
+            side_events: entry.side_events,
+            queued: None,
         };
-        let line = compose(hop);
-        let Some(number) = self.outbox.push(line).await else {
+        let line = compose(rewrite);
+        let Some(number) = self.queue.push(line).await else {
             return Err(StartFailure::Closed("it has ended".to_owned()));
         };
-        flight.written = Some(number);
-        Ok(InFlightRequest::Pipe(flight))
+        sent.queued = Some(number);
+        Ok(sent)
     }
 
-    /// Sends a notification, or an answer.
-    pub(crate) async fn tell(&self, line: Bytes) {
-        self.outbox.push(line).await;
+    /// Sends a notification or a response.
+    pub(crate) async fn send_line(&self, line: Bytes) {
+        self.queue.send(line).await;
     }
 
-    /// Whether one client has it to itself, and passes everything through.
+    /// Whether one client has the connection to itself.
     pub(crate) fn is_exclusive(&self) -> bool {
         matches!(self.clients, Clients::Exclusive(_))
     }
 
-    /// The client itself tells the server that it gives a request up: the gateway does not tell it again.
-    pub(crate) fn told(&self, id: &Id) {
-        self.flights.told(id);
+    /// Notes that the client's own `notifications/cancelled` reaches the server: the gateway sends none.
+    pub(crate) fn mark_cancelled_by_client(&self, id: &Id) {
+        self.pending.mark_cancelled_by_client(id);
     }
 
     /// How many requests are in flight.
     pub(crate) fn in_flight(&self) -> usize {
-        self.flights.len()
+        self.pending.len()
     }
 
-    /// The other side is gone: everybody who waits is told.
+    /// Notes that the handshake is over.
+    pub(crate) fn set_open(&self) {
+        self.pending.set_open();
+    }
+
+    /// Closes the connection, and fails its pending requests.
     pub(crate) fn close(&self, why: &Arc<str>) {
         self.closed.store(true, Ordering::Release);
-        // First: what a caller is told was not sent must not be sent afterwards.
-        self.outbox.abandon();
-        self.flights.all_gone(why);
+        // Before the requests fail: one that is reported as not sent must not be sent afterwards.
+        self.queue.abandon();
+        self.pending.fail_all(why);
     }
 
-    /// Reads lines until there are no more.
+    /// Reads lines until the end of the output.
     pub(crate) async fn read(
         &self,
         output: impl AsyncRead + Unpin,
         limits: &Limits,
-        events: &Events,
+        listener: &SharedListener,
     ) {
         let mut lines = LineReader::new(output, limits.max_bytes);
         let mut stray = StrayLines::new();
         while let Some(line) = lines.next().await {
-            self.take_line(line, limits, events, &mut stray).await;
+            self.handle_line(line, limits, listener, &mut stray).await;
         }
         stray.tell_hidden(&self.server);
     }
 
-    async fn take_line(
+    async fn handle_line(
         &self,
         line: Line,
         limits: &Limits,
-        events: &Events,
+        listener: &SharedListener,
         stray: &mut StrayLines,
     ) {
         match line {
@@ -178,10 +183,10 @@ impl Pipe {
                 stray.report(&self.server, batch::REFUSED, &line);
             }
             Line::Whole(line) => match split_batch(&line, limits) {
-                None => self.take_text(&line, limits, events, stray).await,
+                None => self.handle_text(&line, limits, listener, stray).await,
                 Some(Ok(messages)) => {
                     for message in messages {
-                        self.take_text(&message, limits, events, stray).await;
+                        self.handle_text(&message, limits, listener, stray).await;
                     }
                 }
                 Some(Err(error)) => stray.report(&self.server, &error.to_string(), &line),
@@ -190,47 +195,47 @@ impl Pipe {
                 let most = limits.max_bytes;
                 let why = format!("a message of {length} bytes is over the limit of {most} bytes");
                 let found = salvage_id(&head, &tail)
-                    .map(|id| self.flights.arrive(&id, PendingOutcome::Unreadable(why.clone())));
-                if found != Some(Lookup::Taken) {
+                    .map(|id| self.pending.finish(&id, PendingOutcome::Unreadable(why.clone())));
+                if found != Some(Lookup::Delivered) {
                     stray.report(&self.server, &why, &head);
                 }
             }
         }
     }
 
-    async fn take_text(
+    async fn handle_text(
         &self,
         line: &Bytes,
         limits: &Limits,
-        events: &Events,
+        listener: &SharedListener,
         stray: &mut StrayLines,
     ) {
         match Message::receive(line.clone(), limits, Sender::Server) {
             Ok(message) => match &self.clients {
                 Clients::Exclusive(client) if !is_response(&message) => {
-                    client.pass(message, &self.outbox).await;
+                    client.pass(message, &self.queue).await;
                 }
-                _ => self.take(message, events),
+                _ => self.handle_message(message, listener),
             },
             Err(refused) => {
                 let why = refused.error.to_string();
                 let found = refused
                     .id
-                    .map(|id| self.flights.arrive(&id, PendingOutcome::Unreadable(why.clone())));
-                if found != Some(Lookup::Taken) {
+                    .map(|id| self.pending.finish(&id, PendingOutcome::Unreadable(why.clone())));
+                if found != Some(Lookup::Delivered) {
                     stray.report(&self.server, &why, line);
                 }
             }
         }
     }
 
-    /// Takes one message of the server.
-    pub(crate) fn take(&self, message: Message, events: &Events) {
+    /// Handles one message of the server.
+    pub(crate) fn handle_message(&self, message: Message, listener: &SharedListener) {
         match (message.shape(), message.id()) {
             (Shape::Response | Shape::Error, Some(id)) => {
                 let id = id.clone();
-                match self.flights.arrive(&id, PendingOutcome::Answer(message)) {
-                    Lookup::Taken => {}
+                match self.pending.finish(&id, PendingOutcome::Response(message)) {
+                    Lookup::Delivered => {}
                     Lookup::Late => {
                         tracing::debug!(%id, "an answer came after its request was given up");
                     }
@@ -239,164 +244,171 @@ impl Pipe {
                     }
                 }
             }
-            (Shape::Request, Some(_)) => self.question(message, events),
-            (Shape::Notification, _) => self.notification(message, events),
+            (Shape::Request, Some(_)) => self.handle_request(message, listener),
+            (Shape::Notification, _) => self.handle_notification(message, listener),
             _ => {
                 tracing::warn!(server = %self.server, "an error of the server that answers nothing: dropped");
             }
         }
     }
 
-    fn notification(&self, message: Message, events: &Events) {
+    fn handle_notification(&self, message: Message, listener: &SharedListener) {
         match message.method() {
-            "notifications/progress" => {
-                if !self.flights.progress(&message) {
+            method::NOTIFICATIONS_PROGRESS => {
+                if !self.pending.deliver_progress(&message) {
                     tracing::debug!(server = %self.server, "progress of a request that nobody follows");
                 }
             }
-            "notifications/cancelled" => self.flights.withdraw(&message),
-            "notifications/message" => {
-                // Whose call it is about is not said: with several in flight it might be told to the wrong one.
-                let handed =
-                    self.flights.only_client(UpstreamEvent::Notice(message), |hears| hears.logs);
-                if let Err((UpstreamEvent::Notice(message), _)) = handed.map_err(|back| *back) {
-                    events.happened(UpstreamNotification::Log(message));
+            method::NOTIFICATIONS_CANCELLED => self.pending.cancel_server_request(&message),
+            method::NOTIFICATIONS_MESSAGE => {
+                // A log message does not name its call: with several clients the gateway could pick the wrong one.
+                let event = UpstreamEvent::Notification(message);
+                let routed = self.pending.deliver_to_only_client(event, |interest| interest.logs);
+                if let Some(message) = routed.into_undelivered_notification() {
+                    listener.on_notification(UpstreamNotification::Log(message));
                 }
             }
             _ => match UpstreamNotification::of(message) {
-                // What nobody knows may belong to the one call that there is.
+                // An unknown notification may belong to the only client's call.
                 Some(UpstreamNotification::Other(message))
                     if !is_of_earlier_call(message.method()) =>
                 {
-                    let handed = self.flights.only_client(UpstreamEvent::Notice(message), |_| true);
-                    if let Err((UpstreamEvent::Notice(message), _)) = handed.map_err(|back| *back) {
-                        events.happened(UpstreamNotification::Other(message));
+                    let event = UpstreamEvent::Notification(message);
+                    let routed = self.pending.deliver_to_only_client(event, |_| true);
+                    if let Some(message) = routed.into_undelivered_notification() {
+                        listener.on_notification(UpstreamNotification::Other(message));
                     }
                 }
-                Some(event) => events.happened(event),
+                Some(notice) => listener.on_notification(notice),
                 None => {}
             },
         }
     }
 
-    /// A request could not be handed over: whoever waits for it is told.
+    /// Fails a request that the transport could not deliver.
     pub(crate) fn fail(&self, id: &Id, why: &str) {
-        self.flights.arrive(id, PendingOutcome::Unreadable(why.to_owned()));
+        self.pending.finish(id, PendingOutcome::Unreadable(why.to_owned()));
     }
 
-    fn question(&self, message: Message, events: &Events) {
+    fn handle_request(&self, message: Message, listener: &SharedListener) {
         let Some(id) = message.id().cloned() else { return };
-        if message.method() == "ping" {
-            // One that asks faster than it reads gets no more than it reads.
-            if self.outbox.has_room() {
-                self.outbox.push_now(response(&id, &Json::empty_object()));
+        if message.method() == method::PING {
+            // A server that sends pings faster than it reads gets no more responses than it reads.
+            if self.queue.has_room() {
+                self.push_now(response(&id, &Json::empty_object()));
             }
             return;
         }
         if !is_question(message.method()) && !is_vendor(message.method()) {
             let text = format!("toolgate has no method `{}`", message.method());
-            self.outbox.push_now(error_response(Some(&id), -32601, &text, None));
+            self.push_now(error_response(Some(&id), code::METHOD_NOT_FOUND, &text, None));
             return;
         }
         let (method, params) = (message.method().to_owned(), message.params());
-        let fits = |hears: &Interest| hears.can_answer(&method, params.as_ref());
-        let asked = self.flights.only_client(UpstreamEvent::Question(message), fits);
-        let Err(back) = asked else { return };
-        let (step, fitting) = *back;
-        if fitting == 0
-            && let UpstreamEvent::Question(message) = step
-        {
-            // Not about a call: a client of its own may be there to answer.
-            if events.asks(message, ReplyTo::Pipe(Arc::clone(&self.outbox))) {
+        let accepts = |interest: &Interest| interest.can_answer(&method, params.as_ref());
+        let event = UpstreamEvent::ServerRequest(message);
+        let text = match self.pending.deliver_to_only_client(event, accepts) {
+            Routed::Delivered => return,
+            // The request is not about a call: the session that owns the connection may answer it.
+            Routed::NoClient(UpstreamEvent::ServerRequest(message))
+                if listener.on_request(message.clone(), ReplyTo::Pipe(Arc::clone(&self.queue))) =>
+            {
                 return;
             }
-        }
-        let text = if fitting > 1 {
-            let server = &self.server;
-            tracing::warn!(%server, "`{method}` is refused: it does not say for which of several clients' calls it asks; set `sharing = \"session\"` for this server");
-            Cow::Borrowed(
-                "calls of several clients are in flight, and nobody can tell which one this is about",
-            )
-        } else {
-            Cow::Owned(format!("no client that is here can be asked `{method}`"))
+            Routed::SeveralClients(_) => {
+                let server = &self.server;
+                tracing::warn!(%server, "`{method}` is refused: it does not say for which of several clients' calls it asks; set `sharing = \"session\"` for this server");
+                Cow::Borrowed(
+                    "calls of several clients are in flight, and nobody can tell which one this is about",
+                )
+            }
+            Routed::NoClient(_) | Routed::NotAccepted(_) => {
+                Cow::Owned(format!("no client that is here can be asked `{method}`"))
+            }
         };
-        self.outbox.push_now(error_response(Some(&id), -32601, &text, None));
+        self.push_now(error_response(Some(&id), code::METHOD_NOT_FOUND, &text, None));
+    }
+
+    /// Queues a response of the gateway itself. A closed connection loses it: the process is ending.
+    fn push_now(&self, line: Bytes) {
+        let _ = self.queue.push_now(line);
     }
 }
 
-/// Whether it answers a request.
+/// Whether a message is the response to a request.
 fn is_response(message: &Message) -> bool {
     matches!(message.shape(), Shape::Response | Shape::Error) && message.id().is_some()
 }
 
-/// Notifications about what began with a call that is over.
+/// Whether a notification is about something that an earlier call began.
 fn is_of_earlier_call(method: &str) -> bool {
-    method.starts_with("notifications/tasks") || method.starts_with("notifications/elicitation")
+    method.starts_with(method::NOTIFICATIONS_TASKS)
+        || method.starts_with("notifications/elicitation")
 }
 
-/// One request on such a connection.
+/// A request in flight on a pipe.
 #[derive(Debug)]
 pub(crate) struct PipeRequest {
     server: Arc<str>,
-    outbox: Arc<WriteQueue>,
-    flights: Arc<PendingRequests>,
+    queue: Arc<WriteQueue>,
+    pending: Arc<PendingRequests>,
     id: Id,
-    answer: oneshot::Receiver<PendingOutcome>,
-    steps: Option<mpsc::Receiver<UpstreamEvent>>,
-    /// The place in the outbox, once it has one.
-    written: Option<u64>,
+    response: oneshot::Receiver<PendingOutcome>,
+    side_events: Option<mpsc::Receiver<UpstreamEvent>>,
+    /// Its number in the write queue, once it is queued.
+    queued: Option<u64>,
 }
 
 impl PipeRequest {
     pub(super) async fn next(&mut self) -> Result<UpstreamEvent, Failure> {
-        let arrival = match &mut self.steps {
-            None => (&mut self.answer).await,
-            Some(steps) => tokio::select! {
+        let arrival = match &mut self.side_events {
+            None => (&mut self.response).await,
+            Some(side_events) => tokio::select! {
                 biased;
-                Some(step) = steps.recv() => return Ok(step),
-                arrival = &mut self.answer => arrival,
+                Some(step) = side_events.recv() => return Ok(step),
+                arrival = &mut self.response => arrival,
             },
         };
-        // What was said before the answer is told before it.
-        if let (Some(steps), Ok(PendingOutcome::Answer(_))) = (&mut self.steps, &arrival)
-            && let Ok(step) = steps.try_recv()
+        // Side messages that came before the response are delivered before it.
+        if let (Some(side_events), Ok(PendingOutcome::Response(_))) =
+            (&mut self.side_events, &arrival)
+            && let Ok(step) = side_events.try_recv()
         {
             let (sender, again) = oneshot::channel();
             if let Ok(arrival) = arrival {
                 drop(sender.send(arrival));
             }
-            self.answer = again;
+            self.response = again;
             return Ok(step);
         }
-        self.steps = None;
-        let number = self.written.take();
+        self.side_events = None;
+        let number = self.queued.take();
         match arrival {
-            Ok(PendingOutcome::Answer(message)) => Ok(UpstreamEvent::Answer(message)),
-            Ok(PendingOutcome::Unreadable(why)) => {
-                Err(nonsense(&self.server, &format!("sent an answer that cannot be read: {why}")))
+            Ok(PendingOutcome::Response(message)) => Ok(UpstreamEvent::Response(message)),
+            Ok(PendingOutcome::Unreadable(why)) => Err(protocol_violation(
+                &self.server,
+                &format!("sent an answer that cannot be read: {why}"),
+            )),
+            Ok(PendingOutcome::Lost(why)) => {
+                let was_written = number.is_some_and(|number| self.queue.was_written(number));
+                let stage =
+                    if was_written { self.pending.loss_stage() } else { LossStage::NotSent };
+                Err(connection_lost(&self.server, &why, stage))
             }
-            Ok(PendingOutcome::Gone(why)) => {
-                let was_written = number.is_some_and(|number| self.outbox.was_written(number));
-                Err(lost(
-                    &self.server,
-                    &why,
-                    if was_written { Executed::Maybe } else { Executed::No },
-                ))
-            }
-            Err(_) => Err(lost(&self.server, "it is gone", Executed::Maybe)),
+            Err(_) => Err(connection_lost(&self.server, "it is gone", self.pending.loss_stage())),
         }
     }
 
     pub(super) async fn reply(&mut self, line: Bytes) {
-        self.outbox.push(line).await;
+        self.queue.send(line).await;
     }
 }
 
 impl Drop for PipeRequest {
     fn drop(&mut self) {
-        let was_waiting = self.flights.leave(&self.id);
-        if was_waiting && self.written.is_some() {
-            self.outbox.push_now(cancelled(&self.id));
+        let was_waiting = self.pending.remove(&self.id);
+        if was_waiting && self.queued.is_some() {
+            let _ = self.queue.push_now(cancellation(&self.id));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::backoff::Backoff;
 /// So often the rest is asked for without a new event.
 const MAX_ATTEMPTS: u32 = 6;
 /// The longest wait, whatever the server asks for.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// What is known of a stream that may have to be resumed.
 #[derive(Debug, Default)]
@@ -45,12 +45,12 @@ impl Resume {
 
     /// How long to wait before a stream that ended is opened again.
     pub(crate) fn wait(&mut self) -> Duration {
-        self.retry.unwrap_or_else(|| self.backoff.wait()).min(LONGEST)
+        self.retry.unwrap_or_else(|| self.backoff.wait()).min(MAX_WAIT)
     }
 
     /// How long to wait after a stream could not be opened.
     pub(crate) fn wait_after_failure(&mut self) -> Duration {
-        self.backoff.wait().max(self.retry.unwrap_or_default()).min(LONGEST)
+        self.backoff.wait().max(self.retry.unwrap_or_default()).min(MAX_WAIT)
     }
 
     /// How long to wait before the rest of a response is asked for; `None`: the server does not offer that, or did not
@@ -95,6 +95,6 @@ mod tests {
         let first = resume.wait();
         assert!(resume.wait_after_failure() > first);
         resume.note(&event("1", Some(u64::MAX)));
-        assert_eq!((resume.wait(), resume.wait_after_failure()), (LONGEST, LONGEST));
+        assert_eq!((resume.wait(), resume.wait_after_failure()), (MAX_WAIT, MAX_WAIT));
     }
 }

@@ -1,42 +1,48 @@
-//! A server of the config: reached when it is needed, started again when it fails, and what it offers.
+//! A server of the config: opens connections to it when they are needed, starts it again when it fails, and holds its
+//! manifest.
 
-mod deps;
-mod log_level;
-mod slots;
+mod connection_slots;
 
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwapOption;
-pub(crate) use deps::ServerState;
-pub(super) use deps::Whose;
-pub(crate) use deps::{ServerDeps, ServerEvents, SessionKey};
+pub(super) use connection_slots::ConnectionScope;
+pub(crate) use connection_slots::SessionKey;
+use connection_slots::{ConnectionSlot, cache_key};
 use parking_lot::Mutex;
-use slots::{ConnectionSlot, source};
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-use toolgate::{Code, Failure};
-use toolgate_wire::mcp::Era;
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, watch},
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use toolgate::{Code, Executed, Failure};
+use toolgate_wire::{
+    Json, Limits, Message, Object,
+    mcp::{Era, method},
+};
 
 use super::{
     connection::Connection,
-    discovery::Discovery,
-    events::ListKind,
-    exclusive::Exclusive,
-    in_flight::{lost, never_up, unavailable},
+    discovery::{Discovery, ListChange},
+    events::{ListKind, ReplyTo},
+    failures::{LossStage, connection_lost, not_opened, unavailable},
+    manifest::{ManifestCache, ServerManifest},
     subscriptions::Subscriptions,
 };
 use crate::{
     backoff::Backoff,
     config::{Protocol, ServerConfig, Sharing, Start},
+    log_level::LogLevel,
     process::child::ServerCommand,
-    upstream::manifest::ServerManifest,
 };
 
 /// One server of the config.
@@ -44,99 +50,119 @@ use crate::{
 pub(crate) struct Server {
     pub(crate) name: Arc<str>,
     pub(crate) config: ServerConfig,
-    pub(crate) surroundings: Arc<ServerDeps>,
+    pub(crate) deps: Arc<ServerDeps>,
     pub(crate) subscriptions: Subscriptions,
-    pub(super) learning: Discovery,
+    pub(super) discovery: Discovery,
     manifest: ArcSwapOption<ServerManifest>,
     state: watch::Sender<ServerState>,
     shared: Arc<ConnectionSlot>,
-    /// In the other era, for legacy clients, where the server speaks both.
-    mirror: Arc<ConnectionSlot>,
+    /// The connection for legacy clients to a server that speaks both eras.
+    legacy_slot: Arc<ConnectionSlot>,
     own: Mutex<HashMap<Arc<str>, Arc<ConnectionSlot>>>,
     started: Instant,
     used_ms: AtomicU64,
-    /// The lowest level of log messages that somebody asked for.
-    loudness: AtomicU8,
-    late: AtomicBool,
+    /// The lowest log level that a client has set.
+    log_level: AtomicU8,
+    /// Whether the gateway gave up waiting for its lists.
+    is_late: AtomicBool,
     pub(super) stop: CancellationToken,
-    /// Set where one client has it to itself.
+    /// Set if one client has the server to itself.
     pub(super) exclusive: Option<Exclusive>,
 }
 
-/// What the keys of callers without a session begin with.
+/// The prefix of the session keys of callers without a session.
 pub(crate) const SESSIONLESS: &str = "sessionless ";
 
-/// A legacy client waits so long for a connection of its era to a server that has one of 2026-07-28.
-const OTHER_ERA: Duration = Duration::from_secs(5);
+/// How long a client's `logging/setLevel` waits for a running server.
+const SET_LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An address that failed is tried again by calls after this long; commands wait for their turn.
-const ADDRESS_AGAIN: Duration = Duration::from_millis(250);
+/// How long a legacy client waits for a legacy connection to a server that has a connection of 2026-07-28.
+const LEGACY_CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The longest time for which calls to a failed address fail at once. For commands it is the backoff.
+const MAX_URL_RETRY_WAIT: Duration = Duration::from_millis(250);
 
 impl Server {
-    pub(crate) fn new(
-        name: Arc<str>,
-        config: ServerConfig,
-        surroundings: Arc<ServerDeps>,
-    ) -> Arc<Self> {
-        let manifest = surroundings.shelf.read(&name, &source(&config));
-        Arc::new(Self::with(name, config, surroundings, manifest, None))
+    pub(crate) fn new(name: Arc<str>, config: ServerConfig, deps: Arc<ServerDeps>) -> Arc<Self> {
+        let manifest = deps.manifests.read(&name, &cache_key(&config));
+        Arc::new(Self::with(name, config, deps, manifest, None))
     }
 
-    /// A server that one client has to itself.
+    /// A server that one client has to itself: an exclusive server.
     pub(crate) fn for_one_client(
         name: Arc<str>,
         command: ServerCommand,
         start_timeout: Duration,
-        surroundings: Arc<ServerDeps>,
+        deps: Arc<ServerDeps>,
     ) -> Arc<Self> {
         let mut config = ServerConfig::default();
         config.start = Start::OnDemand;
         config.start_timeout = start_timeout;
-        Arc::new(Self::with(name, config, surroundings, None, Some(Exclusive::new(command))))
+        Arc::new(Self::with(name, config, deps, None, Some(Exclusive::new(command))))
     }
 
     fn with(
         name: Arc<str>,
         config: ServerConfig,
-        surroundings: Arc<ServerDeps>,
+        deps: Arc<ServerDeps>,
         manifest: Option<ServerManifest>,
         exclusive: Option<Exclusive>,
     ) -> Self {
         let is_late = manifest.is_none()
             && exclusive.is_none()
-            && surroundings.shelf.is_late(&name, &source(&config));
+            && deps.manifests.is_late(&name, &cache_key(&config));
         Self {
             name,
             config,
-            surroundings,
+            deps,
             subscriptions: Subscriptions::default(),
-            learning: Discovery::default(),
+            discovery: Discovery::default(),
             manifest: ArcSwapOption::from(manifest.map(Arc::new)),
             state: watch::Sender::new(ServerState::Waiting),
             shared: Arc::default(),
-            mirror: Arc::default(),
+            legacy_slot: Arc::default(),
             own: Mutex::default(),
             started: Instant::now(),
             used_ms: AtomicU64::new(0),
-            loudness: AtomicU8::new(u8::MAX),
-            late: AtomicBool::new(is_late),
+            log_level: AtomicU8::new(u8::MAX),
+            is_late: AtomicBool::new(is_late),
             stop: CancellationToken::new(),
             exclusive,
         }
     }
 
-    /// Makes this the connection that everybody uses.
-    pub(super) fn put(&self, connection: Arc<Connection>) {
+    /// Sets the connection that all clients share.
+    pub(super) fn set_shared_connection(&self, connection: Arc<Connection>) {
         self.shared.current.store(Some(connection));
     }
 
-    /// Starts it, if it is one that starts at once.
-    pub(crate) fn begin(self: &Arc<Self>) {
+    /// Starts the server, if the config says `start = "at-once"`.
+    pub(crate) fn start_at_once(self: &Arc<Self>) {
         if self.config.start == Start::AtOnce {
-            self.is(ServerState::Starting);
+            self.set_state(ServerState::Starting);
             let supervised = Arc::clone(self);
-            self.surroundings.control.spawn(async move { supervised.supervise().await });
+            self.deps.control.spawn(async move { supervised.supervise().await });
         }
+    }
+
+    /// Whether one client has the server to itself.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.exclusive.is_some()
+    }
+
+    /// Sets why an exclusive server cannot be reached.
+    pub(crate) fn set_down(&self, why: &str) {
+        if let Some(exclusive) = &self.exclusive {
+            *exclusive.why_down.lock() = why.into();
+        }
+    }
+
+    /// The failure of a request to an exclusive server that is down.
+    fn not_running(&self) -> Option<Failure> {
+        let why = Arc::clone(&self.exclusive.as_ref()?.why_down.lock());
+        let message = format!("The server `{}` is not running: {why}", self.name);
+        let failure = Failure::new(Code::ServerUnavailable, message);
+        Some(failure.suggest("Try again in a moment.").with_executed(Executed::No))
     }
 
     /// Whether each session has a connection of its own.
@@ -144,18 +170,17 @@ impl Server {
         self.config.sharing == Sharing::Session
     }
 
-    /// What it offers, as far as that is known.
+    /// The manifest; `None` until the server has listed once.
     pub(crate) fn manifest(&self) -> Option<Arc<ServerManifest>> {
         self.manifest.load_full()
     }
 
-    /// How it is.
     pub(crate) fn state(&self) -> ServerState {
         self.state.borrow().clone()
     }
 
-    /// Waits until it is known whether it can be called, and what it offers; it is started for that.
-    pub(crate) async fn settled(self: &Arc<Self>) {
+    /// Waits until the manifest is known or the server has failed. Starts the server if needed.
+    pub(crate) async fn wait_for_manifest(self: &Arc<Self>) {
         if self.manifest().is_some() {
             return;
         }
@@ -171,73 +196,73 @@ impl Server {
         let _ = states.wait_for(is_settled).await;
     }
 
-    /// Starts it again, if it failed, without anybody waiting for it. Its own pauses are heeded.
-    pub(crate) fn try_again(self: &Arc<Self>) {
+    /// Starts a failed server again in the background, after its backoff.
+    pub(crate) fn retry_in_background(self: &Arc<Self>) {
         let has_failed = matches!(*self.state.borrow(), ServerState::Failed(_));
-        // One that is being started needs no second start.
+        // A server that is starting already needs no second start.
         if has_failed && self.shared.opening.try_lock().is_ok() {
             let server = Arc::clone(self);
-            self.surroundings.control.spawn(async move { drop(server.connection(None).await) });
+            self.deps.control.spawn(async move { drop(server.connection(None).await) });
         }
     }
 
-    /// It takes long to come up, and nobody waits for it any more, now or at the next start.
-    pub(crate) fn is_late(self: &Arc<Self>) {
-        if self.manifest().is_none() && !self.late.swap(true, Ordering::Relaxed) {
+    /// Notes that the server's lists take long: the gateway does not wait for them now or at its next start.
+    pub(crate) fn mark_late(self: &Arc<Self>) {
+        if self.manifest().is_none() && !self.is_late.swap(true, Ordering::Relaxed) {
             let server = Arc::clone(self);
-            self.surroundings.control.spawn_blocking(move || {
-                server.surroundings.shelf.keep_late(&server.name, &source(&server.config));
+            self.deps.control.spawn_blocking(move || {
+                server.deps.manifests.write_late(&server.name, &cache_key(&server.config));
             });
         }
     }
 
-    /// Asks it for its lists again, in the background. One that nobody needs is asked when it comes up.
+    /// Requests the lists again, in the background. An idle server is listed when it starts.
     pub(crate) fn refresh(self: &Arc<Self>) {
         for kind in ListKind::ALL {
-            super::discovery::suspect(self, kind);
+            super::discovery::mark_stale(self, kind);
         }
     }
 
-    /// Asks it for its lists again, if it was not asked for so long.
+    /// Requests the lists again if the last request is at least `age` ago.
     pub(crate) fn refresh_after(self: &Arc<Self>, age: Duration) {
-        if self.learning.asked().is_none_or(|asked| asked.elapsed() >= age) {
+        if self.discovery.last_listed().is_none_or(|listed| listed.elapsed() >= age) {
             self.refresh();
         }
     }
 
-    /// When it was asked for its lists last.
-    pub(crate) fn asked(&self) -> Option<Instant> {
-        self.learning.asked()
+    /// When the lists were requested last.
+    pub(crate) fn last_listed(&self) -> Option<Instant> {
+        self.discovery.last_listed()
     }
 
-    /// A connection to ask for lists: the one that there is. A new one is opened only where a list is announced to have
-    /// changed. One that sessions have for themselves is asked as it comes up.
-    pub(super) async fn connection_to_ask(
+    /// The connection on which to request a list: the shared one. Opens it only if the server reported a change. A private
+    /// server lists as its connection opens.
+    pub(super) async fn connection_to_list(
         self: &Arc<Self>,
-        is_announced: bool,
+        change: ListChange,
     ) -> Option<Arc<Connection>> {
         if let Some(connection) = self.shared.ready() {
             return Some(connection);
         }
-        if self.is_private() || is_announced {
+        if self.is_private() || change == ListChange::Announced {
             let opened = self.connection(None).await;
             return opened.ok().filter(|_| !self.is_private());
         }
         None
     }
 
-    /// Whether it is worth waiting for it to find out what it offers.
-    pub(crate) fn may_come(&self) -> bool {
+    /// Whether the manifest may still come soon.
+    pub(crate) fn may_list_soon(&self) -> bool {
         let has_failed = matches!(*self.state.borrow(), ServerState::Failed(_));
-        !has_failed && !self.late.load(Ordering::Relaxed)
+        !has_failed && !self.is_late.load(Ordering::Relaxed)
     }
 
-    /// A connection to it: the one that there is, or a new one.
+    /// The connection for an owner, or the shared one. Opens it if needed.
     pub(crate) async fn connection(
         self: &Arc<Self>,
         owner: Option<&SessionKey>,
     ) -> Result<Arc<Connection>, Failure> {
-        self.use_now();
+        self.mark_used();
         let slot = self.slot(owner)?;
         if let Some(connection) = slot.ready() {
             return Ok(connection);
@@ -245,12 +270,12 @@ impl Server {
         if let Some(down) = self.not_running() {
             return Err(down);
         }
-        let whose = owner.cloned().map_or(Whose::Everybodys, Whose::Route);
-        self.opened(slot, whose).await
+        let scope = owner.cloned().map_or(ConnectionScope::Shared, ConnectionScope::Session);
+        self.open_in_background(slot, scope).await
     }
 
-    /// The same for a client of this era: a server behind an address that speaks both is spoken to in the client's, so
-    /// that nothing has to be translated.
+    /// The connection for a client of this era. A server behind an address that speaks both eras gets a connection of the
+    /// client's era, so that the gateway translates nothing.
     pub(crate) async fn connection_for(
         self: &Arc<Self>,
         owner: Option<&SessionKey>,
@@ -259,23 +284,24 @@ impl Server {
         if era == Era::Modern || !self.speaks_both() {
             return self.connection(owner).await;
         }
-        self.use_now();
-        if let Some(connection) = self.mirror.ready() {
+        self.mark_used();
+        if let Some(connection) = self.legacy_slot.ready() {
             return Ok(connection);
         }
-        let opening = self.opened(Arc::clone(&self.mirror), Whose::Olds);
-        match tokio::time::timeout(OTHER_ERA, opening).await {
+        let opening =
+            self.open_in_background(Arc::clone(&self.legacy_slot), ConnectionScope::SharedLegacy);
+        match timeout(LEGACY_CONNECTION_TIMEOUT, opening).await {
             Ok(Ok(connection)) => Ok(connection),
             _ => self.connection(owner).await,
         }
     }
 
-    /// Whether it is worth speaking to it in two eras: a second connection costs no process.
+    /// Whether the gateway connects in both eras. A second connection costs no process.
     fn speaks_both(&self) -> bool {
         self.config.url.is_some() && !self.is_private() && self.may_speak_legacy()
     }
 
-    /// Whether a server of 2026-07-28 speaks the versions before, too, or might.
+    /// Whether a server of 2026-07-28 also speaks legacy versions, as far as the gateway knows.
     pub(super) fn may_speak_legacy(&self) -> bool {
         let may = |manifest: Arc<ServerManifest>| {
             manifest.offer.era == Era::Modern && manifest.offer.speaks_legacy != Some(false)
@@ -283,31 +309,31 @@ impl Server {
         self.config.protocol == Protocol::Auto && self.manifest().is_some_and(may)
     }
 
-    /// It was tried whether a server of 2026-07-28 takes `initialize`: remembered, so that it is tried once.
-    pub(super) async fn found_legacy(self: &Arc<Self>, speaks: bool) {
-        let _turn = self.learning.turn().await;
+    /// Records whether a server of 2026-07-28 accepts `initialize`, so that the gateway tries it only once.
+    pub(super) async fn set_speaks_legacy(self: &Arc<Self>, speaks: bool) {
+        let _lock = self.discovery.lock_manifest().await;
         if let Some(known) = self.manifest().filter(|m| m.offer.speaks_legacy != Some(speaks)) {
             let mut manifest = ServerManifest::clone(&known);
             manifest.offer.speaks_legacy = Some(speaks);
-            self.offers(manifest, &[]);
+            self.set_manifest(manifest, &[]);
         }
     }
 
-    async fn opened(
+    /// Opens a connection in a task of its own: the connection is kept if the caller goes away.
+    async fn open_in_background(
         self: &Arc<Self>,
         slot: Arc<ConnectionSlot>,
-        whose: Whose,
+        scope: ConnectionScope,
     ) -> Result<Arc<Connection>, Failure> {
         let server = Arc::clone(self);
-        let opening =
-            self.surroundings.control.spawn(async move { server.open(slot, whose).await });
+        let opening = self.deps.control.spawn(async move { server.open(slot, scope).await });
         opening.await.unwrap_or_else(|_| Err(Failure::internal("the start of a server failed")))
     }
 
     async fn open(
         self: Arc<Self>,
         slot: Arc<ConnectionSlot>,
-        whose: Whose,
+        scope: ConnectionScope,
     ) -> Result<Arc<Connection>, Failure> {
         let mut opening = slot.opening.lock().await;
         if let Some(connection) = slot.ready() {
@@ -321,50 +347,51 @@ impl Server {
         {
             return Err(failure.clone());
         }
-        // First among those of its own principal: nobody waits for all the starts of another one.
-        let _own_turn = match whose.owner() {
+        // First a permit of the principal: its starts must not take all permits from other principals.
+        let _own_permit = match scope.owner() {
             Some(owner) => owner.account.starts.acquire().await.ok(),
             None => None,
         };
-        let _turn = self.surroundings.starts.acquire().await;
-        // What failed before is not waited for again. A second connection says nothing of the first.
-        let is_second = matches!(whose, Whose::Olds);
+        let _permit = self.deps.starts.acquire().await;
+        // A failed server stays failed until it answers. The legacy connection does not change the state of the shared one.
+        let is_second = matches!(scope, ConnectionScope::SharedLegacy);
         if !is_second && !matches!(*self.state.borrow(), ServerState::Failed(_)) {
-            self.is(ServerState::Starting);
+            self.set_state(ServerState::Starting);
         }
-        match super::connect::open(&self, &whose).await.map_err(never_up) {
+        match super::connect::open(&self, &scope).await.map_err(not_opened) {
             Ok(connection) => {
                 opening.failed = None;
                 opening.backoff.started();
                 slot.current.store(Some(Arc::clone(&connection)));
-                if self.stop.is_cancelled() || !self.is_wanted(&slot, whose.owner()) {
+                if self.stop.is_cancelled() || !self.is_wanted(&slot, scope.owner()) {
                     slot.current.store(None);
                     connection.close("its client is gone");
                     return Err(unavailable(&self.name, "its client is gone"));
                 }
                 drop(opening);
-                super::discovery::came_up(&self, &connection, !matches!(whose, Whose::Everybodys));
+                super::discovery::connection_opened(&self, &connection, &scope);
                 Ok(connection)
             }
             Err(failure) => {
                 let wait = opening.backoff.wait();
-                let wait = if self.config.url.is_some() { wait.min(ADDRESS_AGAIN) } else { wait };
+                let wait =
+                    if self.config.url.is_some() { wait.min(MAX_URL_RETRY_WAIT) } else { wait };
                 opening.failed = Some((Instant::now() + wait, failure.clone()));
                 if !is_second {
-                    self.is(ServerState::Failed(failure.message().into()));
+                    self.set_state(ServerState::Failed(failure.message().into()));
                 }
                 Err(failure)
             }
         }
     }
 
-    /// Keeps it up: for servers that are started at once.
+    /// Keeps a server with `start = "at-once"` running.
     async fn supervise(self: Arc<Self>) {
         let mut backoff = Backoff::new();
-        let mut told: Option<String> = None;
+        let mut logged: Option<String> = None;
         loop {
             if self.is_private() && self.manifest().is_some() {
-                self.is(ServerState::Ready);
+                self.set_state(ServerState::Ready);
                 return;
             }
             let started = Instant::now();
@@ -385,16 +412,16 @@ impl Server {
                     }
                 }
                 Err(failure) => {
-                    // Told once, however often it is tried.
-                    if told.as_deref() == Some(failure.message()) {
+                    // Logs the same failure once.
+                    if logged.as_deref() == Some(failure.message()) {
                         tracing::debug!("{failure}");
                     } else {
                         tracing::warn!("{failure}");
-                        told = Some(failure.message().to_owned());
+                        logged = Some(failure.message().to_owned());
                     }
                 }
             }
-            // A server that could not tell what it offers has kept both sides busy for nothing.
+            // A start that ended without a manifest may have cost much time: the wait is at least as long.
             let wait = match self.manifest() {
                 None => backoff.wait_after(started.elapsed()),
                 Some(_) => backoff.wait(),
@@ -406,16 +433,16 @@ impl Server {
         }
     }
 
-    /// Waits until it is known how it is now, whatever was known of it before.
-    pub(crate) async fn fresh(&self) {
+    /// Waits until the server is ready or has failed in this run, whatever the cached manifest says.
+    pub(crate) async fn wait_for_state(&self) {
         let mut states = self.state.subscribe();
         let is_known =
             |state: &ServerState| !matches!(state, ServerState::Waiting | ServerState::Starting);
         let _ = states.wait_for(is_known).await;
     }
 
-    /// Notes that somebody uses it.
-    pub(crate) fn use_now(&self) {
+    /// Notes that a client uses the server.
+    pub(crate) fn mark_used(&self) {
         self.used_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 
@@ -423,13 +450,13 @@ impl Server {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// For how long nobody has used it.
+    /// How long no client has used the server.
     pub(super) fn idle_for(&self) -> Duration {
         let used = Duration::from_millis(self.used_ms.load(Ordering::Relaxed));
         self.started.elapsed().saturating_sub(used)
     }
 
-    pub(super) fn is(&self, state: ServerState) {
+    pub(super) fn set_state(&self, state: ServerState) {
         let has_failed = matches!(state, ServerState::Failed(_));
         let is_new = self.state.send_if_modified(|now| {
             let is_new = *now != state;
@@ -437,70 +464,196 @@ impl Server {
             is_new
         });
         if is_new && has_failed {
-            self.tell(|watch| watch.failed(self));
+            self.emit(|events| events.on_failure(self));
         }
     }
 
-    /// It offers this now: kept, and told to whoever wants to know.
-    pub(super) fn offers(self: &Arc<Self>, manifest: ServerManifest, changed: &[ListKind]) {
+    /// Replaces the manifest, writes it to the cache, and reports the changed lists.
+    pub(super) fn set_manifest(self: &Arc<Self>, manifest: ServerManifest, changed: &[ListKind]) {
         let manifest = Arc::new(manifest);
         self.manifest.store(Some(Arc::clone(&manifest)));
-        let (server, source) = (Arc::clone(self), source(&self.config));
-        // A slow disk holds nobody up.
-        self.surroundings.control.spawn_blocking(move || {
-            server.surroundings.shelf.keep(&server.name, &source, &manifest);
+        let (server, key) = (Arc::clone(self), cache_key(&self.config));
+        // In the background: a slow disk must not delay calls.
+        self.deps.control.spawn_blocking(move || {
+            server.deps.manifests.write(&server.name, &key, &manifest);
         });
         if !changed.is_empty() {
-            self.tell(|watch| watch.changed(self, changed));
+            self.emit(|events| events.on_lists_changed(self, changed));
         }
     }
 
-    pub(super) fn tell(&self, tell: impl FnOnce(&dyn ServerEvents)) {
-        if let Some(watch) = self.surroundings.watch.get().and_then(Weak::upgrade) {
-            tell(&*watch);
+    /// Passes an event to the gateway.
+    pub(super) fn emit(&self, emit: impl FnOnce(&dyn ServerEvents)) {
+        if let Some(events) = self.deps.events.get().and_then(Weak::upgrade) {
+            emit(&*events);
         }
     }
 
-    /// A request could not be sent: whatever is thought of the server, it is not ready.
-    pub(crate) fn failed_to_answer(&self, failure: &Failure) {
+    /// Notes that a request failed: a ready server becomes a failed one if the connection was lost.
+    pub(crate) fn note_failure(&self, failure: &Failure) {
         if matches!(failure.code(), Code::ServerUnavailable | Code::ServerCrashed)
             && self.state() == ServerState::Ready
         {
-            self.is(ServerState::Failed(failure.message().into()));
+            self.set_state(ServerState::Failed(failure.message().into()));
         }
     }
 
-    /// It answered: if it was thought to be away, it is back, and may offer something else.
-    pub(crate) fn answered(self: &Arc<Self>) {
+    /// Notes that the server answered: a failed one becomes ready, and is listed again.
+    pub(crate) fn note_answer(self: &Arc<Self>) {
         if matches!(*self.state.borrow(), ServerState::Failed(_)) {
-            self.is(ServerState::Ready);
+            self.set_state(ServerState::Ready);
             if !self.is_private() {
                 for kind in ListKind::ALL {
-                    super::discovery::suspect(self, kind);
+                    super::discovery::mark_stale(self, kind);
                 }
             }
         }
     }
 
-    /// The connection has lost its session: it is of no use any more.
+    /// Closes a connection whose session the server has forgotten.
     pub(crate) fn forget(&self, connection: &Connection) {
         tracing::info!("the server `{}` has forgotten its session: a new one is opened", self.name);
         connection.forget();
     }
 
-    /// Stops it for good.
+    /// Stops the server for good.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
         let own = std::mem::take(&mut *self.own.lock());
-        let both = [Arc::clone(&self.shared), Arc::clone(&self.mirror)];
+        let both = [Arc::clone(&self.shared), Arc::clone(&self.legacy_slot)];
         let slots = own.into_values().chain(both);
         for connection in slots.filter_map(|slot| slot.current.swap(None)) {
             connection.close("toolgate is ending");
         }
     }
 
-    /// What a request is told whose connection was gone before it was sent, twice.
+    /// The failure of a request whose connection closed before it was sent, twice.
     pub(crate) fn never_reached(&self, why: &str) -> Failure {
-        lost(&self.name, why, toolgate::Executed::No)
+        connection_lost(&self.name, why, LossStage::NotSent)
     }
+
+    /// Sets the log level for a client. A shared server gets the lowest level that any client has set; `own_level` is read
+    /// when the level of a private server is set. Gives a task that ends when a running server has the level, or after
+    /// `SET_LEVEL_TIMEOUT`.
+    pub(crate) fn raise_log_level(
+        self: &Arc<Self>,
+        level: LogLevel,
+        owner: impl FnOnce() -> SessionKey,
+        own_level: impl Fn() -> Option<LogLevel> + Send + Sync + 'static,
+    ) -> Option<JoinHandle<()>> {
+        let has_logs = self.manifest().is_some_and(|manifest| {
+            let may_be_legacy = manifest.offer.era == Era::Legacy || self.speaks_both();
+            manifest.offer.has("logging") && may_be_legacy
+        });
+        let is_lower = self.log_level.fetch_min(level.number(), Ordering::Relaxed) > level.number();
+        if !has_logs || !(is_lower || self.is_private()) {
+            return None;
+        }
+        let (server, owner) = (Arc::clone(self), self.is_private().then(owner));
+        let is_running = self.connected(owner.as_ref()).is_some();
+        let control = &self.deps.control;
+        let setting = control.spawn(async move {
+            let opened = server.connection_for(owner.as_ref(), Era::Legacy).await;
+            // In 2026-07-28 each request carries the level.
+            let Some(connection) = opened.ok().filter(|c| c.era() == Era::Legacy) else { return };
+            let wanted = || if owner.is_some() { own_level() } else { server.wanted_log_level() };
+            server.set_log_level(&connection, wanted).await;
+        });
+        is_running
+            .then(|| control.spawn(async move { drop(timeout(SET_LEVEL_TIMEOUT, setting).await) }))
+    }
+
+    /// Sets the log level of a connection. Reads the wanted level under the lock: of two concurrent calls, neither undoes
+    /// the other.
+    pub(super) async fn set_log_level(
+        &self,
+        connection: &Connection,
+        wanted: impl Fn() -> Option<LogLevel>,
+    ) {
+        let mut set = connection.level.lock().await;
+        let Some(level) = wanted().map(LogLevel::name).filter(|level| *set != Some(*level)) else {
+            return;
+        };
+        let mut params = Object::new();
+        params.set("level", Json::string(level));
+        match connection.ask(method::LOGGING_SET_LEVEL, params).await {
+            Ok(_) => *set = Some(level),
+            Err(error) => tracing::debug!("the level of `{}` is not set: {error:?}", self.name),
+        }
+    }
+
+    /// The level of log messages that somebody asked for, for a connection that is new.
+    pub(super) fn wanted_log_level(&self) -> Option<LogLevel> {
+        LogLevel::by_number(self.log_level.load(Ordering::Relaxed))
+    }
+}
+
+/// How an exclusive server is started, and why it is down while it is.
+#[derive(Debug)]
+pub(super) struct Exclusive {
+    pub(super) command: ServerCommand,
+    why_down: Mutex<Arc<str>>,
+}
+
+impl Exclusive {
+    fn new(command: ServerCommand) -> Self {
+        Self { command, why_down: Mutex::new("it has not been started yet".into()) }
+    }
+}
+
+/// What all servers of a gateway share.
+pub(crate) struct ServerDeps {
+    /// The runtime of all servers: their I/O does not delay the threads that serve clients.
+    pub(crate) control: Handle,
+    pub(crate) limits: Limits,
+    pub(crate) manifests: ManifestCache,
+    /// Limits how many servers start at once.
+    pub(crate) starts: Semaphore,
+    /// Tasks of processes that have not ended yet.
+    pub(crate) tasks: TaskTracker,
+    /// Tasks that end sessions with servers.
+    pub(crate) session_ends: TaskTracker,
+    /// Receives the events of servers: the gateway, once it is built.
+    pub(crate) events: OnceLock<Weak<dyn ServerEvents>>,
+}
+
+impl std::fmt::Debug for ServerDeps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ServerDeps")
+    }
+}
+
+/// Receives the events of servers. Must not block.
+pub(crate) trait ServerEvents: Send + Sync {
+    /// Lists of a server changed.
+    fn on_lists_changed(&self, server: &Arc<Server>, kinds: &[ListKind]);
+    /// A resource changed.
+    fn on_resource_updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
+    /// A server sent a notification that belongs to no call.
+    fn on_notification(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
+    /// A server sent a request that belongs to no call; `false`: no client can answer it.
+    fn on_request(
+        &self,
+        server: &Arc<Server>,
+        owner: Option<&str>,
+        message: Message,
+        reply: ReplyTo,
+    ) -> bool;
+    /// A server cannot be called for now.
+    fn on_failure(&self, server: &Server);
+}
+
+/// The state of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ServerState {
+    /// No client has needed it yet.
+    Waiting,
+    /// The gateway is starting it or connecting to it.
+    Starting,
+    /// It can be called.
+    Ready,
+    /// The gateway stopped it because no client used it.
+    Stopped,
+    /// It cannot be called, for this reason.
+    Failed(Arc<str>),
 }

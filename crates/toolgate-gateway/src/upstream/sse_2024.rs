@@ -1,5 +1,5 @@
-//! HTTP with server-sent events, of 2024-11-05: one stream that everything comes on, and POSTs to the address that
-//! it names.
+//! The HTTP transport of 2024-11-05: the server sends everything on one event stream, and names the address to which
+//! the client posts its messages.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use toolgate::Failure;
 use toolgate_wire::{Id, Limits, Message, Sender, Shape};
 
 use super::{
-    connection::{Connection, Wire},
-    events::Events,
-    handshake::{HandshakeError, HandshakeMode, greet},
-    in_flight::{self, nonsense, unavailable},
+    connection::{Connection, UpstreamTransport},
+    events::SharedListener,
+    failures::{protocol_violation, unavailable},
+    handshake::{self, HandshakeError, HandshakeParams},
     pipe::{Clients, Pipe},
-    server::Server,
+    request,
 };
 use crate::{
     config::Protocol,
@@ -24,30 +24,33 @@ use crate::{
     write_queue::WriteQueue,
 };
 
-/// So many messages are on their way at once.
-const AT_ONCE: usize = 64;
+/// How many messages are posted at once.
+const MAX_CONCURRENT_POSTS: usize = 64;
 
-/// How long one message may take to be accepted.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the server may take to accept one message.
+const POST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bytes of the body of a successful POST that the gateway reads, so that it can use the HTTP connection again.
+const MAX_POST_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// Opens a connection.
 pub(super) async fn open(
-    server: &Arc<Server>,
-    client: &Arc<HttpClient>,
-    ear: &Events,
-    hello: &HandshakeMode,
+    name: Arc<str>,
+    limits: Limits,
+    client: Arc<HttpClient>,
+    listener: &SharedListener,
+    params: &HandshakeParams,
 ) -> Result<Arc<Connection>, Failure> {
-    let name = Arc::clone(&server.name);
-    let limits = server.surroundings.limits;
-    let begun = tokio::time::timeout(hello.patience, begin(client, &name, limits.max_bytes)).await;
+    let opening = open_stream(&client, &name, limits.max_bytes);
+    let opened = tokio::time::timeout(params.timeout, opening).await;
     let late = || unavailable(&name, "it did not say where to send messages to");
-    let (mut stream, path) = begun.map_err(|_| late())??;
-    let outbox = Arc::new(WriteQueue::new());
-    let pipe = Arc::new(Pipe::new(Arc::clone(&name), Arc::clone(&outbox), Clients::Several));
+    let (mut stream, path) = opened.map_err(|_| late())??;
+    let queue = Arc::new(WriteQueue::new());
+    let pipe = Arc::new(Pipe::new(Arc::clone(&name), Arc::clone(&queue), Clients::Several));
     let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
-    let reading = (Arc::clone(&pipe), Arc::clone(ear), stop.clone(), ended.clone());
+    let reading = (Arc::clone(&pipe), Arc::clone(listener), stop.clone(), ended.clone());
     tokio::spawn(async move {
-        let (pipe, ear, stop, ended) = reading;
+        let (pipe, listener, stop, ended) = reading;
         loop {
             let event = tokio::select! {
                 event = stream.next() => event,
@@ -56,7 +59,7 @@ pub(super) async fn open(
             };
             let Ok(Some(event)) = event else { break };
             match Message::receive(event.data, &limits, Sender::Server) {
-                Ok(message) => pipe.take(message, &ear),
+                Ok(message) => pipe.handle_message(message, &listener),
                 Err(refused) => {
                     tracing::warn!("an event that is no message is dropped: {}", refused.error);
                 }
@@ -65,27 +68,22 @@ pub(super) async fn open(
         pipe.close(&"its stream broke off".into());
         ended.cancel();
     });
-    let posting = post(
-        Arc::clone(client),
-        Arc::clone(&outbox),
-        (path, limits),
-        Arc::clone(&pipe),
-        ended.clone(),
-    );
-    tokio::spawn(posting);
-    let wire = Wire::Pipe(pipe);
-    let hello = HandshakeMode {
+    let poster = Poster { client, path, limits, pipe: Arc::clone(&pipe), ended: ended.clone() };
+    tokio::spawn(Arc::new(poster).run(queue));
+    let transport = UpstreamTransport::Pipe(pipe);
+    let params = HandshakeParams {
         protocol: Protocol::Legacy,
         known: None,
-        capabilities: hello.capabilities.clone(),
-        info: hello.info.clone(),
-        version: Arc::clone(&hello.version),
-        patience: hello.patience,
+        capabilities: params.capabilities.clone(),
+        info: params.info.clone(),
+        version: Arc::clone(&params.version),
+        timeout: params.timeout,
         stdin: None,
     };
-    let greeted = greet(&wire, &name, &hello).await.inspect_err(|_| stop.cancel());
-    let offer = greeted.map_err(HandshakeError::into_failure)?;
-    let connection = Arc::new(Connection::new(offer, wire, stop));
+    let opened = handshake::perform(&transport, &name, &params).await;
+    let opened = opened.inspect_err(|_| stop.cancel());
+    let offer = opened.map_err(HandshakeError::into_failure)?;
+    let connection = Arc::new(Connection::new(offer, transport, stop));
     let ending = Arc::clone(&connection);
     tokio::spawn(async move {
         ended.cancelled().await;
@@ -94,18 +92,18 @@ pub(super) async fn open(
     Ok(connection)
 }
 
-/// Opens the stream and waits for the address that it names.
-async fn begin(
+/// Opens the event stream, and waits for the address that the server names on it.
+async fn open_stream(
     client: &HttpClient,
     name: &str,
-    most: usize,
+    max_bytes: usize,
 ) -> Result<(EventStream, String), Failure> {
     let answer = client.send(Method::GET, None, &[], Bytes::new()).await;
     let answer = answer.map_err(|error| unavailable(name, &error.to_string()))?;
     if !answer.status.is_success() {
         return Err(unavailable(name, &format!("it answered GET with {}", answer.status)));
     }
-    let mut stream = EventStream::new(answer, most);
+    let mut stream = EventStream::new(answer, max_bytes);
     loop {
         let event = stream.next().await;
         let event = event.map_err(|error| unavailable(name, &error.to_string()))?;
@@ -113,13 +111,18 @@ async fn begin(
         if event.name.as_deref() == Some(b"endpoint") {
             let path = std::str::from_utf8(&event.data).unwrap_or_default();
             return path_of(path, client.target().origin()).map(|path| (stream, path)).ok_or_else(
-                || nonsense(name, "names an address on another server to send messages to"),
+                || {
+                    protocol_violation(
+                        name,
+                        "names an address on another server to send messages to",
+                    )
+                },
             );
         }
     }
 }
 
-/// The path of an address on the same server. Another one might be anybody's.
+/// The path of an address on the same server. An address elsewhere could belong to anyone.
 fn path_of(address: &str, origin: &str) -> Option<String> {
     if let Some(rest) = address.strip_prefix(origin) {
         return rest.starts_with('/').then(|| rest.to_owned());
@@ -131,72 +134,78 @@ fn path_of(address: &str, origin: &str) -> Option<String> {
     Some(if address.starts_with('/') { address.to_owned() } else { format!("/{address}") })
 }
 
-/// Sends messages as they come: requests beside each other, everything else in its order.
-async fn post(
-    client: Arc<HttpClient>,
-    outbox: Arc<WriteQueue>,
-    (path, limits): (String, Limits),
-    pipe: Arc<Pipe>,
-    ended: CancellationToken,
-) {
-    let turns = Arc::new(Semaphore::new(AT_ONCE));
-    while let Some(line) = outbox.next().await {
-        let message = Message::parse(line.clone(), &limits).ok();
-        let request = message.filter(|message| message.shape() == Shape::Request);
-        let is_safe = request.as_ref().is_some_and(|message| in_flight::is_safe(message.method()));
-        let id = request.and_then(|message| message.id().cloned());
-        let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
-        let sending = send(
-            Arc::clone(&client),
-            path.clone(),
-            (line, is_safe),
-            id.clone(),
-            Arc::clone(&pipe),
-            ended.clone(),
-        );
-        if id.is_some() {
-            tokio::spawn(async move {
-                sending.await;
-                drop(turn);
-            });
-        } else {
-            sending.await;
-        }
-    }
-}
-
-/// Sends one message. What is refused fails alone; a server that is not there fails for all.
-async fn send(
+/// Posts the client's messages to the address that the server named.
+struct Poster {
     client: Arc<HttpClient>,
     path: String,
-    (line, is_safe): (Bytes, bool),
-    id: Option<Id>,
+    limits: Limits,
     pipe: Arc<Pipe>,
     ended: CancellationToken,
-) {
-    let sending = async {
-        if is_safe {
-            client.ask(Some(&path), &[], line).await
-        } else {
-            client.send(Method::POST, Some(&path), &[], line).await
-        }
-    };
-    let sent = tokio::time::timeout(PATIENCE, sending).await;
-    match sent.unwrap_or_else(|_| Err(SendError::Lost("it does not answer".to_owned()))) {
-        Ok(answer) if answer.status.is_success() => drop(answer.whole(64 * 1024).await),
-        Ok(answer) => {
-            let status = answer.status;
-            tracing::warn!("a message is refused with {status}");
-            if let Some(id) = &id {
-                pipe.fail(id, &format!("it refused the message with {status}"));
+}
+
+/// A message to post.
+struct Outgoing {
+    line: Bytes,
+    /// The id, if the message is a request.
+    id: Option<Id>,
+    /// Whether it may be sent twice.
+    is_safe: bool,
+}
+
+impl Poster {
+    /// Posts requests concurrently, and other messages one after the other.
+    async fn run(self: Arc<Self>, queue: Arc<WriteQueue>) {
+        let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_POSTS));
+        while let Some(line) = queue.next().await {
+            let message = Message::parse(line.clone(), &self.limits).ok();
+            let request = message.filter(|message| message.shape() == Shape::Request);
+            let is_safe =
+                request.as_ref().is_some_and(|message| request::is_safe(message.method()));
+            let id = request.and_then(|message| message.id().cloned());
+            let is_request = id.is_some();
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+            let poster = Arc::clone(&self);
+            let posting = async move { poster.post(Outgoing { line, id, is_safe }).await };
+            if is_request {
+                tokio::spawn(async move {
+                    posting.await;
+                    drop(permit);
+                });
+            } else {
+                posting.await;
             }
-            if status == StatusCode::NOT_FOUND {
-                ended.cancel();
-            }
         }
-        Err(SendError::NotSent(why) | SendError::Lost(why)) => {
-            tracing::warn!("a message was lost: {why}");
-            ended.cancel();
+    }
+
+    /// Posts one message. If the server refuses it, only its request fails; if the server is gone, the connection ends.
+    async fn post(&self, message: Outgoing) {
+        let path = Some(self.path.as_str());
+        let posting = async {
+            if message.is_safe {
+                self.client.ask(path, &[], message.line).await
+            } else {
+                self.client.send(Method::POST, path, &[], message.line).await
+            }
+        };
+        let posted = tokio::time::timeout(POST_TIMEOUT, posting).await;
+        match posted.unwrap_or_else(|_| Err(SendError::Lost("it does not answer".to_owned()))) {
+            Ok(answer) if answer.status.is_success() => {
+                drop(answer.whole(MAX_POST_RESPONSE_BYTES).await);
+            }
+            Ok(answer) => {
+                let status = answer.status;
+                tracing::warn!("a message is refused with {status}");
+                if let Some(id) = &message.id {
+                    self.pipe.fail(id, &format!("it refused the message with {status}"));
+                }
+                if status == StatusCode::NOT_FOUND {
+                    self.ended.cancel();
+                }
+            }
+            Err(SendError::NotSent(why) | SendError::Lost(why)) => {
+                tracing::warn!("a message was lost: {why}");
+                self.ended.cancel();
+            }
         }
     }
 }

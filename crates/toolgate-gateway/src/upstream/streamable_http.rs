@@ -1,10 +1,7 @@
-//! Streamable HTTP: each request is a POST of its own, answered with JSON or with a stream of messages.
-
-mod handshake;
-mod notifications;
+//! The Streamable HTTP transport to a server: each request is a POST, answered with JSON or with an event stream.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
@@ -13,18 +10,18 @@ use hyper::{
     Method, StatusCode,
     header::{HeaderName, HeaderValue},
 };
-use toolgate::{Code, Executed, Failure};
-use toolgate_wire::{Id, Json, Limits, Message, Sender, Shape, headers};
+use toolgate::{Boxed, Code, Executed, Failure};
+use toolgate_wire::{
+    Id, Json, Limits, Message, Sender, Shape, error_response, headers,
+    mcp::{Era, code, method},
+    response,
+};
 
 use super::{
-    event_request::{EventRequest, Phase},
-    events::Events,
-    in_flight::{
-        IdRewrite, InFlightRequest, StartFailure, UpstreamRequest, is_safe, lost, nonsense,
-        unavailable,
-    },
-    pending::{PendingId, PendingRequests, id_of},
-    resume::Resume,
+    events::{ReplyChannel, ReplyTo, SharedListener},
+    failures::{connection_lost, protocol_violation, unavailable},
+    pending::{PendingOutcome, PendingRequests, Routed},
+    request::{Interest, StartFailure, UpstreamEvent, UpstreamRequest},
 };
 use crate::http_client::{BodyError, EventStream, HttpClient, HttpResponse, SendError};
 
@@ -34,24 +31,27 @@ const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-/// How long a notification may take to be accepted.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the server may take to accept a notification.
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server that is reached by POSTs.
+/// Bytes of the body of an accepted notification that the gateway reads.
+const MAX_NOTIFICATION_RESPONSE_BYTES: usize = 64 * 1024;
+
+/// The Streamable HTTP transport of one connection.
 #[derive(Debug)]
 pub(crate) struct StreamableHttp {
     pub(super) server: Arc<str>,
     client: Arc<HttpClient>,
     pub(super) limits: Limits,
-    pub(super) events: Events,
+    pub(super) listener: SharedListener,
     agreed: OnceLock<Agreed>,
-    pub(super) flights: Arc<PendingRequests>,
+    pub(super) pending: Arc<PendingRequests>,
 }
 
-/// What the handshake has settled.
+/// The result of the handshake.
 #[derive(Debug)]
 struct Agreed {
-    is_modern: bool,
+    era: Era,
     /// Headers of each request: the version, and the session if there is one.
     headers: Vec<(HeaderName, HeaderValue)>,
     has_session: bool,
@@ -62,14 +62,14 @@ impl StreamableHttp {
         server: Arc<str>,
         client: Arc<HttpClient>,
         limits: Limits,
-        events: Events,
+        listener: SharedListener,
     ) -> Self {
-        let flights = Arc::default();
-        Self { server, client, limits, events, agreed: OnceLock::new(), flights }
+        let pending = Arc::default();
+        Self { server, client, limits, listener, agreed: OnceLock::new(), pending }
     }
 
-    /// From here on requests carry what was agreed on.
-    pub(crate) fn agree(&self, is_modern: bool, version: &str, session: Option<HeaderValue>) {
+    /// Sets what further requests carry.
+    pub(crate) fn set_agreed(&self, era: Era, version: &str, session: Option<HeaderValue>) {
         let mut headers = Vec::with_capacity(2);
         if let Ok(version) = HeaderValue::from_str(version) {
             headers.push((VERSION, version));
@@ -79,104 +79,39 @@ impl StreamableHttp {
             session.set_sensitive(true);
             headers.push((SESSION, session));
         }
-        let _ = self.agreed.set(Agreed { is_modern, headers, has_session });
+        let _ = self.agreed.set(Agreed { era, headers, has_session });
     }
 
     pub(super) fn has_session(&self) -> bool {
         self.agreed.get().is_some_and(|agreed| agreed.has_session)
     }
 
-    pub(super) fn is_modern(&self) -> bool {
-        self.agreed.get().is_some_and(|agreed| agreed.is_modern)
+    /// The negotiated era; legacy until the handshake is over.
+    pub(super) fn era(&self) -> Era {
+        self.agreed.get().map_or(Era::Legacy, |agreed| agreed.era)
     }
 
-    fn headers(&self) -> &[(HeaderName, HeaderValue)] {
+    pub(super) fn session_headers(&self) -> &[(HeaderName, HeaderValue)] {
         self.agreed.get().map_or(&[], |agreed| &agreed.headers)
     }
 
-    /// The headers of one request, from 2026-07-28 on: they say what the body says.
-    fn mirrored(&self, ask: &UpstreamRequest<'_>) -> Vec<(HeaderName, HeaderValue)> {
-        let mut all = Vec::with_capacity(self.headers().len() + 2 + ask.mirrored.len());
-        all.extend_from_slice(self.headers());
-        all.extend(HeaderValue::from_str(ask.method).ok().map(|method| (METHOD, method)));
-        let name = ask.name.and_then(|name| HeaderValue::from_str(&headers::encode(name)).ok());
+    /// The headers of one request of 2026-07-28, which repeat parts of the body.
+    pub(super) fn request_headers(
+        &self,
+        request: &UpstreamRequest<'_>,
+    ) -> Vec<(HeaderName, HeaderValue)> {
+        let mut all =
+            Vec::with_capacity(self.session_headers().len() + 2 + request.param_headers.len());
+        all.extend_from_slice(self.session_headers());
+        all.extend(HeaderValue::from_str(request.method).ok().map(|method| (METHOD, method)));
+        let name = request.name.and_then(|name| HeaderValue::from_str(&headers::encode(name)).ok());
         all.extend(name.map(|name| (NAME, name)));
-        all.extend_from_slice(ask.mirrored);
+        all.extend_from_slice(request.param_headers);
         all
     }
 
-    /// Sends a request.
-    pub(crate) async fn start(
-        self: &Arc<Self>,
-        ask: UpstreamRequest<'_>,
-        own_id: Option<&Id>,
-        compose: impl FnOnce(IdRewrite) -> Bytes,
-    ) -> Result<InFlightRequest, StartFailure> {
-        // Ids must differ within a session, and clients choose theirs without asking each other.
-        let is_numbered = self.has_session() || own_id.is_none();
-        let seat = if is_numbered {
-            self.flights.enter(ask.hears.clone(), PendingId::Number)
-        } else {
-            None
-        };
-        let hop = seat.as_ref().map_or_else(IdRewrite::default, |seat| IdRewrite {
-            id: Some(seat.id.clone()),
-            token: ask.hears.token.as_ref().map(|_| seat.id.as_json().clone()),
-        });
-        let expected = hop.id.clone().or_else(|| own_id.cloned()).unwrap_or_else(|| id_of(0));
-        let is_known = seat.is_some();
-        // A legacy server may answer on whichever stream is open.
-        let (entered, answer, steps) = match seat {
-            Some(seat) => (Some(seat.id), Some(seat.answer), seat.steps),
-            None => (None, None, None),
-        };
-        let mut flight = EventRequest {
-            link: Arc::clone(self),
-            expected,
-            entered,
-            answer: answer.filter(|_| self.has_session()),
-            steps,
-            is_known,
-            hears: ask.hears.clone(),
-            phase: Phase::Over,
-            resume: Resume::default(),
-        };
-        let (body, is_safe) = (compose(hop), is_safe(ask.method));
-        if !self.is_modern() && flight.steps.is_some() && self.has_session() {
-            // What the server asks may come on its other stream, before this one has begun.
-            let (link, expected) = (Arc::clone(self), flight.expected.clone());
-            flight.phase = Phase::Sending(Box::pin(async move {
-                let answered = link.post(is_safe, link.headers(), body).await;
-                link.received(answered, &expected).await
-            }));
-            return Ok(InFlightRequest::Events(Box::new(flight)));
-        }
-        let answered = if self.is_modern() {
-            self.post(is_safe, &self.mirrored(&ask), body).await
-        } else {
-            self.post(is_safe, self.headers(), body).await
-        };
-        match self.received(answered, &flight.expected).await {
-            Ok(PostResult::Response(message)) => {
-                flight.land();
-                Ok(InFlightRequest::Landed(Some(message)))
-            }
-            Ok(PostResult::Stream(stream)) => {
-                flight.phase = Phase::Reading(stream);
-                Ok(InFlightRequest::Events(Box::new(flight)))
-            }
-            Ok(PostResult::Accepted) => {
-                flight.phase = Phase::Elsewhere;
-                Ok(InFlightRequest::Events(Box::new(flight)))
-            }
-            Err(failure) => {
-                flight.land();
-                Err(failure)
-            }
-        }
-    }
-
-    async fn post(
+    /// Posts a request. A safe one may be sent twice.
+    pub(super) async fn post(
         &self,
         is_safe: bool,
         headers: &[(HeaderName, HeaderValue)],
@@ -189,42 +124,43 @@ impl StreamableHttp {
         }
     }
 
-    /// Sends a notification, or an answer to a question.
-    pub(crate) async fn tell(&self, line: Bytes) -> Result<(), Failure> {
+    /// Sends a notification, or the response to a request of the server.
+    pub(crate) async fn send_line(&self, line: Bytes) -> Result<(), Failure> {
         let late = || unavailable(&self.server, "it does not answer");
-        tokio::time::timeout(PATIENCE, self.told(line)).await.unwrap_or_else(|_| Err(late()))
+        let sending = self.post_line(line);
+        tokio::time::timeout(NOTIFICATION_TIMEOUT, sending).await.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn told(&self, line: Bytes) -> Result<(), Failure> {
-        let sent = if self.is_modern() {
+    async fn post_line(&self, line: Bytes) -> Result<(), Failure> {
+        let sent = if self.era() == Era::Modern {
             let method = Message::parse(line.clone(), &self.limits);
             let method = method.map(|message| message.method().to_owned()).unwrap_or_default();
-            let headers = self.mirrored(&UpstreamRequest::own(&method));
+            let headers = self.request_headers(&UpstreamRequest::own(&method));
             self.client.send(Method::POST, None, &headers, line).await
         } else {
-            self.client.send(Method::POST, None, self.headers(), line).await
+            self.client.send(Method::POST, None, self.session_headers(), line).await
         };
-        let answer = sent.map_err(|error| self.sent_in_vain(error))?;
+        let answer = sent.map_err(|error| self.send_failure(error))?;
         if answer.status.is_success() {
-            // Read to its end, so that the connection can be used again.
-            let _ = answer.whole(64 * 1024).await;
+            // Reads the body to its end, so that the HTTP connection can be used again.
+            let _ = answer.whole(MAX_NOTIFICATION_RESPONSE_BYTES).await;
             return Ok(());
         }
         let status = answer.status;
         Err(unavailable(&self.server, &format!("it answered a notification with {status}")))
     }
 
-    /// Opens the stream on which a legacy server says what belongs to no request; `None`: it has none.
+    /// Opens the stream on which a legacy server sends what belongs to no request; `None`: the server has no such stream.
     pub(crate) async fn listen(
         &self,
         last_event: Option<&HeaderValue>,
     ) -> Result<Option<EventStream>, StartFailure> {
-        let mut headers = self.headers().to_vec();
+        let mut headers = self.session_headers().to_vec();
         headers.extend(last_event.map(|id| (LAST_EVENT, id.clone())));
         let sent = self.client.send(Method::GET, None, &headers, Bytes::new()).await;
-        let answer = sent.map_err(|error| self.sent_in_vain(error))?;
+        let answer = sent.map_err(|error| self.send_failure(error))?;
         match answer.status {
-            StatusCode::OK if is(&answer, "text/event-stream") => {
+            StatusCode::OK if answer.is_content_type("text/event-stream") => {
                 Ok(Some(EventStream::new(answer, self.limits.max_bytes)))
             }
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE | StatusCode::OK => {
@@ -239,82 +175,213 @@ impl StreamableHttp {
     }
 
     /// Ends the session, if there is one.
-    pub(crate) async fn leave(&self) {
+    pub(crate) async fn end_session(&self) {
         if self.has_session() {
-            let _ = self.client.send(Method::DELETE, None, self.headers(), Bytes::new()).await;
+            let _ =
+                self.client.send(Method::DELETE, None, self.session_headers(), Bytes::new()).await;
         }
     }
 
-    /// An answer that was not read to its end: too large to be, or broken off.
-    pub(super) fn unread(&self, error: &BodyError) -> Failure {
+    /// The failure of a response whose body could not be read.
+    pub(super) fn body_failure(&self, error: &BodyError) -> Failure {
         match error {
-            BodyError::TooLarge(_) => nonsense(&self.server, &format!("sent {error}")),
-            BodyError::Broken(why) => lost(&self.server, why, Executed::Maybe),
+            BodyError::TooLarge(_) => protocol_violation(&self.server, &format!("sent {error}")),
+            BodyError::Broken(why) => connection_lost(&self.server, why, self.pending.loss_stage()),
         }
     }
 
-    fn not_sent(&self, error: SendError) -> StartFailure {
-        StartFailure::Failed(self.sent_in_vain(error))
-    }
-
-    fn sent_in_vain(&self, error: SendError) -> Failure {
+    fn send_failure(&self, error: SendError) -> Failure {
         match error {
             SendError::NotSent(why) => unavailable(&self.server, &why),
-            SendError::Lost(why) => lost(&self.server, &why, Executed::Maybe),
+            SendError::Lost(why) => connection_lost(&self.server, &why, self.pending.loss_stage()),
         }
     }
 
-    async fn received(
+    /// Reads the response to a POST.
+    pub(super) async fn read_response(
         &self,
         sent: Result<HttpResponse, SendError>,
         expected: &Id,
     ) -> Result<PostResult, StartFailure> {
-        let answer = sent.map_err(|error| self.not_sent(error))?;
+        let answer = sent.map_err(|error| self.send_failure(error))?;
         let status = answer.status;
-        if status == StatusCode::OK && is(&answer, "text/event-stream") {
+        if status == StatusCode::OK && answer.is_content_type("text/event-stream") {
             let stream = EventStream::new(answer, self.limits.max_bytes);
             return Ok(PostResult::Stream(Box::new(stream)));
         }
         if status == StatusCode::ACCEPTED && self.has_session() {
             return Ok(PostResult::Accepted);
         }
-        let has_text = is(&answer, "application/json");
+        let has_text = answer.is_content_type("application/json");
         let body = answer.whole(self.limits.max_bytes).await;
-        let body = body.map_err(|error| self.unread(&error))?;
+        let body = body.map_err(|error| self.body_failure(&error))?;
         let message = (has_text && !body.is_empty())
             .then(|| Message::receive(body, &self.limits, Sender::Server));
         if status == StatusCode::OK {
             let message = message
-                .ok_or_else(|| nonsense(&self.server, "answered with neither JSON nor events"))?
+                .ok_or_else(|| {
+                    protocol_violation(&self.server, "answered with neither JSON nor events")
+                })?
                 .map_err(|refused| {
                     let why = refused.error;
-                    nonsense(&self.server, &format!("sent an answer that cannot be read: {why}"))
+                    protocol_violation(
+                        &self.server,
+                        &format!("sent an answer that cannot be read: {why}"),
+                    )
                 })?;
-            return self.fitting(message, expected).map(|m| PostResult::Response(Box::new(m)));
+            return self
+                .check_response(message, expected)
+                .map(|m| PostResult::Response(Box::new(m)));
         }
         let message = message.and_then(Result::ok).filter(|m| m.shape() == Shape::Error);
         let code = message.as_ref().and_then(|m| m.member("code")).and_then(|code| code.i64());
-        let is_forgotten = status == StatusCode::NOT_FOUND && code != Some(-32601)
+        let is_forgotten = status == StatusCode::NOT_FOUND && code != Some(code::METHOD_NOT_FOUND)
             || status == StatusCode::BAD_REQUEST && message.as_ref().is_some_and(says_no_session);
         match message {
             _ if self.has_session() && is_forgotten => Err(StartFailure::SessionLost),
-            // Whatever id it has: it answers this request and no other.
+            // Also with another id or none: the body of this POST answers no other request.
             Some(message) => Ok(PostResult::Response(Box::new(message))),
             None => Err(refused(&self.server, status).into()),
         }
     }
 
-    fn fitting(&self, message: Message, expected: &Id) -> Result<Message, StartFailure> {
+    fn check_response(&self, message: Message, expected: &Id) -> Result<Message, StartFailure> {
         let is_answer = matches!(message.shape(), Shape::Response | Shape::Error);
         if is_answer && message.id().is_none_or(|id| id == expected) {
             return Ok(message);
         }
-        Err(nonsense(&self.server, "answered with the id of another request").into())
+        Err(protocol_violation(&self.server, "answered with the id of another request").into())
+    }
+
+    /// Sends `initialize`. Gives the response and the session that the server opened.
+    pub(crate) async fn initialize(
+        &self,
+        line: Bytes,
+        id: &Id,
+    ) -> Result<(Message, Option<HeaderValue>), StartFailure> {
+        let answer = self.client.send(Method::POST, None, &[], line).await;
+        let answer = answer.map_err(|error| self.send_failure(error))?;
+        let session = answer.headers.session();
+        match self.read_response(Ok(answer), id).await? {
+            PostResult::Response(message) => Ok((*message, session)),
+            PostResult::Accepted => {
+                Err(protocol_violation(&self.server, "did not answer initialize").into())
+            }
+            PostResult::Stream(mut stream) => loop {
+                let event = stream.next().await;
+                let event =
+                    event.map_err(|error| protocol_violation(&self.server, &error.to_string()))?;
+                let Some(event) = event else {
+                    return Err(protocol_violation(
+                        &self.server,
+                        "ended its stream before it answered",
+                    )
+                    .into());
+                };
+                if let Ok(message) = Message::receive(event.data, &self.limits, Sender::Server)
+                    && matches!(message.shape(), Shape::Response | Shape::Error)
+                    && message.id() == Some(id)
+                {
+                    return Ok((message, session));
+                }
+            },
+        }
+    }
+
+    /// Asks whether the server speaks 2026-07-28.
+    pub(crate) async fn discover(&self, line: Bytes, id: &Id) -> Result<Message, StartFailure> {
+        let headers = [
+            (VERSION, HeaderValue::from_static("2026-07-28")),
+            (METHOD, HeaderValue::from_static(method::SERVER_DISCOVER)),
+        ];
+        let sent = self.client.ask(None, &headers, line).await;
+        match self.read_response(sent, id).await? {
+            PostResult::Response(message) => Ok(*message),
+            PostResult::Accepted => Err(protocol_violation(&self.server, "did not answer").into()),
+            PostResult::Stream(mut stream) => {
+                while let Ok(Some(event)) = stream.next().await {
+                    if let Ok(message) = Message::receive(event.data, &self.limits, Sender::Server)
+                        && message.id() == Some(id)
+                        && message.method().is_empty()
+                    {
+                        return Ok(message);
+                    }
+                }
+                Err(protocol_violation(&self.server, "ended its stream before it answered").into())
+            }
+        }
+    }
+
+    /// Handles a message of the stream that belongs to no request. A request on it may still be about a call in flight.
+    pub(crate) async fn handle_message(self: &Arc<Self>, message: Message) {
+        match (message.shape(), message.method()) {
+            (Shape::Notification, method::NOTIFICATIONS_PROGRESS) => {
+                self.pending.deliver_progress(&message);
+            }
+            (Shape::Notification, method::NOTIFICATIONS_CANCELLED) => {
+                self.pending.cancel_server_request(&message)
+            }
+            (Shape::Notification, method::NOTIFICATIONS_MESSAGE) => {
+                // A log message does not name its call: with several clients the gateway could pick the wrong one.
+                let event = UpstreamEvent::Notification(message);
+                let routed = self.pending.deliver_to_only_client(event, |interest| interest.logs);
+                if let Some(message) = routed.into_undelivered_notification() {
+                    self.listener.on_message(message);
+                }
+            }
+            (Shape::Notification, _) => self.listener.on_message(message),
+            (Shape::Request, _) => self.handle_request(message).await,
+            (Shape::Response | Shape::Error, _) => {
+                // Some servers respond on any open stream.
+                if let Some(id) = message.id().cloned() {
+                    self.pending.finish(&id, PendingOutcome::Response(message));
+                }
+            }
+        }
+    }
+
+    async fn handle_request(self: &Arc<Self>, message: Message) {
+        let Some(id) = message.id().cloned() else { return };
+        let (method, params) = (message.method().to_owned(), message.params());
+        let line = if method == method::PING {
+            response(&id, &Json::empty_object())
+        } else {
+            let accepts = |interest: &Interest| interest.can_answer(&method, params.as_ref());
+            let event = UpstreamEvent::ServerRequest(message);
+            match self.pending.deliver_to_only_client(event, accepts) {
+                Routed::Delivered => return,
+                Routed::NoClient(UpstreamEvent::ServerRequest(message))
+                    if self.listener.on_request(message.clone(), self.reply_channel()) =>
+                {
+                    return;
+                }
+                _ => {
+                    let text = format!("no client that is here can be asked `{method}`");
+                    error_response(Some(&id), code::METHOD_NOT_FOUND, &text, None)
+                }
+            }
+        };
+        if let Err(failure) = self.send_line(line).await {
+            tracing::debug!("a question of the server stays without an answer: {failure}");
+        }
     }
 }
 
-/// Servers of the official SDKs that were started anew say 400, and one of these. Nothing else that is refused so is
-/// taken for a lost session: it may have run.
+impl StreamableHttp {
+    fn reply_channel(self: &Arc<Self>) -> ReplyTo {
+        let weak: Weak<Self> = Arc::downgrade(self);
+        ReplyTo::Http(weak)
+    }
+}
+
+impl ReplyChannel for StreamableHttp {
+    fn reply(&self, line: Bytes) -> Boxed<'_, ()> {
+        Box::pin(async move { drop(self.send_line(line).await) })
+    }
+}
+
+/// Restarted servers of the official SDKs refuse an unknown session with 400 and one of these messages. Any other refusal
+/// is not a lost session: the request may have run.
 fn says_no_session(error: &Message) -> bool {
     let text = error.member("message");
     let text = text.as_ref().and_then(Json::text).unwrap_or_default().to_ascii_lowercase();
@@ -328,12 +395,7 @@ fn says_no_session(error: &Message) -> bool {
     })
 }
 
-fn is(answer: &HttpResponse, kind: &str) -> bool {
-    let start = answer.headers.content_type().get(..kind.len());
-    start.is_some_and(|start| start.eq_ignore_ascii_case(kind.as_bytes()))
-}
-
-/// A status that says nothing in MCP's words.
+/// The failure for an HTTP status without a JSON-RPC error.
 fn refused(server: &str, status: StatusCode) -> Failure {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
@@ -342,7 +404,6 @@ fn refused(server: &str, status: StatusCode) -> Failure {
                 .suggest("Ask the operator to check the `headers` of this server in the config.")
                 .with_executed(Executed::No)
         }
-        // It is there, and busy.
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             let message = format!("The server `{server}` has too much to do: it answered {status}");
             Failure::new(Code::Overloaded, message).with_executed(Executed::No)
@@ -351,13 +412,14 @@ fn refused(server: &str, status: StatusCode) -> Failure {
             let message = format!("The server `{server}` refuses the request: {status}");
             Failure::new(Code::ServerRejected, message).with_executed(Executed::No)
         }
-        status => nonsense(server, &format!("answered {status}")),
+        status => protocol_violation(server, &format!("answered {status}")),
     }
 }
 
+/// What the server answered to a POST.
 pub(super) enum PostResult {
     Response(Box<Message>),
     Stream(Box<EventStream>),
-    /// The answer comes on another stream.
+    /// The response comes on another stream.
     Accepted,
 }

@@ -1,83 +1,77 @@
-//! Which resources of a server somebody wants to hear of.
+//! The resources of a server that clients have subscribed to.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use toolgate::Failure;
-use toolgate_wire::{Json, Object, mcp::Era};
+use toolgate_wire::{Json, Object, mcp::method};
 
-use super::{
-    connection::Connection,
-    in_flight::{StartFailure, unavailable},
-    server::{Server, SessionKey},
-};
-use crate::{
-    rpc_error::result_of,
-    usage::{Account, LimitReached, Reservation, UsageKind},
-};
+use super::{connection::Connection, failures::unavailable, request::StartFailure};
+use crate::rpc_error::result_of;
 
-/// So long whoever subscribes waits until the server is listened to.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a subscribe request waits until the server's `subscriptions/listen` stream covers its resource.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How many listen to each resource.
+/// The subscribed resources of a server, with the number of subscriptions to each.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     counts: Mutex<BTreeMap<Arc<str>, usize>>,
-    /// How often the set has changed, for those who follow it.
-    changes: watch::Sender<u64>,
-    /// Which of them the server is listened to by.
-    heard: watch::Sender<u64>,
+    /// The version of the set: counts its changes.
+    version: watch::Sender<u64>,
+    /// The version of the set that the open `subscriptions/listen` covers.
+    covered: watch::Sender<u64>,
 }
 
 impl Default for Subscriptions {
     fn default() -> Self {
         Self {
             counts: Mutex::default(),
-            changes: watch::Sender::new(0),
-            heard: watch::Sender::new(0),
+            version: watch::Sender::new(0),
+            covered: watch::Sender::new(0),
         }
     }
 }
 
 impl Subscriptions {
-    /// Tells when the set is another one.
-    pub(super) fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+    /// Notifies of new versions of the set.
+    pub(super) fn versions(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
     }
 
-    /// The set is another one; gives its number.
-    fn changed(&self) -> u64 {
-        self.changes.send_modify(|count| *count += 1);
-        *self.changes.borrow()
+    /// Starts a new version of the set, and gives its number.
+    pub(super) fn next_version(&self) -> u64 {
+        self.version.send_modify(|version| *version += 1);
+        *self.version.borrow()
     }
 
-    /// The server is listened to by the set of this number.
-    pub(super) fn listened_to(&self, number: u64) {
-        self.heard.send_modify(|heard| *heard = number.max(*heard));
+    /// Notes that an open `subscriptions/listen` covers this version.
+    pub(super) fn set_covered(&self, version: u64) {
+        self.covered.send_modify(|covered| *covered = version.max(*covered));
     }
 
-    /// Waits until the server is listened to by a set that is not older.
-    async fn heard(&self, number: u64) {
-        let mut heard = self.heard.subscribe();
-        let _ = tokio::time::timeout(PATIENCE, heard.wait_for(|heard| *heard >= number)).await;
+    /// Waits until an open `subscriptions/listen` covers this version or a later one.
+    pub(super) async fn wait_covered(&self, version: u64) {
+        let mut covered = self.covered.subscribe();
+        let waiting = covered.wait_for(|covered| *covered >= version);
+        let _ = tokio::time::timeout(LISTEN_TIMEOUT, waiting).await;
     }
 
-    /// All of them.
+    /// All subscribed resources.
     pub(super) fn all(&self) -> Vec<Arc<str>> {
         self.counts.lock().keys().cloned().collect()
     }
 
-    /// One more; `true` if it is the first.
-    fn add(&self, uri: &Arc<str>) -> bool {
+    /// Adds a subscription; `true` if it is the first to this resource.
+    pub(super) fn add(&self, uri: &Arc<str>) -> bool {
         let mut counts = self.counts.lock();
         let count = counts.entry(Arc::clone(uri)).or_default();
         *count += 1;
         *count == 1
     }
 
-    /// One less; `true` if it was the last.
-    fn take(&self, uri: &str) -> bool {
+    /// Removes a subscription; `true` if it was the last to this resource.
+    pub(super) fn remove(&self, uri: &str) -> bool {
         let mut counts = self.counts.lock();
         let Some(count) = counts.get_mut(uri) else { return false };
         *count -= 1;
@@ -89,139 +83,21 @@ impl Subscriptions {
     }
 }
 
-/// Somebody listens to a resource as long as it is there.
-#[derive(Debug)]
-pub(crate) struct SubscriptionGuard {
-    server: Arc<Server>,
-    uri: Arc<str>,
-    /// Whose connection it is on, where each session has its own.
-    owner: Option<SessionKey>,
-    _places: [Reservation; 2],
-}
-
-/// So many bytes the address of a subscription may have.
-pub(crate) const LONGEST: usize = 8 * 1024;
-
-impl SubscriptionGuard {
-    /// Listens to a resource of a server.
-    pub(crate) async fn to(
-        server: &Arc<Server>,
-        uri: Arc<str>,
-        account: &Arc<Account>,
-        owner: impl FnOnce() -> SessionKey,
-    ) -> Result<Self, SubscribeError> {
-        if uri.len() > LONGEST {
-            return Err(SubscribeError::TooLong);
-        }
-        let take = |kind, amount| account.take(kind, amount);
-        let places =
-            [take(UsageKind::Subscriptions, 1)?, take(UsageKind::SubscriptionBytes, uri.len())?];
-        let owner = server.is_private().then(owner);
-        let is_first = server.subscriptions.add(&uri) || owner.is_some();
-        // From here on: dropped while it waits, it is taken back.
-        let subscribed = Self { server: Arc::clone(server), uri, owner, _places: places };
-        if is_first {
-            let connection = server.connection(subscribed.owner.as_ref()).await?;
-            match connection.era() {
-                Era::Legacy => {
-                    tell(&connection, &server.name, "resources/subscribe", &subscribed.uri).await?;
-                }
-                Era::Modern => {
-                    let number = server.subscriptions.changed();
-                    server.subscriptions.heard(number).await;
-                }
-            }
-        }
-        Ok(subscribed)
-    }
-
-    pub(crate) fn uri(&self) -> &Arc<str> {
-        &self.uri
-    }
-
-    pub(crate) fn is_at(&self, server: &Server) -> bool {
-        self.server.name == server.name
-    }
-
-    /// Whether a change of this resource is of interest: of this one, or of a part of it.
-    pub(crate) fn covers(&self, server: &Server, owner: Option<&str>, uri: &str) -> bool {
-        let own = self.owner.as_ref().map(|owner| &*owner.key);
-        self.server.name == server.name && own == owner && is_part_of(uri, &self.uri)
-    }
-}
-
-/// Why a resource is not listened to.
-#[derive(Debug)]
-pub(crate) enum SubscribeError {
-    /// Its address is too long.
-    TooLong,
-    /// There is no room.
-    LimitReached(LimitReached),
-    /// The server cannot be told.
-    Failed(Failure),
-}
-
-impl From<LimitReached> for SubscribeError {
-    fn from(full: LimitReached) -> Self {
-        Self::LimitReached(full)
-    }
-}
-
-impl From<Failure> for SubscribeError {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
-impl std::fmt::Display for SubscribeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::TooLong => write!(f, "`uri` is longer than {LONGEST} bytes"),
-            Self::LimitReached(full) => full.fmt(f),
-            Self::Failed(failure) => failure.fmt(f),
-        }
-    }
-}
-
-impl Drop for SubscriptionGuard {
-    fn drop(&mut self) {
-        let was_last = self.server.subscriptions.take(&self.uri);
-        if self.owner.is_none() && !was_last {
-            return;
-        }
-        let (server, uri) = (Arc::clone(&self.server), Arc::clone(&self.uri));
-        let owner = self.owner.take();
-        self.server.subscriptions.changed();
-        self.server.surroundings.control.spawn(async move {
-            // Only where there is one: it is not started to be told that nobody listens.
-            if let Some(connection) = server.connected(owner.as_ref())
-                && connection.era() == Era::Legacy
-            {
-                let _ = tell(&connection, &server.name, "resources/unsubscribe", &uri).await;
-            }
-        });
-    }
-}
-
-/// Whether an address is another one, or a part of what is there.
-fn is_part_of(uri: &str, whole: &str) -> bool {
-    match uri.strip_prefix(whole) {
-        Some("") => true,
-        Some(rest) => whole.ends_with('/') || rest.starts_with(['/', '#', '?']),
-        None => false,
-    }
-}
-
-/// Subscribes again to everything, on a new connection.
-pub(super) async fn renew(server: &Server, connection: &Connection) {
-    for uri in server.subscriptions.all() {
-        if let Err(failure) = tell(connection, &server.name, "resources/subscribe", &uri).await {
+/// Subscribes to all resources again, on a new connection.
+pub(super) async fn resubscribe(
+    subscriptions: &Subscriptions,
+    server: &str,
+    connection: &Connection,
+) {
+    for uri in subscriptions.all() {
+        if let Err(failure) = request(connection, server, method::RESOURCES_SUBSCRIBE, &uri).await {
             tracing::warn!("changes of `{uri}` are not heard of: {failure}");
         }
     }
 }
 
-async fn tell(
+/// Sends `resources/subscribe` or `resources/unsubscribe`.
+pub(super) async fn request(
     connection: &Connection,
     server: &str,
     method: &str,
@@ -229,23 +105,10 @@ async fn tell(
 ) -> Result<(), Failure> {
     let mut params = Object::new();
     params.set("uri", Json::string(uri));
-    let answer = connection.ask(method, params).await.map_err(|not| match not {
+    let answer = connection.ask(method, params).await.map_err(|error| match error {
         StartFailure::Failed(failure) => failure,
         StartFailure::Closed(why) => unavailable(server, &why),
         StartFailure::SessionLost => unavailable(server, "it has forgotten the session"),
     })?;
     result_of(&answer).map(drop)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_part_of;
-
-    #[test]
-    fn a_change_is_of_interest_where_it_is_or_below() {
-        assert!(is_part_of("file:///a", "file:///a") && is_part_of("file:///a/b", "file:///a"));
-        assert!(is_part_of("file:///a/b", "file:///a/") && is_part_of("x:1#f", "x:1"));
-        assert!(!is_part_of("file:///abc", "file:///a") && !is_part_of("file:///a", ""));
-        assert!(!is_part_of("other:", "file:"));
-    }
 }

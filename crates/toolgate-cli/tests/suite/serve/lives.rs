@@ -76,7 +76,7 @@ fn a_server_that_nobody_uses_is_stopped_and_comes_back() {
         gateway.wait_for_stderr("[busy] hanging");
         // Both were used last at about the same time.
         for times in 1..=2 {
-            gateway.wait_for_stderr_times("the server `idle` is stopped: nobody used it", times);
+            gateway.wait_for_stderr_times("the server `idle` is stopped: it was not used", times);
             gateway.wait_for_fixtures(|count| count == 1, "only the busy one is left");
             assert_eq!(client.tools().len(), 28, "what it offers is still listed");
             assert_eq!(gateway.fixtures().len(), 1, "for a list nobody is started");

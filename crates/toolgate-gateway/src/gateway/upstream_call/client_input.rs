@@ -13,7 +13,7 @@ use crate::{
     capabilities::{ClientCapabilities, is_question, is_vendor},
     clients::{caller::CallerProtocol, client_requests::ClientReply},
     gateway::suspended,
-    upstream::in_flight::incapable,
+    upstream::failures::client_incapable,
 };
 
 impl UpstreamCall<'_> {
@@ -60,7 +60,11 @@ impl UpstreamCall<'_> {
             // Vendor methods pass unchecked.
             if !is_vendor(&method) && !can_answer() {
                 let needed = ClientCapabilities::needed_for(&method, params.as_ref());
-                return Err(incapable(&self.server.name, &format!("asks for `{method}`"), needed));
+                return Err(client_incapable(
+                    &self.server.name,
+                    &format!("asks for `{method}`"),
+                    needed,
+                ));
             }
             match self.ask(cx, &method, params.as_ref()).await? {
                 ClientReply::Result(result) => responses.set(&key, result),
@@ -91,7 +95,11 @@ impl UpstreamCall<'_> {
             {
                 let needed =
                     ClientCapabilities::needed_for(&method, request.get("params").as_ref());
-                return Err(incapable(&self.server.name, &format!("asks for `{method}`"), needed));
+                return Err(client_incapable(
+                    &self.server.name,
+                    &format!("asks for `{method}`"),
+                    needed,
+                ));
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use toolgate_wire::{
 };
 
 use super::{UpstreamCall, UpstreamReply};
-use crate::{gateway::era_bridge, rpc_error, upstream::in_flight::nonsense};
+use crate::{gateway::era_bridge, rpc_error, upstream::failures::protocol_violation};
 
 impl UpstreamCall<'_> {
     fn to(&self) -> Era {
@@ -39,7 +39,7 @@ impl UpstreamCall<'_> {
             return Outcome::failed(failure).with_origin(line);
         }
         let Some(json) = answer.result().filter(|json| json.kind() == Kind::Object) else {
-            return nonsense(
+            return protocol_violation(
                 &self.server.name,
                 "answered the call with something that is no object",
             )

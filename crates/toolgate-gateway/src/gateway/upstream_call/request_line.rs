@@ -8,7 +8,7 @@ use toolgate_wire::{
 };
 
 use super::UpstreamCall;
-use crate::{gateway::era_bridge, hops, upstream::in_flight::IdRewrite};
+use crate::{gateway::era_bridge, hops, upstream::request::IdRewrite};
 
 /// What one attempt to send a request changes in it, besides the edits of the call.
 #[derive(Clone, Copy, Debug, Default)]

@@ -26,7 +26,7 @@ use crate::http_client::{BodyError, Bounds, HttpClient, Target};
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An answer of a collector is a few bytes.
-const LONGEST_ANSWER: usize = 64 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// How the collector does: told once when it stops taking what it is sent.
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ impl Post {
             let mut response = Response::new(Bytes::new());
             *response.status_mut() = answer.status;
             *response.headers_mut() = std::mem::take(&mut answer.headers.0);
-            *response.body_mut() = answer.whole(LONGEST_ANSWER).await.map_err(refused)?;
+            *response.body_mut() = answer.whole(MAX_RESPONSE_BYTES).await.map_err(refused)?;
             Ok(response)
         };
         let answered = timeout(TIMEOUT, exchange).await;

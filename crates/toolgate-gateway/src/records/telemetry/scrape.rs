@@ -22,13 +22,13 @@ use tokio::sync::{Semaphore, oneshot};
 use super::exposition::{self, OnDemandReader};
 
 /// How long a caller may take to say what it wants.
-const HEADERS: Duration = Duration::from_secs(5);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one caller may take in all.
-const WHOLE: Duration = Duration::from_secs(15);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// So many callers are served at once.
-const MOST: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 /// The most bytes of a request's head.
-const LONGEST_HEAD: usize = 16 * 1024;
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 /// The door; dropped, it is shut.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ async fn serve(listener: TcpListener, metrics: OnDemandReader) {
         Err(error) => return tracing::error!(%error, "metrics cannot be served"),
     };
     let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
-    let room = Arc::new(Semaphore::new(MOST));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let stream = match listener.accept().await {
@@ -90,10 +90,10 @@ async fn serve(listener: TcpListener, metrics: OnDemandReader) {
                 async move { Ok::<_, Infallible>(answer) }
             });
             let mut server = http1::Builder::new();
-            server.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(false);
-            server.max_buf_size(LONGEST_HEAD);
+            server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).keep_alive(false);
+            server.max_buf_size(MAX_HEAD_BYTES);
             let connection = server.serve_connection(TokioIo::new(stream), answer);
-            if let Ok(Err(error)) = tokio::time::timeout(WHOLE, connection).await {
+            if let Ok(Err(error)) = tokio::time::timeout(REQUEST_TIMEOUT, connection).await {
                 tracing::debug!(%error, "a caller for metrics was not served");
             }
             drop(permit);

@@ -18,7 +18,7 @@ use tokio::{
 use toolgate_wire::sse::KEEP_ALIVE;
 
 /// So many bytes wait for the client before senders have to; one message alone may be larger.
-const ROOM: usize = 1024 * 1024;
+const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 /// What the smallest message takes of it: so the number of messages is bounded too.
 const LEAST: usize = 1024;
 /// How long a stream may be silent: proxies close what says nothing.
@@ -80,7 +80,7 @@ pub(crate) fn stream() -> (EventSender, EventBody) {
 pub(super) fn stream_with(silence: Duration) -> (EventSender, EventBody) {
     let stream = Arc::new(EventStreamState {
         queue: Mutex::default(),
-        room: Semaphore::new(ROOM),
+        room: Semaphore::new(MAX_QUEUED_BYTES),
         left: Notify::new(),
     });
     let sender = EventSender { stream: Arc::clone(&stream) };
@@ -214,7 +214,7 @@ impl Drop for EventBody {
 
 /// How much of the room a message takes.
 fn cost(bytes: &Bytes) -> u32 {
-    u32::try_from(bytes.len().clamp(LEAST, ROOM)).unwrap_or(u32::MAX)
+    u32::try_from(bytes.len().clamp(LEAST, MAX_QUEUED_BYTES)).unwrap_or(u32::MAX)
 }
 
 impl fmt::Debug for EventSender {
@@ -260,7 +260,7 @@ mod tests {
     #[tokio::test]
     async fn bytes_are_bounded_but_one_message_may_be_larger() {
         let (sender, mut body) = stream();
-        let large = Bytes::from(vec![b'x'; 3 * ROOM]);
+        let large = Bytes::from(vec![b'x'; 3 * MAX_QUEUED_BYTES]);
         sender.send(large.clone()).await.unwrap();
         let small = Bytes::from_static(b"s");
         assert_eq!(sender.try_send(small.clone()), Err(NotSent::Full(small.clone())));
@@ -274,20 +274,20 @@ mod tests {
         assert_eq!(next(&mut body).await.unwrap(), small);
         waiting.await.unwrap();
         assert_eq!(next(&mut body).await.unwrap(), large);
-        assert_eq!(sender.stream.room.available_permits(), ROOM);
+        assert_eq!(sender.stream.room.available_permits(), MAX_QUEUED_BYTES);
     }
 
     #[tokio::test]
     async fn messages_are_bounded_in_number() {
         let (sender, _body) = stream();
         let taken = (0..10_000).take_while(|_| sender.try_send(Bytes::new()).is_ok()).count();
-        assert_eq!(taken, ROOM / LEAST);
+        assert_eq!(taken, MAX_QUEUED_BYTES / LEAST);
     }
 
     #[tokio::test]
     async fn a_client_that_leaves_frees_whoever_waits() {
         let (sender, body) = stream();
-        sender.send(Bytes::from(vec![b'x'; ROOM])).await.unwrap();
+        sender.send(Bytes::from(vec![b'x'; MAX_QUEUED_BYTES])).await.unwrap();
         let mut waiting = Box::pin(sender.send(Bytes::from_static(b"y")));
         assert!(waits(&mut waiting).await);
         let mut closed = Box::pin(sender.closed());

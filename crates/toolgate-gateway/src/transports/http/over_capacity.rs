@@ -18,9 +18,9 @@ const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     too many connections: try again in a while";
 
 /// How long one may take to say what it wants and to read that it cannot have it.
-const PATIENCE: Duration = Duration::from_secs(2);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// To so many we listen at once; the others are answered unheard.
-const MOST: usize = 256;
+const MAX_REFUSALS_AT_ONCE: usize = 256;
 
 /// Those who are being told.
 #[derive(Debug, Default)]
@@ -30,9 +30,9 @@ impl OverCapacity {
     /// Answers a client that there is no room for, and never waits.
     pub(super) fn tell(&mut self, stream: TcpStream) {
         while self.0.try_join_next().is_some() {}
-        if self.0.len() < MOST {
+        if self.0.len() < MAX_REFUSALS_AT_ONCE {
             self.0.spawn(async move {
-                let _late = timeout(PATIENCE, listen_and_tell(stream)).await;
+                let _late = timeout(RESPONSE_TIMEOUT, listen_and_tell(stream)).await;
             });
         } else {
             unheard(&stream);

@@ -6,7 +6,11 @@ use bytes::Bytes;
 use hyper::{Response, StatusCode, header::HeaderValue};
 use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure, Session, Transport};
-use toolgate_wire::{Message, Sender, Shape, mcp, split_batch};
+use toolgate_wire::{
+    Message, Sender, Shape, mcp,
+    mcp::{code, method},
+    split_batch,
+};
 
 use super::{HttpExchange, SESSION, VERSION, bytes, empty, only, responder};
 use crate::{
@@ -31,7 +35,7 @@ use crate::{
 
 impl HttpExchange<'_> {
     pub(super) async fn legacy(self, message: Message, accepts: Accepts) -> Response<ResponseBody> {
-        if message.shape() == Shape::Request && message.method() == "initialize" {
+        if message.shape() == Shape::Request && message.method() == method::INITIALIZE {
             return self.initialize(&message).await;
         }
         let session = match self.session() {
@@ -94,7 +98,7 @@ impl HttpExchange<'_> {
         let failed = |why: String| {
             responder::json(
                 StatusCode::SERVICE_UNAVAILABLE,
-                JsonRpcResponse::refused(Some(id), -32603, why),
+                JsonRpcResponse::refused(Some(id), code::INTERNAL_ERROR, why),
             )
         };
         let hops = match self.hops(None, message) {
@@ -121,7 +125,7 @@ impl HttpExchange<'_> {
             Err(why) => {
                 return responder::json(
                     StatusCode::BAD_REQUEST,
-                    JsonRpcResponse::refused(Some(id), -32602, why),
+                    JsonRpcResponse::refused(Some(id), code::INVALID_PARAMS, why),
                 );
             }
         };

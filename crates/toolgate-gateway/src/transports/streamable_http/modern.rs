@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::{Response, StatusCode, header::HeaderName};
 use tokio_util::sync::CancellationToken;
 use toolgate::Transport;
-use toolgate_wire::{Message, Shape, headers};
+use toolgate_wire::{Message, Shape, headers, mcp::code};
 
 use super::{HttpExchange, VERSION, empty, only, responder, said_version};
 use crate::{
@@ -21,7 +21,7 @@ const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 
 /// Headers and body say different things.
-const MISMATCH: i64 = -32020;
+const MISMATCH: i64 = code::HEADER_MISMATCH;
 
 impl HttpExchange<'_> {
     pub(super) async fn modern(self, message: Message, accepts: Accepts) -> Response<ResponseBody> {
@@ -32,7 +32,7 @@ impl HttpExchange<'_> {
             Shape::Response | Shape::Error => {
                 let said = JsonRpcResponse::refused(
                     None,
-                    -32600,
+                    code::INVALID_REQUEST,
                     "nobody asked: from 2026-07-28 on answers come with the next call",
                 );
                 return responder::json(StatusCode::BAD_REQUEST, said);
@@ -83,7 +83,11 @@ impl HttpExchange<'_> {
             ));
         }
         let said = said.map_err(|missing| {
-            JsonRpcResponse::refused(id, -32602, format!("`_meta` must have `{missing}`"))
+            JsonRpcResponse::refused(
+                id,
+                code::INVALID_PARAMS,
+                format!("`_meta` must have `{missing}`"),
+            )
         })?;
         if version.is_none() {
             return Err(mismatch("the header `MCP-Protocol-Version` is missing".to_owned()));

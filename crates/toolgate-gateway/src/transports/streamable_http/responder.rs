@@ -14,7 +14,7 @@ use hyper::{
 };
 use tokio::sync::mpsc;
 use toolgate::{Boxed, Code, Failure};
-use toolgate_wire::{Id, sse};
+use toolgate_wire::{Id, mcp::code, sse};
 
 use crate::{
     clients::{
@@ -204,8 +204,12 @@ pub(super) fn finished(said: JsonRpcResponse, is_modern: bool) -> Response<Respo
         return answer;
     }
     let status = match said.code {
-        Some(-32601) if is_modern => StatusCode::NOT_FOUND,
-        Some(-32700 | -32600 | -32022..=-32020) if is_modern => StatusCode::BAD_REQUEST,
+        Some(code::METHOD_NOT_FOUND) if is_modern => StatusCode::NOT_FOUND,
+        Some(
+            code::PARSE_ERROR
+            | code::INVALID_REQUEST
+            | code::UNSUPPORTED_PROTOCOL_VERSION..=code::HEADER_MISMATCH,
+        ) if is_modern => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
     json(status, said)
@@ -229,7 +233,8 @@ pub(super) fn json(status: StatusCode, said: JsonRpcResponse) -> Response<Respon
 /// A request that came back through a loop of gateways.
 #[cold]
 pub(super) fn looped(id: Option<&Id>, why: String) -> Response<ResponseBody> {
-    let mut answer = json(StatusCode::BAD_REQUEST, JsonRpcResponse::refused(id, -32600, why));
+    let mut answer =
+        json(StatusCode::BAD_REQUEST, JsonRpcResponse::refused(id, code::INVALID_REQUEST, why));
     answer.extensions_mut().insert(RejectReason("loop"));
     answer
 }

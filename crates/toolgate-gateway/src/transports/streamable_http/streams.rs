@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::{Method, Response, StatusCode, header::HeaderName};
-use toolgate_wire::sse;
+use toolgate_wire::{mcp::code, sse};
 
 use super::{HttpExchange, SESSION, empty, not_allowed, only, responder};
 use crate::{
@@ -31,7 +31,10 @@ impl HttpExchange<'_> {
         let session = match self.session() {
             Ok(session) => session,
             Err((status, why)) => {
-                return responder::json(status, JsonRpcResponse::refused(None, -32600, why));
+                return responder::json(
+                    status,
+                    JsonRpcResponse::refused(None, code::INVALID_REQUEST, why),
+                );
             }
         };
         let last = only(&self.head.headers, &LAST_EVENT).ok().flatten();
@@ -56,7 +59,7 @@ impl HttpExchange<'_> {
                 empty(StatusCode::NO_CONTENT)
             }
             Err((status, why)) => {
-                responder::json(status, JsonRpcResponse::refused(None, -32600, why))
+                responder::json(status, JsonRpcResponse::refused(None, code::INVALID_REQUEST, why))
             }
         }
     }

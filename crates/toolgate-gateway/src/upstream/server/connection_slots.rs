@@ -1,4 +1,4 @@
-//! The places of connections: one for everybody, or one for each session, and who may be in them.
+//! The connection slots of a server: a shared one, or one for each session; their owners and limits.
 
 use std::{
     sync::{
@@ -9,31 +9,70 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
+use tokio_util::sync::CancellationToken;
 use toolgate::{Failure, Principal};
-use toolgate_wire::mcp::Era;
+use toolgate_wire::{Json, mcp::Era};
 
-use super::{SESSIONLESS, Server, SessionKey};
+use super::{SESSIONLESS, Server};
 use crate::{
     backoff::Backoff,
     config::{HttpTransport, ServerConfig, Text},
-    upstream::{
-        connection::Connection,
-        in_flight::{Lease, unavailable},
-    },
-    usage::{LimitReached, LimitScope},
+    upstream::{connection::Connection, failures::unavailable, request::Lease},
+    usage::{Account, LimitReached, LimitScope},
 };
 
-/// So many requests of one owner have a connection to themselves at once.
-const MOST_ALONE: usize = 16;
+/// How many requests of one owner can have connections of their own at once.
+const MAX_LEASES_PER_OWNER: usize = 16;
 
-/// The place of one connection.
+/// The owner of a connection to a private server: a session, or a group of clients without sessions.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionKey {
+    pub(crate) key: Arc<str>,
+    pub(crate) capabilities: Json,
+    pub(crate) info: Json,
+    pub(crate) version: Arc<str>,
+    /// Cancelled when the session is over: the gateway starts nothing for it from then on.
+    pub(crate) over: CancellationToken,
+    /// The account of its principal.
+    pub(crate) account: Arc<Account>,
+}
+
+impl SessionKey {
+    /// Whether the owner is one client, which is a session. All clients of 2026-07-28 of one principal with the same name,
+    /// version and capabilities are one owner.
+    pub(in crate::upstream) fn is_one_client(&self) -> bool {
+        !self.key.starts_with(SESSIONLESS)
+    }
+}
+
+/// Which clients share a connection.
+#[derive(Clone, Debug)]
+pub(in crate::upstream) enum ConnectionScope {
+    /// All clients.
+    Shared,
+    /// All legacy clients.
+    SharedLegacy,
+    /// One session.
+    Session(SessionKey),
+}
+
+impl ConnectionScope {
+    pub(in crate::upstream) fn owner(&self) -> Option<&SessionKey> {
+        match self {
+            Self::Session(owner) => Some(owner),
+            Self::Shared | Self::SharedLegacy => None,
+        }
+    }
+}
+
+/// The slot of one connection.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionSlot {
-    /// Whose it is, where each session has its own.
+    /// The principal of its owner; `None` for a shared slot.
     principal: Option<Principal>,
     pub(super) used_ms: AtomicU64,
     pub(super) current: ArcSwapOption<Connection>,
-    /// Held by the request that has the connection to itself.
+    /// Held by the request that has the connection reserved.
     lease: Lease,
     pub(super) opening: tokio::sync::Mutex<SlotOpening>,
 }
@@ -51,7 +90,7 @@ impl ConnectionSlot {
 }
 
 impl Server {
-    /// The connection to it, if there is one.
+    /// The open connection, if there is one.
     pub(crate) fn connected(&self, owner: Option<&SessionKey>) -> Option<Arc<Connection>> {
         match owner.filter(|_| self.is_private()) {
             None => self.shared.ready(),
@@ -67,7 +106,7 @@ impl Server {
             return Ok(Arc::clone(&self.shared));
         };
         let mut own = self.own.lock();
-        // Under the lock: whoever is gone from here on finds the place, and ends what is in it.
+        // Checked under the lock: a session that ends after this finds the slot, and closes its connection.
         if owner.over.is_cancelled() {
             return Err(unavailable(&self.name, "its client is gone"));
         }
@@ -75,15 +114,15 @@ impl Server {
             slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
             return Ok(Arc::clone(slot));
         }
-        let most = self.config.processes;
-        let share = owner.account.share.of(most);
+        let max = self.config.processes;
+        let share = owner.account.share.of(max);
         let principal = Some(&owner.account.principal);
         let theirs = own.values().filter(|slot| slot.principal.as_ref() == principal).count();
-        if theirs >= share || own.len() >= most {
-            let (scope, bound) = if theirs >= share && share < most {
+        if theirs >= share || own.len() >= max {
+            let (scope, bound) = if theirs >= share && share < max {
                 (LimitScope::Principal, share)
             } else {
-                (LimitScope::Gateway, most)
+                (LimitScope::Gateway, max)
             };
             let what = "processes of the server for sessions of their own";
             let setting = format!("servers.{}.processes", self.name);
@@ -96,26 +135,26 @@ impl Server {
         Ok(slot)
     }
 
-    /// Gives a request a connection to itself, where a question of the server could otherwise not be told from those of
-    /// other requests: several clients without sessions share an owner, and a legacy server does not say over a pipe
-    /// which request it asks about. `None`: the request needs none.
+    /// Reserves a connection for one request, if the gateway could otherwise not attribute requests of the server: several
+    /// clients without sessions share an owner, and a legacy server over a pipe does not name the call that its request is
+    /// about. `None`: the request needs no connection of its own.
     ///
-    /// At most `MOST_ALONE` requests of one owner have their own; the others share the first one, where questions are
-    /// refused while several are in flight.
+    /// At most `MAX_LEASES_PER_OWNER` requests of one owner have their own. The others share the first connection, where the
+    /// gateway refuses requests of the server while several calls are in flight.
     pub(crate) fn lease(&self, owner: &SessionKey) -> Option<(SessionKey, Lease)> {
         let is_lines = self.config.url.is_none() || self.config.transport == HttpTransport::Sse;
         let is_old = self.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy);
         if owner.is_one_client() || !is_lines || !is_old {
             return None;
         }
-        for number in 0..MOST_ALONE {
+        for number in 0..MAX_LEASES_PER_OWNER {
             let key = match number {
                 0 => Arc::clone(&owner.key),
                 number => format!("{} #{number}", owner.key).into(),
             };
             let alone = SessionKey { key, ..owner.clone() };
             let slot = self.slot(Some(&alone)).ok()?;
-            // Under the lock: of two requests one gets it.
+            // Under the lock: of two concurrent requests one gets it.
             let _own = self.own.lock();
             if !slot.lease.is_held() {
                 return Some((alone, slot.lease.clone()));
@@ -124,14 +163,14 @@ impl Server {
         None
     }
 
-    /// Whether the place of a connection is still somebody's.
+    /// Whether the slot is still in use.
     pub(super) fn is_wanted(&self, slot: &Arc<ConnectionSlot>, owner: Option<&SessionKey>) -> bool {
         let Some(owner) = owner.filter(|_| self.is_private()) else { return true };
         let own = self.own.lock();
         own.get(&owner.key).is_some_and(|own| Arc::ptr_eq(own, slot))
     }
 
-    /// Ends connections of callers without a session that were not used for so long.
+    /// Closes connections of callers without a session that were idle for this long.
     pub(crate) fn sweep(&self, idle: Duration) {
         let now = self.now_ms();
         let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
@@ -143,14 +182,14 @@ impl Server {
                 || connection.as_ref().is_some_and(|connection| connection.in_flight() > 0);
             let is_swept = is_idle && !is_busy && key.starts_with(SESSIONLESS);
             if let Some(connection) = connection.filter(|_| is_swept) {
-                connection.close("nobody used it");
+                connection.close("it was not used");
             }
             !is_swept
         });
     }
 
-    /// A session is over: so is its connection.
-    pub(crate) fn leave(&self, key: &str) {
+    /// Closes the connection of a session that is over.
+    pub(crate) fn end_session(&self, key: &str) {
         let slot = self.own.lock().remove(key);
         if let Some(connection) = slot.and_then(|slot| slot.current.swap(None)) {
             connection.close("its client is gone");
@@ -158,9 +197,8 @@ impl Server {
     }
 }
 
-/// What a server is started or reached by, and as whom: for telling it from another of the same name. Only a digest of it
-/// is ever kept.
-pub(super) fn source(config: &ServerConfig) -> String {
+/// The cache key of a server: command, args, url, env, headers and cwd. Contains secrets: only its hash is stored.
+pub(super) fn cache_key(config: &ServerConfig) -> String {
     let words = config.command.iter().chain(&config.args).chain(&config.url);
     let mut words: Vec<&str> = words.map(Text::as_str).collect();
     for (name, value) in config.env.iter().chain(&config.headers) {
