@@ -5,11 +5,11 @@ use std::{borrow::Cow, time::Duration};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
+    layers::default_order,
     middleware::audit::Target,
     selection::{Facts, Selection},
     selector::Selector,
     settings::{ChainOrder, Switch},
-    stack::DEFAULT_ORDER,
 };
 
 /// Implements `JsonSchema` with an inline schema, without an entry in `$defs`.
@@ -77,7 +77,7 @@ impl JsonSchema for ChainOrder {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let layers: Vec<&str> = DEFAULT_ORDER.iter().map(|(name, _)| *name).collect();
+        let layers: Vec<&str> = default_order().map(|(name, _)| name).collect();
         let presets = crate::presets::Preset::ALL.map(crate::presets::Preset::name);
         let names: Vec<&str> = std::iter::once("default").chain(presets).collect();
         json_schema!({"anyOf": [
