@@ -65,6 +65,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
             "overrides",
             "policy",
             "preconditions",
+            "rate_limit",
             "response_limit",
             "retry",
             "safety",

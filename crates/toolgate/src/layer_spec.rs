@@ -52,10 +52,8 @@ pub trait LayerSpec: Send + Sync + 'static {
     }
 
     /// Builds the layer. It is off where a setting or a part that it needs is missing, and refuses settings that make
-    /// no sense. Not called where a [feature is missing](Self::missing_feature), which is all that the default is for.
-    fn build(&self, _inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
-        Ok(BuiltLayer::off("this build of toolgate does not have it"))
-    }
+    /// no sense.
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings>;
 }
 
 impl fmt::Debug for dyn LayerSpec {
@@ -63,6 +61,10 @@ impl fmt::Debug for dyn LayerSpec {
         write!(f, "LayerSpec({})", self.name())
     }
 }
+
+/// Why a layer is off whose feature is missing.
+#[cfg(not(all(feature = "rate-limit", feature = "telemetry", feature = "validate")))]
+pub(crate) const LEFT_OUT: &str = "it is off, or this build of toolgate does not have it";
 
 /// A built layer, or the reason why it is off.
 pub struct BuiltLayer(pub(crate) Result<Arc<dyn Layer>, &'static str>);

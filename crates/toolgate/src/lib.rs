@@ -24,7 +24,7 @@ pub mod presets;
 pub mod printable;
 mod registry;
 #[cfg(feature = "schema")]
-mod schema;
+pub mod schema;
 mod selection;
 mod selector;
 pub mod settings;

@@ -42,7 +42,10 @@ const LIBTMUX: Differences = Differences {
         (response_limit::NAME, "also limits the size of error results, and keeps `isError`"),
         (error_results::NAME, "the layers inside of it see failures, not results"),
         (audit::NAME, "records denials, and a retried call once"),
-        (retry::NAME, "inside of audit; outside of safety, whose denials are not transient and so never retried"),
+        (
+            retry::NAME,
+            "inside of audit; outside of safety, whose denials are not transient and so never retried",
+        ),
         (safety::NAME, "the last check before the tool"),
     ],
     moved: &[(safety::NAME, retry::NAME)],
@@ -68,10 +71,16 @@ const MCP_CORE: Differences = Differences {
     own: &[
         (telemetry::NAME, "sees every call, including denied ones"),
         (error_results::NAME, "outside of all layers that can fail"),
-        (preconditions::CONFIRM_ARGUMENT, "reads the confirmation before `validate` checks the arguments"),
+        (
+            preconditions::CONFIRM_ARGUMENT,
+            "reads the confirmation before `validate` checks the arguments",
+        ),
         (validate::NAME, "before preconditions, which then see valid arguments"),
         (scopes::NAME, "the precondition CategoryEnabled; also filters listings"),
-        (rate_limit::NAME, "an additional layer between preconditions and audit, as the original's document advises"),
+        (
+            rate_limit::NAME,
+            "an additional layer between preconditions and audit, as the original's document advises",
+        ),
         (preconditions::NAME, "the precondition ConfirmRequired, and your own"),
         (audit::NAME, "innermost: records only calls that reach the tool"),
         (breaker::NAME, "one circuit per server; the original has one for all"),

@@ -225,15 +225,10 @@ impl Layers {
             Self { built: Vec::new(), built_in: LAYERS.len(), needed: Vec::new(), overrides };
         for spec in specs {
             let (name, setting) = (spec.name(), spec.needed_for(&inputs));
-            let built = match (spec.missing_feature(), setting) {
-                (Some(feature), Some(setting)) => {
-                    return Err(StackError::MissingFeature { setting, feature });
-                }
-                (Some(_), None) => {
-                    BuiltLayer::off("it is off, or this build of toolgate does not have it")
-                }
-                (None, _) => spec.build(&inputs).map_err(|error| refused(name, &error))?,
-            };
+            if let (Some(feature), Some(setting)) = (spec.missing_feature(), setting) {
+                return Err(StackError::MissingFeature { setting, feature });
+            }
+            let built = spec.build(&inputs).map_err(|error| refused(name, &error))?;
             layers.needed.extend(setting.map(|setting| (name, setting)));
             layers.built.push((name, built));
         }

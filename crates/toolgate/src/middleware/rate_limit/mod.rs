@@ -17,6 +17,8 @@ pub use counters::Counters;
 #[cfg(feature = "rate-limit")]
 pub use layer::RateLimit;
 
+#[cfg(not(feature = "rate-limit"))]
+use crate::layer_spec::LEFT_OUT;
 use crate::layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec};
 
 /// The layer's name.
@@ -48,6 +50,11 @@ impl LayerSpec for RateLimitSpec {
     fn add_state(&self, inputs: &mut LayerInputs) -> Result<(), BadSettings> {
         inputs.add_default::<Counters>();
         Ok(())
+    }
+
+    #[cfg(not(feature = "rate-limit"))]
+    fn build(&self, _: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        Ok(BuiltLayer::off(LEFT_OUT))
     }
 
     #[cfg(feature = "rate-limit")]

@@ -19,6 +19,8 @@ pub use instruments::{Instruments, SCOPE};
 #[cfg(feature = "telemetry")]
 pub use layer::Telemetry;
 
+#[cfg(not(feature = "telemetry"))]
+use crate::layer_spec::LEFT_OUT;
 use crate::layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec};
 
 /// The layer's name.
@@ -50,6 +52,11 @@ impl LayerSpec for TelemetrySpec {
 
     fn missing_feature(&self) -> Option<&'static str> {
         (!cfg!(feature = "telemetry")).then_some("telemetry")
+    }
+
+    #[cfg(not(feature = "telemetry"))]
+    fn build(&self, _: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        Ok(BuiltLayer::off(LEFT_OUT))
     }
 
     #[cfg(feature = "telemetry")]

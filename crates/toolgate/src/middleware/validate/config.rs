@@ -36,6 +36,7 @@ impl ValidateConfig {
     }
 
     /// Whether arguments without a name may be refused or removed anywhere.
+    #[cfg(feature = "validate")]
     pub(super) fn asks_names(&self) -> bool {
         let tools = self.tools.values().filter_map(|tool| tool.unknown);
         tools.chain([self.unknown]).any(|unknown| unknown != Unknown::Pass)

@@ -9,8 +9,6 @@ mod cost;
 #[cfg(feature = "validate")]
 mod findings;
 #[cfg(feature = "validate")]
-mod phases;
-#[cfg(feature = "validate")]
 mod issues;
 #[cfg(feature = "validate")]
 mod layer;
@@ -19,17 +17,21 @@ mod names;
 #[cfg(feature = "validate")]
 mod output;
 #[cfg(feature = "validate")]
+mod phases;
+#[cfg(feature = "validate")]
 mod schema;
 
 pub use config::{OutputMode, ToolSchema, Unknown, ValidateConfig};
 #[cfg(feature = "validate")]
+pub use layer::Validate;
+#[cfg(feature = "validate")]
 #[doc(hidden)]
 pub use phases::ValidatePhases;
 #[cfg(feature = "validate")]
-pub use layer::Validate;
-#[cfg(feature = "validate")]
 pub(crate) use schema::fits;
 
+#[cfg(not(feature = "validate"))]
+use crate::layer_spec::LEFT_OUT;
 use crate::{
     layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     selector::BadSelector,
@@ -61,6 +63,11 @@ impl LayerSpec for ValidateSpec {
 
     fn missing_feature(&self) -> Option<&'static str> {
         (!cfg!(feature = "validate")).then_some("validate")
+    }
+
+    #[cfg(not(feature = "validate"))]
+    fn build(&self, _: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        Ok(BuiltLayer::off(LEFT_OUT))
     }
 
     #[cfg(feature = "validate")]

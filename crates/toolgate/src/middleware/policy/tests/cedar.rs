@@ -236,7 +236,8 @@ fn the_refusal_of_a_failed_rule_quotes_no_argument() {
     let policy = permit_when("ip(context.arguments.host).isLoopback()");
     let arguments = json(r#"{"host":"s3cret"}"#);
     let (tool, cx) = (tool("files/t"), here());
-    let asked = PolicyRequest { cx: &cx, tool: &tool, arguments: PolicyArguments::Known(Some(&arguments)) };
+    let asked =
+        PolicyRequest { cx: &cx, tool: &tool, arguments: PolicyArguments::Known(Some(&arguments)) };
     let denial = policy.check(asked).unwrap_err();
     let told = format!("{} {:?} {:?}", denial.message(), denial.rule(), denial.suggestion());
     assert!(!told.contains("s3cret"), "{told}");

@@ -8,7 +8,7 @@ use std::{fs, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    super::cost::{Cost, Endless},
+    super::cost::{Cost, UnboundedCost},
     *,
 };
 use crate::{
