@@ -74,7 +74,7 @@ pub fn presets() -> String {
         );
         let own: Vec<&str> = preset.own_layers().collect();
         for (name, why) in preset.order() {
-            let why = if own.contains(name) { why } else { ADDED };
+            let why = if own.contains(&name) { why } else { ADDED };
             let _ = writeln!(page, "| `{name}` | {why} |");
         }
     }
