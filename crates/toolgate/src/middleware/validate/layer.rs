@@ -12,7 +12,7 @@ use super::{
     issues::{self, Issue, MAX_ISSUES},
     names::PropertyNames,
     output::Results,
-    schema::{DefinitionSchema, SchemaCache, Schema},
+    schema::{DefinitionSchema, Schema, SchemaCache},
 };
 use crate::{
     call::Call,
