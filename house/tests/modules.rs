@@ -56,6 +56,7 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
             "overrides",
             "policy",
             "preconditions",
+            "rate_limit",
             "response_limit",
             "retry",
             "safety",

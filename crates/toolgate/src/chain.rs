@@ -7,11 +7,11 @@ use std::{fmt, sync::Arc};
 use toolgate_wire::Json;
 
 use crate::{
+    boxed::Boxed,
     call::{Answer, Call, Listing, Request, ToolList},
     context::Context,
     failure::{Executed, Failure},
-    layer::{Endpoint, Layer, Next},
-    middleware::{Boxed, Explained, Info, Middleware, Notice, Order, preconditions},
+    layer::{Endpoint, Explained, Info, Layer, Middleware, Next, Notice, Order},
     outcome::Outcome,
     registry::Code,
     task::{self, Tasks},
@@ -31,6 +31,7 @@ struct Layers {
     tasks: Tasks,
     needs_tools: bool,
     asks: bool,
+    checks_rounds: bool,
     follows_traces: bool,
 }
 
@@ -62,8 +63,12 @@ pub struct Builder(Vec<Arc<dyn Layer>>, Tasks);
 
 impl Builder {
     /// Adds a layer inside of those added before.
-    pub fn layer(mut self, middleware: impl Middleware) -> Self {
-        self.0.push(Arc::new(middleware));
+    pub fn layer(self, middleware: impl Middleware) -> Self {
+        self.built(Arc::new(middleware))
+    }
+
+    pub(crate) fn built(mut self, layer: Arc<dyn Layer>) -> Self {
+        self.0.push(layer);
         self
     }
 
@@ -90,7 +95,8 @@ impl Builder {
             tasks: self.1,
             needs_tools: infos.iter().any(|info| info.needs_tools),
             asks: infos.iter().any(|info| info.asks),
-            follows_traces: infos.iter().any(|info| info.name == crate::middleware::TELEMETRY),
+            checks_rounds: infos.iter().any(|info| info.checks_rounds),
+            follows_traces: infos.iter().any(|info| info.follows_traces),
             infos,
         })))
     }
@@ -138,9 +144,8 @@ impl Chain {
         call: Call,
         end: &'a dyn Endpoint,
     ) -> Boxed<'a, Outcome> {
-        let gives_states = |info: &Info| info.name == preconditions::NAME;
-        if cx.gateway_input().is_some() && !self.0.infos.iter().any(gives_states) {
-            // No layer issues such a state, so the client invented it.
+        if cx.gateway_input().is_some() && !self.0.checks_rounds {
+            // No layer gave this state out, so the client made it up.
             let text = "`requestState` is none that was given out: nothing was run";
             let failure = Failure::new(Code::ConfirmTampered, text).with_executed(Executed::No);
             return Box::pin(std::future::ready(failure.into()));

@@ -66,7 +66,17 @@ pub trait Middleware: Send + Sync + 'static {
         false
     }
 
-    /// The decision that it would make about this call, with the rule; `None` if it decides nothing.
+    /// Whether it gives out the `requestState` with which a client repeats a call, and checks it.
+    fn checks_rounds(&self) -> bool {
+        false
+    }
+
+    /// Whether it needs the trace that a request is part of, so that the gateway has to read it from the request.
+    fn follows_traces(&self) -> bool {
+        false
+    }
+
+    /// What it would decide about this call, and by which rule; `None` if it decides nothing.
     ///
     /// For `toolgate why`. It must agree with [`Self::call`] and have no side effects.
     fn explain(&self, _cx: &Context, _call: &Call) -> Option<Explained> {
@@ -190,6 +200,14 @@ impl<M: Middleware> Middleware for std::sync::Arc<M> {
         (**self).asks()
     }
 
+    fn checks_rounds(&self) -> bool {
+        (**self).checks_rounds()
+    }
+
+    fn follows_traces(&self) -> bool {
+        (**self).follows_traces()
+    }
+
     fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
         (**self).explain(cx, call)
     }
@@ -310,6 +328,8 @@ pub struct Info {
     pub(crate) order: &'static [Order],
     pub(crate) needs_tools: bool,
     pub(crate) asks: bool,
+    pub(crate) checks_rounds: bool,
+    pub(crate) follows_traces: bool,
 }
 
 impl fmt::Debug for Info {
@@ -327,6 +347,8 @@ impl<M: Middleware> Layer for M {
             order: self.order(),
             needs_tools: self.needs_tools(),
             asks: self.asks(),
+            checks_rounds: self.checks_rounds(),
+            follows_traces: self.follows_traces(),
         }
     }
 

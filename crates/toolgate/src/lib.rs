@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod attribution;
+mod authorize;
 pub mod background;
 mod boxed;
 mod call;
@@ -14,13 +15,16 @@ mod failure;
 mod fingerprint;
 mod identity;
 mod layer;
+pub mod layer_spec;
+pub mod layers;
 pub mod middleware;
 mod outcome;
+mod preset;
 pub mod presets;
 pub mod printable;
 mod registry;
 #[cfg(feature = "schema")]
-mod schema;
+pub mod schema;
 mod selection;
 mod selector;
 pub mod settings;
@@ -33,6 +37,7 @@ mod tool;
 mod trace;
 mod transform;
 
+pub use authorize::{Authorize, Denial, ToolAccess};
 pub use boxed::Boxed;
 pub use call::{Answer, Call, Listing, Request, ToolList};
 pub use chain::{BadChain, Builder, Chain};
@@ -43,6 +48,7 @@ pub use failure::{Executed, Failure, RpcError};
 pub use fingerprint::{DuplicateKey, Fingerprint};
 pub use identity::{Principal, ToolId};
 pub use layer::{Endpoint, Explained, Hooks, Info, Middleware, Next, Notice, Order, Replay};
+pub use layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec};
 pub use outcome::{Outcome, Reply, ToolResult};
 pub use registry::{Class, Code, Delivery, Entry, RetrySafety};
 pub use selection::{Facts, Selection};

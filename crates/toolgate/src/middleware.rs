@@ -7,27 +7,21 @@ pub mod error_results;
 pub mod filter;
 pub mod flags;
 pub mod log;
-mod names;
 pub mod overrides;
 pub mod policy;
 pub mod preconditions;
-#[cfg(feature = "rate-limit")]
 pub mod rate_limit;
 pub mod response_limit;
 pub mod retry;
 pub mod safety;
-#[cfg(feature = "sanitize")]
 pub mod sanitize;
 pub mod scopes;
-#[cfg(feature = "telemetry")]
 pub mod telemetry;
 pub mod timeout;
 pub mod trail;
-#[cfg(feature = "validate")]
 pub mod validate;
 
 pub use crate::{
     boxed::Boxed,
     layer::{Explained, Hooks, Info, Middleware, Notice, Order},
 };
-pub(crate) use names::{RATE_LIMIT, SANITIZE, TELEMETRY, VALIDATE};

@@ -6,7 +6,13 @@
 mod variables;
 
 use crate::{
-    middleware::{audit::AuditConfig, error_results, log, preconditions, response_limit, retry},
+    layers::default_order,
+    middleware::{
+        audit::{self, AuditConfig},
+        breaker, call_id, error_results, filter, log, overrides, policy, preconditions, rate_limit,
+        response_limit, retry, safety, scopes, telemetry, trail,
+        validate::{self, Unknown, ValidateConfig},
+    },
     settings::{Settings, Switch},
 };
 
@@ -19,106 +25,95 @@ type Place = (&'static str, &'static str);
 /// The layer is not part of the original. It is active if the config or a request uses it.
 const SHARED: &str = "added by toolgate";
 
+/// How a preset's order differs from the default order.
+struct Differences {
+    /// The layers that the other system has too, with the reason for each place.
+    own: &'static [Place],
+    /// Layers that stand elsewhere: each directly inside of another one.
+    moved: &'static [(&'static str, &'static str)],
+    /// Layers that would break its order.
+    without: &'static [&'static str],
+}
+
 /// libtmux-mcp's own order: limit, errors, audit, retry, safety.
-const LIBTMUX: &[Place] = &[
-    ("telemetry", "measures the time of the whole chain, as in the original"),
-    (response_limit::NAME, "also limits the size of error results, and keeps `isError`"),
-    ("call-id", SHARED),
-    (error_results::NAME, "the layers inside of it see failures, not results"),
-    (log::NAME, SHARED),
-    ("audit", "records denials, and a retried call once"),
-    ("audit-trail", SHARED),
-    ("overrides", SHARED),
-    ("validate", SHARED),
-    ("filter", SHARED),
-    ("flags", SHARED),
-    ("policy", SHARED),
-    ("scopes", SHARED),
-    ("rate-limit", SHARED),
-    (preconditions::NAME, SHARED),
-    ("breaker", SHARED),
-    (
-        retry::NAME,
-        "inside of audit; outside of safety, whose denials are not transient and so never retried",
-    ),
-    ("safety", "the last check before the tool"),
-    ("timeout", SHARED),
-    ("sanitize", SHARED),
-];
+const LIBTMUX: Differences = Differences {
+    own: &[
+        (telemetry::NAME, "measures the time of the whole chain, as in the original"),
+        (response_limit::NAME, "also limits the size of error results, and keeps `isError`"),
+        (error_results::NAME, "the layers inside of it see failures, not results"),
+        (audit::NAME, "records denials, and a retried call once"),
+        (
+            retry::NAME,
+            "inside of audit; outside of safety, whose denials are not transient and so never retried",
+        ),
+        (safety::NAME, "the last check before the tool"),
+    ],
+    moved: &[(safety::NAME, retry::NAME)],
+    without: &[preconditions::CONFIRM_ARGUMENT, audit::intent::NAME],
+};
 
 /// `MetaMCP`'s own order: logging, policy, filter, overrides.
-const METAMCP: &[Place] = &[
-    ("telemetry", SHARED),
-    (response_limit::NAME, SHARED),
-    ("call-id", "lets a nested call name its parent"),
-    (error_results::NAME, "turns denials into results that a model reads"),
-    (preconditions::CONFIRM_ARGUMENT, SHARED),
-    (log::NAME, "outermost layer of the original: records denials and executed calls"),
-    ("audit", SHARED),
-    ("audit-trail", SHARED),
-    ("policy", "checks access first"),
-    ("filter", "then checks that the tool is active and on the list of the request"),
-    ("overrides", "closest to the tool: maps names back last"),
-    ("validate", SHARED),
-    ("flags", SHARED),
-    ("safety", SHARED),
-    ("scopes", SHARED),
-    ("rate-limit", SHARED),
-    (preconditions::NAME, SHARED),
-    ("breaker", SHARED),
-    ("audit-intent", SHARED),
-    (retry::NAME, SHARED),
-    ("timeout", SHARED),
-    ("sanitize", SHARED),
-];
+const METAMCP: Differences = Differences {
+    own: &[
+        (call_id::NAME, "lets a nested call name its parent"),
+        (error_results::NAME, "turns denials into results that a model reads"),
+        (log::NAME, "outermost layer of the original: records denials and executed calls"),
+        (policy::NAME, "checks access first"),
+        (filter::NAME, "then checks that the tool is active and on the list of the request"),
+        (overrides::NAME, "closest to the tool: maps names back last"),
+    ],
+    moved: &[(policy::NAME, trail::NAME), (filter::NAME, policy::NAME)],
+    without: &[],
+};
 
 /// mcp-core's own order: telemetry, validate, preconditions, audit.
-const MCP_CORE: &[Place] = &[
-    ("telemetry", "sees every call, including denied ones"),
-    (response_limit::NAME, SHARED),
-    ("call-id", SHARED),
-    (error_results::NAME, "outside of all layers that can fail"),
-    (
-        preconditions::CONFIRM_ARGUMENT,
-        "reads the confirmation before `validate` checks the arguments",
-    ),
-    (log::NAME, SHARED),
-    ("audit-trail", SHARED),
-    ("overrides", SHARED),
-    ("validate", "before preconditions, which then see valid arguments"),
-    ("filter", SHARED),
-    ("flags", SHARED),
-    ("policy", SHARED),
-    ("safety", SHARED),
-    ("scopes", "the precondition CategoryEnabled; also filters listings"),
-    (
-        "rate-limit",
-        "an additional layer between preconditions and audit, as the original's document advises",
-    ),
-    (preconditions::NAME, "the precondition ConfirmRequired, and your own"),
-    ("audit", "innermost: records only calls that reach the tool"),
-    ("breaker", "one circuit per server; the original has one for all"),
-    ("audit-intent", "records those calls before they run"),
-    (retry::NAME, SHARED),
-    ("timeout", SHARED),
-    ("sanitize", SHARED),
-];
+const MCP_CORE: Differences = Differences {
+    own: &[
+        (telemetry::NAME, "sees every call, including denied ones"),
+        (error_results::NAME, "outside of all layers that can fail"),
+        (
+            preconditions::CONFIRM_ARGUMENT,
+            "reads the confirmation before `validate` checks the arguments",
+        ),
+        (validate::NAME, "before preconditions, which then see valid arguments"),
+        (scopes::NAME, "the precondition CategoryEnabled; also filters listings"),
+        (
+            rate_limit::NAME,
+            "an additional layer between preconditions and audit, as the original's document advises",
+        ),
+        (preconditions::NAME, "the precondition ConfirmRequired, and your own"),
+        (audit::NAME, "innermost: records only calls that reach the tool"),
+        (breaker::NAME, "one circuit per server; the original has one for all"),
+        (audit::intent::NAME, "records those calls before they run"),
+    ],
+    moved: &[(audit::NAME, preconditions::NAME)],
+    without: &[],
+};
 
 impl Preset {
-    /// Its layers, outermost first, with the reason for each place. Those that nothing switches on are left
-    /// out.
+    /// Its layers, outermost first, with the reason for each place. The stack leaves out layers that are off. A layer that
+    /// the other system does not have stands where it stands in the default order.
     #[must_use]
-    pub const fn order(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::Libtmux => LIBTMUX,
-            Self::Metamcp => METAMCP,
-            Self::McpCore => MCP_CORE,
+    pub fn order(self) -> Vec<(&'static str, &'static str)> {
+        let differences = match self {
+            Self::Libtmux => &LIBTMUX,
+            Self::Metamcp => &METAMCP,
+            Self::McpCore => &MCP_CORE,
+        };
+        let mut names: Vec<&str> = default_order().map(|(name, _)| name).collect();
+        names.retain(|name| !differences.without.contains(name));
+        for (name, outer) in differences.moved {
+            names.retain(|other| other != name);
+            let at = names.iter().position(|other| other == outer);
+            names.insert(at.map_or(names.len(), |at| at + 1), name);
         }
+        let why = |name| differences.own.iter().find(|(own, _)| *own == name);
+        names.into_iter().map(|name| (name, why(name).map_or(SHARED, |(_, why)| *why))).collect()
     }
 
-    /// The layers that the original has too, outermost first.
+    /// The layers that the other system has too, outermost first.
     pub fn own_layers(self) -> impl Iterator<Item = &'static str> {
-        self.order().iter().filter(|(_, why)| *why != SHARED).map(|(name, _)| *name)
+        self.order().into_iter().filter(|(_, why)| *why != SHARED).map(|(name, _)| name)
     }
 
     /// Its options, where the file leaves them open.
@@ -174,12 +169,13 @@ fn fill_mcp_core(settings: &mut Settings) {
     if confirm.mode.is_none() && confirm.dry_run.is_none() {
         confirm.mode = Some(preconditions::Mode::Preview);
     }
-    #[cfg(feature = "validate")]
-    settings.validate.get_or_insert_with(|| crate::middleware::validate::ValidateConfig {
-        input_schema: true,
-        unknown: crate::middleware::validate::Unknown::Strip,
-        ..Default::default()
-    });
+    if cfg!(feature = "validate") {
+        settings.validate.get_or_insert_with(|| ValidateConfig {
+            input_schema: true,
+            unknown: Unknown::Strip,
+            ..Default::default()
+        });
+    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! JSON Schemas of settings that are strings, so that editors can complete them.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
+    layer_spec::LayerSpec,
+    layers::default_order,
     middleware::audit::Target,
+    preset::Preset,
     selection::{Facts, Selection},
     selector::Selector,
     settings::{ChainOrder, Switch},
-    stack::DEFAULT_ORDER,
 };
 
 /// Implements `JsonSchema` with an inline schema, without an entry in `$defs`.
@@ -77,12 +79,29 @@ impl JsonSchema for ChainOrder {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let layers: Vec<&str> = DEFAULT_ORDER.iter().map(|(name, _)| *name).collect();
-        let presets = crate::presets::Preset::ALL.map(crate::presets::Preset::name);
-        let names: Vec<&str> = std::iter::once("default").chain(presets).collect();
-        json_schema!({"anyOf": [
-            {"enum": names},
-            {"type": "array", "items": {"enum": layers}, "uniqueItems": true},
-        ]})
+        chain_schema(&[])
     }
+}
+
+/// The schema of `chain`, for a program with layers of its own.
+#[must_use]
+pub fn chain_schema(own: &[Arc<dyn LayerSpec>]) -> Schema {
+    let built_in = default_order().map(|(name, _)| name);
+    let layers: Vec<&str> = built_in.chain(own.iter().map(|spec| spec.name())).collect();
+    let presets = Preset::ALL.map(Preset::name);
+    let names: Vec<&str> = std::iter::once("default").chain(presets).collect();
+    json_schema!({"anyOf": [
+        {"enum": names},
+        {"type": "array", "items": {"enum": layers}, "uniqueItems": true},
+    ]})
+}
+
+/// The schema of `[layers]`: a table for each of the program's own layers that has settings.
+#[must_use]
+pub fn layers_schema(own: &[Arc<dyn LayerSpec>], generator: &mut SchemaGenerator) -> Schema {
+    let tables = own.iter().filter_map(|spec| {
+        Some((spec.name().to_owned(), spec.table_schema(generator)?.to_value()))
+    });
+    let tables: serde_json::Map<String, serde_json::Value> = tables.collect();
+    json_schema!({"type": "object", "properties": tables, "additionalProperties": false})
 }

@@ -1,6 +1,7 @@
 //! What a chain is set to: the settings of every layer, gathered in one place.
 
-mod preset;
+mod inputs;
+mod tables;
 mod tools;
 mod widening;
 
@@ -8,19 +9,17 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use crate::preset::Preset;
 use crate::{
     duration,
     middleware::{
         audit::{AuditConfig, RedactConfig},
-        breaker::BreakerConfig,
         filter::NewTools,
-        flags::FlagsConfig,
-        log::LogConfig,
         policy::{PolicyConfig, PrincipalPattern},
-        preconditions::{ConfirmConfig, PreconditionRule},
+        rate_limit::{QuotaRule, RateRule},
         response_limit::{self, Keep, ResponseLimitConfig},
-        retry::RetryConfig,
         scopes::Granted,
+        telemetry::TelemetryConfig,
         timeout,
     },
     selector::Selector,
@@ -28,65 +27,51 @@ use crate::{
     tool::TierRules,
 };
 
-pub use preset::Preset;
+pub use tables::LayerTables;
 pub use tools::{NotOneTool, ToolSettings};
 
-/// Everything that a chain is built from. [`Default`] is what `toolgate wrap` does when nothing is said,
-/// less the audit, whose place the program chooses.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
-    /// Which layers, in which order.
-    pub chain: ChainOrder,
-    /// The highest allowed tier; default: all tools are allowed.
-    pub safety: Option<Tier>,
-    /// Whether a tool's own annotations give it a tier where the config does not.
-    pub annotations: Annotations,
-    /// Settings of single tools.
-    pub tools: Vec<(Selector, ToolSettings)>,
-    /// `[audit]`
-    pub audit: AuditConfig,
-    /// `[redact]`
-    pub redact: RedactConfig,
-    /// `[limits]`: limits of sizes, times and rates.
-    pub limits: LimitsConfig,
-    /// `[breaker]`; nobody is left alone when it is not set.
-    pub breaker: Option<BreakerConfig>,
-    /// `[retry]`; nothing is retried when it is not set.
-    pub retry: Option<RetryConfig>,
-    /// What the caller of an inactive tool reads.
-    pub inactive_message: Option<String>,
-    /// What happens to tools that nobody has looked at.
-    pub new_tools: NewTools,
-    /// How long what is known of a server's tools holds; until the server says that they changed if it is
-    /// off. For doors that ask servers for their tools.
-    pub cache_ttl: Switch<Duration>,
-    /// `[flags]`
-    pub flags: Option<FlagsConfig>,
-    /// `[policies]`, by name.
-    pub policies: BTreeMap<String, PolicyConfig>,
-    /// The policy of the namespace.
-    pub policy: Option<String>,
-    /// Policies of single principals, on top.
-    pub principals: Vec<(PrincipalPattern, String)>,
-    /// `[confirm]`
-    pub confirm: Option<ConfirmConfig>,
-    /// `[[preconditions]]`
-    pub preconditions: Vec<PreconditionRule>,
-    /// `scopes` and `grants` of the namespace, and `MCP_SCOPES`.
-    pub granted: Granted,
-    /// Where files that settings name are looked for.
-    pub folder: PathBuf,
-    /// `[log]`; needs somewhere to write to, which the program gives.
-    pub log: Option<LogConfig>,
-    /// What of `[telemetry]` is the layer's; needs instruments, which the program gives.
-    #[cfg(feature = "telemetry")]
-    pub telemetry: crate::middleware::telemetry::TelemetryConfig,
-    /// `[validate]`
-    #[cfg(feature = "validate")]
-    pub validate: Option<crate::middleware::validate::ValidateConfig>,
-    /// `[sanitize]`
-    #[cfg(feature = "sanitize")]
-    pub sanitize: Option<crate::middleware::sanitize::SanitizeConfig>,
+crate::with_layer_tables! {
+    /// Everything that a chain is built from; the tables of single layers follow after the fields that are written out here.
+    /// [`Default`] is what `toolgate wrap` does without a config file, less the audit, whose place the program chooses.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Settings {
+        /// Which layers, in which order.
+        pub chain: ChainOrder,
+        /// The highest allowed tier; default: all tools are allowed.
+        pub safety: Option<Tier>,
+        /// Whether a tool's own annotations give it a tier where the config does not.
+        pub annotations: Annotations,
+        /// Settings of single tools.
+        pub tools: Vec<(Selector, ToolSettings)>,
+        /// `[audit]`
+        pub audit: AuditConfig,
+        /// `[redact]`
+        pub redact: RedactConfig,
+        /// `[limits]`: limits of sizes, times and rates.
+        pub limits: LimitsConfig,
+        /// What the caller of an inactive tool reads.
+        pub inactive_message: Option<String>,
+        /// What happens to tools that the operator has not approved.
+        pub new_tools: NewTools,
+        /// How long a server's lists are cached; until the server says that they changed if it is off. For gateways that ask
+        /// servers for their tools.
+        pub cache_ttl: Switch<Duration>,
+        /// `[policies]`, by name.
+        pub policies: BTreeMap<String, PolicyConfig>,
+        /// The policy of the namespace.
+        pub policy: Option<String>,
+        /// Policies of single principals, on top.
+        pub principals: Vec<(PrincipalPattern, String)>,
+        /// `scopes` and `grants` of the namespace, and `MCP_SCOPES`.
+        pub granted: Granted,
+        /// The folder that relative paths in settings start from.
+        pub folder: PathBuf,
+        /// The part of `[telemetry]` that the layer reads; it needs instruments too, which the program provides.
+        pub telemetry: TelemetryConfig,
+        /// `[layers.NAME]`: settings of layers that the program registers in [`Parts::layers`](crate::stack::Parts::layers),
+        /// by the name of the layer.
+        pub layers: BTreeMap<String, serde_json::Value>,
+    }
 }
 
 /// `chain = "default"`, a preset, or the names of the layers, outermost first.
@@ -173,11 +158,9 @@ pub struct LimitsConfig {
     #[serde(deserialize_with = "more_than_none")]
     pub in_flight: usize,
     /// Limits of calls per second, minute or hour.
-    #[cfg(feature = "rate-limit")]
-    pub rate: Vec<crate::middleware::rate_limit::RateRule>,
+    pub rate: Vec<RateRule>,
     /// Limits of calls per day.
-    #[cfg(feature = "rate-limit")]
-    pub quota: Vec<crate::middleware::rate_limit::QuotaRule>,
+    pub quota: Vec<QuotaRule>,
 }
 
 impl Default for LimitsConfig {
@@ -188,9 +171,7 @@ impl Default for LimitsConfig {
             timeout: Switch::On(timeout::DEFAULT),
             message_bytes: 64 * 1024 * 1024,
             in_flight: 10_000,
-            #[cfg(feature = "rate-limit")]
             rate: Vec::new(),
-            #[cfg(feature = "rate-limit")]
             quota: Vec::new(),
         }
     }
@@ -310,31 +291,17 @@ impl Settings {
             .with_categories(categories.collect())
     }
 
-    /// Whether some setting picks tools by their names. A door then lets nothing pass that no server lists: a name
-    /// that is spelt otherwise must not reach a lenient server.
+    /// Whether a setting selects tools by their names. A gateway then refuses names that no server lists: a name that is
+    /// spelt differently must not reach a lenient server.
     #[must_use]
     pub fn names_tools(&self) -> bool {
-        #[cfg(feature = "rate-limit")]
-        let limits = !self.limits.rate.is_empty() || !self.limits.quota.is_empty();
-        #[cfg(not(feature = "rate-limit"))]
-        let limits = false;
-        #[cfg(feature = "validate")]
-        let validates = self.validate.is_some();
-        #[cfg(not(feature = "validate"))]
-        let validates = false;
-        #[cfg(feature = "sanitize")]
-        let sanitizes = self.sanitize.is_some();
-        #[cfg(not(feature = "sanitize"))]
-        let sanitizes = false;
         !self.tools.is_empty()
             || self.new_tools == NewTools::Quarantine
-            || self.flags.is_some()
             || !self.policies.is_empty()
-            || self.confirm.is_some()
-            || !self.preconditions.is_empty()
-            || limits
-            || validates
-            || sanitizes
+            || !self.limits.rate.is_empty()
+            || !self.limits.quota.is_empty()
+            || !self.layers.is_empty()
+            || self.layer_tables().select_tools()
     }
 
     /// What the response limit is set to, or `None` when nothing is limited: neither all results nor
@@ -342,18 +309,13 @@ impl Settings {
     pub(crate) fn response_limit(&self) -> Option<ResponseLimitConfig> {
         let bytes = match self.limits.response_bytes.get() {
             Some(bytes) => bytes,
-            None if self.limits_single_tools() => usize::MAX,
+            None if self.tools.iter().any(|(_, tool)| tool.response_bytes.is_some()) => usize::MAX,
             None => return None,
         };
         let tools = self.tools.iter();
         let tools = tools.filter(|(_, tool)| tool.response_bytes.is_some() || tool.keep.is_some());
         let tools = tools.map(|(s, tool)| (s.clone(), tool.response_bytes, tool.keep));
         Some(ResponseLimitConfig { bytes, keep: self.limits.keep, tools: tools.collect() })
-    }
-
-    /// Whether a tool has a response limit of its own.
-    pub(crate) fn limits_single_tools(&self) -> bool {
-        self.tools.iter().any(|(_, tool)| tool.response_bytes.is_some())
     }
 }
 

@@ -1,64 +1,23 @@
-//! The stack: every layer that toolgate has, in the order in which a call passes them. Open this first.
-
-mod layers;
+//! The stack: builds the chain that settings describe, from the layers in [`layers`](crate::layers).
 
 use std::sync::Arc;
 
-use layers::Layers;
-
 use crate::{
     chain::{BadChain, Builder, Chain},
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
+    layers::LAYERS,
     middleware::{
-        RATE_LIMIT, SANITIZE, TELEMETRY, VALIDATE,
-        audit::{self, Audit, AuditIntent, AuditOutput, AuditSink, Intents, OpenError, intent},
-        breaker::{self, Circuits},
-        call_id::{self, ReturnCallId},
-        error_results::{self, ErrorResults, McpCoreResults},
-        filter::{self, KnownTools},
-        flags,
-        log::{self, Log, LogSink},
-        overrides::{self, CurrentOverrides, OverrideTools},
-        policy,
-        preconditions::{self, Approvals, Precondition, Seals},
-        response_limit::{self, ResponseLimit},
-        retry::{self, Retry},
-        safety::{self, Safety},
-        scopes::{self, Scopes},
-        timeout::{self, Timeout},
-        trail::{self, Trail},
+        audit::{AuditOutput, AuditSink, OpenError},
+        filter::KnownTools,
+        log::LogSink,
+        overrides::{self, CurrentOverrides, Overrides},
+        preconditions::{Approvals, Precondition},
+        trail::TrailSink,
     },
-    presets::Preset,
     settings::{ChainOrder, Settings},
 };
 
-/// The default order, outermost first, with the reason for each place.
-pub const DEFAULT_ORDER: &[(&str, &str)] = &[
-    (TELEMETRY, "sees every call, also those that are refused"),
-    (response_limit::NAME, "bounds whatever leaves, error results too"),
-    (call_id::NAME, "results of failures have an id too"),
-    (error_results::NAME, "renders whatever failed inside of it"),
-    (preconditions::CONFIRM_ARGUMENT, "nobody sees or checks the reserved argument"),
-    (log::NAME, "sees denials and runs; the outcome tells which it was"),
-    (audit::NAME, "sees denials and runs; the outcome tells which it was"),
-    (trail::NAME, "sees denials and runs; the outcome tells which it was"),
-    (overrides::NAME, "whatever decides sees the arguments that the tool gets"),
-    (VALIDATE, "whatever decides sees arguments that fit"),
-    (filter::NAME, "what is switched off needs no further question"),
-    (flags::NAME, "what is switched off needs no further question"),
-    (policy::NAME, "who may call what; its denials cost nothing further in"),
-    (safety::NAME, "what is denied here costs nothing further in"),
-    (scopes::NAME, "what is denied here costs nothing further in"),
-    (RATE_LIMIT, "only what is permitted uses up what is rationed"),
-    (preconditions::NAME, "a person is asked only about calls that nothing else refuses"),
-    (breaker::NAME, "a server that is left alone costs nothing further in"),
-    (
-        intent::NAME,
-        "only what is permitted is announced; one intent for a call, however often it is tried",
-    ),
-    (retry::NAME, "only what was permitted is tried again"),
-    (timeout::NAME, "each attempt has its own time"),
-    (SANITIZE, "cleans what the tool says before anybody sees or keeps it"),
-];
+pub use crate::layers::default_order;
 
 /// A chain with what it shares with the door in front of it.
 #[derive(Clone, Debug)]
@@ -81,26 +40,21 @@ pub struct Parts {
     pub trail: Option<LogSink>,
     /// Where audit records go beside their file, if the settings ask for it.
     pub audit_outputs: Vec<Arc<dyn AuditOutput>>,
-    /// What was used up of rates and quotas so far.
-    #[cfg(feature = "rate-limit")]
-    pub counters: crate::middleware::rate_limit::Counters,
-    /// Which servers keep failing.
-    pub circuits: Circuits,
-    /// Confirmations that were given out and used so far; made when first needed.
-    pub seals: Option<Arc<Seals>>,
     /// Where calls wait for a person who is not at the client. Without it such calls are refused.
     pub approvals: Option<Arc<dyn Approvals>>,
     /// Preconditions of the program's own, by their ids for `[[preconditions]]`.
     pub preconditions: Vec<Arc<dyn Precondition>>,
-    /// What spans and metrics are made with. Without it there are none.
-    #[cfg(feature = "telemetry")]
-    pub telemetry: Option<crate::middleware::telemetry::Instruments>,
-    /// The tools that somebody has looked at, for a namespace that quarantines new ones.
+    /// The tools that the operator has approved, for a namespace that quarantines new ones.
     pub known: KnownTools,
     /// Whether the chain is only looked at: then no audit file is opened.
     pub only_explains: bool,
     /// The tools that tasks are of.
     pub tasks: crate::task::Tasks,
+    /// Layers of the program's own: `chain = […]` names them, and `[layers.NAME]` sets them.
+    pub layers: Vec<Arc<dyn LayerSpec>>,
+    /// Further values that layers are built from, as the instruments of telemetry; and what layers keep from one chain to
+    /// the next, as the counters of rates.
+    pub inputs: LayerInputs,
 }
 
 /// Why a stack could not be built.
@@ -122,8 +76,31 @@ pub enum StackError {
         why: String,
     },
     /// The chain lists a layer that does not exist.
-    #[error("the chain names an unknown layer `{0}`: the layers are {names}", names = names())]
-    Unknown(String),
+    #[error("the chain names an unknown layer `{name}`: the layers are {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names of the layers that exist.
+        known: String,
+    },
+    /// There are settings of a layer that does not exist.
+    #[error("`[layers.{name}]` is set, but the layers of this program's own are {known}")]
+    UnknownTable {
+        /// The name of the table.
+        name: String,
+        /// The names of the layers that have such tables.
+        known: String,
+    },
+    /// A setting needs a part of toolgate that was left out of this build.
+    #[error(
+        "{setting} is set, but this build of toolgate lacks `{feature}`: build it with that feature, or remove the setting"
+    )]
+    MissingFeature {
+        /// The setting.
+        setting: &'static str,
+        /// The Cargo feature.
+        feature: &'static str,
+    },
     /// The chain lists a layer whose setting is missing.
     #[error("the chain names `{layer}`, but {missing}")]
     NotSet {
@@ -132,7 +109,7 @@ pub enum StackError {
         /// What is missing.
         missing: &'static str,
     },
-    /// A setting has no layer that would heed it.
+    /// A setting has an effect only with a layer that the chain lacks.
     #[error(
         "{setting} is set, but the chain does not name `{layer}`: add it, or remove the setting"
     )]
@@ -142,11 +119,6 @@ pub enum StackError {
         /// The setting.
         setting: &'static str,
     },
-}
-
-fn names() -> String {
-    let names: Vec<String> = DEFAULT_ORDER.iter().map(|(name, _)| format!("`{name}`")).collect();
-    names.join(", ")
 }
 
 /// Builds the chain that the settings describe.
@@ -168,9 +140,8 @@ pub fn build_with(settings: &Settings, parts: Parts) -> Result<Stack, StackError
 /// The same, unfinished: layers of your own go inside of those that the settings describe.
 pub fn builder(settings: &Settings) -> Result<(Builder, Option<AuditSink>), StackError> {
     let audit = AuditSink::open(&settings.audit, &settings.redact)?;
-    let parts = Parts::default();
-    let layers = Layers::new(settings, &parts)?;
-    Ok((ordered(settings, &layers, &parts, audit.as_ref())?, audit))
+    let layers = Layers::build(settings, &mut Parts::default(), audit.as_ref())?;
+    Ok((layers.ordered(settings)?, audit))
 }
 
 impl Stack {
@@ -206,138 +177,145 @@ impl Stack {
 
 fn finish(
     settings: &Settings,
-    parts: Parts,
+    mut parts: Parts,
     audit: Option<AuditSink>,
 ) -> Result<Stack, StackError> {
-    let layers = Layers::new(settings, &parts)?;
-    let parts = Parts { seals: Some(layers.seals()), ..parts };
-    let chain = ordered(settings, &layers, &parts, audit.as_ref())?.build()?;
+    let layers = Layers::build(settings, &mut parts, audit.as_ref())?;
+    let chain = layers.ordered(settings)?.tasks(parts.tasks.clone()).build()?;
     Ok(Stack { chain, audit, overrides: layers.overrides, parts })
 }
 
-fn ordered(
-    settings: &Settings,
-    layers: &Layers,
-    parts: &Parts,
-    audit: Option<&AuditSink>,
-) -> Result<Builder, StackError> {
-    let mut builder = Chain::builder().tasks(parts.tasks.clone());
-    let add = |builder, name| add(builder, name, settings, layers, parts, audit);
-    match &settings.chain {
-        ChainOrder::Default => {
-            for (name, _) in DEFAULT_ORDER {
-                builder = add(builder, name).unwrap_or_else(|(builder, _)| builder);
-            }
-        }
-        ChainOrder::Preset(preset) => {
-            for (name, _) in preset.order() {
-                builder = add(builder, name).unwrap_or_else(|(builder, _)| builder);
-            }
-            let there: Vec<String> = preset.order().iter().map(|(n, _)| (*n).to_owned()).collect();
-            heeded(settings, parts, &there)?;
-        }
-        ChainOrder::Listed(listed) => {
-            for listed in listed {
-                let known = DEFAULT_ORDER.iter().find(|(name, _)| name == listed);
-                let (name, _) = known.ok_or_else(|| StackError::Unknown(listed.clone()))?;
-                builder = add(builder, name)
-                    .map_err(|(_, missing)| StackError::NotSet { layer: name, missing })?;
-            }
-            heeded(settings, parts, listed)?;
-        }
-    }
-    Ok(builder)
+/// Every layer, built or off, in the default order; layers of the program's own follow.
+struct Layers {
+    built: Vec<(&'static str, BuiltLayer)>,
+    /// How many of them are built in: the default order has these.
+    built_in: usize,
+    /// The settings that are set and have an effect only with a layer, each with that layer.
+    needed: Vec<(&'static str, &'static str)>,
+    overrides: CurrentOverrides,
 }
 
-/// Adds the layer of this name if it is switched on; else says what is missing.
-fn add(
-    builder: Builder,
-    name: &str,
-    settings: &Settings,
-    layers: &Layers,
-    parts: &Parts,
-    audit: Option<&AuditSink>,
-) -> Result<Builder, (Builder, &'static str)> {
-    match name {
-        response_limit::NAME => match settings.response_limit() {
-            Some(config) => Ok(builder.layer(ResponseLimit::new(config))),
-            None => Err((builder, "`limits.response_bytes` is off")),
-        },
-        call_id::NAME if parts.log.is_some() => Ok(builder.layer(ReturnCallId)),
-        error_results::NAME => Ok(match settings.chain.preset() {
-            Some(Preset::McpCore) => builder.layer(McpCoreResults),
-            _ => builder.layer(ErrorResults),
-        }),
-        log::NAME => match &parts.log {
-            Some(sink) => Ok(builder.layer(Log::new(sink.clone()))),
-            None => Err((builder, "there is no `store` for the log")),
-        },
-        audit::NAME => match audit {
-            Some(sink) => Ok(builder.layer(Audit::new(sink.clone()))),
-            None => Err((builder, "`audit.file` is off")),
-        },
-        intent::NAME => match audit {
-            Some(_) if settings.audit.intents() == Intents::Off => {
-                Err((builder, "`audit.intents` is off"))
-            }
-            Some(sink) => Ok(builder.layer(AuditIntent::new(sink.clone()))),
-            None => Err((builder, "`audit.file` is off")),
-        },
-        trail::NAME => match &parts.trail {
-            Some(sink) => Ok(builder.layer(Trail::new(sink.clone()))),
-            None => Err((builder, "there is no `[trail]`")),
-        },
-        overrides::NAME if !settings.changes_tools() => Err((builder, "no tool is changed")),
-        overrides::NAME => Ok(builder.layer(OverrideTools::new(layers.overrides.clone()))),
-        safety::NAME => match settings.safety {
-            Some(tier) if settings.chain.preset() == Some(Preset::Libtmux) => {
-                Ok(builder.layer(Safety::new(tier).set_by("LIBTMUX_SAFETY")))
-            }
-            Some(tier) => Ok(builder.layer(Safety::new(tier))),
-            None => Err((builder, "no `safety` tier is set")),
-        },
-        scopes::NAME => match settings.scopes() {
-            Some(config) => Ok(builder.layer(Scopes::new(config))),
-            None => Err((builder, "nobody grants scopes, and no tool requires any")),
-        },
-        retry::NAME => match &settings.retry {
-            Some(config) => Ok(builder.layer(Retry::new(config.clone()))),
-            None => Err((builder, "there is no `[retry]`")),
-        },
-        timeout::NAME => match settings.limits.timeout.get() {
-            Some(after) => Ok(builder.layer(Timeout::new(after))),
-            None => Err((builder, "`limits.timeout` is off")),
-        },
-        other => layers.add(builder, other),
-    }
-}
+impl Layers {
+    /// Builds all layers, also those that the chain leaves out: settings that make no sense are refused in any chain.
+    fn build(
+        settings: &Settings,
+        parts: &mut Parts,
+        audit: Option<&AuditSink>,
+    ) -> Result<Self, StackError> {
+        let own = parts.layers.clone();
+        let specs = LAYERS.iter().copied().chain(own.iter().map(|spec| &**spec));
+        let specs: Vec<&dyn LayerSpec> = specs.collect();
+        for spec in &specs {
+            let state = spec.add_state(&mut parts.inputs);
+            state.map_err(|error| refused(spec.name(), &error))?;
+        }
+        let mut inputs = parts.layer_inputs();
+        settings.add_to(&mut inputs);
+        inputs.set_if_some(audit.cloned());
+        read_own_tables(settings, &own, &mut inputs)?;
+        let overrides = settings.overrides();
+        let overrides = overrides.map_err(|error| refused(overrides::NAME, &error.into()))?;
+        let changes_tools = !overrides.is_empty();
+        let overrides = Overrides::new(overrides);
+        let overrides = overrides.map_err(|error| refused(overrides::NAME, &error.into()))?;
+        let overrides = CurrentOverrides::new(overrides);
+        inputs.set_if_some(changes_tools.then(|| overrides.clone()));
 
-/// A listed chain that leaves out a layer that something asks for would be open where it looks shut.
-fn heeded(settings: &Settings, parts: &Parts, layers: &[String]) -> Result<(), StackError> {
-    let is_audited = settings.audit.file != audit::Target::Off;
-    let asked = [
-        (safety::NAME, "`safety`", settings.safety.is_some()),
-        (scopes::NAME, "`scopes`, `grants` or `MCP_SCOPES`", settings.scopes().is_some()),
-        (audit::NAME, "`audit.file`", is_audited),
-        (intent::NAME, "`audit.required`", settings.audit.required),
-        (intent::NAME, "`audit.intents`", is_audited && settings.audit.intents == Intents::All),
-        (log::NAME, "`store`", parts.log.is_some()),
-        (trail::NAME, "`[trail]`", parts.trail.is_some()),
-        (breaker::NAME, "`[breaker]`", settings.breaker.is_some()),
-        (retry::NAME, "`[retry]`", settings.retry.is_some()),
-        (response_limit::NAME, "`response_bytes` of a tool", settings.limits_single_tools()),
-        (overrides::NAME, "a change of a tool", settings.changes_tools()),
-        (filter::NAME, "`status` of a tool or `new_tools`", settings.filters_tools()),
-        (flags::NAME, "`[flags]`", settings.flags.is_some()),
-        (policy::NAME, "a policy", settings.binds_policies()),
-        (preconditions::NAME, "`[confirm]` or `[[preconditions]]`", settings.has_preconditions()),
-    ];
-    for (layer, setting, is_set) in asked.into_iter().chain(Layers::asked(settings, parts)) {
-        if is_set && !layers.iter().any(|name| name == layer) {
+        let mut layers =
+            Self { built: Vec::new(), built_in: LAYERS.len(), needed: Vec::new(), overrides };
+        for spec in specs {
+            let (name, setting) = (spec.name(), spec.needed_for(&inputs));
+            if let (Some(feature), Some(setting)) = (spec.missing_feature(), setting) {
+                return Err(StackError::MissingFeature { setting, feature });
+            }
+            let built = spec.build(&inputs).map_err(|error| refused(name, &error))?;
+            layers.needed.extend(setting.map(|setting| (name, setting)));
+            layers.built.push((name, built));
+        }
+        Ok(layers)
+    }
+
+    /// The layers in the order that the settings choose.
+    fn ordered(&self, settings: &Settings) -> Result<Builder, StackError> {
+        let mut builder = Chain::builder();
+        let mut chosen = Vec::new();
+        match &settings.chain {
+            ChainOrder::Default => {
+                let built_in = self.built.iter().take(self.built_in);
+                chosen.extend(built_in.map(|(name, _)| *name));
+            }
+            ChainOrder::Preset(preset) => {
+                chosen.extend(preset.order().into_iter().map(|(name, _)| name));
+            }
+            ChainOrder::Listed(listed) => {
+                for name in listed {
+                    let known = self.built.iter().find(|(known, _)| known == name);
+                    let (name, built) = known.ok_or_else(|| self.unknown(name))?;
+                    if let Err(missing) = built.0 {
+                        return Err(StackError::NotSet { layer: name, missing });
+                    }
+                    chosen.push(*name);
+                }
+            }
+        }
+        // A chain without a layer that a setting needs would be open where it looks closed.
+        if let Some((layer, setting)) = self.needed.iter().find(|(name, _)| !chosen.contains(name))
+        {
             return Err(StackError::Unheeded { layer, setting });
         }
+        for name in chosen {
+            let built = self.built.iter().find(|(known, _)| *known == name);
+            if let Some(Ok(layer)) = built.map(|(_, built)| &built.0) {
+                builder = builder.built(Arc::clone(layer));
+            }
+        }
+        Ok(builder)
+    }
+
+    fn unknown(&self, name: &str) -> StackError {
+        let known = quoted(self.built.iter().map(|(name, _)| *name));
+        StackError::Unknown { name: name.to_owned(), known }
+    }
+}
+
+impl Parts {
+    /// The parts as values that layers are built from.
+    fn layer_inputs(&self) -> LayerInputs {
+        let mut inputs = self.inputs.clone();
+        inputs.set_if_some(self.log.clone());
+        inputs.set_if_some(self.trail.clone().map(TrailSink));
+        inputs.set_if_some(self.approvals.clone());
+        inputs.set(self.preconditions.clone());
+        inputs.set(self.known.clone());
+        inputs
+    }
+}
+
+/// Reads `[layers.NAME]` of the program's own layers.
+fn read_own_tables(
+    settings: &Settings,
+    own: &[Arc<dyn LayerSpec>],
+    inputs: &mut LayerInputs,
+) -> Result<(), StackError> {
+    for (name, table) in &settings.layers {
+        let spec = own.iter().find(|spec| spec.name() == name);
+        let unknown = || StackError::UnknownTable {
+            name: name.clone(),
+            known: quoted(own.iter().map(|spec| spec.name())),
+        };
+        let spec = spec.ok_or_else(unknown)?;
+        spec.read_table(table, inputs).map_err(|error| refused(spec.name(), &error))?;
     }
     Ok(())
+}
+
+fn refused(layer: &'static str, error: &BadSettings) -> StackError {
+    StackError::Layer { layer, why: error.to_string() }
+}
+
+fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 #[cfg(test)]

@@ -10,18 +10,11 @@ use toolgate::{
     Tier, ToolSettings,
     middleware::{
         audit::{AuditConfig, RedactConfig},
-        breaker::BreakerConfig,
         filter::NewTools,
-        flags::FlagsConfig,
-        log::LogConfig,
         policy::{PolicyConfig, PrincipalPattern},
-        preconditions::{ConfirmConfig, PreconditionRule},
-        retry::RetryConfig,
-        sanitize::SanitizeConfig,
         scopes::Scope,
-        validate::ValidateConfig,
     },
-    settings::{Annotations, ChainOrder, LimitsConfig, Switch},
+    settings::{Annotations, ChainOrder, LayerTables, LimitsConfig, Switch},
 };
 
 use super::{
@@ -30,45 +23,30 @@ use super::{
     servers::ServerConfig,
 };
 
-/// A table that also holds the settings of the layers, and can hand them out.
-///
-/// Written out by a macro instead of flattened: serde loses the place of an error in what it flattens.
+/// Declares a table that also holds the settings of layers: those that several layers or the gateway itself read, and a
+/// table for each layer that has one.
 macro_rules! with_layers {
     (
-        $(#[$outer:meta])*
-        struct $name:ident { $($(#[$inner:meta])* $field:ident: $type:ty,)* }
+        $(#[$meta:meta])*
+        struct $name:ident { $($fields:tt)* }
     ) => {
-        #[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
-        $(#[$outer])*
-        #[serde(deny_unknown_fields, default)]
-        pub(super) struct $name {
-            $($(#[$inner])* pub(super) $field: $type,)*
-            /// The audit: one record per call, in a hash chain.
-            audit: Option<AuditConfig>,
-            /// Which arguments are redacted in records.
-            redact: Option<RedactConfig>,
-            /// Limits of sizes, times and rates.
-            limits: Option<LimitsConfig>,
-            /// The circuit breaker: stops calling a server that keeps failing, for a while.
-            breaker: Option<BreakerConfig>,
-            /// Retries of read-only calls after transient errors.
-            retry: Option<RetryConfig>,
-            /// The call log, which `toolgate log` shows; needs a `store`.
-            log: Option<LogConfig>,
-            /// Sends the record of each call to an HTTP endpoint.
-            trail: Option<TrailConfig>,
-            /// OpenTelemetry spans and metrics.
-            telemetry: Option<TelemetryConfig>,
-            /// Tools that are disabled for a while.
-            flags: Option<FlagsConfig>,
-            /// Calls that a person has to confirm.
-            confirm: Option<ConfirmConfig>,
-            /// Further conditions for calls of some tools.
-            preconditions: Option<Vec<PreconditionRule>>,
-            /// Checks of arguments and results against JSON Schemas.
-            validate: Option<ValidateConfig>,
-            /// Replaces secrets in the messages of servers.
-            sanitize: Option<SanitizeConfig>,
+        toolgate::with_layer_tables! {
+            #[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+            $(#[$meta])*
+            #[serde(deny_unknown_fields, default)]
+            pub(super) struct $name {
+                $($fields)*
+                /// The audit: one record per call, in a hash chain.
+                pub(super) audit: Option<AuditConfig>,
+                /// Which arguments are redacted in records.
+                pub(super) redact: Option<RedactConfig>,
+                /// Limits of sizes, times and rates.
+                pub(super) limits: Option<LimitsConfig>,
+                /// Sends the record of each call to an HTTP endpoint.
+                pub(super) trail: Option<TrailConfig>,
+                /// OpenTelemetry spans and metrics.
+                pub(super) telemetry: Option<TelemetryConfig>,
+            }
         }
 
         impl $name {
@@ -77,16 +55,9 @@ macro_rules! with_layers {
                     audit: self.audit.clone(),
                     redact: self.redact.clone(),
                     limits: self.limits.clone(),
-                    breaker: self.breaker.clone(),
-                    retry: self.retry.clone(),
-                    log: self.log.clone(),
                     trail: self.trail.clone(),
                     telemetry: self.telemetry.clone(),
-                    flags: self.flags.clone(),
-                    confirm: self.confirm.clone(),
-                    preconditions: self.preconditions.clone(),
-                    validate: self.validate.clone(),
-                    sanitize: self.sanitize.clone(),
+                    own: self.layer_tables(),
                 }
             }
         }
@@ -98,23 +69,23 @@ with_layers! {
     #[schemars(title = "toolgate.toml")]
     struct File {
         /// Database for the call log and approved tools: `sqlite:FILE`.
-        store: Option<Text>,
+        pub(super) store: Option<Text>,
         /// The servers, by a name of your own.
-        servers: BTreeMap<String, ServerConfig>,
+        pub(super) servers: BTreeMap<String, ServerConfig>,
         /// Namespaces, by a name of your own: the servers and the chain that a client connects to. A wrapped server
         /// is in `default`.
-        namespaces: BTreeMap<String, Namespace>,
+        pub(super) namespaces: BTreeMap<String, Namespace>,
         /// Policies, by a name of your own. A policy applies to the namespaces and principals that are bound to it,
         /// and to requests that name it in `_meta.policyId`.
-        policies: BTreeMap<String, PolicyConfig>,
+        pub(super) policies: BTreeMap<String, PolicyConfig>,
         /// The server of `toolgate tmux`.
         #[schemars(with = "serde_json::Value")]
-        tmux: Option<toml::Table>,
+        pub(super) tmux: Option<toml::Table>,
         /// Which changes of this file a running gateway applies by itself. All others wait for `toolgate reload` or
         /// SIGHUP.
-        reload: Reload,
+        pub(super) reload: Reload,
         /// Addresses, tokens and limits of `toolgate serve`.
-        serve: Option<ServeConfig>,
+        pub(super) serve: Option<ServeConfig>,
     }
 }
 
@@ -123,37 +94,37 @@ with_layers! {
     /// whole table of that name at the top.
     struct Namespace {
         /// The servers of the namespace, by their names in `[servers]`; default: all.
-        servers: Option<Vec<String>>,
+        pub(super) servers: Option<Vec<String>>,
         /// Which tools and prompts have the name of their server as a prefix.
-        prefix: Prefix,
+        pub(super) prefix: Prefix,
         /// The most entries on one page of a list.
-        page_size: PageSize,
+        pub(super) page_size: PageSize,
         /// `default`, a preset, or a list of layers, outermost first.
-        chain: ChainOrder,
+        pub(super) chain: ChainOrder,
         /// The highest allowed tier; default: all tools are allowed.
-        safety: Option<Tier>,
+        pub(super) safety: Option<Tier>,
         /// Whether a tool gets its tier from its own annotations, if this file does not set it.
-        annotations: Annotations,
+        pub(super) annotations: Annotations,
         /// The policy that must allow every call.
-        policy: Option<String>,
+        pub(super) policy: Option<String>,
         /// Policies that must also allow the calls of single principals: `"local:*" = "NAME"`.
-        principals: BTreeMap<PrincipalPattern, String>,
+        pub(super) principals: BTreeMap<PrincipalPattern, String>,
         /// The scopes that every caller is granted; default: all tools are allowed, unless `grants` or `MCP_SCOPES`
         /// is set or a tool requires scopes.
-        scopes: Option<Vec<Scope>>,
+        pub(super) scopes: Option<Vec<Scope>>,
         /// The scopes that single principals are granted: `"local:*" = ["read"]`. `scopes`, if set, must grant them,
         /// too. A principal that no pattern matches is granted none.
-        grants: Option<BTreeMap<PrincipalPattern, Vec<Scope>>>,
+        pub(super) grants: Option<BTreeMap<PrincipalPattern, Vec<Scope>>>,
         /// What happens to tools that a server adds later; `quarantine` needs a `store`.
-        new_tools: NewTools,
+        pub(super) new_tools: NewTools,
         /// The time after which the gateway asks a server for its lists again. It also asks after `toolgate reload`
         /// or SIGHUP, whenever it connects, and whenever the server says that they changed. If several namespaces
         /// have the server, the shortest time counts. If the server fails, its last lists stay in force.
-        cache_ttl: Switch<Duration>,
+        pub(super) cache_ttl: Switch<Duration>,
         /// The message for calls of an inactive tool; `{name}` stands for the tool's name.
-        inactive_message: Option<String>,
+        pub(super) inactive_message: Option<String>,
         /// Settings of tools, by selector: `"server/tool"`.
-        tools: BTreeMap<String, ToolSettings>,
+        pub(super) tools: BTreeMap<String, ToolSettings>,
     }
 }
 
@@ -176,35 +147,22 @@ pub(super) struct Layers {
     pub(super) audit: Option<AuditConfig>,
     pub(super) redact: Option<RedactConfig>,
     pub(super) limits: Option<LimitsConfig>,
-    pub(super) breaker: Option<BreakerConfig>,
-    pub(super) retry: Option<RetryConfig>,
-    pub(super) log: Option<LogConfig>,
     pub(super) trail: Option<TrailConfig>,
     pub(super) telemetry: Option<TelemetryConfig>,
-    pub(super) flags: Option<FlagsConfig>,
-    pub(super) confirm: Option<ConfirmConfig>,
-    pub(super) preconditions: Option<Vec<PreconditionRule>>,
-    pub(super) validate: Option<ValidateConfig>,
-    pub(super) sanitize: Option<SanitizeConfig>,
+    /// The tables that belong to single layers.
+    pub(super) own: LayerTables,
 }
 
 impl Layers {
-    /// These, and those of `shared` where these say nothing.
+    /// These settings, and those of `shared` where these have none.
     pub(super) fn over(self, shared: Self) -> Self {
         Self {
             audit: self.audit.or(shared.audit),
             redact: self.redact.or(shared.redact),
             limits: self.limits.or(shared.limits),
-            breaker: self.breaker.or(shared.breaker),
-            retry: self.retry.or(shared.retry),
-            log: self.log.or(shared.log),
             trail: self.trail.or(shared.trail),
             telemetry: self.telemetry.or(shared.telemetry),
-            flags: self.flags.or(shared.flags),
-            confirm: self.confirm.or(shared.confirm),
-            preconditions: self.preconditions.or(shared.preconditions),
-            validate: self.validate.or(shared.validate),
-            sanitize: self.sanitize.or(shared.sanitize),
+            own: self.own.or(shared.own),
         }
     }
 }

@@ -171,7 +171,7 @@ impl Config {
         let namespaces = self.file.namespaces.values().map(Namespace::layers);
         let all = std::iter::once(self.file.layers()).chain(namespaces);
         let mut hints: Vec<String> =
-            all.filter_map(|layers| layers.confirm).flat_map(|one| one.hints()).collect();
+            all.filter_map(|layers| layers.own.confirm).flat_map(|one| one.hints()).collect();
         hints.dedup();
         hints
     }
@@ -384,12 +384,9 @@ impl Config {
             audit: self.audit(name, layers.audit, preset),
             redact: layers.redact.unwrap_or_default(),
             limits: layers.limits.unwrap_or_default(),
-            breaker: layers.breaker,
-            retry: layers.retry,
             inactive_message: namespace.inactive_message,
             new_tools: namespace.new_tools,
             cache_ttl: namespace.cache_ttl,
-            flags: layers.flags,
             policies: self.file.policies.clone(),
             policy: namespace.policy,
             principals: namespace.principals.into_iter().collect(),
@@ -399,15 +396,12 @@ impl Config {
                 variable: None,
             },
             folder: self.path.parent().map(Path::to_owned).unwrap_or_default(),
-            log: layers.log,
-            confirm: layers.confirm,
-            preconditions: layers.preconditions.unwrap_or_default(),
             telemetry: toolgate::middleware::telemetry::TelemetryConfig {
                 arguments: layers.telemetry.is_some_and(|telemetry| telemetry.arguments),
             },
-            validate: layers.validate,
-            sanitize: layers.sanitize,
+            ..Settings::default()
         };
+        layers.own.apply_to(&mut settings);
         self.anchor(&mut settings);
         if let Some(preset) = preset {
             preset.fill(&mut settings);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use toolgate::{presets::Preset, stack::DEFAULT_ORDER};
+use toolgate::{presets::Preset, stack::default_order};
 
 /// The description of each preset.
 const INTRODUCTIONS: [(Preset, &str); 3] = [
@@ -74,7 +74,7 @@ pub fn presets() -> String {
         );
         let own: Vec<&str> = preset.own_layers().collect();
         for (name, why) in preset.order() {
-            let why = if own.contains(name) { why } else { ADDED };
+            let why = if own.contains(&name) { why } else { ADDED };
             let _ = writeln!(page, "| `{name}` | {why} |");
         }
     }
@@ -89,11 +89,11 @@ fn side_by_side(page: &mut String) {
         let _ = write!(page, " {preset} |");
     }
     page.push_str("\n|---|---|---|---|---|\n");
-    for (at, (name, _)) in DEFAULT_ORDER.iter().enumerate() {
+    for (at, (name, _)) in default_order().enumerate() {
         let _ = write!(page, "| `{name}` | {} |", at + 1);
         for preset in Preset::ALL {
-            let place = preset.order().iter().position(|(other, _)| other == name);
-            let is_own = preset.own_layers().any(|own| own == *name);
+            let place = preset.order().iter().position(|(other, _)| *other == name);
+            let is_own = preset.own_layers().any(|own| own == name);
             let _ = match place {
                 Some(place) if is_own => write!(page, " **{}** |", place + 1),
                 Some(place) => write!(page, " {} |", place + 1),

@@ -148,7 +148,6 @@ impl OpenedRecords {
         // Known tools, rate counters and approvals belong to each namespace alone.
         let parts = Parts {
             known: toolgate::middleware::filter::KnownTools::default(),
-            counters: toolgate::middleware::rate_limit::Counters::default(),
             approvals: approvals(options),
             ..parts
         };

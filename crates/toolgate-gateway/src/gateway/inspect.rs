@@ -101,7 +101,7 @@ impl Inspection {
         let parts = Parts {
             log: silent.log,
             trail: silent.trail,
-            telemetry: silent.telemetry,
+            inputs: silent.inputs,
             only_explains: true,
             ..parts
         };

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use toolgate::{
-    ToolId,
+    LayerInputs, ToolId,
     settings::Settings,
     stack::{Parts, Stack},
 };
@@ -41,7 +41,7 @@ impl RecordSinks {
         if let Some(config) = telemetry {
             let started = telemetry::start(config, &settings.audit).map_err(RecordsError)?;
             let (instruments, output) = started.0;
-            parts.telemetry = Some(instruments);
+            parts.inputs.set(instruments);
             parts.audit_outputs.extend(output);
             exporters = started.1;
         } else if settings.audit.otlp {
@@ -64,10 +64,13 @@ impl RecordSinks {
         if telemetry.is_none() && settings.audit.otlp {
             return Err(RecordsError(telemetry::NO_COLLECTOR.to_owned()));
         }
+        let mut inputs = LayerInputs::default();
+        let instruments = telemetry.map(telemetry::silent).transpose().map_err(RecordsError)?;
+        inputs.set_if_some(instruments);
         Ok(Parts {
             log: store.map(|_| store_records::log_to_nowhere(settings)).transpose()?,
             trail: trail.map(|_| store_records::log_to_nowhere(settings)).transpose()?,
-            telemetry: telemetry.map(telemetry::silent).transpose().map_err(RecordsError)?,
+            inputs,
             only_explains: true,
             ..Parts::default()
         })

@@ -32,7 +32,8 @@ pub(crate) fn require(shared: &Shared, settings: &mut Settings) {
     }
     let tools = TOOLS.iter().filter_map(|tool| format!("{NAME}/{tool}").parse().ok());
     let when = tools.map(Selection::Glob).collect();
-    settings.preconditions.push(PreconditionRule { when, require: vec![ID.to_owned()] });
+    let rules = settings.preconditions.get_or_insert_default();
+    rules.push(PreconditionRule { when, require: vec![ID.to_owned()] });
 }
 
 /// Gives the chain the command guard. A chain that never asks it may be followed by one that does.

@@ -10,7 +10,7 @@ use crate::{
         preconditions::{Mode, NAME as PRECONDITIONS},
     },
     settings::ChainOrder,
-    stack::{self, DEFAULT_ORDER},
+    stack,
 };
 
 fn settings(preset: Preset) -> Settings {
@@ -33,7 +33,7 @@ fn every_place_is_that_of_a_layer_and_no_layer_is_missing() {
         assert_eq!(Preset::by_name(preset.name()), Some(preset));
         let order: Vec<&str> = preset.order().iter().map(|(name, _)| *name).collect();
         for name in &order {
-            let known = DEFAULT_ORDER.iter().any(|(known, _)| known == name);
+            let known = default_order().any(|(known, _)| known == *name);
             assert!(known, "{preset}: {name}");
             assert_eq!(order.iter().filter(|other| *other == name).count(), 1, "{name}");
         }

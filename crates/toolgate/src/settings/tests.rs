@@ -3,7 +3,10 @@
 use serde::de::DeserializeOwned;
 
 use super::*;
-use crate::middleware::audit::{AuditKind, DigestAlgorithm, OnFull, Target};
+use crate::middleware::{
+    audit::{AuditKind, DigestAlgorithm, OnFull, Target},
+    retry::RetryConfig,
+};
 
 fn read<T: DeserializeOwned>(text: &str) -> T {
     toml::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -77,10 +80,6 @@ fn limits_have_defaults_and_can_be_off() {
     assert_eq!(text.response_bytes, Switch::On(1_000_000));
 }
 
-#[cfg(not(feature = "rate-limit"))]
-const UNKNOWN_LIMIT: &str = "unknown field `respones_bytes`, expected one of `response_bytes`, `keep`, \
-    `timeout`, `message_bytes`, `in_flight`";
-#[cfg(feature = "rate-limit")]
 const UNKNOWN_LIMIT: &str = "unknown field `respones_bytes`, expected one of `response_bytes`, `keep`, \
     `timeout`, `message_bytes`, `in_flight`, `rate`, `quota`";
 

@@ -98,26 +98,6 @@ impl Settings {
         changed.map(|(selector, config)| Ok((one(selector)?, config))).collect()
     }
 
-    /// Whether anything is changed about a tool.
-    pub(crate) fn changes_tools(&self) -> bool {
-        self.tools.iter().any(|(_, tool)| tool.to_override().is_some())
-    }
-
-    /// Whether a tool is switched on or off, or new ones are.
-    pub(crate) fn filters_tools(&self) -> bool {
-        self.filter() != FilterConfig::default()
-    }
-
-    /// Whether somebody is bound to a policy.
-    pub(crate) fn binds_policies(&self) -> bool {
-        self.policy.is_some() || !self.principals.is_empty()
-    }
-
-    /// Whether something must hold before some tools are called.
-    pub(crate) fn has_preconditions(&self) -> bool {
-        self.confirm.is_some() || !self.preconditions.is_empty()
-    }
-
     /// What the scopes are set to, if anything grants or requires some.
     pub(crate) fn scopes(&self) -> Option<ScopesConfig> {
         let required = self.tools.iter();

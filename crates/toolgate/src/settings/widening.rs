@@ -5,15 +5,24 @@ use std::path::PathBuf;
 
 use super::{LimitsConfig, Settings, Switch, ToolSettings};
 use crate::{
+    layer_spec::contains_all,
     middleware::{
         filter::{NewTools, Status},
-        flags::FlagsConfig,
         policy::PolicyConfig,
-        preconditions::{ConfirmConfig, Mode},
         scopes::Granted,
     },
     selector::Selector,
 };
+
+/// Takes settings apart, except for the tables of layers.
+macro_rules! own_settings {
+    (
+        { let $settings:ident = $($own:tt)* }
+        $($module:ident::$spec:ident $(, $table:ident: $type:ident = $about:tt)*;)*
+    ) => {
+        let Settings { $($own)* $($($table: _,)*)* } = $settings;
+    };
+}
 
 impl Settings {
     /// The keys whose change from `old` to these settings is not known to narrow. Empty if all of it narrows, or says
@@ -21,40 +30,16 @@ impl Settings {
     #[must_use]
     pub fn widened_since(&self, old: &Self) -> Vec<&'static str> {
         // Taken apart, so that a further setting cannot be forgotten here.
-        let Self {
-            chain,
-            safety,
-            annotations,
-            tools,
-            audit,
-            redact,
-            limits,
-            breaker,
-            retry,
-            // Texts for callers, and how long lists are kept, decide nothing.
-            inactive_message: _,
-            cache_ttl: _,
-            new_tools,
-            flags,
-            policies,
-            policy,
-            principals,
-            confirm,
-            preconditions,
-            granted,
-            folder,
-            log,
-            #[cfg(feature = "telemetry")]
-            telemetry,
-            #[cfg(feature = "validate")]
-            validate,
-            #[cfg(feature = "sanitize")]
-            sanitize,
-        } = self;
+        crate::layers!(own_settings {
+            let self = chain, safety, annotations, tools, audit, redact, limits, new_tools, policies, policy, principals,
+            granted, folder, telemetry, layers,
+            // Texts for callers, and how long lists are cached, decide nothing.
+            inactive_message: _, cache_ttl: _,
+        });
         let narrows_policies = old.policies.iter().all(|(name, old)| {
             policies.get(name).is_some_and(|new| new == old || narrows_policy(old, new))
         });
-        let mut widened = vec![
+        let own = [
             ("chain", *chain == old.chain),
             ("safety", old.safety.is_none_or(|old| safety.is_some_and(|new| new <= old))),
             ("annotations", *annotations == old.annotations),
@@ -62,37 +47,26 @@ impl Settings {
             ("audit", *audit == old.audit),
             ("redact", *redact == old.redact),
             ("limits", narrows_limits(&old.limits, limits)),
-            ("breaker", *breaker == old.breaker || old.breaker.is_none()),
-            ("retry", *retry == old.retry || retry.is_none()),
             ("new_tools", *new_tools == old.new_tools || *new_tools == NewTools::Quarantine),
-            ("flags", narrows_flags(old.flags.as_ref(), flags.as_ref())),
             ("policies", narrows_policies),
             ("policy", *policy == old.policy || old.policy.is_none()),
             ("principals", contains_all(principals, &old.principals)),
-            ("confirm", narrows_confirm(old.confirm.as_ref(), confirm.as_ref())),
-            ("preconditions", contains_all(preconditions, &old.preconditions)),
             ("scopes and grants", narrows_grants(&old.granted, granted)),
             ("folder", *folder == old.folder),
-            ("log", *log == old.log || old.log.is_none()),
+            ("telemetry", *telemetry == old.telemetry),
+            ("layers", *layers == old.layers),
         ];
-        #[cfg(feature = "telemetry")]
-        widened.push(("telemetry", *telemetry == old.telemetry));
-        #[cfg(feature = "validate")]
-        widened.push(("validate", *validate == old.validate || old.validate.is_none()));
-        #[cfg(feature = "sanitize")]
-        widened.push(("sanitize", *sanitize == old.sanitize || old.sanitize.is_none()));
-        widened.into_iter().filter(|(_, narrows)| !narrows).map(|(key, _)| key).collect()
+        let tables = self.layer_tables().narrows(&old.layer_tables());
+        let all = own.into_iter().chain(tables);
+        all.filter(|(_, narrows)| !narrows).map(|(key, _)| key).collect()
     }
 
     /// The files that decide besides these settings, with what stands in them.
     #[must_use]
     pub fn rule_files(&self) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+        let tables = self.layer_tables();
         let files = self.policies.values().filter_map(|policy| policy.cedar.clone());
-        #[cfg(feature = "validate")]
-        let files = {
-            let schemas = self.validate.iter().flat_map(|validate| validate.tools.values());
-            files.chain(schemas.filter_map(|schema| schema.schema_file.clone()))
-        };
+        let files = files.chain(tables.rule_files());
         let read = |path: PathBuf| {
             let path = self.folder.join(path);
             let content = std::fs::read(&path).ok();
@@ -100,10 +74,6 @@ impl Settings {
         };
         files.map(read).collect()
     }
-}
-
-fn contains_all<T: PartialEq>(new: &[T], old: &[T]) -> bool {
-    old.iter().all(|one| new.contains(one))
 }
 
 /// Lower, or on where it was off.
@@ -116,7 +86,6 @@ fn narrows_switch<T: Copy + PartialOrd>(old: Switch<T>, new: Switch<T>) -> bool 
 }
 
 fn narrows_limits(old: &LimitsConfig, new: &LimitsConfig) -> bool {
-    #[cfg(feature = "rate-limit")]
     if !(contains_all(&new.rate, &old.rate) && contains_all(&new.quota, &old.quota)) {
         return false;
     }
@@ -125,9 +94,7 @@ fn narrows_limits(old: &LimitsConfig, new: &LimitsConfig) -> bool {
         timeout: new.timeout,
         message_bytes: new.message_bytes,
         in_flight: new.in_flight,
-        #[cfg(feature = "rate-limit")]
         rate: new.rate.clone(),
-        #[cfg(feature = "rate-limit")]
         quota: new.quota.clone(),
         ..old.clone()
     };
@@ -158,37 +125,11 @@ fn narrows_tools(old: &[(Selector, ToolSettings)], new: &[(Selector, ToolSetting
     kept.next().is_none()
 }
 
-fn narrows_flags(old: Option<&FlagsConfig>, new: Option<&FlagsConfig>) -> bool {
-    match (old, new) {
-        (None, _) => true,
-        (Some(old), Some(new)) => {
-            contains_all(&new.disabled, &old.disabled) && (old.listed || !new.listed)
-        }
-        (Some(old), None) => old.disabled.is_empty(),
-    }
-}
-
 fn narrows_policy(old: &PolicyConfig, new: &PolicyConfig) -> bool {
     let allows_less =
         old.allow == new.allow || (!new.allow.is_empty() && contains_all(&old.allow, &new.allow));
     let known = PolicyConfig { allow: new.allow.clone(), deny: new.deny.clone(), ..old.clone() };
     known == *new && allows_less && contains_all(&new.deny, &old.deny)
-}
-
-/// More may have to be confirmed, and nothing else.
-fn narrows_confirm(old: Option<&ConfirmConfig>, new: Option<&ConfirmConfig>) -> bool {
-    match (old, new) {
-        (None, None) => true,
-        // Other preconditions may ask too: where the agent may confirm itself, they ask for less.
-        (None, Some(new)) => !new.fallback.gives_token() && !new.boolean,
-        (Some(_), None) => false,
-        (Some(old), Some(new)) => {
-            let (when, mode) = (new.when.clone(), new.mode);
-            let known = ConfirmConfig { when, mode, dry_run: new.dry_run, ..old.clone() };
-            let shows = new.mode() == old.mode() || new.mode() == Mode::Preview;
-            known == *new && shows && contains_all(&new.when, &old.when)
-        }
-    }
 }
 
 fn narrows_grants(old: &Granted, new: &Granted) -> bool {
@@ -211,7 +152,7 @@ fn narrows_grants(old: &Granted, new: &Granted) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tier::Tier;
+    use crate::{middleware::flags::FlagsConfig, tier::Tier};
 
     type Change = fn(&mut Settings);
 

@@ -4,9 +4,14 @@ use super::*;
 use crate::{
     Tier,
     middleware::{
-        audit::{AuditConfig, Target},
+        audit::{self, AuditConfig, Intents, Target},
+        breaker,
+        error_results::ErrorResults,
+        flags, log, preconditions,
         response_limit::Keep,
         retry::RetryConfig,
+        safety::Safety,
+        telemetry,
     },
     settings::Switch,
     settings::ToolSettings,
@@ -56,7 +61,6 @@ fn everything() -> Settings {
             ],
             ..Default::default()
         },
-        #[cfg(feature = "sanitize")]
         sanitize: Some(crate::middleware::sanitize::SanitizeConfig {
             secrets: true,
             ..Default::default()
@@ -65,28 +69,24 @@ fn everything() -> Settings {
     }
 }
 
+fn instruments() -> LayerInputs {
+    #[cfg_attr(not(feature = "telemetry"), expect(unused_mut, reason = "nothing to set"))]
+    let mut inputs = LayerInputs::default();
+    #[cfg(feature = "telemetry")]
+    inputs.set(telemetry::Instruments::silent());
+    inputs
+}
+
 fn with_log() -> Parts {
     let redactor = audit::Redactor::new(&audit::RedactConfig::default()).unwrap();
     let (sink, _) = LogSink::channel(&log::LogConfig::default(), redactor);
-    Parts {
-        log: Some(sink.clone()),
-        trail: Some(sink),
-        #[cfg(feature = "telemetry")]
-        telemetry: Some(crate::middleware::telemetry::Instruments::silent()),
-        ..Parts::default()
-    }
+    Parts { log: Some(sink.clone()), trail: Some(sink), inputs: instruments(), ..Parts::default() }
 }
 
 /// The default order, less what this build does not have.
 fn order() -> Vec<&'static str> {
-    let here = |name: &&str| match *name {
-        TELEMETRY => cfg!(feature = "telemetry"),
-        VALIDATE => cfg!(feature = "validate"),
-        RATE_LIMIT => cfg!(feature = "rate-limit"),
-        SANITIZE => cfg!(feature = "sanitize"),
-        _ => true,
-    };
-    DEFAULT_ORDER.iter().map(|(name, _)| *name).filter(here).collect()
+    let here = LAYERS.iter().filter(|spec| spec.missing_feature().is_none());
+    here.map(|spec| spec.name()).collect()
 }
 
 fn refused(settings: &Settings) -> String {
@@ -150,7 +150,7 @@ fn a_listed_chain_is_checked_like_any_other() {
 #[test]
 fn an_unknown_layer_is_refused_with_the_names_there_are() {
     let unknown = Settings { chain: listed(&["telemetri"]), ..Settings::default() };
-    let names: Vec<String> = DEFAULT_ORDER.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let names: Vec<String> = default_order().map(|(name, _)| format!("`{name}`")).collect();
     assert_eq!(
         refused(&unknown),
         format!(
@@ -299,14 +299,14 @@ fn telemetry_stands_outside_whatever_refuses_and_is_not_left_out() {
     };
     let rest = order().into_iter().filter(|name| !["log", "audit-trail", "call-id"].contains(name));
     let rest: Vec<_> = rest.collect();
-    let without: Vec<_> = rest.iter().copied().filter(|name| *name != TELEMETRY).collect();
+    let without: Vec<_> = rest.iter().copied().filter(|name| *name != telemetry::NAME).collect();
     assert_eq!(
         chain(&without),
         "`[telemetry]` is set, but the chain does not name `telemetry`: add it, or remove the setting"
     );
     for at in 1..=without.len() {
         let mut wrong = without.clone();
-        wrong.insert(at, TELEMETRY);
+        wrong.insert(at, telemetry::NAME);
         let sentence = chain(&wrong);
         assert!(sentence.contains("`telemetry` must stand outside"), "{at}: {sentence}");
     }

@@ -129,7 +129,7 @@ fn shared<'a>(settings: &'a Settings) -> Vec<(String, &'a Selector)> {
     if let Some(confirm) = &settings.confirm {
         add("confirm.when", confirm.when.iter().filter_map(glob).collect());
     }
-    for rule in &settings.preconditions {
+    for rule in settings.preconditions.iter().flatten() {
         add("preconditions.when", rule.when.iter().filter_map(glob).collect());
     }
     if let Some(flags) = &settings.flags {

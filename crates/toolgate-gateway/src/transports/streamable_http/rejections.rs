@@ -5,7 +5,7 @@ use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Instant};
 
 use hyper::{Response, StatusCode, http::request::Parts};
 use parking_lot::Mutex;
-use toolgate::middleware::audit::Rejection;
+use toolgate::middleware::{audit::Rejection, telemetry::Instruments};
 
 use super::PathTarget;
 use crate::{
@@ -74,7 +74,8 @@ impl Rejections {
             namespace.or_else(|| gateway.namespaces().min_by_key(|one| one.name.clone()).cloned());
         let current = namespace.map(|namespace| namespace.current_chain());
         let stack = current.as_ref().map(|current| &current.stack);
-        if let Some(instruments) = stack.and_then(|stack| stack.parts().telemetry.as_ref()) {
+        if let Some(instruments) = stack.and_then(|stack| stack.parts().inputs.get::<Instruments>())
+        {
             instruments.count_rejected(rejection.status, rejection.reason);
         }
         let Some(more) = self.turn((rejection.status, rejection.reason)) else { return };

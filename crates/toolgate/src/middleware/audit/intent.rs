@@ -1,11 +1,12 @@
 //! Audit intent: a record of each call that may change something, written before it runs.
 
-use super::{AuditSink, Intents};
+use super::{AuditConfig, AuditSink, Intents, Target};
 use crate::{
     call::Call,
     context::Context,
     failure::{Executed, Failure},
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{
         Hooks, Middleware, Order, filter, flags, overrides, policy, retry, safety, timeout,
     },
@@ -16,6 +17,38 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "audit-intent";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct AuditIntentSpec;
+
+impl LayerSpec for AuditIntentSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "only what is permitted is announced; one intent for a call, however often it is tried"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        let config = inputs.get::<AuditConfig>()?;
+        if config.required {
+            return Some("`audit.required`");
+        }
+        let announces_all = config.file != Target::Off && config.intents == Intents::All;
+        announces_all.then_some("`audit.intents`")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let Some(sink) = inputs.get::<AuditSink>() else {
+            return Ok(BuiltLayer::off("`audit.file` is off"));
+        };
+        let is_on = inputs.get_or_default::<AuditConfig>().intents() != Intents::Off;
+        let layer = is_on.then(|| AuditIntent::new(sink.clone()));
+        Ok(BuiltLayer::if_some(layer, "`audit.intents` is off"))
+    }
+}
 
 /// Marks a call that admission refused. It passes the chain only so that the refusal is rendered and recorded, so no
 /// intent is written.
@@ -91,12 +124,12 @@ impl Middleware for AuditIntent {
         &[
             Order::Inside(super::NAME, "refusals are decisions, and recorded"),
             Order::Inside(overrides::NAME, PERMITTED),
-            Order::Inside("validate", PERMITTED),
+            Order::Inside(super::super::validate::NAME, PERMITTED),
             Order::Inside(filter::NAME, PERMITTED),
             Order::Inside(flags::NAME, PERMITTED),
             Order::Inside(policy::NAME, PERMITTED),
             Order::Inside(safety::NAME, PERMITTED),
-            Order::Inside("rate-limit", PERMITTED),
+            Order::Inside(super::super::rate_limit::NAME, PERMITTED),
             Order::Outside(retry::NAME, "one intent for a call, however often it is tried"),
             Order::Outside(timeout::NAME, "the time of a call is the tool's"),
         ]

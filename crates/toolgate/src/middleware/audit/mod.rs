@@ -28,7 +28,7 @@ use std::time::Instant;
 pub use config::{AuditConfig, AuditKind, DigestAlgorithm, Intents, OnFull, RedactConfig, Target};
 pub use counts::AuditCounts;
 pub use event::AuditEvent;
-pub use intent::AuditIntent;
+pub use intent::{AuditIntent, AuditIntentSpec};
 pub use output::{About, AuditLine, AuditOutput};
 pub use redact::Redactor;
 pub(in crate::middleware) use redact::{cut, insert};
@@ -40,6 +40,7 @@ use crate::{
     context::Context,
     failure::Executed,
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Order},
     outcome::Outcome,
     registry::Class,
@@ -48,6 +49,29 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "audit";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct AuditSpec;
+
+impl LayerSpec for AuditSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "sees denials and runs; the outcome tells which it was"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        (inputs.get::<AuditConfig>()?.file != Target::Off).then_some("`audit.file`")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let sink = inputs.get::<AuditSink>().cloned();
+        Ok(BuiltLayer::if_some(sink.map(Audit::new), "`audit.file` is off"))
+    }
+}
 
 /// Records each call.
 #[derive(Clone, Debug)]
@@ -84,11 +108,11 @@ impl Middleware for Audit {
             Order::Outside(super::safety::NAME, DENIED),
             Order::Outside(super::scopes::NAME, DENIED),
             Order::Outside(super::overrides::NAME, "what is refused is recorded too"),
-            Order::Outside("validate", "refusals are decisions, and recorded"),
+            Order::Outside(super::validate::NAME, "refusals are decisions, and recorded"),
             Order::Outside(super::filter::NAME, "refusals are recorded too"),
             Order::Outside(super::flags::NAME, "refusals are recorded too"),
             Order::Outside(super::policy::NAME, DENIED),
-            Order::Outside("rate-limit", "refusals are decisions, and recorded"),
+            Order::Outside(super::rate_limit::NAME, "refusals are decisions, and recorded"),
             Order::Outside(super::preconditions::NAME, "previews are decisions, and recorded"),
             TIMED,
         ];

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use toolgate_wire::{Json, Kind, Object};
 
+use crate::middleware::sanitize::without_secrets;
+
 /// Words that mark a secret anywhere in a name, in any case, with or without `_`, `-` and spaces.
 const ANYWHERE: [&str; 12] = [
     "password",
@@ -203,15 +205,6 @@ pub(in crate::middleware) fn unsealed(text: &str) -> Cow<'_, str> {
     }
     shown.push_str(rest);
     Cow::Owned(shown)
-}
-
-#[cfg(feature = "sanitize")]
-use crate::middleware::sanitize::without_secrets;
-
-/// Without the detectors, secrets are recognized by name only.
-#[cfg(not(feature = "sanitize"))]
-fn without_secrets(text: &str) -> Cow<'_, str> {
-    text.into()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::duration;
+use crate::layer_spec::LayerTable;
 
 /// `[breaker]`: stops calling a server that keeps failing, for a while.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -87,5 +88,11 @@ impl BreakerConfig {
             return Err(BadBreaker::Wait);
         }
         Ok(())
+    }
+}
+
+impl LayerTable for BreakerConfig {
+    fn narrows(old: Option<&Self>, new: Option<&Self>) -> bool {
+        old == new || old.is_none()
     }
 }

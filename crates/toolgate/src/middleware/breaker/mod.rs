@@ -23,6 +23,7 @@ use crate::{
     failure::Failure,
     identity::{Principal, ToolId},
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Order},
     outcome::Outcome,
     registry::{Class, Code},
@@ -30,6 +31,36 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "breaker";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct BreakerSpec;
+
+impl LayerSpec for BreakerSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "a server that is left alone costs nothing further in"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        inputs.get::<BreakerConfig>().map(|_| "`[breaker]`")
+    }
+
+    fn add_state(&self, inputs: &mut LayerInputs) -> Result<(), BadSettings> {
+        inputs.add_default::<Circuits>();
+        Ok(())
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let circuits = inputs.get_or_default::<Circuits>();
+        let config = inputs.get::<BreakerConfig>().cloned();
+        let layer = config.map(|config| Breaker::new(config, circuits)).transpose()?;
+        Ok(BuiltLayer::if_some(layer, "there is no `[breaker]`"))
+    }
+}
 
 /// So many servers or tools have circuits: a client cannot grow the table by inventing names.
 const MAX_CIRCUITS: usize = 10_000;

@@ -10,12 +10,32 @@ use crate::{
     call::Call,
     context::Context,
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Order},
     outcome::Outcome,
 };
 
 /// The layer's name.
 pub const NAME: &str = "call-id";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct CallIdSpec;
+
+impl LayerSpec for CallIdSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "results of failures have an id too"
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let has_log = inputs.get::<super::log::LogSink>().is_some();
+        Ok(BuiltLayer::if_some(has_log.then_some(ReturnCallId), "there is no `store` for the log"))
+    }
+}
 
 /// The member of a result's `_meta` that holds the id.
 pub const KEY: &str = "toolgate/call_uuid";

@@ -16,13 +16,36 @@ use crate::{
     context::Context,
     failure::{Failure, RpcError},
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Order},
     outcome::{Outcome, ToolResult},
+    preset::Preset,
     registry::{Code, Delivery},
 };
 
 /// The layer's name.
 pub const NAME: &str = "errors-to-results";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct ErrorResultsSpec;
+
+impl LayerSpec for ErrorResultsSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "renders whatever failed inside of it"
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        Ok(match inputs.get::<Preset>() {
+            Some(Preset::McpCore) => BuiltLayer::on(McpCoreResults),
+            _ => BuiltLayer::on(ErrorResults),
+        })
+    }
+}
 
 /// Renders failures of calls as results with `isError`.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,20 +12,44 @@ pub use known::KnownTools;
 use status::Statuses;
 
 use crate::{
-    call::{Call, Listing, ToolList},
+    authorize::{Authorize, Denial, ToolAccess},
     context::Context,
     control::Control,
     failure::Failure,
     identity::ToolId,
-    layer::Next,
-    middleware::{Explained, Hooks, Middleware, Order},
-    outcome::Outcome,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
+    middleware::Order,
     registry::Code,
     selector::{Selector, Steps},
 };
 
 /// The layer's name.
 pub const NAME: &str = "filter";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct FilterSpec;
+
+impl LayerSpec for FilterSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "what is switched off needs no further question"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        let config = inputs.get::<FilterConfig>()?;
+        (*config != FilterConfig::default()).then_some("`status` of a tool or `new_tools`")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        // Always on: what a request says to narrow itself must be heeded.
+        let layer = Filter::new(&inputs.get_or_default(), inputs.get_or_default())?;
+        Ok(BuiltLayer::on(layer))
+    }
+}
 
 /// Lets pass what is active, known and allowed by the request.
 #[derive(Clone, Debug)]
@@ -76,9 +100,8 @@ impl Filter {
         })
     }
 
-    /// The one decision, for listings and calls alike. What the operator says comes before what the
-    /// request says about itself.
-    fn decide<'a>(
+    /// Decides whether the tool passes. What the operator says comes before what the request says about itself.
+    fn check<'a>(
         &'a self,
         control: &'a Control,
         tool: &ToolId,
@@ -102,9 +125,9 @@ impl Filter {
         Ok(())
     }
 
-    fn failure(&self, refusal: Refusal<'_>, call: &Call, namespace: &str) -> Failure {
-        let (tool, name) = (call.id(), called(call));
-        match refusal {
+    fn denial(&self, refusal: Refusal<'_>, access: &ToolAccess<'_>, namespace: &str) -> Denial {
+        let (tool, name) = (access.tool().id(), access.name());
+        let failure = match refusal {
             Refusal::Inactive(selector) => {
                 let message = match &self.message {
                     Some(custom) => custom.replace("{name}", name),
@@ -137,13 +160,9 @@ impl Filter {
                     .suggest("Call one of the tools in `_meta.allowedTools`.")
                     .by(NAME, "allowedTools")
             }
-            Refusal::Control(fault) => exceeded(fault),
-        }
-    }
-
-    fn check(&self, cx: &Context, call: &Call) -> Result<(), Failure> {
-        let decision = self.decide(cx.control(), call.id(), &mut Steps::default());
-        decision.map_err(|refusal| self.failure(refusal, call, &cx.session().namespace))
+            Refusal::Control(fault) => return Denial::Request(exceeded(fault)),
+        };
+        Denial::Tool(failure)
     }
 }
 
@@ -154,12 +173,7 @@ fn exceeded(fault: &str) -> Failure {
         .by(NAME, "control data")
 }
 
-/// The name to tell the caller: the one that it used.
-fn called(call: &Call) -> &str {
-    call.wire_name().map_or_else(|| call.id().name(), AsRef::as_ref)
-}
-
-impl Middleware for Filter {
+impl Authorize for Filter {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -174,10 +188,6 @@ impl Middleware for Filter {
         format!("{statuses}; new tools are {new}; _meta.allowedTools narrows")
     }
 
-    fn hooks(&self) -> Hooks {
-        Hooks::TOOLS
-    }
-
     fn order(&self) -> &'static [Order] {
         &[
             Order::Inside(super::error_results::NAME, "refusals are rendered too"),
@@ -185,43 +195,20 @@ impl Middleware for Filter {
         ]
     }
 
-    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
-        let by = match self.statuses.of(call.id()) {
+    fn check_listing(&self, cx: &Context) -> Result<(), Failure> {
+        cx.control().fault.as_ref().map_or(Ok(()), |fault| Err(exceeded(fault)))
+    }
+
+    fn decide(&self, cx: &Context, access: &mut ToolAccess<'_>) -> Result<(), Denial> {
+        let decision = self.check(cx.control(), access.tool().id(), access.steps);
+        decision.map_err(|refusal| self.denial(refusal, access, &cx.session().namespace))
+    }
+
+    fn allowed_by(&self, _: &Context, access: &ToolAccess<'_>) -> String {
+        match self.statuses.of(access.tool().id()) {
             Some((_, selector)) => format!("active: {selector}"),
             None if self.quarantine.is_some() => "known".to_owned(),
             None => "not inactive".to_owned(),
-        };
-        Some(Explained::of(&self.check(cx, call), &by))
-    }
-
-    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        match self.check(cx, &call) {
-            Ok(()) => next.call(cx, call).await,
-            Err(refusal) => refusal.into(),
         }
-    }
-
-    async fn list(
-        &self,
-        cx: &mut Context,
-        listing: Listing,
-        next: Next<'_>,
-    ) -> Result<ToolList, Failure> {
-        if let Some(fault) = &cx.control().fault {
-            return Err(exceeded(fault));
-        }
-        let mut list = next.list(cx, listing).await?;
-        // One budget for the whole list: its length is the server's, the patterns are the client's.
-        let mut steps = Steps::default();
-        let mut fault = None;
-        list.retain(|tool| match self.decide(cx.control(), tool.id(), &mut steps) {
-            Ok(()) => true,
-            Err(Refusal::Control(why)) => {
-                fault = Some(why.to_owned());
-                false
-            }
-            Err(_) => false,
-        });
-        fault.map_or(Ok(list), |fault| Err(exceeded(&fault)))
     }
 }

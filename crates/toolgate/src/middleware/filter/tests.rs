@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    Chain, Class, Executed, TierRules, Tool,
+    Call, Chain, Class, Executed, Listing, Middleware, TierRules, Tool,
     testbed::{Dice, answering, chain, context, json, session, tool},
 };
 
@@ -272,13 +272,16 @@ fn the_chain_shows_what_it_is_set_to_and_where_it_must_stand() {
     let known = KnownTools::default;
     let all = Filter::new(&FilterConfig::default(), known()).unwrap();
     assert_eq!(
-        all.describe(),
+        Middleware::describe(&all),
         "all tools active; new tools are allowed; _meta.allowedTools narrows"
     );
     let some =
         FilterConfig { new_tools: NewTools::Quarantine, ..config(&["a/b", "a/*"], &["c/d"]) };
     let some = Filter::new(&some, known()).unwrap();
-    assert!(some.describe().starts_with("2 inactive, 1 active by name; new tools are quarantined"));
+    assert!(
+        Middleware::describe(&some)
+            .starts_with("2 inactive, 1 active by name; new tools are quarantined")
+    );
 
     let retry =
         || crate::middleware::retry::Retry::new(crate::middleware::retry::RetryConfig::default());
@@ -335,11 +338,14 @@ async fn random_settings_agree_and_never_open() {
     }
 }
 
-#[test]
-fn a_refusal_names_the_clients_namespace() {
+#[tokio::test]
+async fn a_refusal_names_the_clients_namespace() {
     let dev = crate::Session { namespace: "dev".into(), ..(*session()).clone() };
     let layer = Filter::new(&quarantine(&[]), KnownTools::default()).unwrap();
     let cx = Context::new(Arc::new(dev));
-    let refused = layer.check(&cx, &Call::new(tool("x", None), None)).unwrap_err();
-    assert!(refused.suggestion().unwrap().contains("[namespaces.dev.tools.\"main/x\"]"));
+    let server = answering(json("{}"));
+    let mut cx = cx;
+    let outcome = chain(layer).call(&mut cx, Call::new(tool("x", None), None), &server).await;
+    let suggestion = outcome.failure().unwrap().suggestion().unwrap();
+    assert!(suggestion.contains("[namespaces.dev.tools.\"main/x\"]"), "{suggestion}");
 }

@@ -8,19 +8,40 @@ mod tests;
 pub use config::FlagsConfig;
 
 use crate::{
-    call::{Call, Listing, ToolList},
+    authorize::{Authorize, Denial, ToolAccess},
     context::Context,
     failure::Failure,
-    identity::ToolId,
-    layer::Next,
-    middleware::{Explained, Hooks, Middleware, Order},
-    outcome::Outcome,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
+    middleware::Order,
     registry::Code,
     selector::Selector,
 };
 
 /// The layer's name.
 pub const NAME: &str = "flags";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct FlagsSpec;
+
+impl LayerSpec for FlagsSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "what is switched off needs no further question"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        inputs.get::<FlagsConfig>().map(|_| "`[flags]`")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let config = inputs.get::<FlagsConfig>().cloned();
+        Ok(BuiltLayer::if_some(config.map(Flags::new), "there is no `[flags]`"))
+    }
+}
 
 /// Refuses tools that are disabled for a while.
 #[derive(Clone, Debug)]
@@ -34,26 +55,9 @@ impl Flags {
     pub fn new(config: FlagsConfig) -> Self {
         Self { config }
     }
-
-    /// The one decision, for listings and calls alike: the selector that disables the tool.
-    fn disabled_by(&self, tool: &ToolId) -> Option<&Selector> {
-        self.config.disabled.iter().find(|selector| selector.covers(tool))
-    }
-
-    fn check(&self, call: &Call) -> Result<(), Failure> {
-        let Some(selector) = self.disabled_by(call.id()) else {
-            return Ok(());
-        };
-        // The caller is told the name that it used.
-        let name = call.wire_name().map_or_else(|| call.id().name(), AsRef::as_ref);
-        let message = format!("Tool '{name}' is currently disabled for maintenance");
-        Err(Failure::new(Code::ToolDisabled, message)
-            .suggest("Use another tool, or call again later.")
-            .by(NAME, format!("disabled: {selector}")))
-    }
 }
 
-impl Middleware for Flags {
+impl Authorize for Flags {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -67,10 +71,6 @@ impl Middleware for Flags {
         }
     }
 
-    fn hooks(&self) -> Hooks {
-        if self.config.listed { Hooks::CALL } else { Hooks::TOOLS }
-    }
-
     fn order(&self) -> &'static [Order] {
         &[
             Order::Inside(super::error_results::NAME, "refusals are rendered too"),
@@ -78,25 +78,23 @@ impl Middleware for Flags {
         ]
     }
 
-    fn explain(&self, _: &Context, call: &Call) -> Option<Explained> {
-        Some(Explained::of(&self.check(call), "not disabled"))
+    fn hides(&self) -> bool {
+        !self.config.listed
     }
 
-    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        match self.check(&call) {
-            Ok(()) => next.call(cx, call).await,
-            Err(refusal) => refusal.into(),
-        }
+    fn decide(&self, _: &Context, access: &mut ToolAccess<'_>) -> Result<(), Denial> {
+        let mut disabled = self.config.disabled.iter();
+        let Some(selector) = disabled.find(|selector| selector.covers(access.tool().id())) else {
+            return Ok(());
+        };
+        let message = format!("Tool '{}' is currently disabled for maintenance", access.name());
+        Err(Failure::new(Code::ToolDisabled, message)
+            .suggest("Use another tool, or call again later.")
+            .by(NAME, format!("disabled: {selector}"))
+            .into())
     }
 
-    async fn list(
-        &self,
-        cx: &mut Context,
-        listing: Listing,
-        next: Next<'_>,
-    ) -> Result<ToolList, Failure> {
-        let mut list = next.list(cx, listing).await?;
-        list.retain(|tool| self.disabled_by(tool.id()).is_none());
-        Ok(list)
+    fn allowed_by(&self, _: &Context, _: &ToolAccess<'_>) -> String {
+        "not disabled".to_owned()
     }
 }

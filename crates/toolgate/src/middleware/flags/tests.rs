@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    Chain, Class, Executed, Tool,
+    Call, Chain, Class, Executed, Listing, Tool,
     testbed::{answering, call, chain, context, json, tool},
 };
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
+use crate::layer_spec::LayerTable;
 use crate::middleware::audit::OnFull;
 
 /// `[log]`: what the call log records, and how long it keeps it.
@@ -52,5 +53,11 @@ fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::
     match usize::deserialize(deserializer)? {
         0 => Err(serde::de::Error::custom("`0` would let no record pass: write at least 1")),
         number => Ok(number),
+    }
+}
+
+impl LayerTable for LogConfig {
+    fn narrows(old: Option<&Self>, new: Option<&Self>) -> bool {
+        old == new || old.is_none()
     }
 }

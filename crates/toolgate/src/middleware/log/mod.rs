@@ -21,12 +21,36 @@ use crate::{
     context::Context,
     failure::Failure,
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Order},
     outcome::Outcome,
 };
 
 /// The layer's name.
 pub const NAME: &str = "log";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct LogSpec;
+
+impl LayerSpec for LogSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "sees denials and runs; the outcome tells which it was"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        inputs.get::<LogSink>().map(|_| "`store`")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let sink = inputs.get::<LogSink>().cloned();
+        Ok(BuiltLayer::if_some(sink.map(Log::new), "there is no `store` for the log"))
+    }
+}
 
 /// Leaves a record of each call, and of each listing if that is asked for.
 #[derive(Clone, Debug)]
@@ -70,8 +94,8 @@ impl Middleware for Log {
             ),
             Order::Outside(super::overrides::NAME, DENIED),
             // By name: these layers stand behind features.
-            Order::Outside("validate", DENIED),
-            Order::Outside("rate-limit", DENIED),
+            Order::Outside(super::validate::NAME, DENIED),
+            Order::Outside(super::rate_limit::NAME, DENIED),
             Order::Outside(super::filter::NAME, DENIED),
             Order::Outside(super::flags::NAME, DENIED),
             Order::Outside(super::policy::NAME, DENIED),

@@ -20,6 +20,7 @@ use crate::{
     context::Context,
     failure::Failure,
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Explained, Hooks, Middleware, Order},
     outcome::Outcome,
     tool::Tool,
@@ -27,6 +28,29 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "overrides";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct OverridesSpec;
+
+impl LayerSpec for OverridesSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "whatever decides sees the arguments that the tool gets"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        inputs.get::<CurrentOverrides>().map(|_| "a change of a tool")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let overrides = inputs.get::<CurrentOverrides>().cloned();
+        Ok(BuiltLayer::if_some(overrides.map(OverrideTools::new), "no tool is changed"))
+    }
+}
 
 /// Shows tools as the overrides say, and fills in the arguments of their calls.
 ///
@@ -64,7 +88,7 @@ impl Middleware for OverrideTools {
         const ALWAYS: &[Order] = &[
             Order::Inside(super::error_results::NAME, "refusals are rendered too"),
             Order::Inside(super::log::NAME, SENT),
-            Order::Outside("validate", FINAL),
+            Order::Outside(super::validate::NAME, FINAL),
             Order::Outside(super::preconditions::NAME, FINAL),
             Order::Outside(super::retry::NAME, "arguments are filled in once"),
         ];
@@ -72,7 +96,7 @@ impl Middleware for OverrideTools {
         const ARGUMENTS: &[Order] = &[
             Order::Inside(super::error_results::NAME, "refusals are rendered too"),
             Order::Inside(super::log::NAME, SENT),
-            Order::Outside("validate", FINAL),
+            Order::Outside(super::validate::NAME, FINAL),
             Order::Outside(super::policy::NAME, FINAL),
             Order::Outside(super::preconditions::NAME, FINAL),
             Order::Outside(super::retry::NAME, "arguments are filled in once"),

@@ -1,6 +1,6 @@
 //! Settings of policy: the tables `[policies.NAME]`, and who is bound to which of them.
 
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Deserializer};
 
@@ -32,6 +32,18 @@ pub struct Bindings {
     /// Policies of those whom a pattern covers, on top.
     pub principals: Vec<(PrincipalPattern, String)>,
 }
+
+impl Bindings {
+    /// Whether a policy is bound to the namespace or to a principal.
+    #[must_use]
+    pub fn binds(&self) -> bool {
+        self.namespace.is_some() || !self.principals.is_empty()
+    }
+}
+
+/// The tables `[policies.NAME]`, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyTables(pub BTreeMap<String, PolicyConfig>);
 
 /// A glob over principals: `local:*`, `key:ci-*`, `subject:alice`, `anonymous`, `*`.
 ///

@@ -12,23 +12,48 @@ mod verdict;
 
 use std::sync::Arc;
 
-pub use config::{BadPrincipal, Bindings, PolicyConfig, PrincipalPattern};
+pub use config::{BadPrincipal, Bindings, PolicyConfig, PolicyTables, PrincipalPattern};
 use policies::Named;
 pub use policies::{Policies, PolicyError};
-use verdict::{PolicyArguments, PolicyRequest, PolicyVerdict};
+use verdict::{PolicyRequest, PolicyVerdict};
 
 use crate::{
-    call::{Call, Listing, ToolList},
+    authorize::{Authorize, Denial, ToolAccess},
     context::Context,
     failure::Failure,
-    layer::Next,
-    middleware::{Explained, Hooks, Middleware, Order},
-    outcome::Outcome,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec, SettingsFolder},
+    middleware::Order,
     registry::Code,
 };
 
 /// The layer's name.
 pub const NAME: &str = "policy";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct PolicySpec;
+
+impl LayerSpec for PolicySpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "who may call what; its denials cost nothing further in"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        inputs.get::<Bindings>()?.binds().then_some("a policy")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        // Always on: a request may name a policy to narrow itself.
+        let folder = inputs.get_or_default::<SettingsFolder>();
+        let policies = inputs.get_or_default::<PolicyTables>();
+        let policies = Policies::load(&policies.0, &folder.0)?;
+        Ok(BuiltLayer::on(Policy::new(&policies, &inputs.get_or_default())?))
+    }
+}
 
 /// The longest id of an unknown policy that is repeated to whoever sent it, in characters.
 const MAX_ID: usize = 100;
@@ -67,8 +92,8 @@ impl Policy {
         operator.chain(named.map(|id| (id, self.known.get(id).map(|policy| &**policy))))
     }
 
-    /// The one decision, for listings and calls alike: every policy must allow.
-    fn decide(&self, asked: PolicyRequest<'_>) -> Result<(), Failure> {
+    /// Decides whether the tool may be called: every policy must allow it.
+    fn check(&self, asked: PolicyRequest<'_>) -> Result<(), Failure> {
         for (id, policy) in self.bound(asked.cx) {
             let verdict = judge(policy, asked);
             if !verdict.allowed {
@@ -103,7 +128,7 @@ fn denial(asked: PolicyRequest<'_>, id: &str, is_known: bool, verdict: &PolicyVe
         .by(NAME, format!("{id}: {}", verdict.rule))
 }
 
-impl Middleware for Policy {
+impl Authorize for Policy {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -114,10 +139,6 @@ impl Middleware for Policy {
         let principals = principals.map(|(pattern, to)| format!("{pattern}: {}", to.describe()));
         let bound: Vec<_> = namespace.chain(principals).collect();
         if bound.is_empty() { "none bound".to_owned() } else { bound.join(", ") }
-    }
-
-    fn hooks(&self) -> Hooks {
-        Hooks::TOOLS
     }
 
     fn order(&self) -> &'static [Order] {
@@ -132,51 +153,30 @@ impl Middleware for Policy {
         self.known.need_facts()
     }
 
-    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
-        let asked = PolicyRequest {
-            cx,
-            tool: call.tool(),
-            arguments: PolicyArguments::Known(call.arguments()),
-        };
+    fn decide(&self, cx: &Context, access: &mut ToolAccess<'_>) -> Result<(), Denial> {
+        Ok(self.check(PolicyRequest::of(cx, access))?)
+    }
+
+    fn allowed_by(&self, cx: &Context, access: &ToolAccess<'_>) -> String {
+        self.reason(cx, access, Ok(())).0
+    }
+
+    fn reason(
+        &self,
+        cx: &Context,
+        access: &ToolAccess<'_>,
+        _: Result<(), &Failure>,
+    ) -> (String, String) {
+        let asked = PolicyRequest::of(cx, access);
         let verdicts: Vec<_> =
             self.bound(cx).map(|(id, policy)| (id, judge(policy, asked))).collect();
         let deciding = verdicts.iter().find(|(_, verdict)| !verdict.allowed);
         let Some((id, verdict)) = deciding.or(verdicts.first()) else {
             let why = "no policy is bound to the namespace or the principal, or named by the call";
-            return Some(Explained {
-                allowed: true,
-                asks: false,
-                rule: "no policy".to_owned(),
-                why: why.to_owned(),
-            });
+            return ("no policy".to_owned(), why.to_owned());
         };
         let reasons: Vec<_> = verdicts.iter().map(|(id, verdict)| reason(id, verdict)).collect();
-        Some(Explained {
-            allowed: verdict.allowed,
-            asks: false,
-            rule: format!("{id}: {}", verdict.rule),
-            why: reasons.join("; "),
-        })
-    }
-
-    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        let arguments = PolicyArguments::Known(call.arguments());
-        match self.decide(PolicyRequest { cx, tool: call.tool(), arguments }) {
-            Ok(()) => next.call(cx, call).await,
-            Err(denial) => denial.into(),
-        }
-    }
-
-    async fn list(
-        &self,
-        cx: &mut Context,
-        listing: Listing,
-        next: Next<'_>,
-    ) -> Result<ToolList, Failure> {
-        let mut list = next.list(cx, listing).await?;
-        let arguments = PolicyArguments::Unknown;
-        list.retain(|tool| self.decide(PolicyRequest { cx, tool, arguments }).is_ok());
-        Ok(list)
+        (format!("{id}: {}", verdict.rule), reasons.join("; "))
     }
 }
 

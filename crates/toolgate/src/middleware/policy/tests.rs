@@ -6,9 +6,10 @@ mod properties;
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::*;
+use super::{verdict::PolicyArguments, *};
 use crate::{
-    Chain, Control, Executed, Principal, Session, TierRules, Tool, ToolId,
+    Call, Chain, Control, Executed, Hooks, Listing, Middleware, Principal, Session, TierRules,
+    Tool, ToolId,
     middleware::retry::{Retry, RetryConfig},
     registry::Class,
     testbed::{answering, json},
@@ -323,8 +324,11 @@ fn explaining_tells_every_policy_and_its_rule() {
     let unbound = layer(&known, None, &[]);
     let explained = unbound.explain(&cx, &Call::new(tool("files/read"), None)).unwrap();
     assert_eq!((explained.allowed, explained.rule.as_str()), (true, "no policy"));
-    assert_eq!(bound.describe(), "all (1 allowed, 0 denied), local:*: ci (1 allowed, 0 denied)");
-    assert_eq!(unbound.describe(), "none bound");
+    assert_eq!(
+        Middleware::describe(&bound),
+        "all (1 allowed, 0 denied), local:*: ci (1 allowed, 0 denied)"
+    );
+    assert_eq!(Middleware::describe(&unbound), "none bound");
 }
 
 #[test]
@@ -334,7 +338,7 @@ fn a_long_id_is_cut_in_messages() {
     let cx = surroundings(me(), &meta);
     let tool = tool("a/b");
     let arguments = PolicyArguments::Known(None);
-    let denial = bound.decide(PolicyRequest { cx: &cx, tool: &tool, arguments }).unwrap_err();
+    let denial = bound.check(PolicyRequest { cx: &cx, tool: &tool, arguments }).unwrap_err();
     assert_eq!(denial.message().chars().count(), "Access denied to tool b by policy ".len() + 101);
     assert!(denial.message().ends_with("é…"));
 }
@@ -343,7 +347,7 @@ fn a_long_id_is_cut_in_messages() {
 fn it_takes_part_in_calls_and_listings_and_stands_where_denials_are_recorded() {
     let bound = layer(&policies(&[("a", globs(&[], &[]))]), Some("a"), &[]);
     assert_eq!(bound.hooks(), Hooks::TOOLS);
-    assert!(!bound.needs_tools(), "globs need nothing but the identity");
+    assert!(!Middleware::needs_tools(&bound), "globs need nothing but the identity");
     let retry = || Retry::new(RetryConfig::default());
     let wrong =
         Chain::builder().layer(retry()).layer(layer(&Policies::default(), None, &[])).build();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolgate_wire::Json;
 
-use crate::{context::Context, tool::Tool};
+use crate::{authorize::ToolAccess, context::Context, tool::Tool};
 
 /// The question to a policy: may this caller call this tool?
 #[derive(Clone, Copy)]
@@ -16,6 +16,17 @@ pub(super) struct PolicyRequest<'a> {
         expect(dead_code, reason = "only Cedar looks at arguments")
     )]
     pub(super) arguments: PolicyArguments<'a>,
+}
+
+impl<'a> PolicyRequest<'a> {
+    /// The question of a layer that authorizes.
+    pub(super) fn of(cx: &'a Context, access: &ToolAccess<'a>) -> Self {
+        let arguments = match access.call() {
+            Some(call) => PolicyArguments::Known(call.arguments()),
+            None => PolicyArguments::Unknown,
+        };
+        Self { cx, tool: access.tool(), arguments }
+    }
 }
 
 /// The arguments of the call, if there is a call yet.

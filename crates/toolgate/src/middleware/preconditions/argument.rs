@@ -15,6 +15,7 @@ use crate::{
     context::Context,
     failure::Failure,
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Order},
     outcome::Outcome,
     tool::Tool,
@@ -22,6 +23,27 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "confirm-argument";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct ConfirmArgumentSpec;
+
+impl LayerSpec for ConfirmArgumentSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "nobody sees or checks the reserved argument"
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let gate = Gate::from_inputs(inputs)?;
+        let missing = "there is neither `[confirm]` nor `[[preconditions]]`";
+        let layer = (!gate.is_empty()).then(|| ConfirmArgument::new(gate));
+        Ok(BuiltLayer::if_some(layer, missing))
+    }
+}
 
 /// The reserved argument.
 const ARGUMENT: &str = "__confirm";
@@ -86,11 +108,11 @@ impl Middleware for ConfirmArgument {
         const UNSEEN: &str = "nobody sees or checks the reserved argument";
         &[
             Order::Outside(super::NAME, "it takes what this one lifts off"),
-            Order::Outside("validate", UNSEEN),
-            Order::Outside("overrides", UNSEEN),
-            Order::Outside("audit", UNSEEN),
-            Order::Outside("log", UNSEEN),
-            Order::Outside("audit-trail", UNSEEN),
+            Order::Outside(super::super::validate::NAME, UNSEEN),
+            Order::Outside(super::super::overrides::NAME, UNSEEN),
+            Order::Outside(super::super::audit::NAME, UNSEEN),
+            Order::Outside(super::super::log::NAME, UNSEEN),
+            Order::Outside(super::super::trail::NAME, UNSEEN),
         ]
     }
 

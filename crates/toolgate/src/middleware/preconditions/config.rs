@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::layer_spec::{LayerTable, contains_all};
 use crate::{duration, selection::Selection};
 
 /// `[confirm]`: calls that a person has to confirm before they run.
@@ -152,4 +153,40 @@ pub struct PreconditionRule {
     pub when: Vec<Selection>,
     /// The ids of the preconditions: `confirm`, `dry_run`, `scopes`, or one of the program.
     pub require: Vec<String>,
+}
+
+/// `[[preconditions]]`
+pub type PreconditionRules = Vec<PreconditionRule>;
+
+impl LayerTable for ConfirmConfig {
+    /// More tools may need a confirmation, and nothing else.
+    fn narrows(old: Option<&Self>, new: Option<&Self>) -> bool {
+        match (old, new) {
+            (None, None) => true,
+            // Other preconditions may ask too: where the agent may confirm itself, they ask for less.
+            (None, Some(new)) => !new.fallback.gives_token() && !new.boolean,
+            (Some(_), None) => false,
+            (Some(old), Some(new)) => {
+                let (when, mode) = (new.when.clone(), new.mode);
+                let known = Self { when, mode, dry_run: new.dry_run, ..old.clone() };
+                let shows = new.mode() == old.mode() || new.mode() == Mode::Preview;
+                known == *new && shows && contains_all(&new.when, &old.when)
+            }
+        }
+    }
+
+    fn selects_tools(&self) -> bool {
+        true
+    }
+}
+
+impl LayerTable for PreconditionRules {
+    /// More rules may hold.
+    fn narrows(old: Option<&Self>, new: Option<&Self>) -> bool {
+        contains_all(new.map_or(&[], Vec::as_slice), old.map_or(&[], Vec::as_slice))
+    }
+
+    fn selects_tools(&self) -> bool {
+        !self.is_empty()
+    }
 }

@@ -3,12 +3,21 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Approvals, ConfirmConfig, ConfirmKey, Mode, Precondition, PreconditionRule, Preview, Seals,
-    Verdict,
+    Approvals, ConfirmConfig, ConfirmKey, Mode, Precondition, PreconditionRule, PreconditionRules,
+    Preview, Seals, Verdict,
     builtin::{ConfirmRequired, DryRun},
 };
 use crate::{
-    call::Call, context::Context, middleware::audit::Redactor, selection::Selection, tool::Tool,
+    call::Call,
+    context::Context,
+    layer_spec::LayerInputs,
+    middleware::{
+        audit::Redactor,
+        scopes::{Scopes, ScopesConfig},
+    },
+    preset::Preset,
+    selection::Selection,
+    tool::Tool,
 };
 
 /// Why the settings are invalid.
@@ -106,6 +115,27 @@ impl GateDecision {
 }
 
 impl Gate {
+    /// The gate that the settings describe.
+    pub(super) fn from_inputs(inputs: &LayerInputs) -> Result<Arc<Self>, BadPreconditions> {
+        let seals = match inputs.get::<Arc<Seals>>() {
+            Some(seals) => Arc::clone(seals),
+            None => Arc::new(Seals::new().map_err(BadPreconditions::Random)?),
+        };
+        let redactor = Redactor::new(&inputs.get_or_default());
+        let redactor = redactor.map_err(|error| BadPreconditions::Redact(error.to_string()))?;
+        let mut own = inputs.get_or_default::<Vec<Arc<dyn Precondition>>>();
+        if let Some(scopes) = inputs.get::<ScopesConfig>() {
+            own.push(Arc::new(Scopes::new(scopes.clone())));
+        }
+        let rules = inputs.get_or_default::<PreconditionRules>();
+        let gate = Self::new(inputs.get(), &rules, &own, seals, redactor)?;
+        let gate = gate.with_approvals(inputs.get::<Arc<dyn Approvals>>().cloned());
+        Ok(Arc::new(match inputs.get::<Preset>() {
+            Some(Preset::McpCore) => gate.opened_by("`MCP_DRY_RUN` is not `false`"),
+            _ => gate,
+        }))
+    }
+
     /// A gate with these settings and the program's own preconditions.
     pub fn new(
         confirm: Option<&ConfirmConfig>,
@@ -169,10 +199,6 @@ impl Gate {
     /// Whether any precondition of this tool may ask for a confirmation.
     pub(super) fn may_ask(&self, tool: &Tool) -> bool {
         self.covering(tool).any(|(rule, _)| rule.require.iter().any(|p| p.asks()))
-    }
-
-    pub(crate) fn seals(&self) -> Arc<Seals> {
-        Arc::clone(&self.seals)
     }
 
     /// Whether there is any rule.

@@ -20,8 +20,8 @@ use std::sync::Arc;
 pub use approvals::{
     ApprovalError, ApprovalNote, ApprovalRequest, Approvals, Decision, DecisionInfo,
 };
-pub use argument::{ConfirmArgument, NAME as CONFIRM_ARGUMENT};
-pub use config::{ConfirmConfig, Fallback, Mode, PreconditionRule};
+pub use argument::{ConfirmArgument, ConfirmArgumentSpec, NAME as CONFIRM_ARGUMENT};
+pub use config::{ConfirmConfig, Fallback, Mode, PreconditionRule, PreconditionRules};
 pub use confirm::Approval;
 pub use gate::{BadPreconditions, Gate};
 pub use seals::Seals;
@@ -32,6 +32,7 @@ use crate::{
     context::Context,
     failure::Failure,
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Explained, Hooks, Middleware, Order},
     outcome::Outcome,
     registry::Code,
@@ -39,6 +40,38 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "preconditions";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct PreconditionsSpec;
+
+impl LayerSpec for PreconditionsSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "a person is asked only about calls that nothing else refuses"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        let is_set = inputs.get::<ConfirmConfig>().is_some()
+            || inputs.get::<PreconditionRules>().is_some_and(|rules| !rules.is_empty());
+        is_set.then_some("`[confirm]` or `[[preconditions]]`")
+    }
+
+    fn add_state(&self, inputs: &mut LayerInputs) -> Result<(), BadSettings> {
+        if inputs.get::<Arc<Seals>>().is_none() {
+            inputs.set(Arc::new(Seals::new().map_err(BadSettings::new)?));
+        }
+        Ok(())
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        // Always on: a request may ask for a dry run.
+        Ok(BuiltLayer::on(Preconditions::new(Gate::from_inputs(inputs)?)))
+    }
+}
 
 /// Runs a call only if its preconditions hold.
 #[derive(Clone, Debug)]
@@ -78,13 +111,13 @@ impl Middleware for Preconditions {
             Order::Inside(super::log::NAME, RECORDED),
             Order::Inside(super::trail::NAME, RECORDED),
             Order::Inside(super::overrides::NAME, "what is confirmed is what the tool gets"),
-            Order::Inside("validate", LAST),
+            Order::Inside(super::validate::NAME, LAST),
             Order::Inside(super::filter::NAME, LAST),
             Order::Inside(super::flags::NAME, LAST),
             Order::Inside(super::policy::NAME, LAST),
             Order::Inside(super::safety::NAME, LAST),
-            Order::Inside("scopes", LAST),
-            Order::Inside("rate-limit", LAST),
+            Order::Inside(super::scopes::NAME, LAST),
+            Order::Inside(super::rate_limit::NAME, LAST),
             Order::Outside(super::audit::intent::NAME, "only what is permitted is announced"),
             Order::Outside(super::retry::NAME, "a person is asked once"),
             Order::Outside(super::timeout::NAME, "the time that a person takes is not the tool's"),
@@ -97,6 +130,10 @@ impl Middleware for Preconditions {
 
     fn asks(&self) -> bool {
         !self.gate.is_empty()
+    }
+
+    fn checks_rounds(&self) -> bool {
+        true
     }
 
     fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {

@@ -185,6 +185,7 @@ pub struct Rate {
 
 impl Rate {
     /// After how long one more call may come.
+    #[cfg(feature = "rate-limit")]
     pub(super) fn interval(self) -> Duration {
         let seconds = match self.unit {
             'h' => 3600,

@@ -27,6 +27,13 @@ pub struct ResponseLimitConfig {
     pub tools: Vec<(Selector, Option<usize>, Option<Keep>)>,
 }
 
+impl ResponseLimitConfig {
+    /// Whether a tool has a limit of its own.
+    pub(super) fn limits_single_tools(&self) -> bool {
+        self.tools.iter().any(|(_, bytes, _)| bytes.is_some())
+    }
+}
+
 impl Default for ResponseLimitConfig {
     fn default() -> Self {
         Self { bytes: super::DEFAULT_BYTES, keep: Keep::Tail, tools: Vec::new() }

@@ -22,6 +22,7 @@ use crate::{
     context::Context,
     failure::{Failure, RpcError},
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Notice, Order},
     outcome::{Outcome, ToolResult},
     registry::Code,
@@ -30,6 +31,32 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "response-limit";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct ResponseLimitSpec;
+
+impl LayerSpec for ResponseLimitSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "bounds whatever leaves, error results too"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        inputs
+            .get::<ResponseLimitConfig>()?
+            .limits_single_tools()
+            .then_some("`response_bytes` of a tool")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let config = inputs.get::<ResponseLimitConfig>().cloned();
+        Ok(BuiltLayer::if_some(config.map(ResponseLimit::new), "`limits.response_bytes` is off"))
+    }
+}
 
 /// The most bytes of one result where nobody sets it.
 pub const DEFAULT_BYTES: usize = 1_000_000;

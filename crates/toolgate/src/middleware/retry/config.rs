@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::duration;
+use crate::layer_spec::LayerTable;
 
 /// `[retry]`: retries of read-only calls after transient errors. The table switches them on.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -38,5 +39,11 @@ impl Default for RetryConfig {
             codes: Vec::new(),
             messages: Vec::new(),
         }
+    }
+}
+
+impl LayerTable for RetryConfig {
+    fn narrows(old: Option<&Self>, new: Option<&Self>) -> bool {
+        old == new || new.is_none()
     }
 }

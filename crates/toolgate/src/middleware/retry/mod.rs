@@ -15,6 +15,7 @@ use crate::{
     duration,
     failure::Failure,
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Order},
     outcome::Outcome,
     registry::{self, Class, Code},
@@ -23,6 +24,29 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "retry";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct RetrySpec;
+
+impl LayerSpec for RetrySpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "only what was permitted is tried again"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        inputs.get::<RetryConfig>().map(|_| "`[retry]`")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let config = inputs.get::<RetryConfig>().cloned();
+        Ok(BuiltLayer::if_some(config.map(Retry::new), "there is no `[retry]`"))
+    }
+}
 
 /// Longer texts of errors are not compared with patterns.
 const MAX_MESSAGE_BYTES: usize = 64 * 1024;

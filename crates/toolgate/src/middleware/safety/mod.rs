@@ -5,12 +5,12 @@
 mod tests;
 
 use crate::{
-    call::{Call, Listing, ToolList},
+    authorize::{Authorize, Denial, ToolAccess},
     context::Context,
     failure::Failure,
-    layer::Next,
-    middleware::{Explained, Hooks, Middleware, Order},
-    outcome::Outcome,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
+    middleware::Order,
+    preset::Preset,
     registry::Code,
     tier::Tier,
     tool::Tool,
@@ -18,6 +18,38 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "safety";
+
+/// The setting `safety`: the highest tier that is allowed.
+#[derive(Clone, Copy, Debug)]
+pub struct HighestTier(pub Tier);
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct SafetySpec;
+
+impl LayerSpec for SafetySpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "what is denied here costs nothing further in"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        inputs.get::<HighestTier>().map(|_| "`safety`")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let Some(HighestTier(tier)) = inputs.get() else {
+            return Ok(BuiltLayer::off("no `safety` tier is set"));
+        };
+        Ok(BuiltLayer::on(match inputs.get::<Preset>() {
+            Some(Preset::Libtmux) => Safety::new(*tier).set_by("LIBTMUX_SAFETY"),
+            _ => Safety::new(*tier),
+        }))
+    }
+}
 
 /// Lets pass what is at or below one tier.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +92,8 @@ impl Safety {
         }
     }
 
-    /// The one decision, for listings and calls alike.
-    fn decide(self, tool: &Tool, namespace: &str) -> Result<(), Failure> {
+    /// Decides whether the tool's tier is allowed.
+    fn check(self, tool: &Tool, namespace: &str) -> Result<(), Failure> {
         let allowed = self.allowed;
         match tool.tier() {
             Some(tier) if tier <= allowed => Ok(()),
@@ -95,17 +127,13 @@ impl Safety {
     }
 }
 
-impl Middleware for Safety {
+impl Authorize for Safety {
     fn name(&self) -> &'static str {
         NAME
     }
 
     fn describe(&self) -> String {
         format!("up to {}; a tool without a tier is denied", self.allowed)
-    }
-
-    fn hooks(&self) -> Hooks {
-        Hooks::TOOLS
     }
 
     fn order(&self) -> &'static [Order] {
@@ -116,27 +144,11 @@ impl Middleware for Safety {
         true
     }
 
-    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
-        let decision = self.decide(call.tool(), &cx.session().namespace);
-        Some(Explained::of(&decision, &format!("at or below {}", self.allowed)))
+    fn decide(&self, cx: &Context, access: &mut ToolAccess<'_>) -> Result<(), Denial> {
+        Ok(self.check(access.tool(), &cx.session().namespace)?)
     }
 
-    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        match self.decide(call.tool(), &cx.session().namespace) {
-            Ok(()) => next.call(cx, call).await,
-            Err(denial) => denial.into(),
-        }
-    }
-
-    async fn list(
-        &self,
-        cx: &mut Context,
-        listing: Listing,
-        next: Next<'_>,
-    ) -> Result<ToolList, Failure> {
-        let mut list = next.list(cx, listing).await?;
-        let namespace = &cx.session().namespace;
-        list.retain(|tool| self.decide(tool, namespace).is_ok());
-        Ok(list)
+    fn allowed_by(&self, _: &Context, _: &ToolAccess<'_>) -> String {
+        format!("at or below {}", self.allowed)
     }
 }

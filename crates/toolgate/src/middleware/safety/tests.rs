@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    Executed, TierRules, ToolId,
+    Call, Executed, Listing, TierRules, ToolId, ToolList,
     registry::Class,
     testbed::{Log, Server, answering, call, chain, context, json, session, tool},
 };

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::layer_spec::LayerTable;
 use crate::selector::Selector;
 
 /// `[sanitize]`: replaces secrets in the messages of servers, before the model, the log or the audit sees them.
@@ -43,4 +44,14 @@ pub struct PatternConfig {
 
 fn stars() -> String {
     "***".to_owned()
+}
+
+impl LayerTable for SanitizeConfig {
+    fn narrows(old: Option<&Self>, new: Option<&Self>) -> bool {
+        old == new || old.is_none()
+    }
+
+    fn selects_tools(&self) -> bool {
+        true
+    }
 }

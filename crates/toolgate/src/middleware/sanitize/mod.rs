@@ -20,6 +20,7 @@ use crate::{
     context::Context,
     failure::{Failure, RpcError},
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Notice, Order},
     outcome::Outcome,
     selector::Selector,
@@ -27,6 +28,29 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "sanitize";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct SanitizeSpec;
+
+impl LayerSpec for SanitizeSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "cleans what the tool says before anybody sees or keeps it"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        inputs.get::<SanitizeConfig>().map(|_| "`[sanitize]`")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let layer = inputs.get::<SanitizeConfig>().map(Sanitize::new).transpose()?;
+        Ok(BuiltLayer::if_some(layer, "there is no `[sanitize]`"))
+    }
+}
 
 /// A text without secrets of well-known kinds, for whoever shows texts to people.
 #[must_use]
@@ -169,7 +193,7 @@ impl Middleware for Sanitize {
                 "of a secret that was cut nobody can tell what it is",
             ),
             Order::Inside(super::error_results::NAME, SEEN),
-            Order::Inside("log", SEEN),
+            Order::Inside(super::log::NAME, SEEN),
             Order::Inside(super::audit::NAME, SEEN),
             Order::Inside(super::retry::NAME, SEEN),
         ]

@@ -12,15 +12,15 @@ pub use config::{
 use grant::{GrantSource, Sources};
 
 use crate::{
-    call::{Call, Listing, ToolList},
+    authorize::{Authorize, Denial, ToolAccess},
+    call::Call,
     context::Context,
     failure::Failure,
-    layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{
-        Boxed, Explained, Hooks, Middleware, Order,
+        Boxed, Order,
         preconditions::{Precondition, Verdict},
     },
-    outcome::Outcome,
     registry::Code,
     tier::Tier,
     tool::Tool,
@@ -28,6 +28,30 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "scopes";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct ScopesSpec;
+
+impl LayerSpec for ScopesSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "what is denied here costs nothing further in"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        inputs.get::<ScopesConfig>().map(|_| "`scopes`, `grants` or `MCP_SCOPES`")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let config = inputs.get::<ScopesConfig>().cloned();
+        let missing = "nobody grants scopes, and no tool requires any";
+        Ok(BuiltLayer::if_some(config.map(Scopes::new), missing))
+    }
+}
 
 /// Lets pass what the caller's scopes reach.
 #[derive(Clone, Debug)]
@@ -97,24 +121,29 @@ impl Scopes {
         Some(names)
     }
 
-    /// The one decision, for listings and calls alike. Gives the rule by which the tool passes.
-    fn decide(&self, cx: &Context, tool: &Tool) -> Result<String, Failure> {
+    /// What a tool requires of callers who are granted these scopes. `None` if no scopes are set.
+    fn required(&self, granted: &Sources<'_>, tool: &Tool) -> Option<Required<'_>> {
+        if let Some(names) = self.explicit(tool) {
+            return Some(Required::All(names));
+        }
+        if granted.is_empty() {
+            return None;
+        }
+        let (category, verb) = (tool.category(), verb(tool));
+        let both = format!("{category}:{verb}");
+        Some(Required::One([category.to_owned(), verb.to_owned(), both]))
+    }
+
+    /// Decides whether the caller's scopes reach the tool.
+    fn check(&self, cx: &Context, tool: &Tool) -> Result<(), Failure> {
         let granted = Sources::of(&self.config.granted, cx);
-        let required = match self.explicit(tool) {
-            Some(names) => Required::All(names),
-            None if granted.is_empty() => return Ok("no scopes are set".to_owned()),
-            None => {
-                let (category, verb) = (tool.category(), verb(tool));
-                let both = format!("{category}:{verb}");
-                Required::One([category.to_owned(), verb.to_owned(), both])
-            }
-        };
+        let Some(required) = self.required(&granted, tool) else { return Ok(()) };
         let suffices = match &required {
             Required::All(names) => names.iter().all(|name| granted.grant(name)),
             Required::One(names) => names.iter().any(|name| granted.grant(name)),
         };
         if suffices {
-            return Ok(format!("requires {}", required.words()));
+            return Ok(());
         }
         // Nobody says anything about it, and its server does not know it either.
         if matches!(required, Required::One(_))
@@ -127,6 +156,12 @@ impl Scopes {
                 .by(NAME, "not listed"));
         }
         Err(refusal(cx, tool, &required, &granted))
+    }
+}
+
+impl Scopes {
+    fn verdict(&self, cx: &Context, call: &Call) -> Verdict {
+        self.check(cx, call.tool()).map_or_else(Verdict::Deny, |()| Verdict::Allow)
     }
 }
 
@@ -164,25 +199,18 @@ fn suggestion(cx: &Context, required: &Required<'_>, granted: &Sources<'_>) -> S
     format!("Ask the operator whether you may have it: granted by {keys}.")
 }
 
-/// The same decision as a precondition, for a chain that wants it there: `CategoryEnabled` of the seed.
+/// The same decision as a precondition, for chains that require it by a rule: `CategoryEnabled` of mcp-core.
 impl Precondition for Scopes {
     fn id(&self) -> &str {
         NAME
     }
 
     fn check<'a>(&'a self, cx: &'a Context, call: &'a Call) -> Boxed<'a, Verdict> {
-        let verdict = match self.decide(cx, call.tool()) {
-            Ok(_) => Verdict::Allow,
-            Err(denial) => Verdict::Deny(denial),
-        };
-        Box::pin(std::future::ready(verdict))
+        Box::pin(std::future::ready(self.verdict(cx, call)))
     }
 
     fn foresee(&self, cx: &Context, call: &Call) -> Option<Verdict> {
-        Some(match self.decide(cx, call.tool()) {
-            Ok(_) => Verdict::Allow,
-            Err(denial) => Verdict::Deny(denial),
-        })
+        Some(self.verdict(cx, call))
     }
 
     fn asks(&self) -> bool {
@@ -190,11 +218,11 @@ impl Precondition for Scopes {
     }
 
     fn needs_tools(&self) -> bool {
-        Middleware::needs_tools(self)
+        Authorize::needs_tools(self)
     }
 }
 
-impl Middleware for Scopes {
+impl Authorize for Scopes {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -229,16 +257,15 @@ impl Middleware for Scopes {
         parts.join("; ")
     }
 
-    fn hooks(&self) -> Hooks {
-        Hooks::TOOLS
-    }
-
     fn order(&self) -> &'static [Order] {
         &[
             Order::Inside(super::error_results::NAME, "denials are rendered too"),
             Order::Inside(super::log::NAME, "denials are recorded too"),
             Order::Inside(super::trail::NAME, "denials are recorded too"),
-            Order::Outside("rate-limit", "only what is permitted uses up what is rationed"),
+            Order::Outside(
+                super::rate_limit::NAME,
+                "only what is permitted uses up what is rationed",
+            ),
             Order::Outside(super::retry::NAME, "a denied call must never be tried again"),
             Order::Outside(super::timeout::NAME, "what is denied needs no time"),
         ]
@@ -249,28 +276,15 @@ impl Middleware for Scopes {
         self.config.granted.is_given()
     }
 
-    fn explain(&self, cx: &Context, call: &Call) -> Option<Explained> {
-        Some(match self.decide(cx, call.tool()) {
-            Ok(rule) => Explained::of(&Ok(()), &rule),
-            Err(denial) => Explained::of(&Err(denial), ""),
-        })
+    fn decide(&self, cx: &Context, access: &mut ToolAccess<'_>) -> Result<(), Denial> {
+        Ok(self.check(cx, access.tool())?)
     }
 
-    async fn call(&self, cx: &mut Context, call: Call, next: Next<'_>) -> Outcome {
-        match self.decide(cx, call.tool()) {
-            Ok(_) => next.call(cx, call).await,
-            Err(denial) => denial.into(),
+    fn allowed_by(&self, cx: &Context, access: &ToolAccess<'_>) -> String {
+        let granted = Sources::of(&self.config.granted, cx);
+        match self.required(&granted, access.tool()) {
+            Some(required) => format!("requires {}", required.words()),
+            None => "no scopes are set".to_owned(),
         }
-    }
-
-    async fn list(
-        &self,
-        cx: &mut Context,
-        listing: Listing,
-        next: Next<'_>,
-    ) -> Result<ToolList, Failure> {
-        let mut list = next.list(cx, listing).await?;
-        list.retain(|tool| self.decide(cx, tool).is_ok());
-        Ok(list)
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Chain, Executed, Principal, Session, TierRules, ToolId,
+    Chain, Executed, Listing, Middleware, Outcome, Principal, Session, TierRules, ToolId,
     middleware::{error_results::ErrorResults, retry::Retry, retry::RetryConfig, timeout::Timeout},
     registry::Class,
     selector::Selector,
@@ -38,7 +38,7 @@ fn layer(granted: Granted, required: Vec<(Selector, Vec<Scope>)>) -> Scopes {
 }
 
 fn passes(layer: &Scopes, tool: &Tool) -> bool {
-    layer.decide(&context(), tool).is_ok()
+    layer.check(&context(), tool).is_ok()
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ fn grants_are_those_of_who_really_calls() {
         (Principal::Anonymous, false),
     ] {
         let who = Session { principal: principal.clone(), ..(*session()).clone() };
-        let decision = layer.decide(&Context::new(Arc::new(who)), &show);
+        let decision = layer.check(&Context::new(Arc::new(who)), &show);
         assert_eq!(decision.is_ok(), reached, "{principal}");
     }
 }
@@ -224,7 +224,7 @@ async fn the_refusal_names_tool_required_and_granted_and_whom_to_ask() {
 #[test]
 fn a_denied_tool_is_never_taken_for_an_unknown_one() {
     let unlisted = Tool::unlisted(ToolId::new("main", "kill"), &TierRules::default());
-    let code = |layer: &Scopes, tool: &Tool| layer.decide(&context(), tool).unwrap_err().code();
+    let code = |layer: &Scopes, tool: &Tool| layer.check(&context(), tool).unwrap_err().code();
     let read = layer(granted("read", &[], ""), vec![]);
     assert_eq!(code(&read, &unlisted), Code::UnknownTool);
     assert_eq!(code(&read, &tool("kill", None)), Code::ScopeRejected);
@@ -272,9 +272,9 @@ fn its_place_in_the_chain() {
     assert!(Chain::builder().layer(timeout).layer(some()).build().is_err());
     let all = granted("read", &[("local:*", "read x")], "write");
     assert_eq!(
-        layer(all, vec![rule("main/*", "x")]).describe(),
+        Middleware::describe(&layer(all, vec![rule("main/*", "x")])),
         "granted read; local:*: read, x; MCP_SCOPES: write; 1 rule for single tools"
     );
-    assert_eq!(layer(Granted::default(), vec![]).describe(), "none granted");
+    assert_eq!(Middleware::describe(&layer(Granted::default(), vec![])), "none granted");
     assert!(!chain(some()).sees_request("ping"));
 }

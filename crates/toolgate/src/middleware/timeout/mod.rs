@@ -12,6 +12,7 @@ use crate::{
     duration,
     failure::Failure,
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{Hooks, Middleware, Order},
     outcome::Outcome,
     registry::Code,
@@ -19,6 +20,29 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "timeout";
+
+/// The setting `limits.timeout`.
+#[derive(Clone, Copy, Debug)]
+pub struct CallTime(pub Duration);
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct TimeoutSpec;
+
+impl LayerSpec for TimeoutSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "each attempt has its own time"
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let limit = inputs.get::<CallTime>().map(|limit| Timeout::new(limit.0));
+        Ok(BuiltLayer::if_some(limit, "`limits.timeout` is off"))
+    }
+}
 
 /// How long a call may take where nobody sets it. Long, because builds and test runs are calls too.
 pub const DEFAULT: Duration = Duration::from_mins(5);

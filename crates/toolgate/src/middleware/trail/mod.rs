@@ -6,6 +6,7 @@ use crate::{
     context::Context,
     failure::Failure,
     layer::Next,
+    layer_spec::{BadSettings, BuiltLayer, LayerInputs, LayerSpec},
     middleware::{
         Hooks, Middleware, Order,
         log::{Log, LogSink},
@@ -15,6 +16,33 @@ use crate::{
 
 /// The layer's name.
 pub const NAME: &str = "audit-trail";
+
+/// The declaration of the layer.
+#[derive(Debug)]
+pub struct TrailSpec;
+
+impl LayerSpec for TrailSpec {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn why(&self) -> &'static str {
+        "sees denials and runs; the outcome tells which it was"
+    }
+
+    fn needed_for(&self, inputs: &LayerInputs) -> Option<&'static str> {
+        inputs.get::<TrailSink>().map(|_| "`[trail]`")
+    }
+
+    fn build(&self, inputs: &LayerInputs) -> Result<BuiltLayer, BadSettings> {
+        let sink = inputs.get::<TrailSink>().cloned();
+        Ok(BuiltLayer::if_some(sink.map(|sink| Trail::new(sink.0)), "there is no `[trail]`"))
+    }
+}
+
+/// The sink of the audit trail, which is another one than that of the log.
+#[derive(Clone, Debug)]
+pub struct TrailSink(pub LogSink);
 
 /// Hands the record of each call to a sink, as the log does to its own.
 #[derive(Debug)]

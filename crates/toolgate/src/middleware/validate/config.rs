@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::layer_spec::LayerTable;
+
 /// `[validate]`: checks of arguments and results against JSON Schemas.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -34,6 +36,7 @@ impl ValidateConfig {
     }
 
     /// Whether arguments without a name may be refused or removed anywhere.
+    #[cfg(feature = "validate")]
     pub(super) fn asks_names(&self) -> bool {
         let tools = self.tools.values().filter_map(|tool| tool.unknown);
         tools.chain([self.unknown]).any(|unknown| unknown != Unknown::Pass)
@@ -80,4 +83,18 @@ pub enum OutputMode {
     Warn,
     /// A result that does not match is withheld from the client.
     Enforce,
+}
+
+impl LayerTable for ValidateConfig {
+    fn narrows(old: Option<&Self>, new: Option<&Self>) -> bool {
+        old == new || old.is_none()
+    }
+
+    fn selects_tools(&self) -> bool {
+        true
+    }
+
+    fn rule_files(&self) -> Vec<PathBuf> {
+        self.tools.values().filter_map(|schema| schema.schema_file.clone()).collect()
+    }
 }

@@ -35,7 +35,7 @@ fn denies(policy: &Policy, cx: &Context, tool: &Tool, arguments: &str) -> Option
     let arguments = json(arguments);
     let asked = PolicyRequest { cx, tool, arguments: PolicyArguments::Known(Some(&arguments)) };
     // Twice: found, and kept.
-    let [first, again] = [policy.decide(asked), policy.decide(asked)];
+    let [first, again] = [policy.check(asked), policy.check(asked)];
     let rule = |decided: Result<(), Failure>| decided.err().map(|f| f.rule().unwrap().to_owned());
     let (first, again) = (rule(first), rule(again));
     assert_eq!(first, again);
@@ -43,7 +43,7 @@ fn denies(policy: &Policy, cx: &Context, tool: &Tool, arguments: &str) -> Option
 }
 
 fn lists(policy: &Policy, cx: &Context, tool: &Tool) -> bool {
-    policy.decide(PolicyRequest { cx, tool, arguments: PolicyArguments::Unknown }).is_ok()
+    policy.check(PolicyRequest { cx, tool, arguments: PolicyArguments::Unknown }).is_ok()
 }
 
 fn here() -> Context {
@@ -71,11 +71,14 @@ async fn forbid_beats_permit_and_what_nothing_permits_is_denied() {
     assert_eq!(ask(me(), "web/get").await.as_deref(), Some("p: no permit"));
     let denial = passes(layer(&known, Some("p"), &[]), here(), "web/get").await.unwrap_err();
     assert_eq!(denial.message(), "Access denied to tool get by policy p");
-    assert!(layer(&known, None, &[]).needs_tools(), "`_meta` may name it, so tools must be known");
-    let explained =
-        layer(&known, Some("p"), &[]).explain(&here(), &Call::new(tool("files/x"), None));
+    assert!(
+        Middleware::needs_tools(&layer(&known, None, &[])),
+        "`_meta` may name it, so tools must be known"
+    );
+    let bound = layer(&known, Some("p"), &[]);
+    let explained = bound.explain(&here(), &Call::new(tool("files/x"), None));
     assert_eq!(explained.unwrap().why, "`p` allows by readers");
-    assert_eq!(layer(&known, Some("p"), &[]).describe(), "p (4 rules of Cedar)");
+    assert_eq!(Middleware::describe(&bound), "p (4 rules of Cedar)");
 }
 
 #[test]
@@ -235,7 +238,7 @@ fn the_refusal_of_a_failed_rule_quotes_no_argument() {
     let (tool, cx) = (tool("files/t"), here());
     let asked =
         PolicyRequest { cx: &cx, tool: &tool, arguments: PolicyArguments::Known(Some(&arguments)) };
-    let denial = policy.decide(asked).unwrap_err();
+    let denial = policy.check(asked).unwrap_err();
     let told = format!("{} {:?} {:?}", denial.message(), denial.rule(), denial.suggestion());
     assert!(!told.contains("s3cret"), "{told}");
     assert!(told.contains("could not be judged"), "{told}");
@@ -266,7 +269,7 @@ fn arguments_that_are_in_doubt_deny_if_a_rule_looks_at_them() {
     assert_eq!(denies(&path, &here(), &tool, escaped).as_deref(), Some("p: policy1"));
     let cx = here();
     let none = PolicyRequest { cx: &cx, tool: &tool, arguments: PolicyArguments::Known(None) };
-    assert!(path.decide(none).is_ok(), "no arguments are an empty record");
+    assert!(path.check(none).is_ok(), "no arguments are an empty record");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn some_policies(dice: &mut Dice) -> (Policies, Vec<Lists>) {
 
 fn is_allowed(policy: &Policy, cx: &Context, tool: &Tool, open: bool) -> bool {
     let arguments = if open { PolicyArguments::Unknown } else { PolicyArguments::Known(None) };
-    policy.decide(PolicyRequest { cx, tool, arguments }).is_ok()
+    policy.check(PolicyRequest { cx, tool, arguments }).is_ok()
 }
 
 /// The rules of a glob, word for word: written without a thought of speed.

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::{
-    counters::{MAX_CELLS, Time},
+    super::counters::{MAX_CELLS, Time},
     *,
 };
 use crate::{

@@ -24,7 +24,10 @@ use opentelemetry_sdk::{
     trace::{InMemorySpanExporter, SdkTracerProvider, SpanData},
 };
 
-use super::{ending::MeasuredEnd, *};
+use super::{
+    super::{SCOPE, ending::MeasuredEnd, labels},
+    *,
+};
 use crate::{
     Class, Code, Executed, Failure, Tier, TierRules, Tool, ToolId, ToolResult,
     middleware::audit::RedactConfig,

@@ -8,7 +8,7 @@ use std::{fs, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    cost::{Cost, UnboundedCost},
+    super::cost::{Cost, UnboundedCost},
     *,
 };
 use crate::{

@@ -1,0 +1,54 @@
+//! Every built-in layer in the default order. Open this first; a new layer is a folder in `middleware/` and a line here.
+
+use crate::layer_spec::LayerSpec;
+
+/// Hands the table of built-in layers to the macro that the input names: outermost layer first, each by the declaration in
+/// its folder, and with its tables of the config file, which become fields of [`Settings`](crate::settings::Settings) and
+/// of the file's types.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! layers {
+    ($($callback:ident)::+ { $($input:tt)* }) => {
+        $($callback)::+! {
+            { $($input)* }
+            telemetry::TelemetrySpec;
+            response_limit::ResponseLimitSpec;
+            call_id::CallIdSpec;
+            error_results::ErrorResultsSpec;
+            preconditions::ConfirmArgumentSpec;
+            log::LogSpec, log: LogConfig = "The call log, which `toolgate log` shows; needs a `store`.";
+            audit::AuditSpec;
+            trail::TrailSpec;
+            overrides::OverridesSpec;
+            validate::ValidateSpec, validate: ValidateConfig = "Checks of arguments and results against JSON Schemas.";
+            filter::FilterSpec;
+            flags::FlagsSpec, flags: FlagsConfig = "Tools that are disabled for a while.";
+            policy::PolicySpec;
+            safety::SafetySpec;
+            scopes::ScopesSpec;
+            rate_limit::RateLimitSpec;
+            preconditions::PreconditionsSpec,
+                confirm: ConfirmConfig = "Calls that a person has to confirm.",
+                preconditions: PreconditionRules = "Further conditions for calls of some tools.";
+            breaker::BreakerSpec, breaker: BreakerConfig = "The circuit breaker: stops calling a server that keeps failing, for a while.";
+            audit::AuditIntentSpec;
+            retry::RetrySpec, retry: RetryConfig = "Retries of read-only calls after transient errors.";
+            timeout::TimeoutSpec;
+            sanitize::SanitizeSpec, sanitize: SanitizeConfig = "Replaces secrets in the messages of servers.";
+        }
+    };
+}
+
+macro_rules! specs {
+    ({} $($module:ident::$spec:ident $(, $table:ident: $type:ident = $about:tt)*;)*) => {
+        &[$(&crate::middleware::$module::$spec),*]
+    };
+}
+
+/// The declarations of the built-in layers, in the default order, outermost first.
+pub const LAYERS: &[&dyn LayerSpec] = crate::layers!(specs {});
+
+/// The names of the built-in layers in the default order, outermost first, each with the reason for its place.
+pub fn default_order() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LAYERS.iter().map(|spec| (spec.name(), spec.why()))
+}
