@@ -8,7 +8,7 @@ use toolgate::{
 };
 
 use crate::{
-    SideDoor,
+    ChainAccess,
     connection::{Active, ActiveChain, Connection},
 };
 
@@ -152,10 +152,11 @@ impl<H> Governed<H> {
         self.connection.admit(active, session, context)
     }
 
-    /// A way into the chain for what is no call. It belongs to this connection, and to whoever it is set to
-    /// belong to; [`principal_of`](Self::principal_of) is not asked.
-    pub fn side_door(&self) -> SideDoor {
-        SideDoor::new(self.connection.clone())
+    /// Replaces the handler by one that can run requests other than calls through this chain, see [`ChainAccess`].
+    pub fn map_handler<N>(self, map: impl FnOnce(H, ChainAccess) -> N) -> Governed<N> {
+        let Self { handler, connection, principal_of } = self;
+        let handler = map(handler, ChainAccess::new(connection.clone()));
+        Governed { handler, connection, principal_of }
     }
 
     /// What the chain is told where there is no request: whoever asks is nobody in particular.

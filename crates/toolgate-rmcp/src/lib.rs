@@ -2,6 +2,7 @@
 
 mod asking;
 mod call;
+mod chain_access;
 mod connection;
 mod facts;
 mod governed;
@@ -11,13 +12,12 @@ mod known_tools;
 mod list;
 mod raise;
 mod request;
-mod side_door;
 mod trace;
 mod unwind;
 mod wire;
 mod within;
 
+pub use chain_access::ChainAccess;
 pub use connection::ActiveChain;
 pub use governed::Governed;
 pub use raise::raise;
-pub use side_door::SideDoor;

@@ -17,9 +17,9 @@ use crate::engine::{Batch, Command, Engine, Server, Socket, TmuxError};
 const PREFIX: &str = "libtmux_mcp_";
 /// The longest text that goes over the connection: tmux's parser takes as long for a few kilobytes as a process does
 /// to start.
-const SHORT: usize = 2048;
+const MAX_ARGUMENT_BYTES: usize = 2048;
 /// How long deleting may take at the end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whether a name is one of ours, or of another process like us.
 pub(crate) fn is_ours(name: &str) -> bool {
@@ -37,12 +37,12 @@ fn parts(name: &str) -> Option<(&str, &str)> {
 
 /// A process as its buffers' names tell of it: its number, and when it started, by the kernel's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Owner {
+struct BufferOwner {
     pid: u32,
     started: u32,
 }
 
-impl Owner {
+impl BufferOwner {
     fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // `PID (NAME) STATE …`, and a name may hold anything. The start is the 22nd field.
@@ -70,17 +70,17 @@ impl Owner {
 }
 
 /// The place that numbers of processes belong to: a container has its own.
-static PLACE: LazyLock<String> = LazyLock::new(|| {
+static PID_NAMESPACE: LazyLock<String> = LazyLock::new(|| {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     format!("{boot}{}", space.display())
 });
 
 /// FNV-1a: it tells names apart, and guards nothing.
-fn sum(owner: Owner, random: u32) -> u32 {
-    let place = PLACE.bytes();
+fn sum(owner: BufferOwner, random: u32) -> u32 {
+    let namespace = PID_NAMESPACE.bytes();
     let numbers = [owner.pid, owner.started, random].into_iter().flat_map(u32::to_be_bytes);
-    place
+    namespace
         .chain(numbers)
         .fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -97,7 +97,7 @@ impl Buffers {
     pub(crate) fn name(&self, server: &Server, logical: &str) -> Result<String, Failure> {
         let random = getrandom::u64().map_err(|_| Failure::internal("there is no randomness"))?;
         let [high, low] = [random >> 32, random & u64::from(u32::MAX)];
-        let owner = Owner::of(std::process::id());
+        let owner = BufferOwner::of(std::process::id());
         let digits = match owner {
             Some(owner) => owner.digits(u32::try_from(low).unwrap_or_default()),
             // Where processes cannot be told apart, nothing of ours is found again, and all of it stays.
@@ -121,8 +121,8 @@ impl Buffers {
         let list = Command::new("list-buffers").option("-F", "#{buffer_name}");
         let names = server.ask(Batch::read([list])).await?;
         let left = names.lines().filter(|name| {
-            let owner = parts(name).and_then(|(digits, _)| Owner::read(digits));
-            owner.is_some_and(Owner::is_gone)
+            let owner = parts(name).and_then(|(digits, _)| BufferOwner::read(digits));
+            owner.is_some_and(BufferOwner::is_gone)
         });
         for name in left {
             match server.run(delete(name)).await {
@@ -147,7 +147,7 @@ impl Buffers {
                 }
             }
         };
-        let _ = tokio::time::timeout(LAST_WORDS, clear).await;
+        let _ = tokio::time::timeout(CLEANUP_TIMEOUT, clear).await;
     }
 }
 
@@ -167,18 +167,18 @@ pub(crate) async fn fill(server: &Server, name: &str, text: &str) -> Result<(), 
 
 /// The command that sets a buffer, if the text is short enough and tmux takes it as an argument.
 pub(crate) fn set(name: &str, text: &str) -> Option<Command> {
-    let fits = text.len() <= SHORT && !text.contains('\0');
+    let fits = text.len() <= MAX_ARGUMENT_BYTES && !text.contains('\0');
     fits.then(|| Command::new("set-buffer").option("-b", name).end().argument(text))
 }
 
 /// A buffer for one paste: deleted also if the call is cancelled in between.
-pub(crate) struct Scratch {
+pub(crate) struct TemporaryBuffer {
     pub(crate) server: Arc<Server>,
     pub(crate) name: String,
     pub(crate) done: bool,
 }
 
-impl Drop for Scratch {
+impl Drop for TemporaryBuffer {
     fn drop(&mut self) {
         if self.done {
             return;
@@ -201,13 +201,20 @@ mod tests {
 
     #[test]
     fn names_tell_whose_they_are() {
-        let own = Owner::of(std::process::id()).unwrap();
+        let own = BufferOwner::of(std::process::id()).unwrap();
         let digits = own.digits(7);
-        assert_eq!(Owner::read(&digits), Some(own));
+        assert_eq!(BufferOwner::read(&digits), Some(own));
         assert!(!own.is_gone());
-        let before = Owner { started: own.started.wrapping_sub(1), ..own };
-        assert!(Owner::read(&before.digits(7)).unwrap().is_gone(), "the number was used again");
-        assert_eq!(Owner::read("00112233445566778899aabbccddeeff"), None, "not one of our kind");
+        let before = BufferOwner { started: own.started.wrapping_sub(1), ..own };
+        assert!(
+            BufferOwner::read(&before.digits(7)).unwrap().is_gone(),
+            "the number was used again"
+        );
+        assert_eq!(
+            BufferOwner::read("00112233445566778899aabbccddeeff"),
+            None,
+            "not one of our kind"
+        );
         assert!(is_ours(&format!("{PREFIX}{digits}_a.b-c")));
         for other in [
             "buffer0",

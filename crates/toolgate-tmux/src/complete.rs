@@ -5,20 +5,20 @@ use serde_json::json;
 use toolgate::Failure;
 
 use crate::{
-    call::Cx,
-    engine::{Kind, TmuxError},
-    front::Front,
+    call::ToolContext,
+    engine::{ListTarget, TmuxError},
+    governed_resources::GovernedResources,
     target,
 };
 
 /// What begins with what was typed so far. Nothing, for whoever may not list it.
 pub(crate) async fn complete(
-    cx: &Cx,
-    front: &Front,
+    cx: &ToolContext,
+    governed: &GovernedResources,
     params: CompleteRequestParams,
 ) -> Result<CompleteResult, Failure> {
     let typed = params.argument.value.as_str();
-    let mut values = match values(cx, front, &params).await {
+    let mut values = match values(cx, governed, &params).await {
         Err(failure) if crate::resources::is_missing(&failure) => Vec::new(),
         values => values?,
     };
@@ -31,8 +31,8 @@ pub(crate) async fn complete(
 }
 
 async fn values(
-    cx: &Cx,
-    front: &Front,
+    cx: &ToolContext,
+    governed: &GovernedResources,
     params: &CompleteRequestParams,
 ) -> Result<Vec<String>, Failure> {
     let given = |name: &str| params.context.as_ref().and_then(|context| context.get_argument(name));
@@ -47,7 +47,7 @@ async fn values(
         "window_id" => ("list_windows", "window_id"),
         _ => return Ok(Vec::new()),
     };
-    if !front.allows(tool, &json!({})) {
+    if !governed.allows(tool, &json!({})) {
         return Ok(Vec::new());
     }
     let server = cx.server(given("socket_name"))?;
@@ -59,9 +59,9 @@ async fn values(
         None => None,
     };
     let (kind, fields): (_, &'static [&'static str]) = match field {
-        "session_name" => (Kind::Sessions, target::SESSION),
-        "pane_id" => (Kind::Panes(session.as_deref()), &["pane_id"]),
-        _ => (Kind::Windows(session.as_deref()), &["window_id", "window_index"]),
+        "session_name" => (ListTarget::Sessions, target::SESSION),
+        "pane_id" => (ListTarget::Panes(session.as_deref()), &["pane_id"]),
+        _ => (ListTarget::Windows(session.as_deref()), &["window_id", "window_index"]),
     };
     let rows = match server.list(kind, fields).await {
         Err(TmuxError::NoServer) => Vec::new(),

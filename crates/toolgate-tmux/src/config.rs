@@ -14,7 +14,7 @@ use crate::{
     engine::Socket,
     options::Options,
     record::RecordConfig,
-    toolsets::{Choice, Toolset},
+    toolsets::{ToolChoice, Toolset},
 };
 
 /// `[tmux]`: the server of `toolgate tmux`. The command line and the environment win over this table.
@@ -72,11 +72,11 @@ pub struct CaptureConfig {
 }
 
 /// From one second to two minutes.
-const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(2)];
+const WAIT_BOUNDS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(2)];
 
 /// Whether a tool may be allowed to wait so long.
 pub fn check_wait(wait: Duration) -> Result<Duration, String> {
-    let [least, most] = WAITS;
+    let [least, most] = WAIT_BOUNDS;
     if (least..=most).contains(&wait) {
         return Ok(wait);
     }
@@ -139,7 +139,7 @@ impl From<TmuxConfig> for Options {
         Self {
             binary: config.bin.map_or(usual.binary, Into::into),
             socket: config.socket_path.map(Socket::Path).or(name).unwrap_or(usual.socket),
-            patience: config.deadline.unwrap_or(usual.patience),
+            time_limit: config.deadline.unwrap_or(usual.time_limit),
             wait_max: config.wait_max.unwrap_or(usual.wait_max),
             suppress_history: config.suppress_history.unwrap_or(usual.suppress_history),
             pipe_roots: config.pipe_roots.unwrap_or(usual.pipe_roots),
@@ -148,7 +148,7 @@ impl From<TmuxConfig> for Options {
             commands: config.commands.unwrap_or(usual.commands),
             record: config.record.unwrap_or(usual.record),
             prompts_as_tools: config.prompts_as_tools.unwrap_or(usual.prompts_as_tools),
-            choice: Choice {
+            choice: ToolChoice {
                 toolsets: config.toolsets,
                 tools: config.tools.unwrap_or_default(),
                 exclude: config.exclude_tools.unwrap_or_default(),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Code, Executed, Failure};
+use toolgate::Failure;
 
-use crate::engine::Command;
+use crate::{engine::Command, tool::invalid_arguments};
 
 /// An object, or the JSON text of one.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -27,23 +27,24 @@ pub fn variables(
     environment: Option<&Environment>,
     no_history: bool,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let refused =
-        |message: String| Failure::new(Code::InvalidArguments, message).with_executed(Executed::No);
     let mut all = match environment {
         None => BTreeMap::new(),
         Some(Environment::Map(map)) => map.clone(),
         Some(Environment::Text(text)) if text.trim().is_empty() => BTreeMap::new(),
-        Some(Environment::Text(text)) => serde_json::from_str(text)
-            .map_err(|_| refused("environment must be a JSON object of strings".to_owned()))?,
+        Some(Environment::Text(text)) => serde_json::from_str(text).map_err(|_| {
+            invalid_arguments("environment must be a JSON object of strings".to_owned())
+        })?,
     };
     if all.keys().any(|name| name.is_empty() || name.contains('=')) {
-        return Err(refused("environment names must not be empty or contain `=`".to_owned()));
+        return Err(invalid_arguments(
+            "environment names must not be empty or contain `=`".to_owned(),
+        ));
     }
     if no_history {
         for (name, value) in NO_HISTORY {
             let given = all.entry((*name).to_owned()).or_insert_with(|| (*value).to_owned());
             if given != value {
-                return Err(refused(format!(
+                return Err(invalid_arguments(format!(
                     "environment variable {name} conflicts with suppress_persistent_history=True; omit it \
                      or set it to an empty string"
                 )));

@@ -6,7 +6,9 @@ use regex::RegexBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolgate::{Code, Executed, Failure};
+use toolgate::Failure;
+
+use crate::tool::invalid_arguments;
 
 /// An object, or the JSON text of one: some clients can only send texts.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -34,7 +36,7 @@ const OPERATORS: &[&str] = &[
     "startswith",
 ];
 /// A pattern that compiles to more than this is refused.
-const LARGEST_PATTERN: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 struct Filter {
     field: String,
@@ -71,9 +73,10 @@ fn parse(filters: Option<&Filters>, fields: &[&str]) -> Result<Vec<Filter>, Fail
         Some(Filters::Map(map)) => map.clone(),
         Some(Filters::Text(text)) => {
             let value: Value = serde_json::from_str(text)
-                .map_err(|error| refused(format!("Invalid filters JSON: {error}")))?;
-            serde_json::from_value(value)
-                .map_err(|_| refused("filters must be a JSON object of texts".to_owned()))?
+                .map_err(|error| invalid_arguments(format!("Invalid filters JSON: {error}")))?;
+            serde_json::from_value(value).map_err(|_| {
+                invalid_arguments("filters must be a JSON object of texts".to_owned())
+            })?
         }
     };
     map.into_iter().map(|(key, value)| filter(&key, value, fields)).collect()
@@ -82,13 +85,13 @@ fn parse(filters: Option<&Filters>, fields: &[&str]) -> Result<Vec<Filter>, Fail
 fn filter(key: &str, value: String, fields: &[&str]) -> Result<Filter, Failure> {
     let (field, operator) = key.split_once("__").unwrap_or((key, "eq"));
     if !OPERATORS.contains(&operator) {
-        return Err(refused(format!(
+        return Err(invalid_arguments(format!(
             "Invalid filter operator '{operator}' in '{key}'. Valid operators: {}",
             OPERATORS.join(", ")
         )));
     }
     if !fields.contains(&field) {
-        return Err(refused(format!(
+        return Err(invalid_arguments(format!(
             "Invalid filter field '{field}' in '{key}'. Valid fields: {}",
             fields.join(", ")
         )));
@@ -98,9 +101,9 @@ fn filter(key: &str, value: String, fields: &[&str]) -> Result<Filter, Failure> 
         "regex" | "iregex" => {
             let regex = RegexBuilder::new(&value)
                 .case_insensitive(operator == "iregex")
-                .size_limit(LARGEST_PATTERN)
+                .size_limit(MAX_PATTERN_BYTES)
                 .build()
-                .map_err(|error| refused(format!("Invalid regex pattern: {error}")))?;
+                .map_err(|error| invalid_arguments(format!("Invalid regex pattern: {error}")))?;
             Box::new(move |text| regex.is_match(text))
         }
         "contains" | "in" => Box::new(move |text| text.contains(&value)),
@@ -114,8 +117,4 @@ fn filter(key: &str, value: String, fields: &[&str]) -> Result<Filter, Failure> 
         _ => Box::new(move |text| text == value),
     };
     Ok(Filter { field: field.to_owned(), test })
-}
-
-fn refused(message: String) -> Failure {
-    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
 }

@@ -6,21 +6,21 @@ use serde::Serialize;
 use toolgate::Failure;
 
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind, Row, Server, not_found},
-    tool::Known,
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, Row, Server, not_found},
+    tool::SharedModel,
 };
 
-impl Known for SessionInfo {
-    const TOLD_BY: &str = "get_session_info";
+impl SharedModel for SessionInfo {
+    const FULL_SCHEMA_TOOL: &str = "get_session_info";
 }
 
-impl Known for WindowInfo {
-    const TOLD_BY: &str = "get_window_info";
+impl SharedModel for WindowInfo {
+    const FULL_SCHEMA_TOOL: &str = "get_window_info";
 }
 
-impl Known for PaneInfo {
-    const TOLD_BY: &str = "get_pane_info";
+impl SharedModel for PaneInfo {
+    const FULL_SCHEMA_TOOL: &str = "get_pane_info";
 }
 
 /// A session.
@@ -117,7 +117,7 @@ impl WindowInfo {
         window: &str,
     ) -> Result<Self, Failure> {
         let batch = Batch::write(commands);
-        let (_, rows) = server.then_each(batch, Kind::Window(window), Self::FIELDS).await?;
+        let (_, rows) = server.then_each(batch, ListTarget::Window(window), Self::FIELDS).await?;
         rows.first().map(Self::from).ok_or_else(|| not_found::window(window))
     }
 }
@@ -240,7 +240,11 @@ impl PaneInfo {
     }
 
     /// Panes, each once, in one round trip. Without a server there are none.
-    pub async fn list(cx: &Cx, server: &Server, of: Kind<'_>) -> Result<Vec<Self>, Failure> {
+    pub async fn list(
+        cx: &ToolContext,
+        server: &Server,
+        of: ListTarget<'_>,
+    ) -> Result<Vec<Self>, Failure> {
         let rows = match server.list(of, Self::FIELDS).await {
             Err(crate::engine::TmuxError::NoServer) => return Ok(Vec::new()),
             rows => rows?,
@@ -249,7 +253,11 @@ impl PaneInfo {
     }
 
     /// Panes from rows with [`Self::FIELDS`].
-    pub async fn told(cx: &Cx, server: &Server, rows: &[Row]) -> Result<Vec<Self>, Failure> {
+    pub async fn told(
+        cx: &ToolContext,
+        server: &Server,
+        rows: &[Row],
+    ) -> Result<Vec<Self>, Failure> {
         let identity = server.identity().await?;
         let caller = |row: &Row| {
             let identity = identity.as_deref()?;
@@ -264,26 +272,31 @@ impl PaneInfo {
     }
 
     /// One pane from rows.
-    pub async fn one(cx: &Cx, server: &Server, rows: &[Row], pane: &str) -> Result<Self, Failure> {
+    pub async fn one(
+        cx: &ToolContext,
+        server: &Server,
+        rows: &[Row],
+        pane: &str,
+    ) -> Result<Self, Failure> {
         let panes = Self::told(cx, server, rows).await?;
         panes.into_iter().find(|info| info.pane_id == pane).ok_or_else(|| not_found::pane(pane))
     }
 
     /// The pane after commands that changed it, in one round trip.
     pub async fn after(
-        cx: &Cx,
+        cx: &ToolContext,
         server: &Server,
         commands: impl IntoIterator<Item = Command>,
         pane: &str,
     ) -> Result<Self, Failure> {
         let batch = Batch::write(commands);
-        let (_, rows) = server.then_each(batch, Kind::Pane(pane), Self::FIELDS).await?;
+        let (_, rows) = server.then_each(batch, ListTarget::Pane(pane), Self::FIELDS).await?;
         Self::one(cx, server, &rows, pane).await
     }
 
     /// One pane by its id.
-    pub async fn of(cx: &Cx, server: &Server, pane: &str) -> Result<Self, Failure> {
-        let panes = Self::list(cx, server, Kind::Pane(pane)).await?;
+    pub async fn of(cx: &ToolContext, server: &Server, pane: &str) -> Result<Self, Failure> {
+        let panes = Self::list(cx, server, ListTarget::Pane(pane)).await?;
         panes.into_iter().find(|info| info.pane_id == pane).ok_or_else(|| not_found::pane(pane))
     }
 }

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use toolgate::Tier;
 
-use crate::call::Shared;
+use crate::call::ServerState;
 
 /// The most bytes of it.
-const LARGEST: usize = 2048;
+const MAX_INSTRUCTION_BYTES: usize = 2048;
 
 /// The words for `initialize`.
-pub(crate) fn instructions(shared: &Shared, safety: Option<Tier>) -> String {
+pub(crate) fn instructions(shared: &ServerState, safety: Option<Tier>) -> String {
     let mut text = String::from(
         "tmux sessions, windows and panes. Ids are exact: sessions $1, windows @1, panes %1; prefer them to names.\n\
          Where a pane is meant, pane_id wins; else the active pane of window_id, session_id or session_name. Where a window \
@@ -50,5 +50,5 @@ pub(crate) fn instructions(shared: &Shared, safety: Option<Tier>) -> String {
              ends it or types into it."
         )
     });
-    contexts.into_iter().find(|told| told.len() <= LARGEST).unwrap_or(text)
+    contexts.into_iter().find(|told| told.len() <= MAX_INSTRUCTION_BYTES).unwrap_or(text)
 }

@@ -17,14 +17,14 @@ pub fn masked(text: &str) -> Cow<'_, str> {
 
 /// Rows of a screen, with what tmux says about where it broke lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rows {
+pub(crate) struct ScreenRows {
     /// With the spaces at their ends.
     rows: Vec<String>,
     /// Whether a row is the rest of the one above it.
     rest: Vec<bool>,
 }
 
-impl Rows {
+impl ScreenRows {
     /// From two captures of the same moment: one with `-N`, one with `-J`.
     pub(crate) fn new(rows: &str, joined: &str) -> Self {
         let rows: Vec<String> = rows.split('\n').map(str::to_owned).collect();
@@ -151,20 +151,20 @@ fn put(rows: &[String], before: &str, after: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rows, masked, masked_coloured};
+    use super::{ScreenRows, masked, masked_coloured};
 
     fn token() -> String {
         format!("ghp_{}", "a1B2".repeat(9))
     }
 
     /// A screen of this width, as tmux captures it.
-    fn screen(lines: &[&str], width: usize) -> Rows {
+    fn screen(lines: &[&str], width: usize) -> ScreenRows {
         let broken = |line: &&str| {
             let chars: Vec<char> = line.chars().collect();
             let rows: Vec<String> = chars.chunks(width).map(|row| row.iter().collect()).collect();
             if rows.is_empty() { String::new() } else { rows.join("\n") }
         };
-        Rows::new(&lines.iter().map(broken).collect::<Vec<_>>().join("\n"), &lines.join("\n"))
+        ScreenRows::new(&lines.iter().map(broken).collect::<Vec<_>>().join("\n"), &lines.join("\n"))
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         assert!(matches!(masked("short\nrows"), std::borrow::Cow::Borrowed(_)));
         let key = ["a", "-----BEGIN PRIVATE KEY-----", "abc", "-----END PRIVATE KEY-----", "b"];
         assert_eq!(screen(&key, 80).masked(0), "a\n[redacted: private-key]\nb");
-        assert_eq!(Rows::new("", "").masked(0), "");
-        assert_eq!(Rows::new("a\nb", "a\nb").masked(7), "");
+        assert_eq!(ScreenRows::new("", "").masked(0), "");
+        assert_eq!(ScreenRows::new("a\nb", "a\nb").masked(7), "");
     }
 }

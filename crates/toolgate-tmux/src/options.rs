@@ -11,9 +11,9 @@ use toolgate::Tier;
 
 use crate::{
     commands::CommandsConfig,
-    engine::{PATIENCE, Socket},
+    engine::{ANSWER_TIMEOUT, Socket},
     record::RecordConfig,
-    toolsets::Choice,
+    toolsets::ToolChoice,
 };
 
 /// What the server is set to.
@@ -27,7 +27,7 @@ pub struct Options {
     /// The socket of calls that name none.
     pub socket: Socket,
     /// How long tmux may take to answer.
-    pub patience: Duration,
+    pub time_limit: Duration,
     /// The highest tier of tools that may be called.
     pub safety: AllowedTier,
     /// The longest that a tool waits for what a program does, whatever its caller asks for.
@@ -43,7 +43,7 @@ pub struct Options {
     /// Whether prompts are tools, too: for clients that have none.
     pub prompts_as_tools: bool,
     /// Which tools there are.
-    pub choice: Choice,
+    pub choice: ToolChoice,
     /// What is judged before it is typed.
     pub commands: CommandsConfig,
     /// Where panes are recorded.
@@ -91,7 +91,7 @@ impl Default for Options {
             binary: "tmux".into(),
             launcher: Vec::new(),
             socket: Socket::ambient(),
-            patience: PATIENCE,
+            time_limit: ANSWER_TIMEOUT,
             safety: AllowedTier::default(),
             wait_max: Duration::from_secs(30),
             suppress_history: true,
@@ -99,7 +99,7 @@ impl Default for Options {
             global_environment: Vec::new(),
             mask: false,
             prompts_as_tools: false,
-            choice: Choice::default(),
+            choice: ToolChoice::default(),
             commands: CommandsConfig::default(),
             record: RecordConfig::default(),
         }

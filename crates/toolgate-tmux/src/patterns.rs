@@ -1,14 +1,16 @@
 //! What callers look for: plain text or regular expressions, of a kind that cannot run away.
 
 use regex::{Regex, RegexBuilder};
-use toolgate::{Code, Executed, Failure};
+use toolgate::{Executed, Failure};
+
+use crate::tool::invalid_arguments;
 
 /// The most memory of one compiled pattern.
-const LARGEST: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// How patterns are read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
+pub(crate) struct PatternOptions {
     /// As regular expressions.
     pub(crate) regex: bool,
     /// Upper and lower case are different.
@@ -16,10 +18,13 @@ pub(crate) struct How {
 }
 
 /// Compiles one pattern.
-pub(crate) fn compile(pattern: &str, how: How) -> Result<Regex, Failure> {
+pub(crate) fn compile(pattern: &str, how: PatternOptions) -> Result<Regex, Failure> {
     let source = if how.regex { pattern.to_owned() } else { regex::escape(pattern) };
     let mut builder = RegexBuilder::new(&source);
-    builder.case_insensitive(!how.match_case).size_limit(LARGEST).dfa_size_limit(LARGEST);
+    builder
+        .case_insensitive(!how.match_case)
+        .size_limit(MAX_PATTERN_BYTES)
+        .dfa_size_limit(MAX_PATTERN_BYTES);
     builder.build().map_err(|error| {
         // The last line says what is wrong; those before it show the pattern.
         let error = error.to_string();
@@ -35,20 +40,15 @@ pub(crate) fn compile(pattern: &str, how: How) -> Result<Regex, Failure> {
 pub(crate) fn compile_all(
     label: &str,
     patterns: &[String],
-    how: How,
+    how: PatternOptions,
 ) -> Result<Vec<Regex>, Failure> {
     let one = |pattern: &String| {
         if pattern.is_empty() {
-            return Err(invalid(format!("{label} pattern must be a non-empty string")));
+            return Err(invalid_arguments(format!("{label} pattern must be a non-empty string")));
         }
         compile(pattern, how)
     };
     patterns.iter().map(one).collect()
-}
-
-/// Arguments that no schema can refuse.
-pub(crate) fn invalid(message: String) -> Failure {
-    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
 }
 
 /// The first pattern that is found in any of the lines, and the lines that it is found in.

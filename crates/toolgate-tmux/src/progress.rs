@@ -8,11 +8,11 @@ use rmcp::{
 };
 use tokio::time::{Instant, sleep_until};
 
-use crate::call::Cx;
+use crate::call::ToolContext;
 
 /// How long after the start, and after each notification, the next one is sent: more than once a second, also on a busy
 /// machine.
-const EVERY: Duration = Duration::from_millis(600);
+const NOTIFICATION_INTERVAL: Duration = Duration::from_millis(600);
 
 /// Progress notifications of one call, each with a higher value than the one before.
 pub struct Progress {
@@ -27,11 +27,11 @@ pub struct Progress {
 impl Progress {
     /// For a wait of this length at most. `what` is what is done, as `Waiting on pane %0`.
     #[must_use]
-    pub fn new(cx: &Cx, total: Duration, what: String) -> Self {
+    pub fn new(cx: &ToolContext, total: Duration, what: String) -> Self {
         let token = cx.request.meta.get_progress_token();
         let started = Instant::now();
         let to = token.map(|token| (cx.request.peer.clone(), token));
-        Self { to, started, total, next: started + EVERY, what }
+        Self { to, started, total, next: started + NOTIFICATION_INTERVAL, what }
     }
 
     /// Completes when the next notification was sent; never, if nobody asked. Dropping it loses nothing, so that it
@@ -41,7 +41,7 @@ impl Progress {
             return std::future::pending().await;
         };
         sleep_until(self.next).await;
-        self.next = Instant::now() + EVERY;
+        self.next = Instant::now() + NOTIFICATION_INTERVAL;
         let elapsed = self.started.elapsed();
         let mut param = ProgressNotificationParam::new(token.clone(), elapsed.as_secs_f64());
         param.total = Some(self.total.as_secs_f64());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// Arguments of which nothing is said: targets mean the same in all tools, which the server's instructions tell once;
 /// the others have names that tell it.
-const UNSPOKEN: [&str; 13] = [
+const UNDESCRIBED: [&str; 13] = [
     "pane_id",
     "window_id",
     "window_index",
@@ -26,7 +26,7 @@ const UNSPOKEN: [&str; 13] = [
 /// types themselves cannot say so: the chain refuses the rest by this schema.
 pub(crate) fn input<A: JsonSchema>() -> JsonObject {
     let mut schema = schema::<A>(SchemaSettings::draft2020_12(), true);
-    for name in UNSPOKEN {
+    for name in UNDESCRIBED {
         let argument = schema.get_mut("properties").and_then(|all| all.get_mut(name));
         if let Some(Value::Object(argument)) = argument {
             argument.remove("description");

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use toolgate::{Executed, Failure};
 
 use crate::{
-    call::Cx,
-    engine::{Kind, Row, Server, TmuxError, not_found},
+    call::ToolContext,
+    engine::{ListTarget, Row, Server, TmuxError, not_found},
 };
 
 /// How a tool's caller names a session: flatten it into the tool's arguments.
@@ -28,7 +28,7 @@ impl SessionArgs {
     /// The server, and the session with these fields: by id, else by exact name, else the first one.
     pub async fn find(
         &self,
-        cx: &Cx,
+        cx: &ToolContext,
         fields: &'static [&'static str],
     ) -> Result<(Arc<Server>, Row), Failure> {
         let server = cx.server(self.socket_name.as_deref())?;
@@ -59,7 +59,7 @@ impl WindowArgs {
     /// The server, and the window with these fields; see [`window`].
     pub async fn find(
         &self,
-        cx: &Cx,
+        cx: &ToolContext,
         fields: &'static [&'static str],
     ) -> Result<(Arc<Server>, Row), Failure> {
         let server = cx.server(self.socket_name.as_deref())?;
@@ -68,7 +68,7 @@ impl WindowArgs {
     }
 
     /// The server, and the window's id. An id costs no round trip.
-    pub async fn id(&self, cx: &Cx) -> Result<(Arc<Server>, String), Failure> {
+    pub async fn id(&self, cx: &ToolContext) -> Result<(Arc<Server>, String), Failure> {
         if let Some(id) = self.window_id.as_deref() {
             return Ok((cx.server(self.socket_name.as_deref())?, window_id(id)?));
         }
@@ -106,7 +106,7 @@ pub struct PaneArgs {
 
 impl PaneArgs {
     /// The server, and the pane's id; see [`pane`].
-    pub async fn find(&self, cx: &Cx) -> Result<(Arc<Server>, String), Failure> {
+    pub async fn find(&self, cx: &ToolContext) -> Result<(Arc<Server>, String), Failure> {
         let server = cx.server(self.socket_name.as_deref())?;
         let pane = pane(&server, self.target()).await?;
         Ok((server, pane))
@@ -143,7 +143,7 @@ pub fn pane_id(id: &str) -> Result<String, Failure> {
 
 /// The id of the session that something goes to, by its name or, if no session has that name, by its id.
 pub async fn destination(server: &Server, wanted: &str) -> Result<String, Failure> {
-    let rows = server.list(Kind::Sessions, SESSION).await?;
+    let rows = server.list(ListTarget::Sessions, SESSION).await?;
     let by = |field| rows.iter().find(|row| row.get(field) == Some(wanted));
     let found = by("session_name").or_else(|| by("session_id"));
     found.map(|row| row.text("session_id")).ok_or_else(|| not_found::session(wanted))
@@ -156,7 +156,7 @@ pub async fn session(
     name: Option<&str>,
     fields: &'static [&'static str],
 ) -> Result<Row, Failure> {
-    let rows = match server.list(Kind::Sessions, fields).await {
+    let rows = match server.list(ListTarget::Sessions, fields).await {
         // A session that is named is not there; where none is, the server is what is missing.
         Err(TmuxError::NoServer) if id.or(name).is_some() => Vec::new(),
         rows => rows?,
@@ -200,7 +200,7 @@ pub async fn window(
     fields: &'static [&'static str],
 ) -> Result<Row, Failure> {
     if let Some(id) = target.window_id {
-        let rows = server.each(Kind::Window(&window_id(id)?), fields).await;
+        let rows = server.each(ListTarget::Window(&window_id(id)?), fields).await;
         let rows = if rows == Err(TmuxError::NoServer) { Vec::new() } else { rows? };
         let named = |row: &&Row| match (target.session_id, target.session_name) {
             (Some(id), _) => row.get("session_id") == Some(id),
@@ -212,7 +212,7 @@ pub async fn window(
     }
     let session = session(server, target.session_id, target.session_name, SESSION).await?;
     let session = session.text("session_id");
-    let rows = server.each(Kind::Windows(Some(&session)), fields).await?;
+    let rows = server.each(ListTarget::Windows(Some(&session)), fields).await?;
     let found = rows.into_iter().find(|row| match target.window_index {
         Some(index) => row.get("window_index") == Some(index),
         None => row.is_set("window_active"),

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use toolgate::{Code, Executed, Failure, Tier};
 
 use crate::{
-    call::Cx,
-    limits,
+    call::ToolContext,
+    result_size,
     schema::{input, object, output},
 };
 
-type Running = Pin<Box<dyn Future<Output = Result<CallToolResult, Failure>> + Send>>;
-type Run = Box<dyn Fn(Cx, JsonObject) -> Running + Send + Sync>;
+type ToolFuture = Pin<Box<dyn Future<Output = Result<CallToolResult, Failure>> + Send>>;
+type RunTool = Box<dyn Fn(ToolContext, JsonObject) -> ToolFuture + Send + Sync>;
 
 /// A tool: its facts, its schemas and the function that runs it.
 pub struct Tool {
@@ -30,7 +30,7 @@ pub struct Tool {
     self_bounded: bool,
     input: fn() -> JsonObject,
     output: fn() -> JsonObject,
-    run: Run,
+    run: RunTool,
 }
 
 impl Tool {
@@ -39,7 +39,7 @@ impl Tool {
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         R: Reply,
-        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        F: Fn(ToolContext, A) -> Fut + Copy + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Failure>> + Send + 'static,
     {
         Self::new(name, title, Tier::Readonly, run).idempotent()
@@ -50,7 +50,7 @@ impl Tool {
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         R: Reply,
-        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        F: Fn(ToolContext, A) -> Fut + Copy + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Failure>> + Send + 'static,
     {
         Self::new(name, title, Tier::Mutating, run)
@@ -61,7 +61,7 @@ impl Tool {
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         R: Reply,
-        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        F: Fn(ToolContext, A) -> Fut + Copy + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Failure>> + Send + 'static,
     {
         Self::new(name, title, Tier::Destructive, run).loses()
@@ -71,10 +71,10 @@ impl Tool {
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         R: Reply,
-        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        F: Fn(ToolContext, A) -> Fut + Copy + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Failure>> + Send + 'static,
     {
-        let run: Run = Box::new(move |cx, arguments| {
+        let run: RunTool = Box::new(move |cx, arguments| {
             Box::pin(async move { Ok(run(cx, read::<A>(arguments)?).await?.into_result()) })
         });
         let hints = ToolAnnotations::new()
@@ -156,7 +156,7 @@ impl Tool {
         self.tier
     }
 
-    pub(crate) fn run(&self, cx: Cx, arguments: JsonObject) -> Running {
+    pub(crate) fn run(&self, cx: ToolContext, arguments: JsonObject) -> ToolFuture {
         (self.run)(cx, arguments)
     }
 
@@ -218,7 +218,7 @@ impl<T: Serialize + JsonSchema + Send> Reply for Vec<T> {
     }
 
     fn into_result(self) -> CallToolResult {
-        result(limits::list_text(&self), json!({ "result": self }), true)
+        result(result_size::list_text(&self), json!({ "result": self }), true)
     }
 }
 
@@ -241,19 +241,19 @@ impl<T: Serialize + JsonSchema + Send> Reply for Model<T> {
 /// tool that tells the same: whole schemas of the same fields, once for each tool, would be half of the list that
 /// models read.
 #[derive(Clone, Debug)]
-pub struct Fresh<T>(pub T);
+pub struct ShortModel<T>(pub T);
 
 /// A model that several tools answer with.
-pub trait Known {
+pub trait SharedModel {
     /// The tool whose schema has all fields.
-    const TOLD_BY: &'static str;
+    const FULL_SCHEMA_TOOL: &'static str;
 }
 
-impl<T: Serialize + Known + Send> Reply for Fresh<T> {
+impl<T: Serialize + SharedModel + Send> Reply for ShortModel<T> {
     fn schema() -> JsonObject {
         object(json!({
             "type": "object",
-            "description": format!("As {}.", T::TOLD_BY),
+            "description": format!("As {}.", T::FULL_SCHEMA_TOOL),
         }))
     }
 
@@ -265,15 +265,15 @@ impl<T: Serialize + Known + Send> Reply for Fresh<T> {
 
 /// A list of such things: all that a `Vec` would tell, with the short schema.
 #[derive(Clone, Debug)]
-pub struct Listed<T>(pub Vec<T>);
+pub struct ShortList<T>(pub Vec<T>);
 
-impl<T: Serialize + Known + Send> Reply for Listed<T> {
+impl<T: Serialize + SharedModel + Send> Reply for ShortList<T> {
     fn schema() -> JsonObject {
-        wrapped(&json!({ "type": "array", "items": Fresh::<T>::schema() }))
+        wrapped(&json!({ "type": "array", "items": ShortModel::<T>::schema() }))
     }
 
     fn into_result(self) -> CallToolResult {
-        result(limits::list_text(&self.0), json!({ "result": self.0 }), true)
+        result(result_size::list_text(&self.0), json!({ "result": self.0 }), true)
     }
 }
 
@@ -295,4 +295,9 @@ fn wrapped(inner: &Value) -> JsonObject {
         "x-fastmcp-wrap-result": true,
     });
     object(schema)
+}
+
+/// Refuses arguments that the schema allows.
+pub(crate) fn invalid_arguments(message: impl Into<String>) -> Failure {
+    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
 }

@@ -14,10 +14,10 @@ use toolgate::{
 };
 
 use super::{CommandGuard, ID, TOOLS};
-use crate::{call::Shared, name::NAME};
+use crate::{call::ServerState, name::NAME};
 
 /// Has the chain ask the command guard, where the chain has a place for it.
-pub(crate) fn require(shared: &Shared, settings: &mut Settings) {
+pub(crate) fn require(shared: &ServerState, settings: &mut Settings) {
     if !shared.options.commands.enabled {
         return;
     }
@@ -36,7 +36,7 @@ pub(crate) fn require(shared: &Shared, settings: &mut Settings) {
 }
 
 /// Gives the chain the command guard. A chain that never asks it may be followed by one that does.
-pub(crate) fn install(shared: &Arc<Shared>, parts: &mut Parts) {
+pub(crate) fn install(shared: &Arc<ServerState>, parts: &mut Parts) {
     let config = &shared.options.commands;
     if config.enabled {
         let guard = CommandGuard::new(config.clone(), Some(Arc::clone(shared)));

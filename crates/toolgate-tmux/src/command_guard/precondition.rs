@@ -14,14 +14,14 @@ use toolgate_wire::Json;
 
 use crate::{
     buffers,
-    call::Shared,
+    call::ServerState,
     commands::{
-        Class, CommandsConfig, Finding, Judgement, Pending, Place, judge,
+        Class, CommandsConfig, Finding, Judgement, PendingInput, ShellContext, judge,
         keys::{self, rest},
-        pending::{Lines, Pane},
-        program::{self, Reader},
+        pending_input::{Lines, Pane},
+        reader::{self, Reader},
     },
-    engine::{Command, Kind, Server, Socket, text},
+    engine::{Command, ListTarget, Server, Socket, text},
     target::{self, PaneTarget},
 };
 
@@ -40,44 +40,44 @@ pub const TOOLS: [&str; 7] = [
 ];
 
 /// No line is longer than this before it is entered.
-const LONGEST: usize = 256 * 1024;
+const MAX_LINE_BYTES: usize = 256 * 1024;
 
 /// Judges what the tools would type.
 #[derive(Debug)]
 pub struct CommandGuard {
     config: CommandsConfig,
     home: Option<PathBuf>,
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<ServerState>>,
 }
 
 /// A text for a pane.
-pub(crate) struct Typed {
+pub(crate) struct TypedText {
     pub(crate) text: String,
-    lands: Lands,
+    lands: LineState,
     /// The arguments that name the pane.
     target: Value,
 }
 
 /// Where a text lands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lands {
+pub(super) enum LineState {
     /// Behind what is in the pane's line already.
-    Behind,
+    Appended,
     /// In a line that was emptied before.
     Emptied,
     /// In a shell of its own.
-    Apart,
+    OwnShell,
 }
 
 impl CommandGuard {
-    pub(crate) fn new(config: CommandsConfig, shared: Option<Arc<Shared>>) -> Self {
+    pub(crate) fn new(config: CommandsConfig, shared: Option<Arc<ServerState>>) -> Self {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let roots = config.roots.iter().flat_map(|root| real(root, home.as_deref())).collect();
         Self { config: CommandsConfig { roots, ..config }, home, shared }
     }
 
     /// What a call would type, also out of a buffer.
-    async fn texts(&self, tool: &str, arguments: &Value) -> Vec<Typed> {
+    async fn texts(&self, tool: &str, arguments: &Value) -> Vec<TypedText> {
         if tool != "paste_buffer" {
             return typed(tool, arguments);
         }
@@ -88,36 +88,36 @@ impl CommandGuard {
         let show = Command::new("show-buffer").option("-b", name);
         // One that is not there, the tool says so.
         let Ok(bytes) = server.exchange(show, &[]).await else { return Vec::new() };
-        vec![Typed { text: text(bytes), lands: Lands::Behind, target: arguments.clone() }]
+        vec![TypedText { text: text(bytes), lands: LineState::Appended, target: arguments.clone() }]
     }
 
     /// What speaks against what a call would type, and what its panes' lines would be afterwards.
     async fn look(
         &self,
-        typed: Vec<Typed>,
+        typed: Vec<TypedText>,
         lines: &Lines,
     ) -> Result<(Vec<Finding>, Vec<(Pane, String)>), Failure> {
         let (mut findings, mut after) = (Vec::new(), Vec::<(Pane, String)>::new());
         for mut typed in typed {
-            let open = !rest(&typed.text).is_empty() && typed.lands == Lands::Behind;
+            let open = !rest(&typed.text).is_empty() && typed.lands == LineState::Appended;
             let pane = match typed.lands {
-                Lands::Apart => None,
+                LineState::OwnShell => None,
                 _ if open || !lines.is_empty() => self.pane(&typed.target).await,
                 _ => None,
             };
             if let Some(pane) = pane {
-                if typed.lands == Lands::Behind {
+                if typed.lands == LineState::Appended {
                     let before = after.iter().rfind(|(other, _)| *other == pane);
                     let before = before.map_or_else(|| lines.before(&pane), |(_, line)| line);
                     if !keys::begins_anew(&typed.text, before) {
                         typed.text.insert_str(0, before);
                     }
                 }
-                let behind = typed.lands == Lands::Behind;
+                let behind = typed.lands == LineState::Appended;
                 let line = if behind { rest(&typed.text) } else { String::new() };
                 after.push((pane, line));
             }
-            if typed.text.len() > LONGEST && typed.lands == Lands::Behind && open {
+            if typed.text.len() > MAX_LINE_BYTES && typed.lands == LineState::Appended && open {
                 let message = "More was typed without Enter than can be judged as one command.";
                 return Err(
                     Failure::new(Code::Refused, message).suggest("Press Enter or C-c first.")
@@ -138,17 +138,17 @@ impl CommandGuard {
     }
 
     /// Where a text would run, without the pane's folder.
-    fn place(&self, typed: &Typed) -> Place {
-        Place {
+    fn place(&self, typed: &TypedText) -> ShellContext {
+        ShellContext {
             folder: None,
             roots: self.config.roots.clone(),
             home: self.home.clone(),
             strict: self.config.strict,
-            interactive: typed.lands == Lands::Behind,
+            interactive: typed.lands == LineState::Appended,
         }
     }
 
-    async fn judge(&self, typed: &Typed) -> Judgement {
+    async fn judge(&self, typed: &TypedText) -> Judgement {
         let mut place = self.place(typed);
         let first = judge(&typed.text, &place);
         if !first.needs_folder {
@@ -160,9 +160,9 @@ impl CommandGuard {
     }
 
     /// What reads the text: only asked where it makes a difference.
-    async fn reader(&self, typed: &Typed, said: &[Finding]) -> Reader {
+    async fn reader(&self, typed: &TypedText, said: &[Finding]) -> Reader {
         let unclear = |found: &Finding| matches!(found.class, Class::Unparsed | Class::History);
-        if typed.lands != Lands::Behind
+        if typed.lands != LineState::Appended
             || !(said.iter().any(unclear) || typed.text.contains(keys::acts))
         {
             return Reader::Shell;
@@ -170,12 +170,12 @@ impl CommandGuard {
         let Some(server) = self.server(&typed.target) else { return Reader::Shell };
         let Some((_, pane)) = self.pane(&typed.target).await else { return Reader::Shell };
         let rows = server
-            .list(Kind::Pane(&pane), &["pane_current_command", "alternate_on"])
+            .list(ListTarget::Pane(&pane), &["pane_current_command", "alternate_on"])
             .await
             .unwrap_or_default();
         let row = rows.first();
         row.map_or(Reader::Shell, |row| {
-            program::reader(&row.text("pane_current_command"), row.is_set("alternate_on"))
+            reader::reader(&row.text("pane_current_command"), row.is_set("alternate_on"))
         })
     }
 
@@ -210,7 +210,8 @@ impl CommandGuard {
         }
         let server = self.server(target)?;
         let (_, pane) = self.pane(target).await?;
-        let rows = server.list(Kind::Pane(&pane), &["pane_id", "pane_current_path"]).await.ok()?;
+        let rows =
+            server.list(ListTarget::Pane(&pane), &["pane_id", "pane_current_path"]).await.ok()?;
         let row = rows.into_iter().next()?;
         row.get("pane_current_path").filter(|path| path.starts_with('/')).map(PathBuf::from)
     }
@@ -264,7 +265,7 @@ impl Precondition for CommandGuard {
                 Err(failure) => return Verdict::Deny(failure),
             };
             let typed = self.texts(call.id().name(), &arguments).await;
-            let nothing = Pending::default();
+            let nothing = PendingInput::default();
             let pending = self.shared.as_ref().map_or(&nothing, |shared| &shared.pending);
             let mut lines = pending.lines().await;
             let (findings, after) = match self.look(typed, &lines).await {
@@ -315,7 +316,7 @@ fn readable(call: &Call) -> Result<Value, Failure> {
 }
 
 /// What a call would type. Keys without Enter count too: the next call may press it.
-pub(crate) fn typed(tool: &str, arguments: &Value) -> Vec<Typed> {
+pub(crate) fn typed(tool: &str, arguments: &Value) -> Vec<TypedText> {
     let name = match tool {
         "run_command" => "command",
         "send_keys" => "keys",
@@ -325,12 +326,14 @@ pub(crate) fn typed(tool: &str, arguments: &Value) -> Vec<Typed> {
         _ => return Vec::new(),
     };
     let (text, lands) = match name {
-        "keys" => (entered(arguments), Lands::Behind),
-        "text" => (pasted(arguments), Lands::Behind),
-        "command" => (string(arguments, name), Lands::Emptied),
-        _ => (string(arguments, name).map(|text| variables(arguments) + &text), Lands::Apart),
+        "keys" => (entered(arguments), LineState::Appended),
+        "text" => (pasted(arguments), LineState::Appended),
+        "command" => (string(arguments, name), LineState::Emptied),
+        _ => {
+            (string(arguments, name).map(|text| variables(arguments) + &text), LineState::OwnShell)
+        }
     };
-    text.map(|text| Typed { text, lands, target: arguments.clone() }).into_iter().collect()
+    text.map(|text| TypedText { text, lands, target: arguments.clone() }).into_iter().collect()
 }
 
 /// The variables that a program is started with, as a shell would set them.
@@ -374,9 +377,9 @@ fn keys(arguments: &Value) -> Option<String> {
 }
 
 /// What goes to one pane, one after the other, is one text.
-fn batch(arguments: &Value) -> Vec<Typed> {
+fn batch(arguments: &Value) -> Vec<TypedText> {
     let names = ["pane_id", "session_name", "session_id", "window_id"];
-    let mut all: Vec<Typed> = Vec::new();
+    let mut all: Vec<TypedText> = Vec::new();
     for operation in arguments.get("operations").and_then(Value::as_array).into_iter().flatten() {
         let keys = entered(operation).unwrap_or_default();
         let mut target = operation.clone();
@@ -384,13 +387,13 @@ fn batch(arguments: &Value) -> Vec<Typed> {
         {
             target.insert("socket_name".to_owned(), socket.clone());
         }
-        let same = |typed: &&mut Typed| {
+        let same = |typed: &&mut TypedText| {
             names.iter().all(|name| typed.target.get(name) == target.get(name))
         };
         // In their order: two ways to name a pane may mean the same one.
         match all.last_mut().filter(same) {
             Some(typed) => typed.text.push_str(&keys),
-            None => all.push(Typed { text: keys, lands: Lands::Behind, target }),
+            None => all.push(TypedText { text: keys, lands: LineState::Appended, target }),
         }
     }
     all

@@ -1,6 +1,6 @@
 //! Reading options and operands.
 
-use super::expand::Arg;
+use super::arg::Arg;
 
 /// The arguments after a program's own leading options. `with_value` are the short ones that take the next
 /// argument; long ones that do are in `long`.

@@ -90,14 +90,14 @@ pub(crate) fn acts(c: char) -> bool {
 
 /// What was done to the lines of a text that were entered.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Acts {
+pub(crate) struct LineEdits {
     pub(crate) edited: bool,
     pub(crate) recalled: bool,
 }
 
 /// Looks at each line that was entered; what follows the last Enter may still change.
-pub(crate) fn of_entered(text: &str) -> Acts {
-    let mut acts = Acts::default();
+pub(crate) fn of_entered(text: &str) -> LineEdits {
+    let mut acts = LineEdits::default();
     let mut lines = text.split('\n').peekable();
     while let Some(line) = lines.next() {
         if lines.peek().is_none() {

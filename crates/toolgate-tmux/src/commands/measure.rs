@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{CommandsConfig, Place, judge};
+use super::{CommandsConfig, ShellContext, judge};
 use crate::command_guard::typed;
 
 /// Written before the rules that it measures (commit "a held-out corpus of typed lines"); the rules were then tuned on it.
@@ -52,11 +52,11 @@ fn text(line: &str) -> String {
 
 fn measure(title: &str, corpus: &str) -> Score {
     let ask = CommandsConfig::default().ask;
-    let place = Place {
+    let place = ShellContext {
         folder: Some("/home/me/project".into()),
         home: Some("/home/me".into()),
         interactive: true,
-        ..Place::default()
+        ..ShellContext::default()
     };
     let (mut all, mut each) = (Score::default(), BTreeMap::<&str, Score>::new());
     for row in corpus.lines() {

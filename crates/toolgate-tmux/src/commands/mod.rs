@@ -1,35 +1,36 @@
 //! The command guard: what is typed into a pane is read as a shell would read it, and judged, before it is typed.
 #![doc = include_str!("README.md")]
 
+mod arg;
 mod argv;
 mod class;
 mod config;
 mod expand;
-mod hooks;
+mod judge;
 pub(crate) mod keys;
 #[cfg(test)]
 mod measure;
 mod paths;
-pub(crate) mod pending;
+pub(crate) mod pending_input;
 mod printf;
-pub(crate) mod program;
 mod programs;
+pub(crate) mod reader;
 mod rules;
 mod shell;
-mod shells;
+mod shell_hooks;
+mod shell_programs;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::path::PathBuf;
 
 pub use class::{Class, Finding, Judgement};
 pub use config::CommandsConfig;
-pub(crate) use pending::Pending;
+pub(crate) use pending_input::PendingInput;
 
 /// Where a command would run.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct ShellContext {
     /// The folder of the pane, if it is known.
     pub folder: Option<PathBuf>,
     /// Folders in which files may be deleted and written.
@@ -43,7 +44,7 @@ pub struct Place {
     pub interactive: bool,
 }
 
-impl Place {
+impl ShellContext {
     fn home(&self) -> PathBuf {
         self.home.clone().unwrap_or_else(|| "/home/\u{e002}".into())
     }
@@ -51,12 +52,12 @@ impl Place {
 
 /// Judges a text that a shell would get.
 #[must_use]
-pub fn judge(text: &str, place: &Place) -> Judgement {
-    let mut judge = walk::Judge::new(place);
+pub fn judge(text: &str, place: &ShellContext) -> Judgement {
+    let mut judge = judge::Judge::new(place);
     // A terminal takes both for Enter.
     let text = text.replace('\r', "\n");
     // Without a line editor, keys are characters.
-    let acts = if place.interactive { keys::of_entered(&text) } else { keys::Acts::default() };
+    let acts = if place.interactive { keys::of_entered(&text) } else { keys::LineEdits::default() };
     if text.contains(keys::acts) {
         // Keys that edit the line, or run it: with and without a break there.
         judge.whole(&text.replace(keys::acts, "\n"));
@@ -75,7 +76,7 @@ pub fn judge(text: &str, place: &Place) -> Judgement {
     if acts.recalled || place.interactive && keys::expands_history(&text) {
         judge.find(Class::History, &[], "it runs an earlier command, which the guard does not see");
     }
-    if judge.over {
+    if judge.overlong {
         // Else anything could hide behind a lot of nothing.
         judge.find(Class::Overlong, &[], "it is too long or too deep to be read to its end");
     }
@@ -87,5 +88,5 @@ pub fn judge(text: &str, place: &Place) -> Judgement {
         };
         judge.find(Class::Unparsed, &[], why);
     }
-    judge.said
+    judge.judgement
 }

@@ -3,33 +3,16 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::{
-    Place,
-    expand::{Arg, HOLE, HOME},
-    walk::Judge,
+    arg::{Arg, HOME, UNKNOWN},
+    judge::{Judge, UNKNOWN_FOLDER, WorkingFolder},
 };
 
-/// Stands for the folder of a pane that nobody knows.
-const SOMEWHERE: &str = "/\u{e002}/\u{e002}/here";
 /// Where anybody may delete what is inside.
 pub(super) const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp", "/dev/shm"];
 
-/// The folder that a script is in.
-#[derive(Clone, Debug)]
-pub(super) enum Folder {
-    Known(PathBuf),
-    /// After `cd "$X"`.
-    Lost,
-}
-
-impl Folder {
-    pub(super) fn start(place: &Place) -> Self {
-        Self::Known(place.folder.clone().unwrap_or_else(|| SOMEWHERE.into()))
-    }
-}
-
 /// Where a path leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spot {
+pub(super) enum PathLocation {
     /// Below a root.
     Inside,
     /// A root itself, or all that is in it.
@@ -46,8 +29,8 @@ impl Judge<'_> {
         let home = Arg { text: HOME.to_string(), ..Arg::default() };
         let to = to.unwrap_or(&home);
         self.folder = match self.full(&to.text) {
-            Some(path) if to.is_known() && to.text != "-" => Folder::Known(path),
-            _ => Folder::Lost,
+            Some(path) if to.is_known() && to.text != "-" => WorkingFolder::Known(path),
+            _ => WorkingFolder::Lost,
         };
     }
 
@@ -57,8 +40,8 @@ impl Judge<'_> {
             Some(rest) => self.place.home().join(rest.trim_start_matches('/')),
             None if text.starts_with('/') => PathBuf::from(text),
             None => match &self.folder {
-                Folder::Known(folder) => folder.join(text),
-                Folder::Lost => return None,
+                WorkingFolder::Known(folder) => folder.join(text),
+                WorkingFolder::Lost => return None,
             },
         };
         let mut full = PathBuf::from("/");
@@ -75,15 +58,15 @@ impl Judge<'_> {
     }
 
     /// Where an argument leads.
-    pub(super) fn spot(&mut self, arg: &Arg) -> Spot {
-        self.said.needs_folder = true;
+    pub(super) fn spot(&mut self, arg: &Arg) -> PathLocation {
+        self.judgement.needs_folder = true;
         let relative = !arg.text.starts_with(['/', HOME]);
         if self.remote && relative {
-            return Spot::Outside;
+            return PathLocation::Outside;
         }
         // Up to the first part that is not known; what follows is below that.
-        let (text, below) = match arg.text.find(HOLE) {
-            Some(0) => return Spot::Unknown,
+        let (text, below) = match arg.text.find(UNKNOWN) {
+            Some(0) => return PathLocation::Unknown,
             // What follows may lead out again.
             Some(at)
                 if arg
@@ -91,7 +74,7 @@ impl Judge<'_> {
                     .get(at..)
                     .is_some_and(|rest| rest.split('/').any(|part| part == "..")) =>
             {
-                return Spot::Unknown;
+                return PathLocation::Unknown;
             }
             Some(at) => {
                 let known = arg.text.get(..at).unwrap_or_default();
@@ -106,7 +89,7 @@ impl Judge<'_> {
         };
         let (text, all, below) =
             if arg.globs { wild(text, below) } else { (text.to_owned(), false, below) };
-        let Some(path) = self.full(&text) else { return Spot::Unknown };
+        let Some(path) = self.full(&text) else { return PathLocation::Unknown };
         self.compare(&path, all, below)
     }
 
@@ -136,18 +119,18 @@ impl Judge<'_> {
     }
 
     /// `all`: everything in the folder; `below`: something in it.
-    fn compare(&self, path: &Path, all: bool, below: bool) -> Spot {
-        let folder = self.place.folder.clone().unwrap_or_else(|| SOMEWHERE.into());
+    fn compare(&self, path: &Path, all: bool, below: bool) -> PathLocation {
+        let folder = self.place.folder.clone().unwrap_or_else(|| UNKNOWN_FOLDER.into());
         let own = fits(&folder, &self.place.home()).then_some(folder);
         let mut whole = false;
         for root in self.place.roots.iter().chain(own.as_ref()) {
             if path == root {
                 whole = true;
                 if below && !all {
-                    return Spot::Inside;
+                    return PathLocation::Inside;
                 }
             } else if path.starts_with(root) {
-                return Spot::Inside;
+                return PathLocation::Inside;
             }
         }
         // A home is somebody's own, also where it lies below a temporary folder.
@@ -158,9 +141,9 @@ impl Judge<'_> {
                 .iter()
                 .any(|root| path.starts_with(root) && (path != Path::new(root) || (below && !all)));
         match (whole, temporary) {
-            (true, _) => Spot::Whole,
-            (false, true) => Spot::Inside,
-            (false, false) => Spot::Outside,
+            (true, _) => PathLocation::Whole,
+            (false, true) => PathLocation::Inside,
+            (false, false) => PathLocation::Outside,
         }
     }
 }

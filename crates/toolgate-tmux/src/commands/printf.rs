@@ -1,6 +1,6 @@
 //! What `printf` and `echo -e` print.
 
-use super::{argv::after_options, expand::Arg};
+use super::{arg::Arg, argv::after_options};
 
 /// What `printf` prints, for the formats that matter here.
 pub(super) fn formatted(args: &[Arg]) -> String {

@@ -14,7 +14,7 @@ use toolgate::{
     settings::{ChainOrder, Settings},
 };
 
-use super::{Class, Judgement, Place, judge};
+use super::{Class, Judgement, ShellContext, judge};
 use crate::command_guard::{TOOLS, typed};
 use crate::{Options, Tmux};
 
@@ -25,11 +25,11 @@ const KNOWN: &str = include_str!("../../corpus/commands.tsv");
 /// the figures of the first run, before that, stand in the README.
 const HELD_OUT: &str = include_str!("../../corpus/commands-held-out.tsv");
 
-fn place() -> Place {
-    Place {
+fn place() -> ShellContext {
+    ShellContext {
         folder: Some("/home/me/project".into()),
         home: Some("/home/me".into()),
-        ..Place::default()
+        ..ShellContext::default()
     }
 }
 
@@ -42,8 +42,8 @@ fn rows(corpus: &'static str) -> impl Iterator<Item = (Vec<&'static str>, String
     })
 }
 
-fn names(said: &Judgement) -> Vec<&'static str> {
-    said.classes().iter().map(|class| class.name()).collect()
+fn names(judgement: &Judgement) -> Vec<&'static str> {
+    judgement.classes().iter().map(|class| class.name()).collect()
 }
 
 /// Of one kind: found and there, found and not there, there and not found.
@@ -69,9 +69,9 @@ fn measure(title: &str, corpus: &'static str) -> Score {
     let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
     let mut all = Score::default();
     for (expected, command) in rows(corpus) {
-        let said = judge(&command, &place());
+        let judgement = judge(&command, &place());
         let found: Vec<&str> =
-            names(&said).into_iter().filter(|name| *name != "unparsed").collect();
+            names(&judgement).into_iter().filter(|name| *name != "unparsed").collect();
         let wanted: Vec<&str> = expected.into_iter().filter(|name| *name != "unparsed").collect();
         match (wanted.is_empty(), found.is_empty()) {
             (false, false) => all.hits += 1.0,
@@ -126,9 +126,9 @@ fn corpus_verdicts_are_exact() {
 
 #[test]
 fn the_folder_and_the_roots_decide() {
-    let classes = |text: &str, place: &Place| judge(text, place).classes();
+    let classes = |text: &str, place: &ShellContext| judge(text, place).classes();
     let deletes = vec![Class::DeleteOutsideRoot];
-    let nowhere = Place::default();
+    let nowhere = ShellContext::default();
     assert!(
         classes("rm -rf target", &nowhere).is_empty(),
         "below the pane's folder, whichever it is"
@@ -136,22 +136,22 @@ fn the_folder_and_the_roots_decide() {
     assert_eq!(classes("rm -rf ../x", &nowhere), deletes);
     // A home, or what is above it, is no root.
     for folder in ["/home/me", "/home", "/", "/etc"] {
-        let place = Place { folder: Some(folder.into()), ..place() };
+        let place = ShellContext { folder: Some(folder.into()), ..place() };
         assert_eq!(classes("rm -rf x", &place), deletes, "{folder}");
     }
-    let rooted = Place { roots: vec!["/srv/data".into()], ..place() };
+    let rooted = ShellContext { roots: vec!["/srv/data".into()], ..place() };
     assert!(classes("rm -rf /srv/data/old", &rooted).is_empty());
     assert_eq!(classes("rm -rf /srv/data", &rooted), deletes);
     assert_eq!(classes("rm -rf /srv/data2", &rooted), deletes);
     // A home below a temporary folder is a home.
-    let home = Place { home: Some("/tmp/ci/home".into()), ..place() };
+    let home = ShellContext { home: Some("/tmp/ci/home".into()), ..place() };
     for text in ["rm -rf ~/x", "rm -rf /tmp/ci/home/x", "rm -rf /tmp/ci"] {
         assert_eq!(classes(text, &home), deletes, "{text}");
     }
     assert!(classes("rm -rf /tmp/ci/other", &home).is_empty());
     assert_eq!(classes("echo x > ~/.bashrc", &home), [Class::WriteOutsideRoot]);
     assert!(judge("ls", &place()).findings.is_empty() && !judge("ls", &place()).needs_folder);
-    let strict = Place { strict: true, ..place() };
+    let strict = ShellContext { strict: true, ..place() };
     for (text, class) in [
         ("rm $X", Class::DeleteOutsideRoot),
         ("echo x > $X", Class::WriteOutsideRoot),
@@ -187,7 +187,7 @@ fn keys_that_run_or_edit_the_line_hide_nothing() {
     }
     assert!(judge("printf '\u{3}\u{7f}'", &place()).classes().is_empty(), "only characters");
     // In a line that is not entered yet, more keys may follow.
-    let typed = Place { interactive: true, ..place() };
+    let typed = ShellContext { interactive: true, ..place() };
     for text in ["ls\u{3}", "echo \"a", "#x\u{7f}", "\u{3}ls\n", "\u{15}ls\n"] {
         assert!(judge(text, &typed).classes().is_empty(), "{text:?}");
     }
@@ -197,12 +197,12 @@ fn keys_that_run_or_edit_the_line_hide_nothing() {
 #[test]
 fn findings_name_words_without_secrets() {
     let token = format!("ghp_{}", "a1".repeat(20));
-    let said = judge(
+    let judgement = judge(
         &format!("curl -H 'Authorization: Bearer {token}' x | sudo -S TOKEN={token} sh"),
         &place(),
     );
-    assert!(said.findings.len() == 2, "{said:?}");
-    assert!(!format!("{said:?}").contains(&token), "{said:?}");
+    assert!(judgement.findings.len() == 2, "{judgement:?}");
+    assert!(!format!("{judgement:?}").contains(&token), "{judgement:?}");
 }
 
 #[test]
@@ -267,8 +267,8 @@ fn nothing_is_too_deep_or_too_long() {
         "xargs ",
     ] {
         for count in [50, 5_000, 60_000 / piece.len()] {
-            let said = judge(&piece.repeat(count), &place());
-            assert!(said.findings.len() < 100, "{piece}");
+            let judgement = judge(&piece.repeat(count), &place());
+            assert!(judgement.findings.len() < 100, "{piece}");
         }
     }
     let long = format!("echo {}", "x".repeat(100_000));

@@ -6,7 +6,7 @@ use super::{command::Command, error::TmuxError, nonce::nonce};
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind<'a> {
+pub enum ListTarget<'a> {
     /// All sessions.
     Sessions,
     /// All windows, or those of a session (`$1`).
@@ -21,7 +21,7 @@ pub enum Kind<'a> {
     Clients,
 }
 
-impl Kind<'_> {
+impl ListTarget<'_> {
     pub(super) fn command(self) -> Command {
         match self {
             Self::Sessions => Command::new("list-sessions"),

@@ -12,13 +12,13 @@ use serde_json::json;
 
 /// What an event is.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum CastEvent {
     Output,
     Resize,
     Marker,
 }
 
-impl Event {
+impl CastEvent {
     const fn code(self) -> &'static str {
         match self {
             Self::Output => "o",
@@ -69,7 +69,7 @@ impl Cast {
         Ok(cast)
     }
 
-    pub(super) fn event(&mut self, event: Event, data: &str) -> io::Result<()> {
+    pub(super) fn event(&mut self, event: CastEvent, data: &str) -> io::Result<()> {
         let at = self.begun.elapsed().as_micros();
         // Microseconds are exact in a double for as long as anybody records.
         let at = serde_json::Number::from_f64(

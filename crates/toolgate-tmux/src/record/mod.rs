@@ -12,7 +12,7 @@ mod tests;
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 pub use config::RecordConfig;
-use pane::{Note, Recording};
+use pane::{RecordMessage, Recording};
 use serde_json::Value;
 use tokio::{
     sync::{
@@ -42,19 +42,19 @@ const WRITERS: [&str; 7] = [
 pub struct Recorder {
     config: RecordConfig,
     mask: bool,
-    panes: Mutex<HashMap<(PathBuf, String), Slot>>,
+    panes: Mutex<HashMap<(PathBuf, String), RecordingSlot>>,
 }
 
 #[derive(Debug)]
-enum Slot {
-    Running(Running),
+enum RecordingSlot {
+    Running(RecordingTask),
     /// It failed, and that was said.
     Failed,
 }
 
 #[derive(Debug)]
-struct Running {
-    notes: Sender<Note>,
+struct RecordingTask {
+    notes: Sender<RecordMessage>,
     /// Whether it ended well.
     task: JoinHandle<bool>,
 }
@@ -83,43 +83,49 @@ impl Recorder {
         let Some(notes) = self.notes(server, pane).await else { return self.unrecorded() };
         // A recording that is slow to write waits here, not in memory. One that has just ended is begun again by
         // the next call.
-        notes.send(Note::Call(call)).await.or_else(|_| self.unrecorded())
+        notes.send(RecordMessage::Call(call)).await.or_else(|_| self.unrecorded())
     }
 
     /// The recording of a pane, begun if need be.
-    async fn notes(&self, server: &Arc<Server>, pane: &str) -> Option<Sender<Note>> {
+    async fn notes(&self, server: &Arc<Server>, pane: &str) -> Option<Sender<RecordMessage>> {
         let mut panes = self.panes.lock().await;
         let key = (server.socket().path(), pane.to_owned());
         let mut failed = false;
         match panes.remove(&key) {
             None => {}
-            Some(Slot::Failed) => failed = true,
-            Some(Slot::Running(running)) if !running.task.is_finished() => {
+            Some(RecordingSlot::Failed) => failed = true,
+            Some(RecordingSlot::Running(running)) if !running.task.is_finished() => {
                 let notes = running.notes.clone();
-                panes.insert(key, Slot::Running(running));
+                panes.insert(key, RecordingSlot::Running(running));
                 return Some(notes);
             }
-            Some(Slot::Running(running)) => failed = !running.task.await.unwrap_or(false),
+            Some(RecordingSlot::Running(running)) => {
+                failed = !running.task.await.unwrap_or(false);
+            }
         }
         // What has failed is only tried again where calls depend on it.
         if !failed || self.config.required {
             match self.begin(server, pane).await {
                 Ok(running) => {
                     let notes = running.notes.clone();
-                    panes.insert(key, Slot::Running(running));
+                    panes.insert(key, RecordingSlot::Running(running));
                     return Some(notes);
                 }
                 // The tool will say so.
-                Err(pane::Broken::Gone) => return None,
+                Err(pane::RecordError::Gone) => return None,
                 Err(error) if !failed => tell(pane, &error),
                 Err(_) => {}
             }
         }
-        panes.insert(key, Slot::Failed);
+        panes.insert(key, RecordingSlot::Failed);
         None
     }
 
-    async fn begin(&self, server: &Arc<Server>, pane: &str) -> Result<Running, pane::Broken> {
+    async fn begin(
+        &self,
+        server: &Arc<Server>,
+        pane: &str,
+    ) -> Result<RecordingTask, pane::RecordError> {
         let recording = Recording::begin(Arc::clone(server), pane, &self.config, self.mask).await?;
         let (notes, said) = channel(64);
         let pane = pane.to_owned();
@@ -132,7 +138,7 @@ impl Recorder {
                 }
             }
         });
-        Ok(Running { notes, task })
+        Ok(RecordingTask { notes, task })
     }
 
     fn unrecorded(&self) -> Result<(), Failure> {
@@ -148,21 +154,21 @@ impl Recorder {
     pub async fn close(&self) {
         let panes = std::mem::take(&mut *self.panes.lock().await);
         let running = panes.into_values().filter_map(|slot| match slot {
-            Slot::Running(running) => Some(running),
-            Slot::Failed => None,
+            RecordingSlot::Running(running) => Some(running),
+            RecordingSlot::Failed => None,
         });
-        let running: Vec<Running> = running.collect();
-        for Running { notes, .. } in &running {
-            let _ = notes.try_send(Note::End);
+        let running: Vec<RecordingTask> = running.collect();
+        for RecordingTask { notes, .. } in &running {
+            let _ = notes.try_send(RecordMessage::End);
         }
-        for Running { task, .. } in running {
+        for RecordingTask { task, .. } in running {
             let _ = timeout(Duration::from_secs(1), task).await;
         }
     }
 }
 
 /// Said once for each recording: it ends with it.
-fn tell(pane: &str, error: &pane::Broken) {
+fn tell(pane: &str, error: &pane::RecordError) {
     tracing::warn!("pane {pane} is no longer recorded: {error}");
 }
 

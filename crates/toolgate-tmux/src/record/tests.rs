@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{RecordConfig, Recorder};
-use crate::engine::{Engine, PATIENCE, Socket};
+use crate::engine::{ANSWER_TIMEOUT, Engine, Socket};
 
 /// A private tmux server, gone at the end.
 struct Tmux(String);
@@ -53,7 +53,7 @@ fn a_file_that_is_full_is_followed_by_another() {
 
 async fn record(tmux: &Tmux) {
     assert!(tmux.run(&["new-session", "-d", "-x", "80", "-y", "24", "bash --norc"]));
-    let server = Engine::new("tmux", PATIENCE).server(Socket::Name(tmux.0.clone()));
+    let server = Engine::new("tmux", ANSWER_TIMEOUT).server(Socket::Name(tmux.0.clone()));
     let folder = tempfile::tempdir().unwrap();
     let config = RecordConfig {
         folder: Some(folder.path().to_owned()),

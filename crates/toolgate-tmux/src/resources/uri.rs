@@ -8,7 +8,7 @@ use crate::target::is_id;
 
 /// What can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Resource {
     /// All sessions.
     Sessions,
     /// One session, by name, with its windows.
@@ -27,14 +27,14 @@ pub(crate) enum What {
 
 /// What a URI means, and on which server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct ResourceAddress {
     /// What is meant.
-    pub(crate) what: What,
+    pub(crate) resource: Resource,
     /// The socket, if the URI names one.
     pub(crate) socket_name: Option<String>,
 }
 
-impl Address {
+impl ResourceAddress {
     /// Reads a URI; refuses what no template makes.
     pub(crate) fn parse(uri: &str) -> Result<Self, Failure> {
         Self::read(uri).ok_or_else(|| unknown(uri))
@@ -49,17 +49,19 @@ impl Address {
             Some(query) => Some(decoded(query.strip_prefix("socket_name=")?)?),
         };
         let segments: Vec<&str> = path.split('/').collect();
-        let what = match *segments {
-            ["sessions"] => What::Sessions,
-            ["sessions", name] => What::Session(decoded(name)?),
-            ["sessions", name, "windows"] => What::Windows(decoded(name)?),
-            ["sessions", name, "windows", index] => What::Window(decoded(name)?, decoded(index)?),
-            ["panes", id] => What::Pane(pane(id)?),
-            ["panes", id, "content"] => What::Content(pane(id)?),
-            ["panes", id, "tail"] => What::Tail(pane(id)?),
+        let resource = match *segments {
+            ["sessions"] => Resource::Sessions,
+            ["sessions", name] => Resource::Session(decoded(name)?),
+            ["sessions", name, "windows"] => Resource::Windows(decoded(name)?),
+            ["sessions", name, "windows", index] => {
+                Resource::Window(decoded(name)?, decoded(index)?)
+            }
+            ["panes", id] => Resource::Pane(pane(id)?),
+            ["panes", id, "content"] => Resource::Content(pane(id)?),
+            ["panes", id, "tail"] => Resource::Tail(pane(id)?),
             _ => return None,
         };
-        Some(Self { what, socket_name })
+        Some(Self { resource, socket_name })
     }
 }
 
@@ -126,31 +128,31 @@ pub(crate) fn is_missing(failure: &Failure) -> bool {
 mod tests {
     use super::*;
 
-    fn what(uri: &str) -> Option<What> {
-        Address::read(uri).map(|address| address.what)
+    fn what(uri: &str) -> Option<Resource> {
+        ResourceAddress::read(uri).map(|address| address.resource)
     }
 
     #[test]
     fn uris_mean_what_their_templates_say() {
-        assert_eq!(what("tmux://sessions"), Some(What::Sessions));
-        assert_eq!(what("tmux://sessions/a%20b%2Fc"), Some(What::Session("a b/c".into())));
+        assert_eq!(what("tmux://sessions"), Some(Resource::Sessions));
+        assert_eq!(what("tmux://sessions/a%20b%2Fc"), Some(Resource::Session("a b/c".into())));
         assert_eq!(
             what("tmux://sessions/%C3%A9/windows/3"),
-            Some(What::Window("é".into(), "3".into()))
+            Some(Resource::Window("é".into(), "3".into()))
         );
         for id in ["%250", "%0"] {
             assert_eq!(
                 what(&format!("tmux://panes/{id}/content")),
-                Some(What::Content("%0".into()))
+                Some(Resource::Content("%0".into()))
             );
         }
-        assert_eq!(what("tmux://panes/%2541"), Some(What::Pane("%41".into())));
-        assert_eq!(what("tmux://panes/%41/tail"), Some(What::Tail("%41".into())));
-        let named = Address::read("tmux://sessions?socket_name=a%2Db").unwrap();
+        assert_eq!(what("tmux://panes/%2541"), Some(Resource::Pane("%41".into())));
+        assert_eq!(what("tmux://panes/%41/tail"), Some(Resource::Tail("%41".into())));
+        let named = ResourceAddress::read("tmux://sessions?socket_name=a%2Db").unwrap();
         assert_eq!(named.socket_name.as_deref(), Some("a-b"));
         assert_eq!(
             what(&format!("tmux://sessions/{}", encoded("ü/%0 x"))),
-            Some(What::Session("ü/%0 x".into()))
+            Some(Resource::Session("ü/%0 x".into()))
         );
     }
 

@@ -10,13 +10,12 @@
 //!   the rest does its work, and stays on the screen.
 //! - A shell without line editor that reads a line for a script (`read`) looks as if it were at its prompt.
 
-mod deliver;
+mod command_output;
+mod delivery;
 mod foreground;
+mod prompt_screen;
 mod render;
 mod shell;
-mod text;
-mod turn;
-mod view;
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,30 +26,29 @@ use tokio::{
 use toolgate::{Executed, Failure};
 
 use self::{
-    deliver::{Delivered, Job},
+    delivery::{Delivery, RunningCommand},
     foreground::{Foreground, foreground, is_young},
-    render::{Phase, Recording},
+    prompt_screen::PromptScreen,
+    render::{OutputReader, Phase},
     shell::Shell,
-    turn::Turn,
-    view::View,
 };
-use crate::engine::{Kind, Server, Wake, Watch, nonce, not_found};
+use crate::engine::{ListTarget, PaneLock, Server, Wake, Watch, nonce, not_found};
 
-pub(crate) use text::Text;
+pub(crate) use command_output::CommandOutput;
 
 /// How long a shell may take to come back to its prompt.
-const PROMPT: Duration = Duration::from_secs(1);
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same for one that has just been started.
-const START: Duration = Duration::from_secs(3);
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(3);
 /// A line editor says nothing when it takes the terminal over; this is how often it is looked at meanwhile.
-const GLANCE: Duration = Duration::from_millis(20);
+const PROMPT_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// After output was missed, silence of this length makes us look whether the shell is back at its prompt.
-const QUIET: Duration = Duration::from_millis(250);
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A command for a pane.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct RunRequest {
     pub(crate) pane: String,
     pub(crate) command: String,
     pub(crate) timeout: Duration,
@@ -60,22 +58,22 @@ pub(crate) struct Request {
 
 /// What became of it.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct RunOutcome {
     /// Whether it ended.
     pub(crate) ended: bool,
     /// `None` if it still runs, or if its end was among what could not be read in time.
     pub(crate) status: Option<i32>,
-    pub(crate) text: Text,
+    pub(crate) text: CommandOutput,
 }
 
 /// Runs a command. If it does not end in time, or nobody waits any more, it runs on.
-pub(crate) async fn run(server: Arc<Server>, request: Request) -> Result<Outcome, Failure> {
+pub(crate) async fn run(server: Arc<Server>, request: RunRequest) -> Result<RunOutcome, Failure> {
     let deadline = Instant::now() + request.timeout;
-    let turn = Turn::take(server.socket(), &request.pane)?;
+    let pane_lock = lock(&server, &request.pane)?;
     let (shell, before, watch) = prompt(&server, &request.pane, deadline).await?;
     let (height, nonce) = (before.height, nonce());
     let (tell, told) = oneshot::channel();
-    let job = Job {
+    let job = Delivery {
         server: Arc::clone(&server),
         pane: request.pane.clone(),
         shell,
@@ -83,31 +81,42 @@ pub(crate) async fn run(server: Arc<Server>, request: Request) -> Result<Outcome
         command: request.command,
         keep: request.keep,
         nonce: nonce.clone(),
-        turn,
+        pane_lock,
     };
     // A script that was begun must be ended, whether or not somebody waits for it.
     tokio::spawn(job.run(watch, deadline, tell));
     let delivered =
         told.await.unwrap_or_else(|_| Err(Failure::internal("the delivery was lost")))?;
-    record(&server, &request.pane, delivered, Recording::new(&nonce, height), deadline).await
+    record(&server, &request.pane, delivered, OutputReader::new(&nonce, height), deadline).await
 }
 
-/// Waits for the shell's prompt, and tells what is on the screen then.
+/// Locks a pane for one command.
+fn lock(server: &Server, pane: &str) -> Result<Arc<PaneLock>, Failure> {
+    let lock = server.lock_pane(pane).map(Arc::new);
+    lock.ok_or_else(|| {
+        let message = format!("Another run_command has not ended in pane {pane}");
+        Failure::tool("PaneBusy", message).with_executed(Executed::No).suggest(
+            "Wait for that one, or use another pane: commands in different panes run at once.",
+        )
+    })
+}
+
+/// Waits for the shell's prompt, and returns the screen at that moment.
 async fn prompt(
     server: &Server,
     pane: &str,
     deadline: Instant,
-) -> Result<(Shell, View, Watch), Failure> {
-    let mut view = View::of(server, pane).await?;
-    let patience = if is_young(view.pid) { START } else { PROMPT };
-    let patience = deadline.min(Instant::now() + patience);
+) -> Result<(Shell, PromptScreen, Watch), Failure> {
+    let mut view = PromptScreen::of(server, pane).await?;
+    let time_limit = if is_young(view.pid) { STARTUP_TIMEOUT } else { PROMPT_TIMEOUT };
+    let time_limit = deadline.min(Instant::now() + time_limit);
     let mut watch = server.watch(&view.session, pane).await?;
     loop {
         let mut other = false;
         let refused = match foreground(view.pid, &view.tty, &view.current) {
             Foreground::Prompt(shell) => {
                 // What was on the screen before it was looked at who reads may be older than the prompt.
-                let view = View::of(server, pane).await?;
+                let view = PromptScreen::of(server, pane).await?;
                 return view.check_prompt(pane).map(|()| (shell, view, watch));
             }
             Foreground::Busy(name) => {
@@ -120,11 +129,11 @@ async fn prompt(
             }
         };
         view.check(pane)?;
-        if other || Instant::now() >= patience {
+        if other || Instant::now() >= time_limit {
             return Err(refused);
         }
-        let _ = timeout(GLANCE, watch.next()).await;
-        view = View::of(server, pane).await?;
+        let _ = timeout(PROMPT_CHECK_INTERVAL, watch.next()).await;
+        view = PromptScreen::of(server, pane).await?;
     }
 }
 
@@ -140,15 +149,16 @@ fn busy(pane: &str, why: &str) -> Failure {
 async fn record(
     server: &Server,
     pane: &str,
-    mut delivered: Delivered,
-    mut recording: Recording,
+    mut delivered: RunningCommand,
+    mut recording: OutputReader,
     deadline: Instant,
-) -> Result<Outcome, Failure> {
+) -> Result<RunOutcome, Failure> {
     let mut missed = false;
     let (ended, status) = loop {
         // The mark of the end may be among what was missed: then the prompt tells.
-        let patience = if missed { deadline.min(Instant::now() + QUIET) } else { deadline };
-        match timeout_at(patience, delivered.watch.next()).await {
+        let time_limit =
+            if missed { deadline.min(Instant::now() + SILENCE_TIMEOUT) } else { deadline };
+        match timeout_at(time_limit, delivered.watch.next()).await {
             Err(_) if missed && is_at_prompt(server, pane).await? => break (true, None),
             Err(_) if Instant::now() >= deadline => break (false, None),
             Err(_) => {}
@@ -162,7 +172,7 @@ async fn record(
                 recording.missed();
             }
             Ok(Wake::Changed) => {
-                let panes = server.list(Kind::Pane(pane), &["pane_id", "pane_dead"]).await?;
+                let panes = server.list(ListTarget::Pane(pane), &["pane_id", "pane_dead"]).await?;
                 if !panes
                     .iter()
                     .any(|row| row.get("pane_id") == Some(pane) && !row.is_set("pane_dead"))
@@ -173,11 +183,11 @@ async fn record(
             Ok(Wake::Gone) => return Err(pane_ended(pane)),
         }
     };
-    Ok(Outcome { ended, status, text: recording.finish() })
+    Ok(RunOutcome { ended, status, text: recording.finish() })
 }
 
 async fn is_at_prompt(server: &Server, pane: &str) -> Result<bool, Failure> {
-    let view = View::of(server, pane).await?;
+    let view = PromptScreen::of(server, pane).await?;
     Ok(matches!(foreground(view.pid, &view.tty, &view.current), Foreground::Prompt(_)))
 }
 

@@ -7,14 +7,14 @@ use std::{collections::VecDeque, mem};
 
 use vte::{Params, Parser, Perform};
 
-use super::text::Text;
+use super::command_output::CommandOutput;
 
 /// The most bytes that are kept, the last ones: more than any result may have.
-const KEPT: usize = 1024 * 1024;
+const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 /// The longest line, in characters.
-const LONGEST: usize = KEPT / 2;
+const MAX_LINE_CHARS: usize = MAX_OUTPUT_BYTES / 2;
 /// Rows that can be written over, at most.
-const TALLEST: usize = 500;
+const MAX_LIVE_ROWS: usize = 500;
 
 /// The number of our OSC sequences, which terminals pass over.
 pub(super) const OSC: &str = "7717";
@@ -29,15 +29,15 @@ pub(super) enum Phase {
 }
 
 /// Reads a pane's bytes and keeps what comes between the marks of one run.
-pub(super) struct Recording {
+pub(super) struct OutputReader {
     parser: Parser,
-    page: Page,
+    page: Terminal,
 }
 
-impl Recording {
+impl OutputReader {
     /// For the run with these marks, in a pane of this height.
     pub(super) fn new(nonce: &str, height: usize) -> Self {
-        Self { parser: Parser::new(), page: Page::new(nonce, height) }
+        Self { parser: Parser::new(), page: Terminal::new(nonce, height) }
     }
 
     pub(super) fn read(&mut self, bytes: &[u8]) -> Phase {
@@ -53,12 +53,12 @@ impl Recording {
         self.parser = Parser::new();
     }
 
-    pub(super) fn finish(self) -> Text {
+    pub(super) fn finish(self) -> CommandOutput {
         self.page.finish()
     }
 }
 
-struct Page {
+struct Terminal {
     nonce: Vec<u8>,
     phase: Phase,
     height: usize,
@@ -77,12 +77,12 @@ struct Page {
     left_bytes: usize,
 }
 
-impl Page {
+impl Terminal {
     fn new(nonce: &str, height: usize) -> Self {
         Self {
             nonce: nonce.as_bytes().to_vec(),
             phase: Phase::Waiting,
-            height: height.clamp(1, TALLEST),
+            height: height.clamp(1, MAX_LIVE_ROWS),
             done: VecDeque::new(),
             done_bytes: 0,
             live: VecDeque::from([Vec::new()]),
@@ -126,7 +126,7 @@ impl Page {
     fn keep(&mut self, line: String) {
         self.done_bytes += line.len() + 1;
         self.done.push_back(line);
-        while self.done_bytes > KEPT {
+        while self.done_bytes > MAX_OUTPUT_BYTES {
             let Some(first) = self.done.pop_front() else { break };
             self.done_bytes -= first.len() + 1;
             self.left_lines += 1;
@@ -154,10 +154,11 @@ impl Page {
             }
         });
         self.col += 1;
-        if self.col > LONGEST {
-            self.left_bytes +=
-                self.edit(|line, _| line.drain(..LONGEST / 2).map(char::len_utf8).sum::<usize>());
-            self.col -= LONGEST / 2;
+        if self.col > MAX_LINE_CHARS {
+            self.left_bytes += self.edit(|line, _| {
+                line.drain(..MAX_LINE_CHARS / 2).map(char::len_utf8).sum::<usize>()
+            });
+            self.col -= MAX_LINE_CHARS / 2;
         }
     }
 
@@ -170,7 +171,7 @@ impl Page {
     fn go(&mut self, row: usize, col: usize) {
         let home = self.home.unwrap_or_else(|| self.turn());
         self.row = (home + row.clamp(1, self.height) - 1).min(home + self.height);
-        self.col = col.clamp(1, TALLEST) - 1;
+        self.col = col.clamp(1, MAX_LIVE_ROWS) - 1;
         self.settle();
     }
 
@@ -196,13 +197,13 @@ impl Page {
         self.live.truncate(self.row + 1);
     }
 
-    fn finish(mut self) -> Text {
+    fn finish(mut self) -> CommandOutput {
         for line in mem::take(&mut self.live) {
             self.keep(line.into_iter().collect());
         }
         // After the last newline there is no line.
         self.done.pop_back_if(|last| last.is_empty());
-        Text {
+        CommandOutput {
             lines: self.done.into(),
             left_lines: self.left_lines,
             left_bytes: self.left_bytes,
@@ -211,7 +212,7 @@ impl Page {
     }
 }
 
-impl Perform for Page {
+impl Perform for Terminal {
     fn print(&mut self, char: char) {
         if self.listens() {
             self.put(char);
@@ -265,9 +266,9 @@ impl Perform for Page {
         match action {
             'A' | 'F' => self.row = self.row.saturating_sub(count),
             'B' | 'E' => self.down(count),
-            'C' => self.col = (self.col + count).min(LONGEST),
+            'C' => self.col = (self.col + count).min(MAX_LINE_CHARS),
             'D' => self.col = self.col.saturating_sub(count),
-            'G' | '`' => self.col = (count - 1).min(LONGEST),
+            'G' | '`' => self.col = (count - 1).min(MAX_LINE_CHARS),
             'H' | 'f' => self.go(count, number(1).max(1)),
             'd' => self.go(count, self.col + 1),
             'J' if number(0) >= 2 => drop(self.turn()),
@@ -307,7 +308,7 @@ mod tests {
     use super::*;
 
     fn rendered(written: &str) -> Vec<String> {
-        let mut recording = Recording::new("n", 5);
+        let mut recording = OutputReader::new("n", 5);
         let all = format!("before\x1b]7717;n;B\x07{written}\x1b]7717;n;3\x07after");
         // Bytes come in pieces that know nothing of characters or sequences.
         let phase = all.as_bytes().chunks(3).fold(Phase::Waiting, |_, piece| recording.read(piece));
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_was_missed_leaves_only_what_came_after() {
-        let mut recording = Recording::new("n", 5);
+        let mut recording = OutputReader::new("n", 5);
         recording.read(b"\x1b]7717;n;B\x07a\r\nb\r\nc");
         recording.missed();
         recording.read(b"d\r\n");

@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 use super::render::OSC;
 
 /// Lines of a terminal end at 4096 bytes; ours are far from that.
-const LINE: usize = 1000;
+const MAX_SCRIPT_LINE: usize = 1000;
 /// How much of a command is shown on the screen.
-const SHOWN: usize = 2000;
+const MAX_SHOWN_CHARS: usize = 2000;
 
 /// A kind of shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) enum Shell {
 
 /// What the script is to do.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Script<'a> {
+pub(super) struct LoadedScript<'a> {
     pub(super) nonce: &'a str,
     /// `None` takes the knock back and does nothing else.
     pub(super) command: Option<&'a str>,
@@ -64,7 +64,7 @@ impl Shell {
 
     /// The line that is typed. It begins with a space, which keeps it out of many histories, and ends with a comment
     /// where it can, so that nothing runs that may still be on the line behind it.
-    pub(super) fn knock(self) -> &'static str {
+    pub(super) fn loader(self) -> &'static str {
         match self {
             Self::Fish => r" stty -echo;printf \\0;eval (cat|string collect) #",
             Self::Bash => r" stty -echo;printf \\0;. /dev/tty #",
@@ -73,7 +73,7 @@ impl Shell {
     }
 
     /// What is sent once the knock was answered.
-    pub(super) fn script(self, script: Script<'_>) -> String {
+    pub(super) fn script(self, script: LoadedScript<'_>) -> String {
         let body = match self {
             Self::Fish => fish(script),
             _ => self.posix(script),
@@ -83,11 +83,11 @@ impl Shell {
         format!("{body}{end}")
     }
 
-    fn posix(self, script: Script<'_>) -> String {
-        let Script { nonce, erase, keep, half, .. } = script;
+    fn posix(self, script: LoadedScript<'_>) -> String {
+        let LoadedScript { nonce, erase, keep, half, .. } = script;
         let mut text = String::from("{ \\stty echo\n");
         if self == Self::Bash {
-            text.push_str(FORGET);
+            text.push_str(BASH_FORGET_LOADER);
         }
         if self == Self::Zsh && !half.is_empty() {
             let _ = writeln!(text, "\\print -rz -- {}", self.quoted(half));
@@ -139,7 +139,7 @@ impl Shell {
                 plain => out.push(plain),
             }
             length += 4;
-            if length > LINE {
+            if length > MAX_SCRIPT_LINE {
                 out.push_str("'\\\n'");
                 length = 0;
             }
@@ -150,14 +150,14 @@ impl Shell {
 }
 
 /// bash: our line goes from the history, if it is there. Nothing else in it is looked at.
-const FORGET: &str = r#"\builtin history -d "$(HISTTIMEFORMAT=; h=$(\builtin history 1)
+const BASH_FORGET_LOADER: &str = r#"\builtin history -d "$(HISTTIMEFORMAT=; h=$(\builtin history 1)
 case $h in *'tty -echo;printf \\0;. /dev/tty #'*) h=${h#"${h%%[0-9]*}"}; \echo "${h%%[!0-9]*}";; esac)" 2>/dev/null
 "#;
 
 /// fish has no subshells: the command has a fish of its own, and `sh` to look after it. `fish -c` alone would give 0
 /// for what it cannot parse.
-fn fish(script: Script<'_>) -> String {
-    let Script { nonce, erase, half, .. } = script;
+fn fish(script: LoadedScript<'_>) -> String {
+    let LoadedScript { nonce, erase, half, .. } = script;
     let quoted = |text: &str| Shell::Fish.quoted(text);
     let mut text = String::from("begin\ncommand stty echo\n");
     if !half.is_empty() {
@@ -188,8 +188,9 @@ fn mark(nonce: &str, what: &str) -> String {
 fn shown(command: &str) -> String {
     let seen =
         |char: char| if char.is_control() && char != '\n' && char != '\t' { '?' } else { char };
-    let mut text: String = command.trim_end_matches('\n').chars().take(SHOWN).map(seen).collect();
-    if command.chars().nth(SHOWN).is_some() {
+    let mut text: String =
+        command.trim_end_matches('\n').chars().take(MAX_SHOWN_CHARS).map(seen).collect();
+    if command.chars().nth(MAX_SHOWN_CHARS).is_some() {
         text.push_str(" ...");
     }
     text

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use toolgate::{Code, Executed, Failure};
 
 use crate::{
-    buffers::{self, Scratch},
-    call::Cx,
+    buffers::{self, TemporaryBuffer},
+    call::ToolContext,
     engine::{Batch, Command, Server, TmuxError, text},
-    limits,
+    result_size,
     target::PaneArgs,
     tool::{Model, Tool},
 };
@@ -85,7 +85,7 @@ struct BufferRef {
     logical_name: Option<String>,
 }
 
-async fn load_buffer(cx: Cx, args: LoadBuffer) -> Result<Model<BufferRef>, Failure> {
+async fn load_buffer(cx: ToolContext, args: LoadBuffer) -> Result<Model<BufferRef>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let logical = args.logical_name.as_deref().filter(|name| !name.is_empty());
     let mut buffer = scratch(&cx, server, logical.unwrap_or("buf")).await?;
@@ -96,10 +96,14 @@ async fn load_buffer(cx: Cx, args: LoadBuffer) -> Result<Model<BufferRef>, Failu
 }
 
 /// A name for a new buffer, on a server where those who are gone have left nothing.
-async fn scratch(cx: &Cx, server: Arc<Server>, logical: &str) -> Result<Scratch, Failure> {
+async fn scratch(
+    cx: &ToolContext,
+    server: Arc<Server>,
+    logical: &str,
+) -> Result<TemporaryBuffer, Failure> {
     cx.buffers().tidy(&server).await?;
     let name = cx.buffers().name(&server, logical)?;
-    Ok(Scratch { server, name, done: false })
+    Ok(TemporaryBuffer { server, name, done: false })
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -122,7 +126,7 @@ fn paste(name: &str, pane: &str, bracket: bool) -> Command {
     Command::new("paste-buffer").flag_if(bracket, "-p").option("-b", name).target(pane)
 }
 
-async fn paste_buffer(cx: Cx, args: PasteBuffer) -> Result<String, Failure> {
+async fn paste_buffer(cx: ToolContext, args: PasteBuffer) -> Result<String, Failure> {
     checked(&args.buffer_name)?;
     let (server, pane) = args.pane.find(&cx).await?;
     cx.guard().check_typing(&server, &pane).await?;
@@ -156,7 +160,7 @@ struct BufferContent {
     content_truncated_lines: usize,
 }
 
-async fn show_buffer(cx: Cx, args: ShowBuffer) -> Result<Model<BufferContent>, Failure> {
+async fn show_buffer(cx: ToolContext, args: ShowBuffer) -> Result<Model<BufferContent>, Failure> {
     checked(&args.buffer_name)?;
     let server = cx.server(args.socket_name.as_deref())?;
     // By a process: over the connection tmux writes control characters escaped.
@@ -166,7 +170,7 @@ async fn show_buffer(cx: Cx, args: ShowBuffer) -> Result<Model<BufferContent>, F
     let whole = cx.shown(&whole);
     let most = args.max_lines.and_then(|most| usize::try_from(most).ok());
     let lines = whole.lines().map(str::to_owned).collect();
-    let tail = limits::tail(lines, most, None);
+    let tail = result_size::tail(lines, most, None);
     let truncated = tail.left_lines > 0 || tail.left_bytes > 0;
     Ok(Model(BufferContent {
         buffer_name: args.buffer_name,
@@ -184,7 +188,7 @@ struct DeleteBuffer {
     socket_name: Option<String>,
 }
 
-async fn delete_buffer(cx: Cx, args: DeleteBuffer) -> Result<String, Failure> {
+async fn delete_buffer(cx: ToolContext, args: DeleteBuffer) -> Result<String, Failure> {
     checked(&args.buffer_name)?;
     let server = cx.server(args.socket_name.as_deref())?;
     let deleted = server.run(buffers::delete(&args.buffer_name)).await;
@@ -205,7 +209,7 @@ struct PasteText {
     bracket: bool,
 }
 
-async fn paste_text(cx: Cx, args: PasteText) -> Result<String, Failure> {
+async fn paste_text(cx: ToolContext, args: PasteText) -> Result<String, Failure> {
     // What follows it would be typed, not pasted.
     if args.bracket && args.text.contains("\x1b[201~") {
         let message = "the text has the sequence that ends a bracketed paste (ESC [201~)";

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use toolgate::Failure;
 
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind, Row, TmuxError},
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, Row, TmuxError},
     tool::Tool,
 };
 
@@ -77,9 +77,9 @@ struct ListClients {
     socket_name: Option<String>,
 }
 
-async fn list_clients(cx: Cx, args: ListClients) -> Result<Vec<ClientInfo>, Failure> {
+async fn list_clients(cx: ToolContext, args: ListClients) -> Result<Vec<ClientInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
-    let rows = match server.list(Kind::Clients, ClientInfo::FIELDS).await {
+    let rows = match server.list(ListTarget::Clients, ClientInfo::FIELDS).await {
         Err(TmuxError::NoServer) => return Ok(Vec::new()),
         rows => rows?,
     };
@@ -108,7 +108,7 @@ struct ListKeys {
     socket_name: Option<String>,
 }
 
-async fn list_keys(cx: Cx, args: ListKeys) -> Result<Vec<KeyInfo>, Failure> {
+async fn list_keys(cx: ToolContext, args: ListKeys) -> Result<Vec<KeyInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     // Without this, tmux would start a server only to tell its keys.
     if !server.is_listening().await {

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use toolgate::Failure;
 
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::{Batch, Command, TmuxError},
-    programs,
+    program_settings,
     target::{SESSION, SessionArgs},
     tool::{Model, Tool},
 };
@@ -32,7 +32,7 @@ pub(super) fn tools() -> Vec<Tool> {
 
 /// The end of a command about the environment of a session, or of all of them.
 async fn scoped(
-    cx: &Cx,
+    cx: &ToolContext,
     session: &SessionArgs,
     command: Command,
 ) -> Result<(std::sync::Arc<crate::engine::Server>, Command), Failure> {
@@ -56,7 +56,10 @@ enum TextOrTrue {
     True(bool),
 }
 
-async fn show_environment(cx: Cx, args: SessionArgs) -> Result<Model<EnvironmentResult>, Failure> {
+async fn show_environment(
+    cx: ToolContext,
+    args: SessionArgs,
+) -> Result<Model<EnvironmentResult>, Failure> {
     // As shell text: there a value with a newline cannot pass for two variables.
     let show = Command::new("show-environment").flag("-s");
     let (server, show) = scoped(&cx, &args, show).await?;
@@ -125,13 +128,13 @@ struct EnvironmentSetResult {
 }
 
 async fn set_environment(
-    cx: Cx,
+    cx: ToolContext,
     args: SetEnvironment,
 ) -> Result<Model<EnvironmentSetResult>, Failure> {
     if args.session.session_id.is_none() && args.session.session_name.is_none() {
-        programs::global_variable(cx.options(), &args.name)?;
+        program_settings::global_variable(cx.options(), &args.name)?;
     } else {
-        programs::variable(cx.options(), &args.name)?;
+        program_settings::variable(cx.options(), &args.name)?;
     }
     let set = Command::new("set-environment");
     let (server, set) = scoped(&cx, &args.session, set).await?;

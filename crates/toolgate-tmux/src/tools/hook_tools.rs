@@ -6,7 +6,7 @@ use toolgate::Failure;
 
 use super::scope::{Scope, ScopeArgs, named};
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::{Batch, Command, TmuxError, text},
     tool::{Model, Tool},
 };
@@ -43,7 +43,7 @@ fn show(args: &ScopeArgs, target: Option<&str>) -> Vec<Command> {
     }
 }
 
-async fn show_hooks(cx: Cx, args: ScopeArgs) -> Result<Model<HookListResult>, Failure> {
+async fn show_hooks(cx: ToolContext, args: ScopeArgs) -> Result<Model<HookListResult>, Failure> {
     let (server, target) = args.find(&cx).await?;
     let printed = server.run(Batch::read(show(&args, target.as_deref()))).await.map_err(named)?;
     let mut entries: Vec<HookEntry> =
@@ -62,7 +62,7 @@ struct ShowHook {
     scope: ScopeArgs,
 }
 
-async fn show_hook(cx: Cx, args: ShowHook) -> Result<Model<HookListResult>, Failure> {
+async fn show_hook(cx: ToolContext, args: ShowHook) -> Result<Model<HookListResult>, Failure> {
     let (server, target) = args.scope.find(&cx).await?;
     // tmux would tell of any option here. All hooks are in these two lists, also those that are not set.
     let global = || Command::new("show-hooks").flag("-g");
@@ -83,7 +83,7 @@ async fn show_hook(cx: Cx, args: ShowHook) -> Result<Model<HookListResult>, Fail
 }
 
 /// Lines as `name[0] command`; a hook that is not set has no command.
-fn entries(cx: &Cx, printed: &str) -> Vec<HookEntry> {
+fn entries(cx: &ToolContext, printed: &str) -> Vec<HookEntry> {
     let entry = |line: &str| {
         let (_, command) = line.split_once(' ')?;
         let (hook_name, index) = name(line);

@@ -2,27 +2,27 @@
 
 use toolgate::Failure;
 
-use super::pane_tools::refused;
+use crate::tool::invalid_arguments;
 
-const NAMES: &[&str] =
+const LAYOUTS: &[&str] =
     &["even-horizontal", "even-vertical", "main-horizontal", "main-vertical", "tiled"];
 /// These came with tmux 3.5; what it does not know, an older one takes for a layout that it cannot read.
-const LATER: &[&str] = &["main-horizontal-mirrored", "main-vertical-mirrored"];
+const LAYOUTS_OF_3_5: &[&str] = &["main-horizontal-mirrored", "main-vertical-mirrored"];
 
 /// As deep as cells may be in cells.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// The largest size of tmux.
-const LARGEST: u32 = 10_000;
+const MAX_SIZE: u32 = 10_000;
 
 /// Whether tmux of this version can read a layout.
 pub(super) fn check(layout: &str, version: Option<&str>) -> Result<(), Failure> {
-    let readable = NAMES.contains(&layout)
-        || LATER.contains(&layout) && version.is_some_and(knows_later)
+    let readable = LAYOUTS.contains(&layout)
+        || LAYOUTS_OF_3_5.contains(&layout) && version.is_some_and(knows_later)
         || is_custom(layout);
     if readable {
         return Ok(());
     }
-    Err(refused(format!("invalid layout: {layout}")).suggest(
+    Err(invalid_arguments(format!("invalid layout: {layout}")).suggest(
         "Use even-horizontal, even-vertical, main-horizontal, main-vertical, tiled, or a layout as window_layout \
          of get_window_info tells it.",
     ))
@@ -49,7 +49,7 @@ fn checksum(cells: &str) -> u16 {
 
 /// Reads `WxH,X,Y`, then `,PANE` or two or more cells in brackets, and gives what follows.
 fn cell(text: &str, depth: usize) -> Option<&str> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return None;
     }
     let (width, rest) = number(text)?;
@@ -87,7 +87,7 @@ fn number(text: &str) -> Option<(u32, &str)> {
     let (digits, rest) = text.split_at(end);
     // Numbers of panes may be larger than any size.
     let number = digits.parse().ok()?;
-    (digits.len() <= 9 && (number <= LARGEST || !rest.starts_with('x'))).then_some((number, rest))
+    (digits.len() <= 9 && (number <= MAX_SIZE || !rest.starts_with('x'))).then_some((number, rest))
 }
 
 #[cfg(test)]

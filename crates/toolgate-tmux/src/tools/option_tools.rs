@@ -7,10 +7,10 @@ use toolgate::Failure;
 
 use super::scope::{ScopeArgs, named};
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::{Batch, Command, Server, TmuxError},
-    guard::Victim,
-    programs,
+    program_settings,
+    self_guard::KillTarget,
     tool::{Model, Tool},
 };
 
@@ -43,7 +43,7 @@ struct OptionResult {
     value: Value,
 }
 
-async fn show_option(cx: Cx, args: ShowOption) -> Result<Model<OptionResult>, Failure> {
+async fn show_option(cx: ToolContext, args: ShowOption) -> Result<Model<OptionResult>, Failure> {
     let (server, target) = args.scope.find(&cx).await?;
     let show = || args.scope.of(Command::new("show-options"), target.as_deref());
     let printed = |name: &str| {
@@ -117,12 +117,12 @@ struct OptionSetResult {
     status: &'static str,
 }
 
-async fn set_option(cx: Cx, args: SetOption) -> Result<Model<OptionSetResult>, Failure> {
-    programs::option(cx.options(), &args.option, &args.value)?;
+async fn set_option(cx: ToolContext, args: SetOption) -> Result<Model<OptionSetResult>, Failure> {
+    program_settings::option(cx.options(), &args.option, &args.value)?;
     let (server, target) = args.scope.find(&cx).await?;
-    if programs::ends_sessions(&args.option) && !matches!(&*args.value, "off" | "0") {
+    if program_settings::ends_sessions(&args.option) && !matches!(&*args.value, "off" | "0") {
         let session = target.as_deref().filter(|id| id.starts_with('$') && !args.scope.global_);
-        let victim = session.map_or(Victim::Server, Victim::Session);
+        let victim = session.map_or(KillTarget::Server, KillTarget::Session);
         cx.guard().check(&server, victim, "let an option end").await?;
     }
     let set = args.scope.of(Command::new("set-option"), target.as_deref());

@@ -6,7 +6,7 @@ use toolgate::Failure;
 
 use super::sgr;
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::{Batch, Command},
     target::PaneArgs,
     tool::Tool,
@@ -52,7 +52,7 @@ pub(super) fn lines() -> Option<u32> {
     Some(500)
 }
 
-async fn capture_pane(cx: Cx, args: CapturePane) -> Result<String, Failure> {
+async fn capture_pane(cx: ToolContext, args: CapturePane) -> Result<String, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
     let mut capture = Command::new("capture-pane").flag("-p").target(pane);
     for (flag, line) in [("-S", args.start), ("-E", args.end)] {
@@ -115,7 +115,7 @@ fn yes() -> bool {
     true
 }
 
-async fn send_keys(cx: Cx, args: SendKeys) -> Result<String, Failure> {
+async fn send_keys(cx: ToolContext, args: SendKeys) -> Result<String, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
     cx.guard().check_typing(&server, &pane).await?;
     let SendKeys { keys, enter, literal, suppress_history, .. } = args;

@@ -10,12 +10,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toolgate::{Executed, Failure};
 
-use super::pane_tools::refused;
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind, no_format},
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, no_format},
     target::PaneArgs,
-    tool::Tool,
+    tool::{Tool, invalid_arguments},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -32,7 +31,7 @@ pub(super) fn tools() -> Vec<Tool> {
 }
 
 /// tmux expands the command into a buffer of 8192 bytes, and runs nothing where it does not fit.
-const LONGEST: usize = 8000;
+const MAX_COMMAND_BYTES: usize = 8000;
 
 #[derive(Deserialize, JsonSchema)]
 struct PipePane {
@@ -49,18 +48,20 @@ fn yes() -> bool {
     true
 }
 
-async fn pipe_pane(cx: Cx, args: PipePane) -> Result<String, Failure> {
+async fn pipe_pane(cx: ToolContext, args: PipePane) -> Result<String, Failure> {
     let path = match args.output_path.as_deref() {
         None => None,
         Some(path) if path.trim().is_empty() => {
-            return Err(refused("output_path must be a non-empty path, or None to stop piping."));
+            return Err(invalid_arguments(
+                "output_path must be a non-empty path, or None to stop piping.",
+            ));
         }
         Some(path) => Some(allowed(path, &cx.options().pipe_roots)?),
     };
     let command = path.as_deref().map(|path| shell_command(path, args.append)).transpose()?;
     let (server, pane) = args.pane.find(&cx).await?;
     // The pane is looked for first: for one that is not there no file shall be made.
-    let known = server.list(Kind::Pane(&pane), &["pane_id"]).await?;
+    let known = server.list(ListTarget::Pane(&pane), &["pane_id"]).await?;
     if known.is_empty() {
         return Err(crate::engine::not_found::pane(&pane));
     }
@@ -87,10 +88,12 @@ fn allowed(path: &str, roots: &[PathBuf]) -> Result<PathBuf, Failure> {
     }
     let path = Path::new(path);
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(refused("output_path must name a file"));
+        return Err(invalid_arguments("output_path must name a file"));
     };
     if !path.is_absolute() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        return Err(refused("output_path must be a full path to a file, as /var/log/pane.log"));
+        return Err(invalid_arguments(
+            "output_path must be a full path to a file, as /var/log/pane.log",
+        ));
     }
     let Ok(folder) = folder.canonicalize() else {
         return denied(
@@ -137,14 +140,15 @@ fn cannot_write(error: &io::Error) -> Failure {
 
 /// `cat >> FILE` for sh, in quotes that nothing ends; then for tmux, which expands times and formats in it.
 fn shell_command(file: &Path, append: bool) -> Result<String, Failure> {
-    let path =
-        file.to_str().ok_or_else(|| refused("output_path leads to a path that is not UTF-8"))?;
+    let path = file
+        .to_str()
+        .ok_or_else(|| invalid_arguments("output_path leads to a path that is not UTF-8"))?;
     let redirect = if append { ">>" } else { ">" };
     let command = format!("exec cat {redirect} '{}'", path.replace('\'', r"'\''"));
     let command = no_format(&command.replace('%', "%%"));
     // Where `#[` stands, tmux keeps every `#`; so it does here.
-    if command.len() > LONGEST {
-        return Err(refused("output_path is too long"));
+    if command.len() > MAX_COMMAND_BYTES {
+        return Err(invalid_arguments("output_path is too long"));
     }
     Ok(command)
 }

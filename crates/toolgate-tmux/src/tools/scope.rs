@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Code, Executed, Failure};
+use toolgate::{Executed, Failure};
 
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::{Command, Server, TmuxError},
     target::{self, PaneTarget, WindowTarget},
+    tool::invalid_arguments,
 };
 
 /// A level of tmux's options.
@@ -37,9 +38,11 @@ pub(super) struct ScopeArgs {
 
 impl ScopeArgs {
     /// The server, and the id of what is meant, if that is one thing.
-    pub(super) async fn find(&self, cx: &Cx) -> Result<(Arc<Server>, Option<String>), Failure> {
-        let refused =
-            |words| Err(Failure::new(Code::InvalidArguments, words).with_executed(Executed::No));
+    pub(super) async fn find(
+        &self,
+        cx: &ToolContext,
+    ) -> Result<(Arc<Server>, Option<String>), Failure> {
+        let refused = |message: &str| Err(invalid_arguments(message));
         let server = cx.server(self.socket_name.as_deref())?;
         let found = match (self.scope, self.target.as_deref()) {
             (None, Some(_)) => return refused("scope is required when target is specified"),
@@ -50,7 +53,7 @@ impl ScopeArgs {
             (_, None) if self.global_ => None,
             // The first session, as for all tools that are told of none; there may be none.
             (_, None) => {
-                let rows = server.list(crate::engine::Kind::Sessions, &["session_id"]).await;
+                let rows = server.list(crate::engine::ListTarget::Sessions, &["session_id"]).await;
                 let rows = if rows == Err(TmuxError::NoServer) { Vec::new() } else { rows? };
                 rows.first().map(|row| row.text("session_id"))
             }

@@ -3,7 +3,7 @@
 /// What would bring a terminal, from any state, to the one after this text; nothing if the text has no escape
 /// sequence.
 pub(super) fn state_after(text: &str) -> String {
-    let mut state = State::default();
+    let mut state = SgrState::default();
     let mut rest = text;
     while let Some(at) = rest.find(['\x1b', '\x0e', '\x0f']) {
         let (_, from) = rest.split_at(at);
@@ -29,7 +29,7 @@ pub(super) fn state_after(text: &str) -> String {
 
 /// What is set, as the codes that set it.
 #[derive(Default)]
-struct State {
+struct SgrState {
     foreground: Option<String>,
     background: Option<String>,
     underline: Option<String>,
@@ -38,7 +38,7 @@ struct State {
     lines: bool,
 }
 
-impl State {
+impl SgrState {
     fn take(&mut self, codes: &str) {
         let mut codes = codes.split(';');
         while let Some(code) = codes.next() {

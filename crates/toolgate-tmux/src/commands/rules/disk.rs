@@ -1,11 +1,11 @@
 //! What writes to a disk past its file system.
 
-use super::Called;
-use crate::commands::{Class, expand::HOLE, walk::Judge};
+use super::ProgramCall;
+use crate::commands::{Class, arg::UNKNOWN, judge::Judge};
 
 pub(super) const WHY: &str = "it writes to a disk past its file system";
 
-pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
+pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     let words = call.words();
     let looks = call.has("l", &["list", "help", "version", "print", "dump"]);
     let writes = match (call.name, words.as_slice()) {
@@ -39,7 +39,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
         }
         // An image in a file is no disk.
         (name, words) => {
-            let disk = words.iter().any(|word| word.starts_with("/dev/") || word.contains(HOLE));
+            let disk = words.iter().any(|word| word.starts_with("/dev/") || word.contains(UNKNOWN));
             name.starts_with("mkfs") && !looks && disk
         }
     };

@@ -10,13 +10,19 @@ mod system;
 mod write;
 
 use super::{
-    expand::Arg,
-    walk::{Input, Judge},
+    arg::Arg,
+    judge::{Judge, PipeData},
 };
 
 /// Asks every rule.
-pub(super) fn check(judge: &mut Judge<'_>, name: &str, line: &[Arg], args: &[Arg], input: &Input) {
-    let call = Called { name, line, args };
+pub(super) fn check(
+    judge: &mut Judge<'_>,
+    name: &str,
+    line: &[Arg],
+    args: &[Arg],
+    input: &PipeData,
+) {
+    let call = ProgramCall { name, line, args };
     delete::check(judge, &call);
     git::check(judge, &call);
     publish::check(judge, &call);
@@ -28,7 +34,7 @@ pub(super) fn check(judge: &mut Judge<'_>, name: &str, line: &[Arg], args: &[Arg
 }
 
 /// A program that is called.
-struct Called<'a> {
+struct ProgramCall<'a> {
     /// Without its folder.
     name: &'a str,
     /// Name and arguments.
@@ -36,7 +42,7 @@ struct Called<'a> {
     args: &'a [Arg],
 }
 
-impl Called<'_> {
+impl ProgramCall<'_> {
     fn is(&self, names: &[&str]) -> bool {
         names.contains(&self.name)
     }

@@ -1,7 +1,7 @@
 //! What gives something to the world.
 
-use super::Called;
-use crate::commands::{Class, walk::Judge};
+use super::ProgramCall;
+use crate::commands::{Class, judge::Judge};
 
 /// Programs with a `publish` of their own.
 const PUBLISHERS: &[&str] = &[
@@ -27,7 +27,7 @@ const PUBLISHERS: &[&str] = &[
 const PUSHERS: &[&str] =
     &["gem", "docker", "podman", "nerdctl", "helm", "buildah", "nuget", "cosign", "crane", "oras"];
 
-pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
+pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     if call.has("", &["dry-run", "help"])
         || call.args.iter().any(|arg| arg.text == "--dry-run=true")
     {

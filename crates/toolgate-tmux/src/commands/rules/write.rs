@@ -1,22 +1,22 @@
 //! What writes into files outside of the roots: redirects, and programs that name a file to write.
 
-use super::Called;
+use super::ProgramCall;
 use crate::commands::{
     Class,
+    arg::{Arg, HOME},
     argv::{after_options, has, operands, value},
-    expand::{Arg, HOME},
-    paths::{Spot, TEMPORARY},
-    walk::Judge,
+    judge::Judge,
+    paths::{PathLocation, TEMPORARY},
 };
 
-pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
+pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     for file in files(call) {
         judge.writes_to(&file, call.line);
     }
 }
 
 /// The files that a program writes by its arguments.
-fn files(call: &Called<'_>) -> Vec<Arg> {
+fn files(call: &ProgramCall<'_>) -> Vec<Arg> {
     let named = |text: String| vec![Arg { text, ..Arg::default() }];
     let option = |short, long: &[&str]| {
         value(call.args, short, long).map_or_else(Vec::new, |(_, file)| named(file))
@@ -55,7 +55,7 @@ fn files(call: &Called<'_>) -> Vec<Arg> {
 }
 
 /// The files that an editor of streams changes in place: what follows its script.
-fn edited(call: &Called<'_>) -> Vec<Arg> {
+fn edited(call: &ProgramCall<'_>) -> Vec<Arg> {
     operands(call.args).into_iter().skip(1).cloned().collect()
 }
 
@@ -79,11 +79,11 @@ impl Judge<'_> {
             }
         } else {
             match self.spot(file) {
-                Spot::Outside if !self.is_below_pane(file) => {
+                PathLocation::Outside if !self.is_below_pane(file) => {
                     let why = format!("it writes to a file {}", self.outside());
                     self.find(Class::WriteOutsideRoot, line, why);
                 }
-                Spot::Unknown => self.unknown(
+                PathLocation::Unknown => self.unknown(
                     Class::WriteOutsideRoot,
                     line,
                     "where it writes is only known when it runs",

@@ -13,38 +13,38 @@ mod words;
 pub(super) use parser::parse;
 
 /// Deeper nesting is not read.
-pub(super) const DEEPEST: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 /// Longer text is not read.
-pub(super) const LONGEST: usize = 64 * 1024;
+pub(super) const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// What was read.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
-    pub(super) script: Script,
+    pub(super) script: ShellScript,
     /// Here-documents, by the number that their redirect has.
-    pub(super) docs: Vec<Doc>,
+    pub(super) docs: Vec<HereDocument>,
     /// Something was not understood: an end was missing.
     pub(super) unclear: bool,
     /// A shell would wait for more lines: a quote, a list or a here-document is open.
     pub(super) open: bool,
     /// It was too deep or too long.
-    pub(super) over: bool,
+    pub(super) overlong: bool,
 }
 
 /// Pipelines, one after the other, whatever stands between them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Script(pub(super) Vec<Pipeline>);
+pub(super) struct ShellScript(pub(super) Vec<Pipeline>);
 
 /// Commands, each reading what the one before it writes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pipeline(pub(super) Vec<Command>);
+pub(super) struct Pipeline(pub(super) Vec<ShellCommand>);
 
 #[derive(Clone, Debug)]
-pub(super) enum Command {
+pub(super) enum ShellCommand {
     Simple(Simple),
     /// `( … )`, `{ … }`, `if`, `while`, `case`: all that may run of it, in order.
     Group {
-        body: Script,
+        body: ShellScript,
         redirects: Vec<Redirect>,
         subshell: bool,
     },
@@ -52,11 +52,11 @@ pub(super) enum Command {
     For {
         name: String,
         values: Vec<Word>,
-        body: Script,
+        body: ShellScript,
     },
     Function {
         name: String,
-        body: Script,
+        body: ShellScript,
     },
 }
 
@@ -78,14 +78,14 @@ pub(super) enum Redirect {
     /// `<<< word`
     Text(Word),
     /// `<< END`
-    Doc(usize),
+    HereDocument(usize),
     /// `2>&1`
     Copied,
 }
 
 /// The text of a here-document.
 #[derive(Clone, Debug)]
-pub(super) struct Doc {
+pub(super) struct HereDocument {
     pub(super) body: Word,
 }
 
@@ -109,12 +109,12 @@ pub(super) enum Piece {
     },
     /// `$( … )` and backticks.
     Command {
-        script: Script,
+        script: ShellScript,
         quoted: bool,
     },
     /// `<( … )`, `>( … )`
     Process {
-        script: Script,
+        script: ShellScript,
         reads: bool,
     },
     /// Whatever is only known when it runs, with what is nested in it.

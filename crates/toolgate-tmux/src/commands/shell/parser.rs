@@ -1,27 +1,30 @@
 //! The structure: lists, pipelines, compound commands, redirects.
 
-use super::{Command, DEEPEST, Doc, LONGEST, Parsed, Piece, Pipeline, Script, Simple, Word};
+use super::{
+    HereDocument, MAX_DEPTH, MAX_TEXT_BYTES, Parsed, Piece, Pipeline, ShellCommand, ShellScript,
+    Simple, Word,
+};
 
 /// Reads a text. What is too long or too deep is left out, and said to be so.
 pub(in crate::commands) fn parse(text: &str) -> Parsed {
-    if text.len() > LONGEST {
-        return Parsed { over: true, ..Parsed::default() };
+    if text.len() > MAX_TEXT_BYTES {
+        return Parsed { overlong: true, ..Parsed::default() };
     }
     let mut parser = Parser::new(text, 0, Vec::new());
-    let script = parser.script(Stop::End);
+    let script = parser.script(ScriptEnd::End);
     parser.documents();
     Parsed {
         script,
         docs: parser.docs,
         unclear: parser.unclear,
         open: parser.open,
-        over: parser.over,
+        overlong: parser.overlong,
     }
 }
 
 /// Where a script ends.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Stop {
+pub(super) enum ScriptEnd {
     End,
     /// Before `)`.
     Paren,
@@ -35,19 +38,19 @@ pub(super) struct Parser {
     text: Vec<char>,
     pub(super) at: usize,
     pub(super) depth: usize,
-    pub(super) docs: Vec<Doc>,
+    pub(super) docs: Vec<HereDocument>,
     /// Here-documents whose text follows after this line: number, end, whether tabs go, whether it is quoted.
     pub(super) waiting: Vec<(usize, String, bool, bool)>,
     pub(super) unclear: bool,
     pub(super) open: bool,
-    pub(super) over: bool,
+    pub(super) overlong: bool,
 }
 
 impl Parser {
-    pub(super) fn new(text: &str, depth: usize, docs: Vec<Doc>) -> Self {
+    pub(super) fn new(text: &str, depth: usize, docs: Vec<HereDocument>) -> Self {
         let text = text.chars().collect();
         let waiting = Vec::new();
-        Self { text, at: 0, depth, docs, waiting, unclear: false, open: false, over: false }
+        Self { text, at: 0, depth, docs, waiting, unclear: false, open: false, overlong: false }
     }
 
     pub(super) fn peek(&self) -> Option<char> {
@@ -79,8 +82,8 @@ impl Parser {
     }
 
     /// A nested script up to `)`, which is taken.
-    pub(super) fn nested(&mut self) -> Script {
-        let script = self.deeper(|parser| parser.script(Stop::Paren));
+    pub(super) fn nested(&mut self) -> ShellScript {
+        let script = self.deeper(|parser| parser.script(ScriptEnd::Paren));
         if !self.eat(")") {
             self.cut_off();
         }
@@ -89,8 +92,8 @@ impl Parser {
 
     /// One level deeper; too deep is the end of reading.
     pub(super) fn deeper<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
-        if self.depth >= DEEPEST {
-            self.over = true;
+        if self.depth >= MAX_DEPTH {
+            self.overlong = true;
             self.at = self.text.len();
             return T::default();
         }
@@ -101,23 +104,23 @@ impl Parser {
     }
 
     /// The whole text.
-    pub(super) fn whole(&mut self) -> Script {
-        self.script(Stop::End)
+    pub(super) fn whole(&mut self) -> ShellScript {
+        self.script(ScriptEnd::End)
     }
 
-    pub(super) fn script(&mut self, stop: Stop) -> Script {
+    pub(super) fn script(&mut self, stop: ScriptEnd) -> ShellScript {
         let mut pipelines = Vec::new();
         loop {
             self.between(stop);
             match self.peek() {
                 None => {
-                    if stop != Stop::End {
+                    if stop != ScriptEnd::End {
                         self.cut_off();
                     }
                     break;
                 }
-                Some(')') if matches!(stop, Stop::Paren) => break,
-                Some(';') if stop == Stop::Case => break,
+                Some(')') if matches!(stop, ScriptEnd::Paren) => break,
+                Some(';') if stop == ScriptEnd::Case => break,
                 Some(')' | '|') => {
                     self.unclear = true;
                     self.next();
@@ -126,11 +129,11 @@ impl Parser {
                 Some(_) => {}
             }
             match (self.keyword().as_deref(), stop) {
-                (Some(word), Stop::Word(end)) if word == end => {
+                (Some(word), ScriptEnd::Word(end)) if word == end => {
                     self.eat(end);
                     break;
                 }
-                (Some("esac"), Stop::Case) => break,
+                (Some("esac"), ScriptEnd::Case) => break,
                 (Some(word @ ("then" | "else" | "elif" | "do")), _) => {
                     self.at += word.len();
                     continue;
@@ -144,14 +147,16 @@ impl Parser {
             }
             pipelines.push(self.pipeline());
         }
-        Script(pipelines)
+        ShellScript(pipelines)
     }
 
     /// Over whatever may stand between two pipelines.
-    pub(super) fn between(&mut self, stop: Stop) {
+    pub(super) fn between(&mut self, stop: ScriptEnd) {
         loop {
             match self.peek() {
-                Some(';') if stop == Stop::Case && matches!(self.ahead(1), Some(';' | '&')) => {
+                Some(';')
+                    if stop == ScriptEnd::Case && matches!(self.ahead(1), Some(';' | '&')) =>
+                {
                     return;
                 }
                 Some('&') if self.ahead(1) == Some('>') => return,
@@ -284,16 +289,20 @@ impl Parser {
         }
     }
 
-    pub(super) fn command(&mut self) -> Command {
+    pub(super) fn command(&mut self) -> ShellCommand {
         if self.peek() == Some('(') && self.is_arithmetic(1) {
             self.eat("((");
             let inner = self.arithmetic();
             let words = vec![Word(vec![Piece::Unknown(inner)])];
-            return Command::For { name: String::new(), values: words, body: Script::default() };
+            return ShellCommand::For {
+                name: String::new(),
+                values: words,
+                body: ShellScript::default(),
+            };
         }
         if self.eat("(") {
             let body = self.nested();
-            return Command::Group { body, redirects: self.redirects(), subshell: true };
+            return ShellCommand::Group { body, redirects: self.redirects(), subshell: true };
         }
         let Some(keyword) = self.keyword() else { return self.simple() };
         self.at += keyword.len();
@@ -307,14 +316,14 @@ impl Parser {
             "[[" => return self.test(),
             _ => {
                 self.unclear = true;
-                return Command::Simple(Simple::default());
+                return ShellCommand::Simple(Simple::default());
             }
         };
-        let body = self.deeper(|parser| parser.script(Stop::Word(end)));
-        Command::Group { body, redirects: self.redirects(), subshell: false }
+        let body = self.deeper(|parser| parser.script(ScriptEnd::Word(end)));
+        ShellCommand::Group { body, redirects: self.redirects(), subshell: false }
     }
 
-    fn simple(&mut self) -> Command {
+    fn simple(&mut self) -> ShellCommand {
         let mut simple = Simple::default();
         loop {
             self.blanks();
@@ -354,7 +363,7 @@ impl Parser {
             simple.words.push(self.word());
             self.at = self.at.max(before + 1);
         }
-        Command::Simple(simple)
+        ShellCommand::Simple(simple)
     }
 }
 

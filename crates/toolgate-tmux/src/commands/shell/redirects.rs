@@ -1,6 +1,6 @@
 //! Redirects and here-documents.
 
-use super::{Doc, Piece, Redirect, Word, parser::Parser};
+use super::{HereDocument, Piece, Redirect, Word, parser::Parser};
 
 impl Parser {
     pub(super) fn redirects(&mut self) -> Vec<Redirect> {
@@ -60,8 +60,8 @@ impl Parser {
             _ => "",
         });
         let number = self.docs.len();
-        self.docs.push(Doc { body: Word::default() });
+        self.docs.push(HereDocument { body: Word::default() });
         self.waiting.push((number, end.collect(), tabs, quoted));
-        Redirect::Doc(number)
+        Redirect::HereDocument(number)
     }
 }

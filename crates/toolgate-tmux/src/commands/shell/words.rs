@@ -1,13 +1,13 @@
 //! Words: quotes, expansions, substitutions.
 
 use super::{
-    Piece, Script, Word,
+    Piece, ShellScript, Word,
     parser::{Parser, is_end},
 };
 
 /// Where text inside of something ends.
 #[derive(Clone, Copy, PartialEq)]
-enum Until {
+enum TextEnd {
     /// `"`
     Quote,
     /// `}`
@@ -119,31 +119,31 @@ impl Parser {
 
     fn double(&mut self, pieces: &mut Pieces) {
         pieces.quote("");
-        let inner = self.deeper(|parser| parser.until(Until::Quote));
+        let inner = self.deeper(|parser| parser.until(TextEnd::Quote));
         pieces.0.extend(inner);
     }
 
     /// Text in which only expansions count.
-    fn until(&mut self, end: Until) -> Vec<Piece> {
+    fn until(&mut self, end: TextEnd) -> Vec<Piece> {
         let mut pieces = Pieces::default();
         let mut open = 0_usize;
         loop {
             match self.peek() {
                 None => {
-                    if end != Until::End {
+                    if end != TextEnd::End {
                         self.cut_off();
                     }
                     return pieces.0;
                 }
-                Some('"') if end == Until::Quote => {
+                Some('"') if end == TextEnd::Quote => {
                     self.next();
                     return pieces.0;
                 }
-                Some('}') if end == Until::Brace => {
+                Some('}') if end == TextEnd::Brace => {
                     self.next();
                     return pieces.0;
                 }
-                Some(')') if end == Until::Arithmetic => {
+                Some(')') if end == TextEnd::Arithmetic => {
                     self.next();
                     if open == 0 {
                         self.eat(")");
@@ -151,16 +151,16 @@ impl Parser {
                     }
                     open -= 1;
                 }
-                Some('(') if end == Until::Arithmetic => {
+                Some('(') if end == TextEnd::Arithmetic => {
                     self.next();
                     open += 1;
                 }
-                Some('\'') if matches!(end, Until::Brace) => {
+                Some('\'') if matches!(end, TextEnd::Brace) => {
                     self.next();
                     let text = self.single();
                     pieces.quote(&text);
                 }
-                Some('"') if matches!(end, Until::Brace | Until::Arithmetic) => {
+                Some('"') if matches!(end, TextEnd::Brace | TextEnd::Arithmetic) => {
                     self.next();
                     self.double(&mut pieces);
                 }
@@ -178,7 +178,7 @@ impl Parser {
                 Some('$' | '`') => self.expansion(&mut pieces, true),
                 Some(c) => {
                     self.next();
-                    pieces.push(c, end != Until::Brace);
+                    pieces.push(c, end != TextEnd::Brace);
                 }
             }
         }
@@ -208,12 +208,12 @@ impl Parser {
 
     /// `(( … ))` after its beginning.
     pub(super) fn arithmetic(&mut self) -> Word {
-        Word(self.deeper(|parser| parser.until(Until::Arithmetic)))
+        Word(self.deeper(|parser| parser.until(TextEnd::Arithmetic)))
     }
 
     /// The text of a here-document: expansions, and nothing else.
     pub(super) fn unquoted(&mut self, text: &str) -> Word {
-        self.apart(text, |parser| Word(parser.until(Until::End)))
+        self.apart(text, |parser| Word(parser.until(TextEnd::End)))
     }
 
     /// Reads another text, one level deeper.
@@ -222,7 +222,7 @@ impl Parser {
         let read = inner.deeper(read);
         self.docs = inner.docs;
         self.unclear |= inner.unclear;
-        self.over |= inner.over;
+        self.overlong |= inner.overlong;
         read
     }
 
@@ -286,14 +286,14 @@ impl Parser {
             return Piece::Variable { name, or: None, quoted };
         }
         let or = [":-", ":=", ":+", "-", "=", "+"].into_iter().any(|op| plain && self.eat(op));
-        let inner = Word(self.until(Until::Brace));
+        let inner = Word(self.until(TextEnd::Brace));
         if or {
             return Piece::Variable { name, or: Some(inner), quoted };
         }
         Piece::Unknown(inner)
     }
 
-    fn backticks(&mut self) -> Script {
+    fn backticks(&mut self) -> ShellScript {
         let mut text = String::new();
         loop {
             match self.next() {

@@ -17,11 +17,11 @@ use crate::{
 /// Runs things as calls of the tools that they stand for, so that every layer judges, bounds, cleans and records
 /// them like those. Reading a resource is one.
 #[derive(Clone)]
-pub struct SideDoor {
+pub struct ChainAccess {
     connection: Connection,
 }
 
-impl SideDoor {
+impl ChainAccess {
     pub(crate) fn new(connection: Connection) -> Self {
         Self { connection }
     }
@@ -60,9 +60,9 @@ impl SideDoor {
     }
 }
 
-impl fmt::Debug for SideDoor {
+impl fmt::Debug for ChainAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SideDoor")
+        f.debug_struct("ChainAccess")
             .field("chain", &self.connection.active().chain.chain)
             .finish_non_exhaustive()
     }

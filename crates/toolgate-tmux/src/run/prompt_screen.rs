@@ -5,7 +5,7 @@ use toolgate::{Executed, Failure};
 use crate::engine::{Batch, Command, Server, not_found, text};
 
 /// Rows between a line that was typed and what came after it: a shell may print something in between.
-const BETWEEN: usize = 3;
+const MAX_ROWS_BETWEEN: usize = 3;
 
 /// What is asked for; the last one may hold spaces.
 const FORMAT: &str = "#{?pane_dead,1,0} #{?pane_in_mode,1,0} #{?pane_synchronized,1,0} #{?pane_input_off,1,0} \
@@ -14,7 +14,7 @@ const FORMAT: &str = "#{?pane_dead,1,0} #{?pane_in_mode,1,0} #{?pane_synchronize
 
 /// A pane at one moment.
 #[derive(Clone, Debug, Default)]
-pub(super) struct View {
+pub(super) struct PromptScreen {
     pub(super) pid: u32,
     pub(super) session: String,
     pub(super) tty: String,
@@ -29,7 +29,7 @@ pub(super) struct View {
 
 /// Where a line that was typed stands.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Typed {
+pub(super) struct TypedLine {
     /// How many rows above the cursor it begins.
     above: usize,
     /// In which column.
@@ -38,7 +38,7 @@ pub(super) struct Typed {
     prompt: String,
 }
 
-impl View {
+impl PromptScreen {
     /// Facts and screen, in one round trip.
     pub(super) async fn of(server: &Server, pane: &str) -> Result<Self, Failure> {
         let this = format!("#{{==:#{{pane_id}},{pane}}}");
@@ -134,13 +134,13 @@ impl View {
     }
 
     /// Finds a line that was typed and taken, just above the cursor.
-    pub(super) fn find(&self, line: &str) -> Option<Typed> {
+    pub(super) fn find(&self, line: &str) -> Option<TypedLine> {
         let end = self.cursor.1;
-        let rows = line.len().div_ceil(self.width.max(1)) + 1 + BETWEEN;
+        let rows = line.len().div_ceil(self.width.max(1)) + 1 + MAX_ROWS_BETWEEN;
         (1..=rows.min(end)).find_map(|above| {
             let joined = self.joined(end - above, end);
             let (prompt, _) = joined.split_once(line)?;
-            (width(prompt) < self.width).then(|| Typed {
+            (width(prompt) < self.width).then(|| TypedLine {
                 above,
                 col: width(prompt),
                 prompt: prompt.to_owned(),
@@ -191,7 +191,7 @@ fn refuse(pane: &str, (why, next): (&str, &'static str)) -> Result<(), Failure> 
     Err(Failure::tool("PaneNotReady", message).with_executed(Executed::No).suggest(next))
 }
 
-impl Typed {
+impl TypedLine {
     /// The last row of the prompt that it stands behind.
     pub(super) fn prompt(&self) -> &str {
         &self.prompt

@@ -8,14 +8,14 @@ use toolgate::CallId;
 use crate::engine::Socket;
 
 /// So many calls that a person is asked about are remembered.
-const MOST_ASKED: usize = 64;
+const MAX_ASKED_CALLS: usize = 64;
 
 /// A pane.
 pub(crate) type Pane = (Socket, String);
 
 /// Lines that are not entered, by pane.
 #[derive(Debug, Default)]
-pub(crate) struct Pending(Mutex<Lines>);
+pub(crate) struct PendingInput(Mutex<Lines>);
 
 #[derive(Default)]
 pub(crate) struct Lines {
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Lines {
     }
 }
 
-impl Pending {
+impl PendingInput {
     /// All of them, for as long as one call is judged: of two calls at once the second sees what the first types.
     pub(crate) async fn lines(&self) -> MutexGuard<'_, Lines> {
         self.0.lock().await
@@ -71,7 +71,7 @@ impl Lines {
 
     /// What stands in these lines if the call runs.
     pub(crate) fn ask(&mut self, call: CallId, after: Vec<(Pane, String)>) {
-        if self.asked.len() >= MOST_ASKED {
+        if self.asked.len() >= MAX_ASKED_CALLS {
             self.asked.pop_front();
         }
         self.asked.push_back((call, after));

@@ -1,4 +1,4 @@
-//! Switches off the tools that are not chosen.
+//! Sets the tools that are not selected to inactive.
 
 use toolgate::{
     Tier,
@@ -9,10 +9,10 @@ use toolgate::{
 use crate::{
     name::NAME,
     tool::Tool,
-    toolsets::{Choice, Toolset},
+    toolsets::{ToolChoice, Toolset},
 };
 
-/// Tools of the tier in the middle that run nothing.
+/// Tools of the tier `mutating` that start no program and type nothing.
 const MANAGE: &[&str] = &[
     "rename_session",
     "rename_window",
@@ -35,11 +35,11 @@ const MANAGE: &[&str] = &[
     "unlink_window",
 ];
 
-/// Tools of the tier in the middle that lose something.
+/// Tools of the tier `mutating` that delete something.
 const TEARDOWN: &[&str] = &["clear_pane", "delete_buffer"];
 
-/// What there is if single tools are added and no toolset is named.
-const USUAL: [Toolset; 3] = [Toolset::Inspect, Toolset::Manage, Toolset::Execute];
+/// The active toolsets if single tools are added and no toolset is named.
+const DEFAULT_TOOLSETS: [Toolset; 3] = [Toolset::Inspect, Toolset::Manage, Toolset::Execute];
 
 impl Toolset {
     /// The toolset of a tool.
@@ -54,7 +54,7 @@ impl Toolset {
     }
 }
 
-/// A tool that is chosen, and is not there.
+/// A selected tool that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place} names `{name}`, which is no tool: {help}")]
 pub struct NoSuchTool {
@@ -63,14 +63,14 @@ pub struct NoSuchTool {
     help: String,
 }
 
-impl Choice {
-    /// Switches off what is not chosen. Where no tier is set, it becomes the one that what is chosen needs, so that
-    /// whatever is listed can be called; without a choice, `mutating`.
+impl ToolChoice {
+    /// Sets the tools that are not selected to inactive. If the settings have no tier, it becomes the lowest tier that
+    /// allows all selected tools, so that every listed tool can be called; if nothing is selected, `mutating`.
     pub(crate) fn apply(&self, tools: &[Tool], settings: &mut Settings) -> Result<(), NoSuchTool> {
         let more = named(&self.tools, tools, "`--tools` (LIBTMUX_TOOLS, `tmux.tools`)")?;
         let less = "`--exclude-tools` (LIBTMUX_EXCLUDE_TOOLS, `tmux.exclude_tools`)";
         let less = named(&self.exclude, tools, less)?;
-        let usual = (!self.tools.is_empty()).then(|| USUAL.to_vec());
+        let usual = (!self.tools.is_empty()).then(|| DEFAULT_TOOLSETS.to_vec());
         let toolsets = self.toolsets.clone().or(usual);
         let is_chosen = |tool: &&Tool| {
             let in_sets = toolsets.as_ref().is_none_or(|sets| sets.contains(&Toolset::of(tool)));
@@ -89,13 +89,13 @@ impl Choice {
     }
 }
 
-/// The tools of these names.
+/// The tools with these names.
 fn named<'a>(
     names: &'a [String],
     tools: &[Tool],
     place: &'static str,
 ) -> Result<Vec<&'a str>, NoSuchTool> {
-    // What a22 has instead of three tools is the mildest of them here.
+    // Version a22 of libtmux-mcp has one batch tool, for readonly tools.
     let known = |name: &'a String| match name.as_str() {
         "call_read_tools_batch" => "call_readonly_tools_batch",
         name => name,
@@ -108,7 +108,7 @@ fn named<'a>(
     found.collect()
 }
 
-/// The name that was meant, if one is near; else all of them.
+/// Suggests the most similar name, if one is similar; otherwise lists all names.
 fn help(name: &str, tools: &[Tool]) -> String {
     let distance = |tool: &&str| strsim::damerau_levenshtein(name, tool);
     let nearest = tools.iter().map(Tool::name).min_by_key(distance);
@@ -119,7 +119,7 @@ fn help(name: &str, tools: &[Tool]) -> String {
     format!("the tools are {}", all.join(", "))
 }
 
-/// The tool's name in settings.
+/// The selector of a tool in settings.
 pub(crate) fn selector(tool: &Tool) -> Option<toolgate::Selector> {
     format!("{NAME}/{}", tool.name()).parse().ok()
 }

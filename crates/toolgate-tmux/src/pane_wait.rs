@@ -6,26 +6,26 @@ use tokio::time::{Instant, sleep_until, timeout};
 use toolgate::Failure;
 
 use crate::{
-    baseline::{Baseline, Since},
-    call::Cx,
-    engine::{Batch, Command, Kind, Server, TmuxError, Wake, Watch},
-    grid::{self, Look},
+    baseline::{Baseline, NewLines},
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, Server, TmuxError, Wake, Watch},
+    pane_capture::{self, PaneCapture},
     progress::Progress,
     target::PaneArgs,
 };
 
 /// tmux does not tell when a program ends whose pane stays, so that is looked for now and then.
-const HEARTBEAT: Duration = Duration::from_millis(500);
+const STATE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Even a wait that is almost over gives tmux this long to answer.
-const SHORTEST: Duration = Duration::from_millis(250);
+const MIN_ANSWER_TIME: Duration = Duration::from_millis(250);
 /// Looking may take one part in so many of the time.
-const SHARE: u32 = 5;
+const MAX_CAPTURE_SHARE: u32 = 5;
 /// So many rows may scroll between two looks before one of them has to look at all: at first, and at most.
-const SLACK: i64 = 100;
-const MOST_SLACK: i64 = 10_000;
+const SCROLL_MARGIN: i64 = 100;
+const MAX_SCROLL_MARGIN: i64 = 10_000;
 
 /// A wait that has begun. When it is dropped, nothing stays.
-pub(crate) struct Waiting {
+pub(crate) struct PaneWait {
     server: Arc<Server>,
     pane: String,
     watch: Watch,
@@ -34,7 +34,7 @@ pub(crate) struct Waiting {
     deadline: Instant,
     interval: Duration,
     progress: Progress,
-    entry: Look,
+    entry: PaneCapture,
     echo: Echo,
     baseline: Baseline,
     slack: i64,
@@ -45,17 +45,17 @@ pub(crate) struct Waiting {
 }
 
 /// What a look saw.
-pub(crate) enum Seen {
+pub(crate) enum PaneUpdate {
     /// Lines that are new since the look before.
-    Lines(Vec<String>, Look),
+    Lines(Vec<String>, PaneCapture),
     /// Time is up.
-    Timeout(Look),
+    Timeout(PaneCapture),
 }
 
-impl Waiting {
+impl PaneWait {
     /// Begins to wait. The clock runs from here on.
     pub(crate) async fn enter(
-        cx: &Cx,
+        cx: &ToolContext,
         pane: &PaneArgs,
         longest: Duration,
         interval: Duration,
@@ -67,14 +67,15 @@ impl Waiting {
         // First the news, then the state: nothing can come in between unnoticed.
         let watch = server.watch(&session, &pane).await?;
         let looked = Instant::now();
-        let entry = Look::at(&server, &pane, Some(-SLACK)).await?;
+        let entry = PaneCapture::at(&server, &pane, Some(-SCROLL_MARGIN)).await?;
         if entry.state.dead {
-            return Err(grid::died(&pane));
+            return Err(pane_capture::died(&pane));
         }
-        let hidden = if entry.state.alternate { Look::hidden(&server, &pane).await? } else { None };
+        let hidden =
+            if entry.state.alternate { PaneCapture::hidden(&server, &pane).await? } else { None };
         let progress = Progress::new(cx, longest, format!("Waiting on pane {pane}"));
         Ok(Self {
-            echo: Echo::new(&entry, server.typed(&pane)),
+            echo: Echo::new(&entry, server.recent_input(&pane)),
             baseline: Baseline::of(hidden.as_ref().unwrap_or(&entry)),
             saw_alternate: entry.state.alternate,
             server,
@@ -86,7 +87,7 @@ impl Waiting {
             interval,
             progress,
             entry,
-            slack: SLACK,
+            slack: SCROLL_MARGIN,
             looked,
             cost: looked.elapsed(),
             saw_output: false,
@@ -94,7 +95,7 @@ impl Waiting {
     }
 
     /// What there was when the wait began.
-    pub(crate) fn entry(&self) -> &Look {
+    pub(crate) fn entry(&self) -> &PaneCapture {
         &self.entry
     }
 
@@ -115,7 +116,7 @@ impl Waiting {
     }
 
     /// Waits for news, and looks.
-    pub(crate) async fn next(&mut self) -> Result<Seen, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<PaneUpdate, Failure> {
         self.sleep().await;
         let over = Instant::now() >= self.deadline;
         self.looked = Instant::now();
@@ -125,18 +126,18 @@ impl Waiting {
         if !lines.is_empty() {
             self.saw_output = true;
             if !look.state.alternate {
-                return Ok(Seen::Lines(lines, look));
+                return Ok(PaneUpdate::Lines(lines, look));
             }
         }
-        if over { Ok(Seen::Timeout(look)) } else { Ok(Seen::Lines(Vec::new(), look)) }
+        if over { Ok(PaneUpdate::Timeout(look)) } else { Ok(PaneUpdate::Lines(Vec::new(), look)) }
     }
 
     /// Sleeps until there is something to look at, and not less than the interval.
     async fn sleep(&mut self) {
-        let heartbeat = self.looked + HEARTBEAT.max(self.interval);
+        let heartbeat = self.looked + STATE_CHECK_INTERVAL.max(self.interval);
         let mut woken = false;
         loop {
-            let pause = self.interval.max(self.cost * SHARE);
+            let pause = self.interval.max(self.cost * MAX_CAPTURE_SHARE);
             let until = if woken { self.looked + pause } else { heartbeat };
             // The first news after a quiet time is looked at at once.
             let until = until.min(self.deadline);
@@ -154,7 +155,7 @@ impl Waiting {
     }
 
     /// Looks, further than usual if it must.
-    async fn look(&mut self) -> Result<(Vec<String>, Look), Failure> {
+    async fn look(&mut self) -> Result<(Vec<String>, PaneCapture), Failure> {
         let mut look = self.at(Some(self.baseline.from(self.slack))).await?;
         self.check(&look)?;
         if look.state.alternate {
@@ -165,38 +166,38 @@ impl Waiting {
         }
         let grown = look.state.history - self.baseline.history;
         let trimmed = if look.state.may_be_trimmed() { look.state.step() } else { 0 };
-        self.slack = (2 * grown + trimmed + SLACK).clamp(SLACK, MOST_SLACK);
-        if self.baseline.since(&look) == Since::LookFurther {
+        self.slack = (2 * grown + trimmed + SCROLL_MARGIN).clamp(SCROLL_MARGIN, MAX_SCROLL_MARGIN);
+        if self.baseline.since(&look) == NewLines::LookFurther {
             look = self.at(None).await?;
             self.check(&look)?;
         }
         let lines = match self.baseline.since(&look) {
-            Since::Exactly(mut lines) | Since::Lost(mut lines) => {
+            NewLines::Exactly(mut lines) | NewLines::Lost(mut lines) => {
                 lines.retain(|line| !self.echo.is(&line.text));
                 texts(lines)
             }
-            Since::LookFurther => Vec::new(),
+            NewLines::LookFurther => Vec::new(),
         };
         self.baseline = Baseline::of(&look);
         Ok((lines, look))
     }
 
-    async fn at(&self, from: Option<i64>) -> Result<Look, Failure> {
+    async fn at(&self, from: Option<i64>) -> Result<PaneCapture, Failure> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        let patience = left.clamp(SHORTEST, self.server.patience().max(SHORTEST));
-        let look = timeout(patience, Look::at(&self.server, &self.pane, from)).await;
+        let time_limit = left.clamp(MIN_ANSWER_TIME, self.server.time_limit().max(MIN_ANSWER_TIME));
+        let look = timeout(time_limit, PaneCapture::at(&self.server, &self.pane, from)).await;
         match look {
             Err(_) => {
                 let command = "capture-pane".to_owned();
-                Err(TmuxError::TimedOut { command, after: patience, sent: true }.into())
+                Err(TmuxError::TimedOut { command, after: time_limit, sent: true }.into())
             }
-            Ok(Err(error)) if error.says("can't find pane") => Err(grid::died(&self.pane)),
+            Ok(Err(error)) if error.says("can't find pane") => Err(pane_capture::died(&self.pane)),
             Ok(look) => Ok(look?),
         }
     }
 
-    fn check(&self, look: &Look) -> Result<(), Failure> {
-        grid::check_life(&self.pane, self.entry.state.pid, &look.state)?;
+    fn check(&self, look: &PaneCapture) -> Result<(), Failure> {
+        pane_capture::check_life(&self.pane, self.entry.state.pid, &look.state)?;
         if !self.baseline.is_cleared(&look.state) {
             return Ok(());
         }
@@ -218,13 +219,13 @@ impl Waiting {
         self.watch = self.server.watch(session, &self.pane).await?;
         session.clone_into(&mut self.watched);
         // What came before the news began is looked for at once.
-        self.looked = self.looked.checked_sub(HEARTBEAT).unwrap_or(self.looked);
+        self.looked = self.looked.checked_sub(STATE_CHECK_INTERVAL).unwrap_or(self.looked);
         Ok(())
     }
 
     /// A window may be linked into several sessions.
     async fn is_in_watched(&self) -> bool {
-        let panes = self.server.each(Kind::Panes(Some(&self.watched)), &["pane_id"]).await;
+        let panes = self.server.each(ListTarget::Panes(Some(&self.watched)), &["pane_id"]).await;
         panes.is_ok_and(|rows| rows.iter().any(|row| row.get("pane_id") == Some(&self.pane)))
     }
 }
@@ -237,7 +238,7 @@ struct Echo {
 }
 
 impl Echo {
-    fn new(entry: &Look, typed: Vec<String>) -> Self {
+    fn new(entry: &PaneCapture, typed: Vec<String>) -> Self {
         let line = entry.lines.iter().rfind(|line| line.row <= entry.state.cursor);
         let prompt = line.map(|line| line.text.clone()).unwrap_or_default();
         Self { prompt, typed }
@@ -257,7 +258,7 @@ impl Echo {
     }
 }
 
-fn texts(lines: Vec<&grid::Line>) -> Vec<String> {
+fn texts(lines: Vec<&pane_capture::PaneLine>) -> Vec<String> {
     lines.into_iter().map(|line| line.text.clone()).collect()
 }
 

@@ -1,31 +1,35 @@
-//! The tmux program: how it is started, and one process for one list of commands.
+//! The tmux program: how it is started, and how one process runs one list of commands.
 
 use std::{ffi::OsString, process::Stdio, sync::Arc, time::Duration};
 
 use tokio::{io::AsyncWriteExt as _, process::Command as Process, time::timeout};
 
-use super::{command::Batch, error::TmuxError, socket::Socket};
+use super::{command::Batch, error::TmuxError, open_clients::OpenClients, socket::Socket};
 
-/// A tmux program for a socket.
+/// The tmux program, with the socket of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) binary: OsString,
-    /// A program and its arguments that become tmux and end it with this process. Empty: tmux is started directly.
+    /// A program with its arguments that executes tmux and ends it when this process ends. Empty: tmux is started
+    /// directly.
     pub(crate) launcher: Arc<[OsString]>,
     pub(crate) socket: Socket,
+    /// Where clients that stay connected are registered.
+    pub(super) clients: Arc<OpenClients>,
 }
 
 impl Program {
-    /// `tmux -u -L NAME`, without the pane that we may run in: tmux would take it for a target.
+    /// `tmux -u -L NAME`, without the environment variables of the pane that this process runs in: tmux would use that
+    /// pane as the default target.
     pub(crate) fn command(&self) -> Process {
         self.with_arguments(Process::new(&self.binary))
     }
 
-    /// The same for a client that stays, through the launcher.
+    /// Like [`command`](Self::command), for a client that stays connected: started through the launcher.
     ///
     /// A control client ends when its input closes, but tmux 3.3a misses that if the input closes before the server has
-    /// registered the client: one in four of the clients that lose their owner within 5 ms of their start stays for ever.
-    /// SIGTERM ends those, too; SIGKILL does as well, but crashes that tmux in one case of a hundred.
+    /// registered the client: one in four of the clients whose parent dies within 5 ms of their start never ends.
+    /// SIGTERM ends those, too. SIGKILL also does, but crashes the tmux server in one case of a hundred.
     pub(crate) fn staying_command(&self) -> Process {
         let Some((launcher, arguments)) = self.launcher.split_first() else {
             return self.command();
@@ -36,29 +40,29 @@ impl Program {
     }
 
     fn with_arguments(&self, mut process: Process) -> Process {
-        // UTF-8 whatever the locale: else tmux writes `_` for what is not ASCII.
+        // UTF-8 in every locale: otherwise tmux writes `_` for each character that is not ASCII.
         process.arg("-u").args(self.socket.arguments());
         process.env_remove("TMUX").env_remove("TMUX_PANE");
         process
     }
 
-    /// Runs the commands in a process of their own; what they print comes as one text.
+    /// Runs the commands in a process of their own and returns all that they print as one text.
     pub(crate) async fn run(
         &self,
         batch: &Batch,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<Vec<u8>, TmuxError> {
-        let mut printed = self.exchange(batch, &[], patience).await?;
+        let mut printed = self.exchange(batch, &[], time_limit).await?;
         printed.pop_if(|last| *last == b'\n');
         Ok(printed)
     }
 
-    /// The same with bytes on its standard input, and exactly the bytes that it prints.
+    /// Like [`run`](Self::run), with `input` on standard input; returns exactly the bytes that are printed.
     pub(crate) async fn exchange(
         &self,
         batch: &Batch,
         input: &[u8],
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<Vec<u8>, TmuxError> {
         let mut process = self.command();
         process.args(batch.arguments()?).kill_on_drop(true);
@@ -66,14 +70,14 @@ impl Program {
         let exchange = async {
             let mut child = process.spawn()?;
             if let Some(mut stdin) = child.stdin.take() {
-                // A process that does not read it says why in its own words.
+                // If tmux does not read it, its error output says why.
                 let _ = stdin.write_all(input).await;
             }
             child.wait_with_output().await
         };
-        let output = timeout(patience, exchange).await.map_err(|_| TmuxError::TimedOut {
+        let output = timeout(time_limit, exchange).await.map_err(|_| TmuxError::TimedOut {
             command: batch.name().to_owned(),
-            after: patience,
+            after: time_limit,
             sent: true,
         })?;
         let output = output.map_err(|_| TmuxError::NoBinary)?;

@@ -2,9 +2,9 @@
 
 use super::{
     Class,
+    arg::{Arg, UNKNOWN, VariableValue},
     argv::{after_options, has, operands, texts, value},
-    expand::{Arg, HOLE, Value},
-    walk::{Input, Judge, Output},
+    judge::{Judge, PipeData},
 };
 
 const SHELLS: &[&str] =
@@ -72,8 +72,8 @@ pub(super) fn run(
     name: &str,
     line: &[Arg],
     args: &[Arg],
-    input: &Input,
-) -> Option<Output> {
+    input: &PipeData,
+) -> Option<PipeData> {
     if SHELLS.contains(&name) {
         return Some(shell(judge, line, args, input));
     }
@@ -85,7 +85,7 @@ pub(super) fn run(
         "source" | "." => {
             let file = operands(args).first().copied().cloned().unwrap_or_default();
             sourced(judge, line, &file, input);
-            Some(Output::default())
+            Some(PipeData::default())
         }
         "su" => {
             let (arg, text) = value(args, Some('c'), &["command"])?;
@@ -99,7 +99,7 @@ pub(super) fn run(
                     let rest = after_options(args, "wE", &["timeout"]);
                     Some(judge.program(rest.get(1..).unwrap_or_default(), input))
                 }
-                None => Some(Output::default()),
+                None => Some(PipeData::default()),
             }
         }
         "watch" => {
@@ -116,7 +116,7 @@ pub(super) fn run(
                     judge.text(text, false, input);
                 }
             }
-            Some(Output::default())
+            Some(PipeData::default())
         }
         _ if is_interpreter(name) => Some(interpreter(judge, line, args, input)),
         _ => beyond(judge, name, args, input),
@@ -124,7 +124,7 @@ pub(super) fn run(
 }
 
 /// Programs that run text in another place.
-fn beyond(judge: &mut Judge<'_>, name: &str, args: &[Arg], input: &Input) -> Option<Output> {
+fn beyond(judge: &mut Judge<'_>, name: &str, args: &[Arg], input: &PipeData) -> Option<PipeData> {
     match name {
         "ssh" | "mosh" => {
             let rest = after_options(args, "BbcDEeFIiJLlmOopQRSWw", &[]);
@@ -176,7 +176,7 @@ fn is(args: &[Arg], text: &str) -> bool {
 }
 
 /// A program in a container: no shell is between.
-fn contained(judge: &mut Judge<'_>, line: &[Arg], input: &Input) -> Output {
+fn contained(judge: &mut Judge<'_>, line: &[Arg], input: &PipeData) -> PipeData {
     let was = std::mem::replace(&mut judge.remote, true);
     let output = judge.program(line, input);
     judge.remote = was;
@@ -184,32 +184,32 @@ fn contained(judge: &mut Judge<'_>, line: &[Arg], input: &Input) -> Output {
 }
 
 /// What a remote shell gets: its arguments, joined.
-fn elsewhere(judge: &mut Judge<'_>, args: &[Arg], input: &Input) -> Output {
+fn elsewhere(judge: &mut Judge<'_>, args: &[Arg], input: &PipeData) -> PipeData {
     if args.is_empty() {
         // A shell that reads what is piped into it.
         if let Some(text) = &input.text {
             let was = std::mem::replace(&mut judge.remote, true);
-            judge.text(text, input.fetched, &Input::default());
+            judge.text(text, input.fetched, &PipeData::default());
             judge.remote = was;
         }
-        return Output::default();
+        return PipeData::default();
     }
     let was = std::mem::replace(&mut judge.remote, true);
     let text = texts(&args.iter().collect::<Vec<_>>()).join(" ");
     judge.text(&text, args.iter().any(|arg| arg.fetched), input);
     judge.remote = was;
-    Output::default()
+    PipeData::default()
 }
 
-fn shell(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input) -> Output {
+fn shell(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &PipeData) -> PipeData {
     let rest = after_options(args, "oO", &["rcfile", "init-file"]);
     let options = args.get(..args.len() - rest.len()).unwrap_or_default();
     // It only reads.
     if has(options, "n", &["help", "version"]) {
-        return Output::default();
+        return PipeData::default();
     }
     if has(options, "c", &["command"]) {
-        let Some(script) = rest.first() else { return Output::default() };
+        let Some(script) = rest.first() else { return PipeData::default() };
         let before = judge.positional(rest.get(1..).unwrap_or_default());
         let output = judge.text(&script.text, script.fetched, input);
         for (name, value) in before {
@@ -230,7 +230,7 @@ fn shell(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input) -> Ou
     if let Some(file) = rest.first() {
         sourced(judge, line, file, input);
     }
-    Output::default()
+    PipeData::default()
 }
 
 /// Whether a file is what a program reads anyway.
@@ -242,28 +242,28 @@ fn is_input(file: &Arg) -> bool {
 }
 
 /// A shell that runs what it reads. From a terminal, that is typed later, and judged then.
-fn standard_input(judge: &mut Judge<'_>, line: &[Arg], input: &Input) -> Output {
+fn standard_input(judge: &mut Judge<'_>, line: &[Arg], input: &PipeData) -> PipeData {
     match &input.text {
         _ if input.fetched => judge.find(Class::PipeToShell, line, DOWNLOADED),
         None if input.given => judge.find(Class::Unparsed, line, UNSEEN),
         _ => {}
     }
     let text = input.text.as_deref().unwrap_or_default();
-    judge.text(text, input.fetched, &Input::default())
+    judge.text(text, input.fetched, &PipeData::default())
 }
 
 /// A file that is run.
-fn sourced(judge: &mut Judge<'_>, line: &[Arg], file: &Arg, input: &Input) {
+fn sourced(judge: &mut Judge<'_>, line: &[Arg], file: &Arg, input: &PipeData) {
     let downloaded = judge
         .downloaded
         .iter()
         .any(|one| one.trim_start_matches("./") == file.text.trim_start_matches("./"));
     match &file.content {
         _ if file.fetched || downloaded => judge.find(Class::PipeToShell, line, DOWNLOADED),
-        Some(text) => drop(judge.text(text, false, &Input::default())),
+        Some(text) => drop(judge.text(text, false, &PipeData::default())),
         None if file.text == PIPED => judge.find(Class::Unparsed, line, UNSEEN),
         None if is_input(file) => {
-            let input = Input { given: true, ..input.clone() };
+            let input = PipeData { given: true, ..input.clone() };
             standard_input(judge, line, &input);
         }
         None => {}
@@ -292,10 +292,10 @@ fn is_interpreter(name: &str) -> bool {
 }
 
 /// Its text is in a language that is not read here; where it comes from can be told.
-fn interpreter(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input) -> Output {
+fn interpreter(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &PipeData) -> PipeData {
     let inline = has(args, "cemrp", &["eval", "print", "exec", "module"]);
     let operands = operands(args);
-    let inner = args.iter().find(|arg| arg.fetched && arg.text.starts_with(HOLE));
+    let inner = args.iter().find(|arg| arg.fetched && arg.text.starts_with(UNKNOWN));
     if inline && inner.is_some()
         || !inline
             && operands
@@ -305,21 +305,22 @@ fn interpreter(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &Input)
     {
         judge.find(Class::PipeToShell, line, DOWNLOADED);
     }
-    Output { text: None, fetched: input.fetched, given: false }
+    PipeData { text: None, fetched: input.fetched, given: false }
 }
 
 impl Judge<'_> {
     /// Sets `$0`, `$1` and so on, and `$@`; returns what they were.
-    fn positional(&mut self, args: &[Arg]) -> Vec<(String, Option<Value>)> {
+    fn positional(&mut self, args: &[Arg]) -> Vec<(String, Option<VariableValue>)> {
         let all = texts(&args.iter().skip(1).collect::<Vec<_>>()).join(" ");
         let fetched = args.iter().any(|arg| arg.fetched);
         let numbered = args.iter().enumerate().take(10).map(|(at, arg)| {
-            (at.to_string(), Value { text: arg.text.clone(), fetched: arg.fetched })
+            (at.to_string(), VariableValue { text: arg.text.clone(), fetched: arg.fetched })
         });
-        let joined = ["@", "*"].map(|name| (name.to_owned(), Value { text: all.clone(), fetched }));
+        let joined =
+            ["@", "*"].map(|name| (name.to_owned(), VariableValue { text: all.clone(), fetched }));
         let given: Vec<_> =
             if args.is_empty() { Vec::new() } else { numbered.chain(joined).collect() };
-        let put = |(name, value): (String, Value)| {
+        let put = |(name, value): (String, VariableValue)| {
             let before = self.variables.insert(name.clone(), value);
             (name, before)
         };

@@ -5,12 +5,12 @@ use serde_json::Value;
 use toolgate::{CallId, Failure};
 
 use crate::{
-    call::Cx,
+    call::ToolContext,
     record::{self, Recorder},
     target::{self, PaneTarget},
 };
 
-impl Cx {
+impl ToolContext {
     /// Begins to record the panes that a call is about to write into, if they are to be.
     pub(crate) async fn record(&self, tool: &str, arguments: &JsonObject) -> Result<(), Failure> {
         let Some(recorder) = self.shared.recorder.as_ref().filter(|_| Recorder::covers(tool))

@@ -1,10 +1,10 @@
 //! What a command wrote, as much of it as a result may hold.
 
-use crate::limits::{LINE, cost};
+use crate::result_size::{LINE_OVERHEAD, cost};
 
 /// Text, and how much of it was left off at its beginning.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Text {
+pub(crate) struct CommandOutput {
     pub(crate) lines: Vec<String>,
     pub(crate) left_lines: usize,
     pub(crate) left_bytes: usize,
@@ -12,12 +12,12 @@ pub(crate) struct Text {
     pub(crate) missed: bool,
 }
 
-impl Text {
+impl CommandOutput {
     /// Keeps the last lines: as many as are asked for, and as fit into a result.
     pub(crate) fn shorten(&mut self, most: usize, mut bytes: usize) {
         let mut from = self.lines.len();
         for line in self.lines.iter().rev().take(most) {
-            let cost = line.chars().map(cost).sum::<usize>() + LINE;
+            let cost = line.chars().map(cost).sum::<usize>() + LINE_OVERHEAD;
             if cost > bytes {
                 break;
             }
@@ -35,7 +35,7 @@ impl Text {
         // Of one line that is too long by itself, the end.
         if self.lines.is_empty() && !last.is_empty() {
             let fits = |char: &char| {
-                let fits = cost(*char) + LINE <= bytes;
+                let fits = cost(*char) + LINE_OVERHEAD <= bytes;
                 bytes = bytes.saturating_sub(cost(*char));
                 fits
             };
@@ -52,8 +52,11 @@ impl Text {
 mod tests {
     use super::*;
 
-    fn text(lines: &[&str]) -> Text {
-        Text { lines: lines.iter().map(ToString::to_string).collect(), ..Text::default() }
+    fn text(lines: &[&str]) -> CommandOutput {
+        CommandOutput {
+            lines: lines.iter().map(ToString::to_string).collect(),
+            ..CommandOutput::default()
+        }
     }
 
     #[test]
@@ -62,15 +65,15 @@ mod tests {
         some.shorten(usize::MAX, 1000);
         assert_eq!(some, text(&["one", "two", "three"]));
         some.shorten(2, 1000);
-        assert_eq!(some, Text { left_lines: 1, left_bytes: 4, ..text(&["two", "three"]) });
+        assert_eq!(some, CommandOutput { left_lines: 1, left_bytes: 4, ..text(&["two", "three"]) });
         some.shorten(2, 20);
-        assert_eq!(some, Text { left_lines: 2, left_bytes: 8, ..text(&["three"]) });
+        assert_eq!(some, CommandOutput { left_lines: 2, left_bytes: 8, ..text(&["three"]) });
     }
 
     #[test]
     fn of_one_line_that_is_too_long_the_end_stays() {
         let mut long = text(&["first", "0123456789"]);
         long.shorten(usize::MAX, 16);
-        assert_eq!(long, Text { left_lines: 1, left_bytes: 12, ..text(&["6789"]) });
+        assert_eq!(long, CommandOutput { left_lines: 1, left_bytes: 12, ..text(&["6789"]) });
     }
 }

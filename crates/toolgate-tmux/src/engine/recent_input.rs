@@ -9,21 +9,21 @@ use std::{
 use super::command::{Batch, Command};
 
 /// An echo that has not come by then is none.
-const RECENT: Duration = Duration::from_secs(5);
+const ECHO_TIMEOUT: Duration = Duration::from_secs(5);
 /// So many lines are remembered of a pane.
-const LINES: usize = 8;
+const MAX_LINES: usize = 8;
 
 /// Lines that were typed, by pane.
 #[derive(Default)]
-pub(super) struct Typed(Mutex<HashMap<String, Lines>>);
+pub(super) struct RecentInput(Mutex<HashMap<String, TypedLines>>);
 
-struct Lines {
+struct TypedLines {
     at: Instant,
     /// The last one may go on.
     lines: Vec<String>,
 }
 
-impl Typed {
+impl RecentInput {
     /// Remembers what a list of commands types.
     pub(super) fn note(&self, batch: &Batch) {
         for command in batch.commands().filter(|command| command.name() == "send-keys") {
@@ -35,8 +35,8 @@ impl Typed {
 
     fn add(&self, pane: &str, keys: &[&str]) {
         let mut panes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        panes.retain(|_, typed| typed.at.elapsed() < RECENT);
-        let new = || Lines { at: Instant::now(), lines: vec![String::new()] };
+        panes.retain(|_, typed| typed.at.elapsed() < ECHO_TIMEOUT);
+        let new = || TypedLines { at: Instant::now(), lines: vec![String::new()] };
         let typed = panes.entry(pane.to_owned()).or_insert_with(new);
         typed.at = Instant::now();
         for key in keys {
@@ -45,20 +45,20 @@ impl Typed {
                 _ => typed.lines.push(String::new()),
             }
         }
-        let old = typed.lines.len().saturating_sub(LINES);
+        let old = typed.lines.len().saturating_sub(MAX_LINES);
         typed.lines.drain(..old);
     }
 
     /// The lines that were typed into a pane a moment ago.
     pub(super) fn lines(&self, pane: &str) -> Vec<String> {
         let panes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let recent = panes.get(pane).filter(|typed| typed.at.elapsed() < RECENT);
+        let recent = panes.get(pane).filter(|typed| typed.at.elapsed() < ECHO_TIMEOUT);
         let lines = recent.map(|typed| typed.lines.clone()).unwrap_or_default();
         lines.into_iter().filter(|line| !line.trim().is_empty()).collect()
     }
 }
 
-impl std::fmt::Debug for Typed {
+impl std::fmt::Debug for RecentInput {
     /// It may be a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Typed")
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn lines_are_those_between_presses_of_enter() {
-        let typed = Typed::default();
+        let typed = RecentInput::default();
         let to = || Command::new("send-keys").target("%1");
         let literal = to().flag("-l").end().argument("-n make").argument(" all");
         typed.note(&Batch::write([to().end().argument("ls"), to().argument("Enter"), literal]));

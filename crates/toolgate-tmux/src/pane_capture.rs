@@ -10,7 +10,7 @@ const FORMAT: &str = "#{history_size}|#{cursor_y}|#{pane_height}|#{pane_width}|#
 
 /// A pane at the moment of a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct PaneState {
     /// How many rows of history there are.
     pub(crate) history: i64,
     /// The cursor's row, counted from the oldest row of history.
@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub(crate) server: (i64, i64),
 }
 
-impl State {
+impl PaneState {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('|');
         let mut number = || parts.next()?.parse::<i64>().ok();
@@ -72,7 +72,7 @@ impl State {
 
 /// A line as a program wrote it: rows that wrapped are one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct PaneLine {
     /// Its first row, counted from the oldest row of history.
     pub(crate) row: i64,
     /// Without spaces at its end.
@@ -81,14 +81,14 @@ pub(crate) struct Line {
 
 /// What a look saw.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
-    pub(crate) state: State,
-    pub(crate) lines: Vec<Line>,
+pub(crate) struct PaneCapture {
+    pub(crate) state: PaneState,
+    pub(crate) lines: Vec<PaneLine>,
     /// The first row that was looked at.
     pub(crate) first: i64,
 }
 
-impl Look {
+impl PaneCapture {
     /// Looks at a pane, from a row on that is counted from the top of the screen (negative: history), or at all of
     /// it. One list of commands, which tmux runs without a pause: state and text belong together.
     pub(crate) async fn at(
@@ -123,7 +123,7 @@ impl Look {
     }
 
     /// The lines on the screen, down to the last one with text.
-    pub(crate) fn visible(&self) -> &[Line] {
+    pub(crate) fn visible(&self) -> &[PaneLine] {
         let top =
             self.lines.partition_point(|line| line.row <= self.state.history).saturating_sub(1);
         let written = self.lines.iter().rposition(|line| !line.text.is_empty());
@@ -137,7 +137,7 @@ async fn read(
     server: &Server,
     pane: &str,
     capture: impl Fn(&'static str) -> Command,
-) -> Result<(State, String, String), TmuxError> {
+) -> Result<(PaneState, String, String), TmuxError> {
     let state = Command::new("display-message").flag("-p").target(pane).argument(FORMAT);
     // Joined lines do not tell how many rows they had: the same rows, with the spaces at their ends, do.
     let printed = server.run(Batch::read([state, capture("-N"), capture("-J")])).await?;
@@ -145,12 +145,12 @@ async fn read(
     let (Some(state), Some(rows), Some(joined)) = (texts.next(), texts.next(), texts.next()) else {
         return Err(TmuxError::Garbled("there are fewer answers than commands"));
     };
-    let state = State::parse(&state).ok_or(TmuxError::Garbled("a pane without a state"))?;
+    let state = PaneState::parse(&state).ok_or(TmuxError::Garbled("a pane without a state"))?;
     Ok((state, rows, joined))
 }
 
 /// Which rows each line has: as many as have its text together.
-fn lines(rows: &str, joined: &str, first: i64) -> Vec<Line> {
+fn lines(rows: &str, joined: &str, first: i64) -> Vec<PaneLine> {
     let (mut rows, mut row) = (rows.split('\n'), first);
     let line = |text: &str| {
         let (start, mut left) = (row, text.len());
@@ -161,13 +161,13 @@ fn lines(rows: &str, joined: &str, first: i64) -> Vec<Line> {
                 break;
             }
         }
-        Line { row: start, text: text.trim_end_matches(' ').to_owned() }
+        PaneLine { row: start, text: text.trim_end_matches(' ').to_owned() }
     };
     joined.split('\n').map(line).collect()
 }
 
 /// What cannot be answered any more, since the pane's program is another one or none.
-pub(crate) fn check_life(pane: &str, pid: i64, now: &State) -> Result<(), Failure> {
+pub(crate) fn check_life(pane: &str, pid: i64, now: &PaneState) -> Result<(), Failure> {
     if now.dead {
         return Err(died(pane));
     }
@@ -201,9 +201,9 @@ mod tests {
 
     #[test]
     fn a_state_is_read_whole_or_not_at_all() {
-        let state = State::parse("5|2|6|20|2000|0|1|77|$3|40|99|1").unwrap();
+        let state = PaneState::parse("5|2|6|20|2000|0|1|77|$3|40|99|1").unwrap();
         assert_eq!((state.cursor, state.session.as_str(), state.server), (7, "$3", (40, 99)));
         assert!(state.alternate && !state.dead);
-        assert_eq!(State::parse("|||||||||||"), None);
+        assert_eq!(PaneState::parse("|||||||||||"), None);
     }
 }

@@ -8,14 +8,14 @@ use crate::engine::Command;
 /// On which side of a pane another one goes.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Place {
+pub(super) enum SplitSide {
     Above,
     Below,
     Left,
     Right,
 }
 
-impl Place {
+impl SplitSide {
     /// The command with its flags; below where nothing is said.
     pub(super) fn put(place: Option<Self>, command: Command) -> Command {
         match place {
@@ -30,12 +30,12 @@ impl Place {
 /// Rows or columns, or a part of the pane that is split.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(super) enum Size {
+pub(super) enum SplitSize {
     Cells(#[schemars(range(min = 1, max = 10_000))] u32),
     Text(#[schemars(regex(pattern = "^([1-9][0-9]{0,3}|[1-9][0-9]?%|100%)$"))] String),
 }
 
-impl Size {
+impl SplitSize {
     /// The command with its `-l`.
     pub(super) fn put(size: Option<&Self>, command: Command) -> Command {
         match size {

@@ -4,10 +4,10 @@ use serde::Serialize;
 
 /// The most bytes of text in a result, which has to stay below the limit of all results (1 MB): else some would be left
 /// off that nobody counts.
-pub(crate) const ROOM: usize = 950_000;
+pub(crate) const MAX_TEXT_BYTES: usize = 950_000;
 
 /// The bytes of a line's quotes and comma in a result, which tells all twice: as JSON, and as JSON in a text.
-pub(crate) const LINE: usize = 8;
+pub(crate) const LINE_OVERHEAD: usize = 8;
 
 /// The bytes of a character in a result.
 pub(crate) fn cost(char: char) -> usize {
@@ -20,7 +20,7 @@ pub(crate) fn cost(char: char) -> usize {
 
 /// The bytes of a line in a result.
 pub(crate) fn line_cost(line: &str) -> usize {
-    line.chars().map(cost).sum::<usize>() + LINE
+    line.chars().map(cost).sum::<usize>() + LINE_OVERHEAD
 }
 
 /// The bytes of a whole value in a result.
@@ -38,7 +38,7 @@ pub(crate) fn list_text(rows: &[impl Serialize]) -> String {
     let escaped = |row: &String| {
         row.len() + 1 + row.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count()
     };
-    let mut room = ROOM.saturating_sub(whole.iter().map(|row| row.len() + 1).sum());
+    let mut room = MAX_TEXT_BYTES.saturating_sub(whole.iter().map(|row| row.len() + 1).sum());
     let fits = |row: &&String| {
         let fits = escaped(row) <= room;
         room = room.saturating_sub(escaped(row));
@@ -65,7 +65,7 @@ pub(crate) struct Tail {
 /// Keeps the last lines, at most so many, of at most so many bytes with a newline between them, and no more than there
 /// is room for in a result. Of a single line that is too long, its end is kept.
 pub(crate) fn tail(lines: Vec<String>, most: Option<usize>, bytes: Option<usize>) -> Tail {
-    tail_in(ROOM, lines, most, bytes)
+    tail_in(MAX_TEXT_BYTES, lines, most, bytes)
 }
 
 /// The same, where there is less room.
@@ -92,7 +92,7 @@ pub(crate) fn tail_in(
     let cut = kept == 0;
     lines.drain(..all.saturating_sub(kept.max(1)));
     if cut && let Some(line) = lines.last_mut() {
-        let (mut left, mut room) = (bytes, room.saturating_sub(LINE));
+        let (mut left, mut room) = (bytes, room.saturating_sub(LINE_OVERHEAD));
         let fits = |char: &char| {
             let fits = char.len_utf8() <= left && cost(*char) <= room;
             (left, room) = (left.saturating_sub(char.len_utf8()), room.saturating_sub(cost(*char)));

@@ -2,9 +2,9 @@
 
 use super::{
     Class,
+    arg::{Arg, UNKNOWN, VariableValue},
     argv::{has, operands, value},
-    expand::{Arg, HOLE, Value},
-    walk::Judge,
+    judge::Judge,
 };
 
 const WHY: &str = "it makes the shell run something later, unasked";
@@ -84,21 +84,21 @@ fn tmux(args: &[Arg]) -> bool {
 
 impl Judge<'_> {
     /// A variable gets a value; `once` for a single command.
-    pub(super) fn hook_variable(&mut self, name: &str, value: &Value, once: bool) {
+    pub(super) fn hook_variable(&mut self, name: &str, value: &VariableValue, once: bool) {
         let text = value.text.as_str();
         let runs = match hook(name) {
             None => false,
             Some(Hook::Any) => !text.is_empty(),
             Some(Hook::Substitutions) => {
-                text.contains("$(") || text.contains("${") || text.contains(['`', HOLE])
+                text.contains("$(") || text.contains("${") || text.contains(['`', UNKNOWN])
             }
-            Some(Hook::File) => text.contains(['/', '.', HOLE, '$', '`']),
+            Some(Hook::File) => text.contains(['/', '.', UNKNOWN, '$', '`']),
             Some(Hook::Exported) => !once && !text.is_empty(),
         };
         if runs {
             let line = [Arg { text: format!("{name}={text}"), ..Arg::default() }];
             self.find(Class::ShellHook, &line, WHY);
-            self.text(text, value.fetched, &super::walk::Input::default());
+            self.text(text, value.fetched, &super::judge::PipeData::default());
         }
     }
 
@@ -130,7 +130,7 @@ impl Judge<'_> {
                 let rest = words.iter().skip(1).map(|arg| arg.text.as_str());
                 let text = rest.collect::<Vec<_>>().join(" ");
                 let fetched = words.iter().any(|arg| arg.fetched);
-                self.hook_variable(word(0), &Value { text, fetched }, false);
+                self.hook_variable(word(0), &VariableValue { text, fetched }, false);
                 false
             }
             "function" => {
@@ -141,7 +141,7 @@ impl Judge<'_> {
                 let value = value(args, Some('v'), &[]).map(|(_, name)| name).unwrap_or_default();
                 self.hook_variable(
                     &value,
-                    &Value { text: HOLE.to_string(), fetched: false },
+                    &VariableValue { text: UNKNOWN.to_string(), fetched: false },
                     false,
                 );
                 false
@@ -151,7 +151,7 @@ impl Judge<'_> {
                 let first = line.first().map_or("", |arg| arg.text.as_str());
                 if let Some((name, text)) = first.split_once("]=") {
                     let text = text.to_owned();
-                    self.hook_variable(name, &Value { text, fetched: false }, false);
+                    self.hook_variable(name, &VariableValue { text, fetched: false }, false);
                 }
                 false
             }

@@ -11,8 +11,9 @@ use crate::baseline::Baseline;
 /// What every cursor begins with.
 const PREFIX: &str = "capture-since-v2:";
 /// The bytes of the seal.
-const TAG: usize = 12;
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const TAG_BYTES: usize = 12;
+const BASE64_DIGITS: &[u8; 64] =
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// What a cursor remembers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(crate) struct Cursor {
 impl Cursor {
     /// The text that a caller gets.
     pub(crate) fn seal(&self) -> Result<String, Failure> {
-        let mut bytes = Bytes::default();
+        let mut bytes = ByteWriter::default();
         bytes.text(&self.pane);
         bytes.text(&self.socket);
         for number in [self.pid, self.server.0, self.server.1] {
@@ -45,7 +46,7 @@ impl Cursor {
             bytes.baseline(baseline);
         }
         let tag = mac(&bytes.0)?.finalize().into_bytes();
-        bytes.0.extend(tag.iter().take(TAG));
+        bytes.0.extend(tag.iter().take(TAG_BYTES));
         Ok(format!("{PREFIX}{}", encode(&bytes.0)))
     }
 
@@ -53,14 +54,15 @@ impl Cursor {
     pub(crate) fn open(text: &str) -> Result<Self, Failure> {
         let encoded = text.strip_prefix(PREFIX).ok_or_else(|| bad("unsupported cursor format"))?;
         let bytes = decode(encoded).ok_or_else(|| bad("could not decode payload"))?;
-        let at = bytes.len().checked_sub(TAG).ok_or_else(|| bad("could not decode payload"))?;
+        let at =
+            bytes.len().checked_sub(TAG_BYTES).ok_or_else(|| bad("could not decode payload"))?;
         let (body, tag) = bytes.split_at(at);
         let genuine = mac(body)?.verify_truncated_left(tag);
         genuine.map_err(|_| bad("it was changed, or another run of this server gave it"))?;
-        Self::read(&mut Reading(body)).ok_or_else(|| bad("unsupported cursor version"))
+        Self::read(&mut ByteReader(body)).ok_or_else(|| bad("unsupported cursor version"))
     }
 
-    fn read(from: &mut Reading<'_>) -> Option<Self> {
+    fn read(from: &mut ByteReader<'_>) -> Option<Self> {
         let (pane, socket) = (from.text()?, from.text()?);
         let (pid, server) = (from.number()?, (from.number()?, from.number()?));
         let has_alternate = from.number()? == 1;
@@ -95,9 +97,9 @@ fn mac(bytes: &[u8]) -> Result<Hmac<Sha256>, Failure> {
 
 /// Numbers in as few bytes as they need, seven bits each.
 #[derive(Default)]
-struct Bytes(Vec<u8>);
+struct ByteWriter(Vec<u8>);
 
-impl Bytes {
+impl ByteWriter {
     fn number(&mut self, number: i64) {
         let mut left = u64::try_from(number).unwrap_or_default();
         while left >= 0x80 {
@@ -126,9 +128,9 @@ impl Bytes {
     }
 }
 
-struct Reading<'a>(&'a [u8]);
+struct ByteReader<'a>(&'a [u8]);
 
-impl Reading<'_> {
+impl ByteReader<'_> {
     fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -175,7 +177,8 @@ fn encode(bytes: &[u8]) -> String {
         let three = chunk.iter().fold(0_usize, |sum, byte| sum << 8 | usize::from(*byte));
         let three = three << (8 * (3 - chunk.len()));
         for place in 0..=chunk.len() {
-            let digit = DIGITS.get(three >> (18 - 6 * place) & 63).copied().unwrap_or_default();
+            let digit =
+                BASE64_DIGITS.get(three >> (18 - 6 * place) & 63).copied().unwrap_or_default();
             out.push(char::from(digit));
         }
     }
@@ -187,7 +190,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     for chunk in text.as_bytes().chunks(4) {
         let mut four = 0_u32;
         for digit in chunk {
-            let value = DIGITS.iter().position(|known| known == digit)?;
+            let value = BASE64_DIGITS.iter().position(|known| known == digit)?;
             four = four << 6 | u32::try_from(value).ok()?;
         }
         four <<= 6 * (4 - chunk.len());

@@ -4,11 +4,11 @@ use std::{env, fs, path::Path};
 
 use toolgate::{Executed, Failure};
 
-use crate::engine::{Batch, Command, Identity, Kind, Row, Server};
+use crate::engine::{Batch, Command, Identity, ListTarget, Row, Server};
 
 /// Where this process runs, as far as can be told.
 #[derive(Clone, Debug, Default)]
-pub struct Guard {
+pub struct SelfGuard {
     /// The first part of `TMUX`.
     socket: Option<String>,
     /// The third part of `TMUX`, as `$1`.
@@ -21,7 +21,7 @@ pub struct Guard {
 
 /// What would end.
 #[derive(Clone, Copy, Debug)]
-pub enum Victim<'a> {
+pub enum KillTarget<'a> {
     /// The whole server.
     Server,
     /// A session, by id.
@@ -32,7 +32,7 @@ pub enum Victim<'a> {
     Pane(&'a str),
 }
 
-impl Guard {
+impl SelfGuard {
     /// Reads the environment and the process's ancestry.
     #[must_use]
     pub fn of_this_process() -> Self {
@@ -50,7 +50,7 @@ impl Guard {
     pub async fn check(
         &self,
         server: &Server,
-        victim: Victim<'_>,
+        victim: KillTarget<'_>,
         doing: &str,
     ) -> Result<(), Failure> {
         // Asked first: who is behind the socket decides. A server that cannot be asked is not spared.
@@ -62,7 +62,7 @@ impl Guard {
             return Ok(());
         }
         let fields = &["pane_id", "window_id", "session_id", "pane_pid"];
-        let rows = server.each(Kind::Panes(None), fields).await?;
+        let rows = server.each(ListTarget::Panes(None), fields).await?;
         if self.is_hit(&rows, victim) { Err(refused(victim, doing)) } else { Ok(()) }
     }
 
@@ -76,7 +76,7 @@ impl Guard {
         let named = self.is_caller(&identity, pane);
         let ancestry = self.ancestry.as_deref().unwrap_or_default();
         let own = if named != Some(true) && ancestry.contains(&identity.pid) {
-            let rows = server.list(Kind::Pane(pane), &["pane_id", "pane_pid"]).await?;
+            let rows = server.list(ListTarget::Pane(pane), &["pane_id", "pane_pid"]).await?;
             let pid = rows.first().and_then(|row| row.get("pane_pid")?.parse().ok());
             pid.is_some_and(|pid| ancestry.contains(&pid))
         } else {
@@ -125,12 +125,12 @@ impl Guard {
         }
     }
 
-    fn is_hit(&self, rows: &[Row], victim: Victim<'_>) -> bool {
+    fn is_hit(&self, rows: &[Row], victim: KillTarget<'_>) -> bool {
         let (field, id) = match victim {
-            Victim::Server => return true,
-            Victim::Session(id) => ("session_id", id),
-            Victim::Window(id) => ("window_id", id),
-            Victim::Pane(id) => ("pane_id", id),
+            KillTarget::Server => return true,
+            KillTarget::Session(id) => ("session_id", id),
+            KillTarget::Window(id) => ("window_id", id),
+            KillTarget::Pane(id) => ("pane_id", id),
         };
         let hit = |row: &Row| row.get(field) == Some(id);
         // A window may be linked into several sessions: each of its rows counts.
@@ -170,12 +170,12 @@ async fn identity(server: &Server) -> Result<Option<Identity>, Failure> {
     })
 }
 
-fn refused(victim: Victim<'_>, doing: &str) -> Failure {
+fn refused(victim: KillTarget<'_>, doing: &str) -> Failure {
     let what = match victim {
-        Victim::Server => "the tmux server while this MCP server is running inside it",
-        Victim::Session(_) => "the session containing this MCP server's pane",
-        Victim::Window(_) => "the window containing this MCP server's pane",
-        Victim::Pane(_) => "the pane running this MCP server",
+        KillTarget::Server => "the tmux server while this MCP server is running inside it",
+        KillTarget::Session(_) => "the session containing this MCP server's pane",
+        KillTarget::Window(_) => "the window containing this MCP server's pane",
+        KillTarget::Pane(_) => "the pane running this MCP server",
     };
     let message = format!("Refusing to {doing} {what}. Use a manual tmux command if intended.");
     Failure::tool("SelfKillRefused", message).with_executed(Executed::No)
