@@ -1,4 +1,4 @@
-//! A side door into the chain: for what a handler does that is no call, and tells or does the same as one.
+//! Runs work that is not a call through the chain, as a call of the tool that does the same.
 
 use std::{fmt, future::Future, sync::Arc};
 
@@ -11,11 +11,11 @@ use toolgate_wire::{Json, mcp::method};
 
 use crate::{
     connection::{ActiveChain, Connection},
-    wire::{off_path, refused},
+    wire::{error_answer, wrong_request},
 };
 
-/// Runs things as calls of the tools that they stand for, so that every layer judges, bounds, cleans and records
-/// them like those. Reading a resource is one.
+/// Runs work as calls of the tools that it stands for, so that every layer decides on it, limits, cleans and records it
+/// like those calls. Reading a resource is an example.
 #[derive(Clone)]
 pub struct ChainAccess {
     connection: Connection,
@@ -26,7 +26,7 @@ impl ChainAccess {
         Self { connection }
     }
 
-    /// Runs `run` as a call of `tool`, and gives the text that is left of what it gave.
+    /// Runs `run` as a call of `tool`, and returns its text after all layers.
     pub async fn run<F, Fut>(
         &self,
         tool: Arc<Tool>,
@@ -40,17 +40,17 @@ impl ChainAccess {
     {
         let (active, session) = (self.connection.active(), Arc::clone(&self.connection.session));
         let mut cx = self.connection.admit(&active, session, &mut request.clone());
-        let end = End { run };
+        let end = TextEndpoint { run };
         text(&active.chain.chain.call(&mut cx, Call::new(tool, arguments), &end).await)
     }
 
-    /// What governs what comes in now.
+    /// The chain and the settings for new requests.
     #[must_use]
     pub fn active_chain(&self) -> ActiveChain {
         self.connection.active().chain.clone()
     }
 
-    /// Whether a call would pass, by what is known before it is made. Nothing is recorded.
+    /// Whether a call would be allowed, as far as that is known before it is made. Nothing is recorded.
     #[must_use]
     pub fn allows(&self, tool: Arc<Tool>, arguments: Option<Json>) -> bool {
         let cx = Context::new(Arc::clone(&self.connection.session));
@@ -80,18 +80,18 @@ fn text(outcome: &Outcome) -> Result<String, Failure> {
     match json.pointer("/content/0/text").and_then(|text| text.as_str()) {
         Some(text) if result.is_error() => Err(Failure::tool("ToolError", text)),
         Some(text) => Ok(text.to_owned()),
-        // Whoever has to be asked first can be asked in a call alone.
+        // A layer asks the client for input, which is only possible in a call.
         None => Err(Failure::new(Code::Refused, "this needs an answer that only a call can get")
             .suggest("Call the tool instead.")),
     }
 }
 
-/// Where it ends.
-struct End<F> {
+/// The end of the chain: `run`.
+struct TextEndpoint<F> {
     run: F,
 }
 
-impl<F, Fut> Endpoint for End<F>
+impl<F, Fut> Endpoint for TextEndpoint<F>
 where
     F: Fn() -> Fut + Send + Sync,
     Fut: Future<Output = Result<String, Failure>> + Send,
@@ -106,10 +106,10 @@ where
     }
 
     fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
-        Box::pin(async { Err(off_path(method::TOOLS_CALL, method::TOOLS_LIST)) })
+        Box::pin(async { Err(wrong_request(method::TOOLS_CALL, method::TOOLS_LIST)) })
     }
 
     fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
-        Box::pin(async move { refused(&off_path(method::TOOLS_CALL, &request.method)) })
+        Box::pin(async move { error_answer(&wrong_request(method::TOOLS_CALL, &request.method)) })
     }
 }

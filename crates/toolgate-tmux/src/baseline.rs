@@ -1,4 +1,4 @@
-//! What was on a pane's grid at one time, and what is new at a later one.
+//! What a pane showed at one time, and which lines are new at a later time.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -7,38 +7,38 @@ use std::{
 
 use crate::pane_capture::{PaneCapture, PaneLine, PaneState};
 
-/// So many lines are remembered at most, the last ones.
+/// How many lines are remembered: the last ones.
 const MAX_LINES: usize = 200;
-/// A line is remembered by so many bits.
+/// How many bits of a line's hash are remembered.
 const HASH_MASK: u64 = 0x00FF_FFFF;
 
-/// The lines of a screen, remembered by row. Rows are counted from the oldest row of history, so that a line keeps
-/// its row when it scrolls; when tmux drops old rows or wraps all anew, the lines themselves are looked for.
+/// The lines of a screen, remembered by row. Rows are counted from the oldest row of the history, so that a line keeps
+/// its row when it scrolls. When tmux drops old rows or wraps all rows anew, the position is found by comparing lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Baseline {
     pub(crate) history: i64,
     pub(crate) cursor: i64,
     pub(crate) height: i64,
     pub(crate) width: i64,
-    /// What is above this row is not remembered.
+    /// Rows above this one are not remembered.
     pub(crate) first: i64,
-    /// Row and hash of lines with text, from the top.
+    /// Row and hash of each line with text, from the top.
     pub(crate) lines: Vec<(i64, u64)>,
 }
 
-/// What is new.
+/// The lines that are new since a baseline.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NewLines<'a> {
     /// Exactly these lines.
     Exactly(Vec<&'a PaneLine>),
-    /// Lines may be missing, or be old: this is the best guess.
+    /// Some lines may be missing or not new: this is the best guess.
     Lost(Vec<&'a PaneLine>),
-    /// More has to be looked at.
+    /// The capture has too few rows to tell: capture more.
     LookFurther,
 }
 
 impl Baseline {
-    /// Remembers the screen.
+    /// Remembers the lines on the screen.
     pub(crate) fn of(look: &PaneCapture) -> Self {
         let visible = look.visible();
         let visible = visible.get(visible.len().saturating_sub(MAX_LINES)..).unwrap_or_default();
@@ -51,13 +51,13 @@ impl Baseline {
         }
     }
 
-    /// Remembers where the screen is, and nothing of it: whatever is there later is new.
+    /// Remembers only the position of the screen: every later line is new.
     pub(crate) fn nothing(state: &PaneState) -> Self {
         let PaneState { history, cursor, height, width, .. } = *state;
         Self { history, cursor, height, width, first: history, lines: Vec::new() }
     }
 
-    /// From where to look, as [`Look::at`] counts, so that so many rows may have scrolled since.
+    /// The first row to capture, as [`PaneCapture::at`] counts, if up to `scrolled` rows have scrolled since.
     pub(crate) fn from(&self, scrolled: i64) -> i64 {
         self.first - self.history - scrolled
     }
@@ -68,7 +68,7 @@ impl Baseline {
         now.width == self.width && now.history < self.history - taller && !now.may_be_trimmed()
     }
 
-    /// What is new in a later look.
+    /// The lines of a later capture that are new.
     pub(crate) fn since<'a>(&self, look: &'a PaneCapture) -> NewLines<'a> {
         let now = &look.state;
         if now.width != self.width {
@@ -91,31 +91,31 @@ impl Baseline {
         NewLines::LookFurther
     }
 
-    /// Whether every line is where it was, and would not be there just as well if rows had been dropped: what a
-    /// program repeats looks the same a few hundred rows later.
+    /// Whether every line is in its row, and would not match just as well if rows had been dropped: repeated output
+    /// looks the same a few hundred rows later.
     fn stayed(&self, look: &PaneCapture) -> bool {
         let all = |shift: i64| self.score(look, shift) == self.lines.len();
         let still = (look.state.history, look.state.cursor) == (self.history, self.cursor);
         all(0) && (still || !all(look.state.step()))
     }
 
-    /// What was written over on a screen that does not scroll; nothing if it is another screen.
+    /// The lines that changed on a screen that does not scroll; `None` if it is another screen.
     pub(crate) fn written_over<'a>(&self, look: &'a PaneCapture) -> Option<Vec<&'a PaneLine>> {
         let PaneState { history, height, width, .. } = look.state;
         let same = (history, height, width) == (self.history, self.height, self.width);
         same.then(|| self.news(look, 0))
     }
 
-    /// Every row is where it was.
+    /// The new lines if every row kept its number.
     fn scrolled<'a>(&self, look: &'a PaneCapture) -> NewLines<'a> {
         let news = self.news(look, 0);
-        // It scrolled, and nothing is left of what was there: then it was cleared in between.
+        // It scrolled, and none of the remembered lines is left: the screen was cleared in between.
         let above = self.lines.iter().any(|(row, _)| *row < self.cursor);
         let lost = look.state.history > self.history && above && self.score(look, 0) == 0;
         if lost { NewLines::Lost(news) } else { NewLines::Exactly(news) }
     }
 
-    /// Rows were dropped at the top, no fewer than these: the lines themselves tell how many.
+    /// The new lines if at least `least` rows were dropped at the top. The number is found by comparing lines.
     fn shifted<'a>(&self, look: &'a PaneCapture, least: i64, step: i64) -> NewLines<'a> {
         let step = usize::try_from(step).unwrap_or(1).max(1);
         let most = self.lines.last().map_or(self.first, |(row, _)| *row);
@@ -131,15 +131,15 @@ impl Baseline {
         }
     }
 
-    /// The score of a shift, if it is no accident: half of the lines that would still be there are, and more than
-    /// one, for prompts are everywhere.
+    /// The score of a shift if it is unlikely to be an accident: half of the lines that would remain match, and more
+    /// than one, since prompts repeat.
     fn likely(&self, look: &PaneCapture, shift: i64) -> Option<usize> {
         let left = self.lines.iter().filter(|(row, _)| *row >= shift).count();
         let score = self.score(look, shift);
         (2 * score >= left && score >= self.lines.len().min(2)).then_some(score)
     }
 
-    /// The width changed and rows are other rows: lines are looked for in their order.
+    /// The new lines after the width changed, which changes all row numbers: lines are compared in their order.
     fn rewrapped<'a>(&self, look: &'a PaneCapture) -> NewLines<'a> {
         let written = look.lines.iter().filter(|line| !line.text.is_empty());
         let written: Vec<(&PaneLine, u64)> = written.map(|line| (line, hash(&line.text))).collect();
@@ -165,7 +165,7 @@ impl Baseline {
         if sure { NewLines::Exactly(news) } else { NewLines::Lost(news) }
     }
 
-    /// How many lines are as they were, if so many rows were dropped at the top.
+    /// How many lines are unchanged if `shift` rows were dropped at the top.
     fn score(&self, look: &PaneCapture, shift: i64) -> usize {
         let same = |row: i64, known: u64| {
             let at = look.lines.binary_search_by_key(&(row - shift), |line| line.row).ok();
@@ -174,8 +174,7 @@ impl Baseline {
         self.lines.iter().filter(|(row, known)| same(*row, *known)).count()
     }
 
-    /// The lines that are not as they were, if so many rows were dropped at the top. Empty ones count where the
-    /// cursor has passed.
+    /// The lines that changed if `shift` rows were dropped at the top. Empty lines count where the cursor has passed.
     fn news<'a>(&self, look: &'a PaneCapture, shift: i64) -> Vec<&'a PaneLine> {
         let known = |row: i64| {
             let at = self.lines.binary_search_by_key(&row, |(row, _)| *row).ok()?;
@@ -192,7 +191,7 @@ impl Baseline {
     }
 }
 
-/// The place with the highest score, the first of them, and whether it is the only one.
+/// The first position with the highest score, and whether no other position has that score.
 fn best(places: impl Iterator<Item = (usize, i64)>) -> Option<(i64, bool)> {
     let mut found: Option<(usize, i64, bool)> = None;
     for (score, at) in places.filter(|(score, _)| *score > 0) {
@@ -205,7 +204,8 @@ fn best(places: impl Iterator<Item = (usize, i64)>) -> Option<(i64, bool)> {
     found.map(|(_, at, only)| (at, only))
 }
 
-/// A text by a few bits. The key is this process's own: nobody can try out what was on a screen.
+/// A hash of a text in a few bits. Its key is random for each process, so that no caller can test guesses of screen
+/// content.
 fn hash(text: &str) -> u64 {
     static KEY: OnceLock<RandomState> = OnceLock::new();
     KEY.get_or_init(RandomState::new).hash_one(text) & HASH_MASK
@@ -217,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    /// A grid that does what tmux's does when lines are printed.
+    /// A simulated grid that behaves as tmux's does when lines are printed.
     struct Grid {
         rows: Vec<String>,
         dropped: usize,
@@ -275,8 +275,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever is printed in whatever portions: what is said to be new is new, and is all of it; and it is
-        /// lost only if the lines that were there are no more.
+        /// Lines are printed in random portions: the new lines are exactly those, and `Lost` is returned only if the
+        /// remembered lines are gone.
         #[test]
         fn what_is_new_is_told_exactly(
             limit in 10..60_usize,
@@ -293,14 +293,14 @@ mod tests {
                 let gone = i64::try_from(grid.dropped - dropped).unwrap();
                 match since(&baseline, &grid) {
                     Some(told) => prop_assert_eq!(told, new),
-                    // A single line that is left may be there by accident.
+                    // A single line that is left may match by accident.
                     None => prop_assert!(last - gone < 1, "two lines were left"),
                 }
                 baseline = Baseline::of(&grid.look(false));
             }
         }
 
-        /// With lines that are all alike: never fewer than there are without a word.
+        /// With equal lines: if fewer new lines are returned than were printed, the result is `Lost`.
         #[test]
         fn what_repeats_is_not_taken_for_what_was_there(
             limit in 10..60_usize,

@@ -1,4 +1,5 @@
-//! The cursors of `capture_since`: opaque, and good only for the pane, the server and the process that gave them.
+//! The cursors of `capture_since`: opaque, and valid only for the pane, the tmux server and the process that issued
+//! them.
 
 use std::sync::OnceLock;
 
@@ -8,32 +9,32 @@ use toolgate::{Executed, Failure};
 
 use crate::baseline::Baseline;
 
-/// What every cursor begins with.
+/// The prefix of every cursor.
 const PREFIX: &str = "capture-since-v2:";
-/// The bytes of the seal.
+/// The length of the authentication tag in bytes.
 const TAG_BYTES: usize = 12;
 const BASE64_DIGITS: &[u8; 64] =
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// What a cursor remembers.
+/// The content of a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     /// The pane, as `%1`.
     pub(crate) pane: String,
-    /// Its program.
+    /// The process id of the pane's program.
     pub(crate) pid: i64,
-    /// Process and start of the tmux server.
+    /// Process id and start time of the tmux server.
     pub(crate) server: (i64, i64),
-    /// Where the server listens.
+    /// The path of the server's socket.
     pub(crate) socket: String,
-    /// The screen that scrolls.
+    /// The baseline of the normal screen.
     pub(crate) main: Baseline,
-    /// The screen of a full-screen program, if one was there.
+    /// The baseline of the alternate screen, if a full-screen program showed it.
     pub(crate) alternate: Option<Baseline>,
 }
 
 impl Cursor {
-    /// The text that a caller gets.
+    /// Encodes and authenticates the cursor.
     pub(crate) fn seal(&self) -> Result<String, Failure> {
         let mut bytes = ByteWriter::default();
         bytes.text(&self.pane);
@@ -50,7 +51,7 @@ impl Cursor {
         Ok(format!("{PREFIX}{}", encode(&bytes.0)))
     }
 
-    /// Reads what a caller gives back.
+    /// Decodes a cursor, and checks its tag.
     pub(crate) fn open(text: &str) -> Result<Self, Failure> {
         let encoded = text.strip_prefix(PREFIX).ok_or_else(|| bad("unsupported cursor format"))?;
         let bytes = decode(encoded).ok_or_else(|| bad("could not decode payload"))?;
@@ -72,7 +73,7 @@ impl Cursor {
     }
 }
 
-/// A cursor that cannot be used, and what to do then.
+/// The failure for an invalid cursor.
 pub(crate) fn bad(why: &str) -> Failure {
     Failure::tool("ExpectedToolError", format!("invalid capture_since cursor: {why}"))
         .with_executed(Executed::No)
@@ -85,7 +86,7 @@ fn mac(bytes: &[u8]) -> Result<Hmac<Sha256>, Failure> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).ok().map(|()| key)
     });
-    // Without randomness there is no cursor that could be trusted.
+    // Without a random key a cursor could be forged, so there is none.
     let mac = key.and_then(|key| Hmac::<Sha256>::new_from_slice(&key).ok());
     let mut mac = mac.ok_or_else(|| {
         Failure::tool("NoRandomness", "The system gives no random numbers for cursors.")
@@ -95,7 +96,7 @@ fn mac(bytes: &[u8]) -> Result<Hmac<Sha256>, Failure> {
     Ok(mac)
 }
 
-/// Numbers in as few bytes as they need, seven bits each.
+/// Writes numbers in as few bytes as they need, seven bits each.
 #[derive(Default)]
 struct ByteWriter(Vec<u8>);
 
@@ -170,7 +171,7 @@ impl ByteReader<'_> {
     }
 }
 
-/// Base64 for addresses, without padding: three bytes are four characters.
+/// URL-safe base64 without padding: three bytes become four characters.
 fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 4 / 3 + 3);
     for chunk in bytes.chunks(3) {
@@ -238,7 +239,7 @@ mod tests {
             let mut changed = sealed.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
-            // The last character may hold bits that belong to no byte.
+            // Some bits of the last character belong to no byte.
             assert!(at + 1 == sealed.len() || Cursor::open(&changed).is_err(), "{at}");
         }
         for text in ["", "x", PREFIX, "capture-since-v2:é", "capture-since-v2:AAAA"] {

@@ -1,4 +1,4 @@
-//! Completion of names and ids, from what there is now.
+//! Completion of names and ids from the sessions, windows and panes that exist.
 
 use rmcp::model::{CompleteRequestParams, CompleteResult, CompletionInfo, Reference};
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::{
     target,
 };
 
-/// What begins with what was typed so far. Nothing, for whoever may not list it.
+/// The values that begin with what was typed so far. Empty if the caller may not call the tool that lists them.
 pub(crate) async fn complete(
     cx: &ToolContext,
     governed: &GovernedResources,
@@ -37,7 +37,7 @@ async fn values(
 ) -> Result<Vec<String>, Failure> {
     let given = |name: &str| params.context.as_ref().and_then(|context| context.get_argument(name));
     let given = |name: &str| given(name).map(String::as_str).filter(|text| !text.is_empty());
-    // A new session's name is the user's to choose.
+    // The argument is the name of a new session, which the user chooses.
     let makes_session =
         matches!(&params.r#ref, Reference::Prompt(prompt) if prompt.name == "build_dev_workspace");
     let (tool, field) = match params.argument.name.as_str() {
@@ -68,7 +68,7 @@ async fn values(
         rows => rows?,
     };
     let mut values: Vec<String> = rows.iter().map(|row| row.text(field)).collect();
-    // By number where they are ids or indexes: %2 before %10.
+    // Ids and indexes are sorted by number: %2 before %10.
     values.sort_by_key(|value| {
         let digits = value.trim_start_matches(['%', '@']);
         (digits.parse::<u64>().unwrap_or(u64::MAX), value.clone())

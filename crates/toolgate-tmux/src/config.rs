@@ -1,4 +1,4 @@
-//! What the server is set to, by the file, the environment and the command line.
+//! The settings of the server, from the file, the environment and the command line.
 
 use std::{
     path::{Path, PathBuf},
@@ -71,10 +71,10 @@ pub struct CaptureConfig {
     pub mask: Option<bool>,
 }
 
-/// From one second to two minutes.
+/// The bounds of `wait_max`.
 const WAIT_BOUNDS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(2)];
 
-/// Whether a tool may be allowed to wait so long.
+/// Checks a value of `wait_max`.
 pub fn check_wait(wait: Duration) -> Result<Duration, String> {
     let [least, most] = WAIT_BOUNDS;
     if (least..=most).contains(&wait) {
@@ -93,10 +93,10 @@ fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, 
 }
 
 impl TmuxConfig {
-    /// These, and those of `under` where these say nothing.
+    /// Merges two configs: values of `self` win over those of `under`.
     #[must_use]
     pub fn over(self, under: Self) -> Self {
-        // The socket is one thing, however it is named.
+        // `socket_name` and `socket_path` are one setting.
         let says_socket = self.socket_name.is_some() || self.socket_path.is_some();
         let (name, path) = (self.socket_name, self.socket_path);
         let (socket_name, socket_path) =
@@ -120,7 +120,7 @@ impl TmuxConfig {
         }
     }
 
-    /// Paths in a file are meant from where the file is. A program without a slash is looked for in `PATH`.
+    /// Resolves relative paths against the folder of the config file. A program without a slash is looked up in `PATH`.
     pub fn anchor(&mut self, folder: &Path) {
         let bin = self.bin.iter_mut().filter(|bin| bin.components().count() > 1);
         let recordings = self.record.iter_mut().filter_map(|record| record.folder.as_mut());

@@ -1,4 +1,4 @@
-//! Variables for what is started in a pane.
+//! The argument `environment`: variables for the programs that a tool starts in a pane.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use toolgate::Failure;
 
 use crate::{engine::Command, tool::invalid_arguments};
 
-/// An object, or the JSON text of one.
+/// An object, or the JSON text of an object.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Environment {
@@ -18,11 +18,11 @@ pub enum Environment {
     Text(String),
 }
 
-/// What keeps shells from writing a history, and the values that a caller may give as well.
+/// The variables that keep shells from writing a history, with the values that a caller may give, too.
 const NO_HISTORY: &[(&str, &str)] =
     &[("HISTFILE", ""), ("fish_history", ""), ("fish_private_mode", "1")];
 
-/// The variables, checked. Values are never repeated in an error.
+/// Checks the variables, and adds those against a shell history if `no_history` is set. Errors do not repeat values.
 pub fn variables(
     environment: Option<&Environment>,
     no_history: bool,
@@ -59,7 +59,7 @@ pub fn variables(
     Ok(all)
 }
 
-/// A command that starts something, with these variables.
+/// Adds the variables to a command that starts a program.
 #[must_use]
 pub fn with_variables(command: Command, variables: &BTreeMap<String, String>) -> Command {
     let add = |command: Command, (name, value): (&String, &String)| {

@@ -1,4 +1,4 @@
-//! `filters` of the list tools: `{"field__op": "value"}`, as an object or as its JSON text.
+//! The argument `filters` of the list tools: `{"field__op": "value"}`, as an object or as JSON text.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use toolgate::Failure;
 
 use crate::tool::invalid_arguments;
 
-/// An object, or the JSON text of one: some clients can only send texts.
+/// An object, or the JSON text of one: some clients can only send strings.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Filters {
     /// Values by `field` or `field__op`.
     Map(BTreeMap<String, String>),
-    /// The same as JSON text; an empty text is no filter.
+    /// The same as JSON text. An empty text means no filter.
     Text(String),
 }
 
@@ -35,7 +35,7 @@ const OPERATORS: &[&str] = &[
     "regex",
     "startswith",
 ];
-/// A pattern that compiles to more than this is refused.
+/// The maximum memory of a compiled pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 struct Filter {
@@ -43,7 +43,7 @@ struct Filter {
     test: Box<dyn Fn(&str) -> bool + Send>,
 }
 
-/// The items that all filters let through. An unknown field or operator is an error.
+/// The items that pass all filters. An unknown field or operator is an error.
 pub fn filtered<T: Serialize>(
     items: Vec<T>,
     filters: Option<&Filters>,

@@ -1,4 +1,4 @@
-//! What tools tell of sessions, windows and panes: the original's fields.
+//! The result fields of tools that return sessions, windows and panes: those of libtmux-mcp.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,7 +41,7 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
-    /// What has to be asked for.
+    /// The tmux format variables that a row needs.
     pub const FIELDS: &[&str] = &[
         "session_id",
         "session_name",
@@ -93,7 +93,7 @@ pub struct WindowInfo {
 }
 
 impl WindowInfo {
-    /// What has to be asked for.
+    /// The tmux format variables that a row needs.
     pub const FIELDS: &[&str] = &[
         "window_id",
         "window_name",
@@ -110,7 +110,7 @@ impl WindowInfo {
 }
 
 impl WindowInfo {
-    /// The window after commands that changed it, in one round trip.
+    /// Runs commands that change the window and reads it, in one round trip.
     pub async fn after(
         server: &Server,
         commands: impl IntoIterator<Item = Command>,
@@ -189,7 +189,7 @@ pub struct PaneInfo {
 }
 
 impl PaneInfo {
-    /// What has to be asked for.
+    /// The tmux format variables that a row needs.
     pub const FIELDS: &[&str] = &[
         "pane_id",
         "pane_index",
@@ -239,7 +239,7 @@ impl PaneInfo {
         }
     }
 
-    /// Panes, each once, in one round trip. Without a server there are none.
+    /// Lists panes, each once, in one round trip. Empty if there is no server.
     pub async fn list(
         cx: &ToolContext,
         server: &Server,
@@ -263,7 +263,7 @@ impl PaneInfo {
             let identity = identity.as_deref()?;
             cx.guard().is_caller(identity, row.get("pane_id").unwrap_or_default())
         };
-        // Titles are written by programs, as screens are.
+        // Programs set titles, so titles are masked like screens.
         let shown = |mut pane: Self| {
             pane.pane_title = pane.pane_title.map(|title| cx.shown(&title).into_owned());
             pane
@@ -271,7 +271,7 @@ impl PaneInfo {
         Ok(rows.iter().map(|row| shown(Self::new(row, caller(row)))).collect())
     }
 
-    /// One pane from rows.
+    /// The one pane from rows; an error if there is none.
     pub async fn one(
         cx: &ToolContext,
         server: &Server,
@@ -282,7 +282,7 @@ impl PaneInfo {
         panes.into_iter().find(|info| info.pane_id == pane).ok_or_else(|| not_found::pane(pane))
     }
 
-    /// The pane after commands that changed it, in one round trip.
+    /// Runs commands that change the pane and reads it, in one round trip.
     pub async fn after(
         cx: &ToolContext,
         server: &Server,
@@ -294,7 +294,7 @@ impl PaneInfo {
         Self::one(cx, server, &rows, pane).await
     }
 
-    /// One pane by its id.
+    /// Reads one pane by its id.
     pub async fn of(cx: &ToolContext, server: &Server, pane: &str) -> Result<Self, Failure> {
         let panes = Self::list(cx, server, ListTarget::Pane(pane)).await?;
         panes.into_iter().find(|info| info.pane_id == pane).ok_or_else(|| not_found::pane(pane))

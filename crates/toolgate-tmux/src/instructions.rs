@@ -1,4 +1,4 @@
-//! What a client's model is told about the server as a whole.
+//! The `instructions` in the handshake, which the client's model reads.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use toolgate::Tier;
 
 use crate::call::ServerState;
 
-/// The most bytes of it.
+/// The maximum length of the instructions.
 const MAX_INSTRUCTION_BYTES: usize = 2048;
 
-/// The words for `initialize`.
+/// The text for the response to `initialize` or `server/discover`.
 pub(crate) fn instructions(shared: &ServerState, safety: Option<Tier>) -> String {
     let mut text = String::from(
         "tmux sessions, windows and panes. Ids are exact: sessions $1, windows @1, panes %1; prefer them to names.\n\
@@ -42,7 +42,7 @@ pub(crate) fn instructions(shared: &ServerState, safety: Option<Tier>) -> String
     let Some((pane, socket)) = shared.guard.own_pane() else {
         return text;
     };
-    // Too long, the socket goes first, then all of it.
+    // If the text is too long, first the socket is left out, then the sentence about the own pane.
     let named = socket.map(|socket| format!(" (socket {socket})"));
     let contexts = [named.unwrap_or_default(), String::new()].map(|socket| {
         format!(

@@ -1,33 +1,33 @@
-//! One look at a pane: what tmux says of it and what is on its grid, at the same moment.
+//! A capture of a pane: its state and its lines at the same moment.
 
 use toolgate::Failure;
 
 use crate::engine::{Batch, Command, Server, TmuxError};
 
-/// What is asked of a pane. Numbers and ids only, so that nothing in it can hold the mark between them.
+/// The tmux format of the state. Its values are numbers and ids, so none contains the separator.
 const FORMAT: &str = "#{history_size}|#{cursor_y}|#{pane_height}|#{pane_width}|#{history_limit}|#{pane_dead}|\
      #{alternate_on}|#{pane_pid}|#{session_id}|#{pid}|#{start_time}|#{alternate_saved_y}";
 
-/// A pane at the moment of a look.
+/// The state of a pane at the moment of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PaneState {
-    /// How many rows of history there are.
+    /// The number of rows in the history.
     pub(crate) history: i64,
-    /// The cursor's row, counted from the oldest row of history.
+    /// The cursor's row, counted from the oldest row of the history.
     pub(crate) cursor: i64,
     pub(crate) height: i64,
     pub(crate) width: i64,
-    /// How many rows of history there may be.
+    /// The maximum number of rows in the history.
     pub(crate) limit: i64,
     pub(crate) dead: bool,
-    /// Whether a full-screen program has taken the screen.
+    /// Whether a full-screen program shows the alternate screen.
     pub(crate) alternate: bool,
     pub(crate) pid: i64,
-    /// The cursor's row on the screen that a full-screen program hides.
+    /// The cursor's row on the normal screen while the alternate screen is shown.
     hidden_cursor: i64,
-    /// A session that the pane is in, as `$1`.
+    /// A session that contains the pane, as `$1`.
     pub(crate) session: String,
-    /// Process and start of the tmux server.
+    /// Process id and start time of the tmux server.
     pub(crate) server: (i64, i64),
 }
 
@@ -64,33 +64,33 @@ impl PaneState {
         (self.limit / 10).max(1)
     }
 
-    /// Whether rows may have been dropped at the top: right after that, the history is one step below its limit.
+    /// Whether rows may have been dropped at the top. Right after that, the history is one step below its limit.
     pub(crate) fn may_be_trimmed(&self) -> bool {
         self.history >= self.limit - self.step()
     }
 }
 
-/// A line as a program wrote it: rows that wrapped are one line.
+/// A line as a program wrote it: wrapped rows are joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PaneLine {
-    /// Its first row, counted from the oldest row of history.
+    /// The line's first row, counted from the oldest row of the history.
     pub(crate) row: i64,
-    /// Without spaces at its end.
+    /// The text without trailing spaces.
     pub(crate) text: String,
 }
 
-/// What a look saw.
+/// The lines and the state of a pane at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct PaneCapture {
     pub(crate) state: PaneState,
     pub(crate) lines: Vec<PaneLine>,
-    /// The first row that was looked at.
+    /// The first row that was captured.
     pub(crate) first: i64,
 }
 
 impl PaneCapture {
-    /// Looks at a pane, from a row on that is counted from the top of the screen (negative: history), or at all of
-    /// it. One list of commands, which tmux runs without a pause: state and text belong together.
+    /// Captures a pane from a row on, counted from the top of the screen (negative: history), or with its whole
+    /// history. tmux runs the commands as one list, so state and text belong together.
     pub(crate) async fn at(
         server: &Server,
         pane: &str,
@@ -105,7 +105,7 @@ impl PaneCapture {
         Ok(Self { lines: lines(&rows, &joined, first), state, first })
     }
 
-    /// Looks at the screen that a full-screen program hides; nothing if there is none.
+    /// Captures the normal screen while the alternate screen is shown; `None` if it is not shown.
     pub(crate) async fn hidden(server: &Server, pane: &str) -> Result<Option<Self>, TmuxError> {
         let capture = |flag| Command::new("capture-pane").flag("-apq").flag(flag).target(pane);
         let (mut state, rows, joined) = read(server, pane, capture).await?;
@@ -117,7 +117,7 @@ impl PaneCapture {
         Ok(Some(Self { lines: lines(&rows, &joined, first), state, first }))
     }
 
-    /// Whether all of the history was looked at.
+    /// Whether the whole history was captured.
     pub(crate) fn is_whole(&self) -> bool {
         self.first == 0
     }
@@ -132,14 +132,14 @@ impl PaneCapture {
     }
 }
 
-/// State, rows and lines, as tmux has them at one moment.
+/// Reads state and lines in one round trip.
 async fn read(
     server: &Server,
     pane: &str,
     capture: impl Fn(&'static str) -> Command,
 ) -> Result<(PaneState, String, String), TmuxError> {
     let state = Command::new("display-message").flag("-p").target(pane).argument(FORMAT);
-    // Joined lines do not tell how many rows they had: the same rows, with the spaces at their ends, do.
+    // Joined lines do not show how many rows they had. The same rows, with trailing spaces, do.
     let printed = server.run(Batch::read([state, capture("-N"), capture("-J")])).await?;
     let mut texts = printed.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let (Some(state), Some(rows), Some(joined)) = (texts.next(), texts.next(), texts.next()) else {
@@ -149,7 +149,7 @@ async fn read(
     Ok((state, rows, joined))
 }
 
-/// Which rows each line has: as many as have its text together.
+/// Counts the rows of each line: as many as together contain its text.
 fn lines(rows: &str, joined: &str, first: i64) -> Vec<PaneLine> {
     let (mut rows, mut row) = (rows.split('\n'), first);
     let line = |text: &str| {
@@ -166,7 +166,7 @@ fn lines(rows: &str, joined: &str, first: i64) -> Vec<PaneLine> {
     joined.split('\n').map(line).collect()
 }
 
-/// What cannot be answered any more, since the pane's program is another one or none.
+/// Fails if the pane's program has ended or was replaced.
 pub(crate) fn check_life(pane: &str, pid: i64, now: &PaneState) -> Result<(), Failure> {
     if now.dead {
         return Err(died(pane));
@@ -182,7 +182,7 @@ pub(crate) fn check_life(pane: &str, pid: i64, now: &PaneState) -> Result<(), Fa
     Ok(())
 }
 
-/// The pane, or its program, is gone.
+/// The failure for a pane that does not exist any more, or whose program has ended.
 pub(crate) fn died(pane: &str) -> Failure {
     let message = format!("pane {pane} died; cursor/baseline anchor is no longer valid");
     Failure::tool("ExpectedToolError", message).suggest("Call list_panes for available panes.")

@@ -1,4 +1,4 @@
-//! A wait on one pane: news of tmux wakes it, and the grid tells what is new.
+//! Waits for changes of one pane: a tmux notification wakes the wait, and a capture shows which lines are new.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,17 +14,17 @@ use crate::{
     target::PaneArgs,
 };
 
-/// tmux does not tell when a program ends whose pane stays, so that is looked for now and then.
+/// How often the state is read without a notification: tmux does not report the end of a program whose pane stays.
 const STATE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// Even a wait that is almost over gives tmux this long to answer.
+/// How long tmux may take to answer, at least, also when the deadline is near.
 const MIN_ANSWER_TIME: Duration = Duration::from_millis(250);
-/// Looking may take one part in so many of the time.
+/// A capture may take at most one part in this many of the time.
 const MAX_CAPTURE_SHARE: u32 = 5;
-/// So many rows may scroll between two looks before one of them has to look at all: at first, and at most.
+/// How many rows may scroll between two captures before the whole history is captured: at first, and at most.
 const SCROLL_MARGIN: i64 = 100;
 const MAX_SCROLL_MARGIN: i64 = 10_000;
 
-/// A wait that has begun. When it is dropped, nothing stays.
+/// A wait in progress.
 pub(crate) struct PaneWait {
     server: Arc<Server>,
     pane: String,
@@ -44,16 +44,16 @@ pub(crate) struct PaneWait {
     saw_alternate: bool,
 }
 
-/// What a look saw.
+/// The result of one capture.
 pub(crate) enum PaneUpdate {
-    /// Lines that are new since the look before.
+    /// The lines that are new since the previous capture.
     Lines(Vec<String>, PaneCapture),
-    /// Time is up.
+    /// The deadline has passed.
     Timeout(PaneCapture),
 }
 
 impl PaneWait {
-    /// Begins to wait. The clock runs from here on.
+    /// Begins to wait. The deadline counts from here.
     pub(crate) async fn enter(
         cx: &ToolContext,
         pane: &PaneArgs,
@@ -64,7 +64,7 @@ impl PaneWait {
         let deadline = started + longest;
         let (server, pane) = pane.find(cx).await?;
         let session = session(&server, &pane).await?;
-        // First the news, then the state: nothing can come in between unnoticed.
+        // The watch starts before the first capture, so that no change in between is missed.
         let watch = server.watch(&session, &pane).await?;
         let looked = Instant::now();
         let entry = PaneCapture::at(&server, &pane, Some(-SCROLL_MARGIN)).await?;
@@ -94,7 +94,7 @@ impl PaneWait {
         })
     }
 
-    /// What there was when the wait began.
+    /// The capture at the beginning of the wait.
     pub(crate) fn entry(&self) -> &PaneCapture {
         &self.entry
     }
@@ -115,7 +115,7 @@ impl PaneWait {
         self.saw_alternate
     }
 
-    /// Waits for news, and looks.
+    /// Waits for a change or the deadline, and captures the pane.
     pub(crate) async fn next(&mut self) -> Result<PaneUpdate, Failure> {
         self.sleep().await;
         let over = Instant::now() >= self.deadline;
@@ -132,14 +132,14 @@ impl PaneWait {
         if over { Ok(PaneUpdate::Timeout(look)) } else { Ok(PaneUpdate::Lines(Vec::new(), look)) }
     }
 
-    /// Sleeps until there is something to look at, and not less than the interval.
+    /// Sleeps until the next capture is due, at least for the interval.
     async fn sleep(&mut self) {
         let heartbeat = self.looked + STATE_CHECK_INTERVAL.max(self.interval);
         let mut woken = false;
         loop {
             let pause = self.interval.max(self.cost * MAX_CAPTURE_SHARE);
             let until = if woken { self.looked + pause } else { heartbeat };
-            // The first news after a quiet time is looked at at once.
+            // The first notification after a quiet time is handled immediately.
             let until = until.min(self.deadline);
             tokio::select! {
                 biased;
@@ -154,7 +154,7 @@ impl PaneWait {
         self.watch.forget();
     }
 
-    /// Looks, further than usual if it must.
+    /// Captures the pane; the whole history if the usual rows are too few.
     async fn look(&mut self) -> Result<(Vec<String>, PaneCapture), Failure> {
         let mut look = self.at(Some(self.baseline.from(self.slack))).await?;
         self.check(&look)?;
@@ -210,7 +210,7 @@ impl PaneWait {
         Err(Failure::tool("ExpectedToolError", message))
     }
 
-    /// The pane may have moved to another session, of which we hear nothing yet.
+    /// The pane may have moved to another session, which is not watched yet.
     async fn follow(&mut self, session: &str) -> Result<(), Failure> {
         let gone = self.watch.is_gone();
         if !gone && (session == self.watched || self.is_in_watched().await) {
@@ -218,7 +218,7 @@ impl PaneWait {
         }
         self.watch = self.server.watch(session, &self.pane).await?;
         session.clone_into(&mut self.watched);
-        // What came before the news began is looked for at once.
+        // Output from before the new watch is looked for immediately.
         self.looked = self.looked.checked_sub(STATE_CHECK_INTERVAL).unwrap_or(self.looked);
         Ok(())
     }
@@ -230,9 +230,9 @@ impl PaneWait {
     }
 }
 
-/// What was typed before the wait began may be echoed after it. That is no output.
+/// Recognises the echo of text that was typed before the wait began. An echo is no output.
 struct Echo {
-    /// What was before the cursor, as a prompt.
+    /// The text before the cursor when the wait began: the prompt.
     prompt: String,
     typed: Vec<String>,
 }
@@ -244,9 +244,9 @@ impl Echo {
         Self { prompt, typed }
     }
 
-    /// Whether a line is the prompt with what was typed, all of it or as far as it came.
+    /// Whether a line is the prompt with the typed text, or with the beginning of it.
     fn is(&self, line: &str) -> bool {
-        // Without a prompt, nobody can tell an echo from an answer with the same words.
+        // Without a prompt, an echo cannot be told from output with the same text.
         !self.prompt.is_empty()
             && self.typed.iter().any(|typed| {
                 let typed = typed.trim_end();
@@ -262,7 +262,7 @@ fn texts(lines: Vec<&pane_capture::PaneLine>) -> Vec<String> {
     lines.into_iter().map(|line| line.text.clone()).collect()
 }
 
-/// A session that the pane is in.
+/// The id of a session that contains the pane.
 async fn session(server: &Server, pane: &str) -> Result<String, Failure> {
     let said = Command::new("list-panes").target(pane).option("-F", "#{session_id}");
     let said = server.ask(Batch::read([said])).await?;

@@ -1,19 +1,19 @@
-//! What callers look for: plain text or regular expressions, of a kind that cannot run away.
+//! The search patterns of callers: plain text, or regular expressions that match in linear time.
 
 use regex::{Regex, RegexBuilder};
 use toolgate::{Executed, Failure};
 
 use crate::tool::invalid_arguments;
 
-/// The most memory of one compiled pattern.
+/// The maximum memory of a compiled pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// How patterns are read.
+/// How a pattern is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PatternOptions {
-    /// As regular expressions.
+    /// Whether it is a regular expression.
     pub(crate) regex: bool,
-    /// Upper and lower case are different.
+    /// Whether upper and lower case differ.
     pub(crate) match_case: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn compile(pattern: &str, how: PatternOptions) -> Result<Regex, Failu
         .size_limit(MAX_PATTERN_BYTES)
         .dfa_size_limit(MAX_PATTERN_BYTES);
     builder.build().map_err(|error| {
-        // The last line says what is wrong; those before it show the pattern.
+        // The last line of the error says what is wrong; those before it show the pattern.
         let error = error.to_string();
         let why = error.lines().last().unwrap_or_default();
         let why = why.strip_prefix("error: ").unwrap_or(why);
@@ -36,7 +36,7 @@ pub(crate) fn compile(pattern: &str, how: PatternOptions) -> Result<Regex, Failu
     })
 }
 
-/// Compiles several; none may be empty.
+/// Compiles several patterns; none may be empty.
 pub(crate) fn compile_all(
     label: &str,
     patterns: &[String],
@@ -51,7 +51,7 @@ pub(crate) fn compile_all(
     patterns.iter().map(one).collect()
 }
 
-/// The first pattern that is found in any of the lines, and the lines that it is found in.
+/// The index of the first pattern that matches any line, and the lines that it matches.
 pub(crate) fn first<'a>(patterns: &[Regex], lines: &[&'a str]) -> Option<(usize, Vec<&'a str>)> {
     let hits = |pattern: &Regex| -> Vec<&'a str> {
         lines.iter().copied().filter(|line| pattern.is_match(line)).collect()

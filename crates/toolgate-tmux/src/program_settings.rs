@@ -1,12 +1,12 @@
-//! What decides which programs run, later and for whoever opens a pane: variables and options. Setting these needs
-//! the destructive tier. A program that an agent types is seen in its pane and in the audit; one that hides in `PATH`
-//! or in a status line runs behind everybody's back, and stays when the agent is gone.
+//! Variables, options and hooks that decide which programs run later, for every user of a pane. To set them needs the
+//! destructive tier: a command that an agent types is visible in its pane and in the audit, but one in `PATH` or in a
+//! status line runs unseen, and remains after the agent has ended.
 
 use toolgate::{Code, Failure, Tier};
 
 use crate::{environment::Environment, options::Options};
 
-/// Variables by name, or by what they begin with (`*`), and why.
+/// The variables by name, or by prefix (`*`), and the reason.
 const VARIABLES: &[(&[&str], &str)] = &[
     (
         &["LD_*", "DYLD_*", "GCONV_PATH", "LOCPATH", "GTK_MODULES", "GTK_PATH", "QT_PLUGIN_PATH"],
@@ -70,8 +70,8 @@ const VARIABLES: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Variables that may be set for all sessions, also for panes that a person opens: what language, time and colours are,
-/// and how much is logged. A list of what is forbidden would never be complete.
+/// The variables that may be set for all sessions, also for panes that a user opens: language, time, colours, log
+/// levels. This is a list of allowed names, since a list of forbidden ones would never be complete.
 const GLOBAL: &[&str] = &[
     "LANG",
     "LANGUAGE",
@@ -92,7 +92,7 @@ const GLOBAL: &[&str] = &[
     "DEBIAN_FRONTEND",
 ];
 
-/// Options by name, and why. Hooks are in [`HOOKS`].
+/// The options by name, and the reason. For hooks see [`HOOKS`].
 const OPTIONS: &[(&[&str], &str)] = &[
     (
         &["default-command", "default-shell", "default-client-command", "lock-command"],
@@ -109,7 +109,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// What hooks begin with, or are called. tmux sets them by `set-option` too.
+/// The names and prefixes of hooks. `set-option` sets them, too.
 const HOOKS: &[&str] = &[
     "after-*",
     "alert-*",
@@ -154,7 +154,7 @@ pub(crate) fn variable(options: &Options, name: &str) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a variable of all sessions that is not known to be harmless, below the destructive tier.
+/// Refuses to set a variable for all sessions if it is not known to be harmless, below the destructive tier.
 pub(crate) fn global_variable(options: &Options, name: &str) -> Result<(), Failure> {
     variable(options, name)?;
     let own = options.global_environment.iter().map(String::as_str);
@@ -173,18 +173,18 @@ pub(crate) fn global_variable(options: &Options, name: &str) -> Result<(), Failu
     ))
 }
 
-/// The same for the argument `environment` of any tool, which is read before the tool runs: so none forgets it.
+/// Checks the argument `environment`. The server calls this for every tool, before the tool runs.
 pub(crate) fn variables(options: &Options, given: &serde_json::Value) -> Result<(), Failure> {
     let names = match serde_json::from_value(given.clone()) {
         Ok(Environment::Map(map)) => map,
-        // What is no JSON object of texts is refused by the tool.
+        // The tool itself refuses text that is not a JSON object of strings.
         Ok(Environment::Text(text)) => serde_json::from_str(&text).unwrap_or_default(),
         Err(_) => return Ok(()),
     };
     names.keys().try_for_each(|name| variable(options, name))
 }
 
-/// Refuses an option that decides which programs run, or a value that may run some, below the destructive tier.
+/// Refuses an option that decides which programs run, or a value that may run one, below the destructive tier.
 pub(crate) fn option(options: &Options, name: &str, value: &str) -> Result<(), Failure> {
     if options.safety.get() >= Tier::Destructive {
         return Ok(());

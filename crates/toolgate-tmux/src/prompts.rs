@@ -1,4 +1,4 @@
-//! Prompts: four short recipes, as prompts and, where that is asked for, as tools.
+//! Four prompts, which are also available as tools if that is set.
 
 use rmcp::{
     ErrorData,
@@ -14,7 +14,7 @@ use toolgate::{Executed, Failure};
 
 use crate::{call::ToolContext, tool::Tool};
 
-/// A recipe.
+/// A prompt, and the function that writes its text.
 struct PromptTemplate {
     name: &'static str,
     title: &'static str,
@@ -23,7 +23,7 @@ struct PromptTemplate {
     write: fn(&PromptValues<'_>) -> Result<String, String>,
 }
 
-/// Its name, what it is, and whether it must be given.
+/// Name, description, and whether the argument is required.
 type Argument = (&'static str, &'static str, bool);
 
 const PANE: Argument = ("pane_id", "The pane, as %1.", true);
@@ -66,7 +66,7 @@ const PROMPTS: [PromptTemplate; 4] = [
     },
 ];
 
-/// What was given for the arguments.
+/// The arguments of a request.
 struct PromptValues<'a>(&'a JsonObject);
 
 impl PromptValues<'_> {
@@ -82,7 +82,7 @@ impl PromptValues<'_> {
         self.maybe(name).unwrap_or_default()
     }
 
-    /// As a value in a call: whatever it holds, it cannot be taken for a part of the recipe.
+    /// The value as a JSON string, so that no part of it reads as an instruction of the prompt.
     fn quoted(&self, name: &str) -> String {
         Value::from(self.text(name)).to_string()
     }
@@ -171,7 +171,7 @@ pub(crate) fn list() -> ListPromptsResult {
     ListPromptsResult::with_all_items(PROMPTS.iter().map(prompt).collect())
 }
 
-/// `prompts/get`: the one message of a prompt.
+/// `prompts/get`: the prompt's one message.
 pub(crate) fn get(
     name: &str,
     arguments: Option<&JsonObject>,
@@ -214,7 +214,7 @@ impl PromptTemplate {
     }
 }
 
-/// The same as tools, for clients that have no prompts.
+/// Tools that list and return the prompts, for clients without prompts.
 pub(crate) fn tools() -> Vec<Tool> {
     vec![
         Tool::readonly("list_prompts", "List Prompts", list_prompts)

@@ -1,4 +1,4 @@
-//! Which panes a call is recorded in: those that it is about to write into.
+//! Starts recordings of the panes that a call is about to write into.
 
 use rmcp::model::JsonObject;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl ToolContext {
-    /// Begins to record the panes that a call is about to write into, if they are to be.
+    /// Starts a recording of each pane that the call will write into, if recordings are set up.
     pub(crate) async fn record(&self, tool: &str, arguments: &JsonObject) -> Result<(), Failure> {
         let Some(recorder) = self.shared.recorder.as_ref().filter(|_| Recorder::covers(tool))
         else {
@@ -27,7 +27,7 @@ impl ToolContext {
                 session_id: text("session_id"),
                 session_name: text("session_name"),
             };
-            // One that is not there the tool refuses in its own words.
+            // If the pane does not exist, the tool itself refuses the call.
             if let Ok(pane) = target::pane(&server, named).await {
                 let call = format!("{tool}{}", id.as_deref().unwrap_or_default());
                 recorder.called(&server, &pane, call).await?;

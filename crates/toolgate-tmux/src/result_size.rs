@@ -1,12 +1,13 @@
-//! The last lines of many, with true counts of what was left off.
+//! Limits results to the last lines, and counts exactly what is left out.
 
 use serde::Serialize;
 
-/// The most bytes of text in a result, which has to stay below the limit of all results (1 MB): else some would be left
-/// off that nobody counts.
+/// The maximum text of a result in bytes. It is below the chain's limit for results (1 MB), which would cut text that
+/// is not counted here.
 pub(crate) const MAX_TEXT_BYTES: usize = 950_000;
 
-/// The bytes of a line's quotes and comma in a result, which tells all twice: as JSON, and as JSON in a text.
+/// The bytes of a line's quotes and comma in a result, which contains each line twice: as JSON, and as JSON inside a
+/// string.
 pub(crate) const LINE_OVERHEAD: usize = 8;
 
 /// The bytes of a character in a result.
@@ -23,15 +24,15 @@ pub(crate) fn line_cost(line: &str) -> usize {
     line.chars().map(cost).sum::<usize>() + LINE_OVERHEAD
 }
 
-/// The bytes of a whole value in a result.
+/// The bytes of a value in a result.
 pub(crate) fn value_cost(value: &impl Serialize) -> usize {
     let json = serde_json::to_string(value).unwrap_or_default();
-    // In the text its quotes and backslashes are escaped once more.
+    // In the string its quotes and backslashes are escaped once more.
     2 * (json.len() + 1) + json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count()
 }
 
-/// A list as text. One that has no room twice is told whole where rows can be counted, and its end here: else rows
-/// would be missing in both.
+/// The text of a list. A list that does not fit twice is complete in the structured content, where rows can be counted,
+/// and only its end is in the text.
 pub(crate) fn list_text(rows: &[impl Serialize]) -> String {
     let whole: Vec<String> =
         rows.iter().map(|row| serde_json::to_string(row).unwrap_or_default()).collect();
@@ -52,23 +53,23 @@ pub(crate) fn list_text(rows: &[impl Serialize]) -> String {
     }
 }
 
-/// The lines that fit, and what did not.
+/// The lines that fit, and the counts of what does not.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) lines: Vec<String>,
-    /// How many lines were left off.
+    /// How many lines were left out.
     pub(crate) left_lines: usize,
-    /// How many bytes were left off, newlines counted.
+    /// How many bytes were left out, with newlines.
     pub(crate) left_bytes: usize,
 }
 
-/// Keeps the last lines, at most so many, of at most so many bytes with a newline between them, and no more than there
-/// is room for in a result. Of a single line that is too long, its end is kept.
+/// Keeps the last lines: at most `most` lines of at most `bytes` bytes with their newlines, and no more than fit into a
+/// result. If the last line alone is too long, its end is kept.
 pub(crate) fn tail(lines: Vec<String>, most: Option<usize>, bytes: Option<usize>) -> Tail {
     tail_in(MAX_TEXT_BYTES, lines, most, bytes)
 }
 
-/// The same, where there is less room.
+/// Like [`tail`], with `room` bytes instead of a whole result.
 pub(crate) fn tail_in(
     mut room: usize,
     mut lines: Vec<String>,
@@ -88,7 +89,7 @@ pub(crate) fn tail_in(
         }
         (kept, used, room) = (kept + 1, more, room - cost);
     }
-    // The last line is told of in any case.
+    // The last line is always kept, at least its end.
     let cut = kept == 0;
     lines.drain(..all.saturating_sub(kept.max(1)));
     if cut && let Some(line) = lines.last_mut() {

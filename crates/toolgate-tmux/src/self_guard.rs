@@ -1,4 +1,4 @@
-//! No tool ends the pane that this server runs in. Where it is unclear, it is refused.
+//! Refuses to end the pane that this server runs in. If the pane cannot be identified, the call is refused.
 
 use std::{env, fs, path::Path};
 
@@ -6,20 +6,20 @@ use toolgate::{Executed, Failure};
 
 use crate::engine::{Batch, Command, Identity, ListTarget, Row, Server};
 
-/// Where this process runs, as far as can be told.
+/// Where this process runs, as far as it can be determined.
 #[derive(Clone, Debug, Default)]
 pub struct SelfGuard {
-    /// The first part of `TMUX`.
+    /// The socket path, from `TMUX`.
     socket: Option<String>,
-    /// The third part of `TMUX`, as `$1`.
+    /// The session id, from `TMUX`, as `$1`.
     session: Option<String>,
-    /// `TMUX_PANE`
+    /// The pane id, from `TMUX_PANE`.
     pane: Option<String>,
-    /// This process and those that it comes from, or `None` if that cannot be told.
+    /// This process and its ancestors; `None` if that is unknown.
     ancestry: Option<Vec<u32>>,
 }
 
-/// What would end.
+/// What a call would end.
 #[derive(Clone, Copy, Debug)]
 pub enum KillTarget<'a> {
     /// The whole server.
@@ -33,7 +33,7 @@ pub enum KillTarget<'a> {
 }
 
 impl SelfGuard {
-    /// Reads the environment and the process's ancestry.
+    /// Reads the environment and the ancestors of this process.
     #[must_use]
     pub fn of_this_process() -> Self {
         let variable = |name| env::var(name).ok().filter(|value: &String| !value.is_empty());
@@ -46,14 +46,14 @@ impl SelfGuard {
         Self { socket, session, pane: variable("TMUX_PANE"), ancestry: ancestry() }
     }
 
-    /// Refuses what would end the pane that we run in. `doing` is the verb, as `kill`.
+    /// Refuses a call that would end the pane that this process runs in. `doing` is the verb of the message, as `kill`.
     pub async fn check(
         &self,
         server: &Server,
         victim: KillTarget<'_>,
         doing: &str,
     ) -> Result<(), Failure> {
-        // Asked first: who is behind the socket decides. A server that cannot be asked is not spared.
+        // The server's identity decides. If the server cannot be asked, this fails and nothing is ended.
         let identity = identity(server).await?;
         let Some(identity) = identity else {
             return Ok(());
@@ -66,9 +66,9 @@ impl SelfGuard {
         if self.is_hit(&rows, victim) { Err(refused(victim, doing)) } else { Ok(()) }
     }
 
-    /// Refuses to type into the pane that we run in. The client runs there: whoever types into it can end it, and can
-    /// answer in the user's place what the client asks the user. Unlike [`check`](Self::check), this refuses only
-    /// what is known to be our pane: where that cannot be told, any other pane would be refused with it.
+    /// Refuses to type into the pane that this process runs in. The client runs there: typed text could end it, or
+    /// answer in the user's place what the client asks the user. Unlike [`check`](Self::check), this refuses only the
+    /// pane that is known to be the own one: if that is unknown, every pane would have to be refused.
     pub async fn check_typing(&self, server: &Server, pane: &str) -> Result<(), Failure> {
         let Some(identity) = server.identity().await? else {
             return Ok(());
@@ -92,7 +92,7 @@ impl SelfGuard {
             .with_executed(Executed::No))
     }
 
-    /// Whether a pane is the one that we run in: `None` where we run in no pane that we know of.
+    /// Whether a pane is the one that this process runs in; `None` if it runs in no known pane.
     #[must_use]
     pub fn is_caller(&self, identity: &Identity, pane: &str) -> Option<bool> {
         let own = self.pane.as_deref()?;
@@ -100,18 +100,18 @@ impl SelfGuard {
         Some(here && own == pane)
     }
 
-    /// The pane that we run in and the name of its socket, as the environment tells.
+    /// The pane that this process runs in and the name of its socket, from the environment.
     pub(crate) fn own_pane(&self) -> Option<(&str, Option<&str>)> {
         let name = |socket| Path::new(socket).file_name().and_then(|name| name.to_str());
         Some((self.pane.as_deref()?, self.socket.as_deref().and_then(name)))
     }
 
-    /// Whether we run inside of this server, or may do so.
+    /// Whether this process runs inside of the server, or may do so.
     fn is_inside(&self, server: &Server, identity: &Identity) -> bool {
         match &self.ancestry {
             Some(ancestry) if ancestry.contains(&identity.pid) => return true,
-            // Nothing speaks for it, and nothing against: whoever hides the processes and the environment is
-            // taken to have a reason.
+            // The ancestors are unknown and the environment is empty: assume that it runs inside, since both may be
+            // hidden on purpose.
             None if self.socket.is_none() && self.pane.is_none() => return true,
             _ => {}
         }
@@ -148,12 +148,13 @@ impl SelfGuard {
         if found(&by_pane) || found(&by_process) {
             return rows.iter().filter(|row| by_pane(row) || by_process(row)).any(hit);
         }
-        // Inside, but in which pane? At least the session is known; if not even that, all of it is spared.
+        // This process runs inside, but the pane is unknown. The session may be known; if not, the whole server is
+        // protected.
         !found(&by_session) || rows.iter().filter(by_session).any(hit)
     }
 }
 
-/// Who the server is; asked by a process where it has no session that we could attach to.
+/// The identity of the server; asked in a process of its own if the server has no session to attach to.
 async fn identity(server: &Server) -> Result<Option<Identity>, Failure> {
     if let Some(identity) = server.identity().await? {
         return Ok(Some(Identity::clone(&identity)));
@@ -188,13 +189,13 @@ fn same_file(one: &str, other: &str) -> bool {
     }
 }
 
-/// This process, its parent, and so on up to the first; `None` where `/proc` does not tell.
+/// The ids of this process, its parent, and so on; `None` if `/proc` cannot be read.
 fn ancestry() -> Option<Vec<u32>> {
     let mut pid = std::process::id();
     let mut all = vec![pid];
     while pid > 1 {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // `PID (NAME) STATE PPID …`, and a name may hold anything.
+        // `PID (NAME) STATE PPID …`. NAME may contain any character, also `)`.
         let (_, rest) = stat.rsplit_once(')')?;
         pid = rest.split_whitespace().nth(1)?.parse().ok()?;
         all.push(pid);

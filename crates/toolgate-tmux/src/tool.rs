@@ -1,4 +1,4 @@
-//! What a tool is: a row of a table, made from one function.
+//! Defines a tool: its name, tier, schemas and function, as one row of a table.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
 type ToolFuture = Pin<Box<dyn Future<Output = Result<CallToolResult, Failure>> + Send>>;
 type RunTool = Box<dyn Fn(ToolContext, JsonObject) -> ToolFuture + Send + Sync>;
 
-/// A tool: its facts, its schemas and the function that runs it.
+/// A tool: its name and hints, its schemas and the function that runs it.
 pub struct Tool {
     name: &'static str,
     tier: Tier,
@@ -34,7 +34,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// A tool that only looks.
+    /// A tool that only reads.
     pub fn readonly<A, R, F, Fut>(name: &'static str, title: &'static str, run: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
@@ -45,7 +45,7 @@ impl Tool {
         Self::new(name, title, Tier::Readonly, run).idempotent()
     }
 
-    /// A tool that changes something, within bounds.
+    /// A tool that changes something that can be changed back.
     pub fn mutating<A, R, F, Fut>(name: &'static str, title: &'static str, run: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
@@ -56,7 +56,7 @@ impl Tool {
         Self::new(name, title, Tier::Mutating, run)
     }
 
-    /// A tool that may lose what cannot be brought back.
+    /// A tool that may destroy something.
     pub fn destructive<A, R, F, Fut>(name: &'static str, title: &'static str, run: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
@@ -96,61 +96,62 @@ impl Tool {
         }
     }
 
-    /// What models read: the first line says when to use it.
+    /// The description for models. The first line says when to use the tool.
     #[must_use]
     pub fn about(mut self, description: &'static str) -> Self {
         self.description = description;
         self
     }
 
-    /// Doing it twice is doing it once.
+    /// Sets the hint that a second call with the same arguments changes nothing.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.hints.idempotent_hint = Some(true);
         self
     }
 
-    /// It may reach whatever a shell can reach.
+    /// Sets the hint that the tool may reach whatever a shell can reach.
     #[must_use]
     pub fn open_world(mut self) -> Self {
         self.hints.open_world_hint = Some(true);
         self
     }
 
-    /// It loses something, whatever its tier.
+    /// Sets the hint that the tool deletes something, in any tier.
     #[must_use]
     pub fn loses(mut self) -> Self {
         self.hints.destructive_hint = Some(true);
         self
     }
 
-    /// Clients that load tools on demand always load this one.
+    /// Asks clients that load tools on demand to always load this one.
     #[must_use]
     pub fn always_loaded(mut self) -> Self {
         self.always_loaded = true;
         self
     }
 
-    /// It waits, and bounds that by itself: neither batches nor retries may multiply it.
+    /// Marks a tool that waits and limits its own time. Batches and retries would multiply that time, so they refuse
+    /// it.
     #[must_use]
     pub fn self_bounded(mut self) -> Self {
         self.self_bounded = true;
         self
     }
 
-    /// Whether it waits and bounds that by itself.
+    /// Whether the tool waits and limits its own time.
     #[must_use]
     pub fn is_self_bounded(&self) -> bool {
         self.self_bounded
     }
 
-    /// The name.
+    /// The tool's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The tier.
+    /// The tool's tier.
     #[must_use]
     pub fn tier(&self) -> Tier {
         self.tier
@@ -186,7 +187,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// The chain has checked the arguments against the schema; where it did not, nothing of them is repeated.
+/// Reads the arguments. The chain has checked them against the schema; if it has not, the error does not repeat them.
 fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, Failure> {
     serde_json::from_value(Value::Object(arguments)).map_err(|_| {
         Failure::new(Code::InvalidArguments, "the arguments do not fit the tool's schema")
@@ -194,11 +195,11 @@ fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, Failure> {
     })
 }
 
-/// What a tool answers: a text, a list, or one [`Model`].
+/// The reply of a tool: a text, a list, or one [`Model`].
 pub trait Reply: Send {
     /// The schema of `structuredContent`.
     fn schema() -> JsonObject;
-    /// The result.
+    /// The result of the call.
     fn into_result(self) -> CallToolResult;
 }
 
@@ -222,7 +223,7 @@ impl<T: Serialize + JsonSchema + Send> Reply for Vec<T> {
     }
 }
 
-/// One object, as it is.
+/// One object, returned as it is.
 #[derive(Clone, Debug)]
 pub struct Model<T>(pub T);
 
@@ -237,15 +238,14 @@ impl<T: Serialize + JsonSchema + Send> Reply for Model<T> {
     }
 }
 
-/// What a tool tells of a thing that it changed: all that [`Model`] would. Its schema names only the
-/// tool that tells the same: whole schemas of the same fields, once for each tool, would be half of the list that
-/// models read.
+/// Like [`Model`], but the schema has only the id and the name of the tool that has the full schema. The full schema in
+/// each tool would double the size of the list that models read.
 #[derive(Clone, Debug)]
 pub struct ShortModel<T>(pub T);
 
-/// A model that several tools answer with.
+/// A model that several tools return.
 pub trait SharedModel {
-    /// The tool whose schema has all fields.
+    /// The name of the tool whose schema has all fields.
     const FULL_SCHEMA_TOOL: &'static str;
 }
 
@@ -263,7 +263,7 @@ impl<T: Serialize + SharedModel + Send> Reply for ShortModel<T> {
     }
 }
 
-/// A list of such things: all that a `Vec` would tell, with the short schema.
+/// A list of shared models: like a `Vec`, with the short schema.
 #[derive(Clone, Debug)]
 pub struct ShortList<T>(pub Vec<T>);
 
@@ -297,7 +297,7 @@ fn wrapped(inner: &Value) -> JsonObject {
     object(schema)
 }
 
-/// Refuses arguments that the schema allows.
+/// The failure for arguments that the schema allows but the tool does not.
 pub(crate) fn invalid_arguments(message: impl Into<String>) -> Failure {
     Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
 }

@@ -1,4 +1,4 @@
-//! The guard in the chain: a precondition of the tools that type.
+//! The precondition that judges what a call would type.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,10 +25,10 @@ use crate::{
     target::{self, PaneTarget},
 };
 
-/// The id of the precondition, and the first half of the rules that its refusals name.
+/// The id of the precondition, and the prefix of the rules that refusals name.
 pub const ID: &str = "command-guard";
 
-/// The tools whose arguments a shell may run.
+/// The tools with arguments that a shell may run.
 pub const TOOLS: [&str; 7] = [
     "paste_buffer",
     "paste_text",
@@ -39,10 +39,10 @@ pub const TOOLS: [&str; 7] = [
     "split_window",
 ];
 
-/// No line is longer than this before it is entered.
+/// The maximum length of a line that is not entered.
 const MAX_LINE_BYTES: usize = 256 * 1024;
 
-/// Judges what the tools would type.
+/// Judges what tools would type.
 #[derive(Debug)]
 pub struct CommandGuard {
     config: CommandsConfig,
@@ -50,7 +50,7 @@ pub struct CommandGuard {
     shared: Option<Arc<ServerState>>,
 }
 
-/// A text for a pane.
+/// A text that a call would type into a pane.
 pub(crate) struct TypedText {
     pub(crate) text: String,
     lands: LineState,
@@ -58,14 +58,14 @@ pub(crate) struct TypedText {
     target: Value,
 }
 
-/// Where a text lands.
+/// The line that a text is typed into.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineState {
-    /// Behind what is in the pane's line already.
+    /// The pane's line, after the text that is on it.
     Appended,
-    /// In a line that was emptied before.
+    /// The pane's line after it was emptied.
     Emptied,
-    /// In a shell of its own.
+    /// The line of a new shell.
     OwnShell,
 }
 
@@ -76,7 +76,7 @@ impl CommandGuard {
         Self { config: CommandsConfig { roots, ..config }, home, shared }
     }
 
-    /// What a call would type, also out of a buffer.
+    /// The texts that a call would type, also from a paste buffer.
     async fn texts(&self, tool: &str, arguments: &Value) -> Vec<TypedText> {
         if tool != "paste_buffer" {
             return typed(tool, arguments);
@@ -86,12 +86,12 @@ impl CommandGuard {
             return Vec::new();
         };
         let show = Command::new("show-buffer").option("-b", name);
-        // One that is not there, the tool says so.
+        // If the buffer does not exist, the tool itself refuses the call.
         let Ok(bytes) = server.exchange(show, &[]).await else { return Vec::new() };
         vec![TypedText { text: text(bytes), lands: LineState::Appended, target: arguments.clone() }]
     }
 
-    /// What speaks against what a call would type, and what its panes' lines would be afterwards.
+    /// The findings for the texts of a call, and the pane's lines after the call.
     async fn look(
         &self,
         typed: Vec<TypedText>,
@@ -128,7 +128,7 @@ impl CommandGuard {
             if reader == Reader::Screen
                 && let Some((_, line)) = after.last_mut()
             {
-                // Its keys are not in a shell's line.
+                // The program's keys are not on a shell's line.
                 line.clear();
             }
             let edited = keys::of_entered(&typed.text).edited;
@@ -137,7 +137,7 @@ impl CommandGuard {
         Ok((findings, after))
     }
 
-    /// Where a text would run, without the pane's folder.
+    /// The context in which a text would run, without the pane's folder.
     fn place(&self, typed: &TypedText) -> ShellContext {
         ShellContext {
             folder: None,
@@ -154,12 +154,12 @@ impl CommandGuard {
         if !first.needs_folder {
             return first;
         }
-        // Only what deletes costs a question to tmux.
+        // tmux is asked for the folder only if a finding depends on it.
         place.folder = self.folder(&typed.target).await;
         if place.folder.is_some() { judge(&typed.text, &place) } else { first }
     }
 
-    /// What reads the text: only asked where it makes a difference.
+    /// The kind of program that reads the text. tmux is asked only if a finding depends on it.
     async fn reader(&self, typed: &TypedText, said: &[Finding]) -> Reader {
         let unclear = |found: &Finding| matches!(found.class, Class::Unparsed | Class::History);
         if typed.lands != LineState::Appended
@@ -188,7 +188,7 @@ impl CommandGuard {
         Some(shared.engine.server(socket))
     }
 
-    /// The pane that is named.
+    /// The pane that the arguments name.
     async fn pane(&self, target: &Value) -> Option<Pane> {
         let text = |name: &str| target.get(name).and_then(Value::as_str);
         let server = self.server(target)?;
@@ -202,7 +202,7 @@ impl CommandGuard {
         Some((server.socket().clone(), pane))
     }
 
-    /// The folder that the pane's program is in, or will start in.
+    /// The folder of the pane's program, or the folder in which a new program starts.
     async fn folder(&self, target: &Value) -> Option<PathBuf> {
         let text = |name: &str| target.get(name).and_then(Value::as_str);
         if let Some(folder) = text("start_directory") {
@@ -216,7 +216,7 @@ impl CommandGuard {
         row.get("pane_current_path").filter(|path| path.starts_with('/')).map(PathBuf::from)
     }
 
-    /// What the findings come to: the worst of what is set for their kinds.
+    /// The verdict: the strictest setting for the kinds of the findings.
     fn verdict(&self, findings: &[Finding]) -> Verdict {
         if let Some(worst) = findings.iter().find(|found| self.config.deny.contains(&found.class)) {
             let message = format!("The command was not typed: {}", told(worst));
@@ -231,7 +231,7 @@ impl CommandGuard {
     }
 }
 
-/// A root as it is written, with `~` for the home folder, and where its links lead: tmux tells folders without links.
+/// A root as written, with `~` expanded, and with its symbolic links resolved: tmux reports folders without links.
 fn real(root: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let full = match (root.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) => home.join(rest),
@@ -241,7 +241,7 @@ fn real(root: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     [Some(full), real].into_iter().flatten().collect()
 }
 
-/// Why, and the words that it is about, if it is about some.
+/// The reason of a finding, with the words that it is about.
 fn told(found: &Finding) -> String {
     match &*found.words {
         "" => found.why.clone(),
@@ -282,8 +282,8 @@ impl Precondition for CommandGuard {
         })
     }
 
-    /// Judged by the text alone: no tmux server is asked, and no line is remembered. What depends on the
-    /// pane's folder, or on a buffer, is told when the call is made.
+    /// Judges by the text alone: no tmux server is asked, and no line is remembered. The actual call also considers the
+    /// pane's folder and paste buffers.
     fn foresee(&self, _: &Context, call: &Call) -> Option<Verdict> {
         let tool = call.id().name();
         if tool == "paste_buffer" {
@@ -304,7 +304,7 @@ impl Precondition for CommandGuard {
     }
 }
 
-/// The arguments of a call. What cannot be read cannot be judged, and the tool may read it in its own way.
+/// The arguments of a call. Arguments that cannot be read are refused, since the tool might read them differently.
 fn readable(call: &Call) -> Result<Value, Failure> {
     let arguments = call.arguments().map(Json::to_value).transpose();
     arguments.map(Option::unwrap_or_default).map_err(|error| {
@@ -315,7 +315,7 @@ fn readable(call: &Call) -> Result<Value, Failure> {
     })
 }
 
-/// What a call would type. Keys without Enter count too: the next call may press it.
+/// The texts that a call would type. Keys without Enter count, too: a later call may press it.
 pub(crate) fn typed(tool: &str, arguments: &Value) -> Vec<TypedText> {
     let name = match tool {
         "run_command" => "command",
@@ -336,7 +336,7 @@ pub(crate) fn typed(tool: &str, arguments: &Value) -> Vec<TypedText> {
     text.map(|text| TypedText { text, lands, target: arguments.clone() }).into_iter().collect()
 }
 
-/// The variables that a program is started with, as a shell would set them.
+/// The variables of a new program, as shell assignments.
 fn variables(arguments: &Value) -> String {
     let given = match arguments.get("environment") {
         Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_default(),
@@ -351,13 +351,13 @@ fn variables(arguments: &Value) -> String {
     all.collect()
 }
 
-/// What keys type, with the Enter that follows.
+/// The text of the keys, with the Enter that follows.
 fn entered(arguments: &Value) -> Option<String> {
     let enter = arguments.get("enter").and_then(Value::as_bool).unwrap_or(true);
     keys(arguments).map(|keys| if enter { keys + "\n" } else { keys })
 }
 
-/// What is pasted. Without brackets, a tab completes what nobody can foresee.
+/// The text of a paste. Without bracketed paste, a tab completes to unknown text.
 fn pasted(arguments: &Value) -> Option<String> {
     let bracket = arguments.get("bracket").and_then(Value::as_bool).unwrap_or(true);
     let text = string(arguments, "text")?;
@@ -368,15 +368,15 @@ fn string(arguments: &Value, name: &str) -> Option<String> {
     arguments.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// What keys type: the name of a key is no text.
+/// The text of the keys. A key name types no text.
 fn keys(arguments: &Value) -> Option<String> {
     let keys = string(arguments, "keys")?;
     let literal = arguments.get("literal").and_then(Value::as_bool).unwrap_or(false);
-    // Also literally, a tab completes what nobody can foresee.
+    // A tab completes to unknown text, also if it is typed literally.
     Some(if literal { keys.replace('\t', "\u{7f}") } else { keys::typed(&keys) })
 }
 
-/// What goes to one pane, one after the other, is one text.
+/// Consecutive texts for one pane are one text.
 fn batch(arguments: &Value) -> Vec<TypedText> {
     let names = ["pane_id", "session_name", "session_id", "window_id"];
     let mut all: Vec<TypedText> = Vec::new();
@@ -390,7 +390,7 @@ fn batch(arguments: &Value) -> Vec<TypedText> {
         let same = |typed: &&mut TypedText| {
             names.iter().all(|name| typed.target.get(name) == target.get(name))
         };
-        // In their order: two ways to name a pane may mean the same one.
+        // The order is kept: different arguments may name the same pane.
         match all.last_mut().filter(same) {
             Some(typed) => typed.text.push_str(&keys),
             None => all.push(TypedText { text: keys, lands: LineState::Appended, target }),

@@ -1,4 +1,4 @@
-//! From words to arguments, as far as that can be known before they run.
+//! Expands words to arguments, as far as possible before the command runs.
 
 use std::rc::Rc;
 
@@ -8,10 +8,10 @@ use super::{
     shell::{Piece, Word},
 };
 
-/// Braces make no more words than this.
+/// The maximum number of words that braces expand to.
 const MAX_BRACE_WORDS: usize = 64;
 
-/// Characters, each with whether it was quoted, of the word that is being made.
+/// A word during expansion: its characters, each with whether it was quoted.
 #[derive(Default)]
 struct WordField {
     chars: Vec<(char, bool)>,
@@ -31,7 +31,7 @@ impl Judge<'_> {
         words.iter().flat_map(|word| self.expand(word)).collect()
     }
 
-    /// A word as one text, as in assignments and here-documents: nothing is split.
+    /// Expands a word to one text, as in assignments and here-documents.
     pub(super) fn value(&mut self, word: &Word) -> VariableValue {
         let mut fields = vec![WordField::default()];
         self.pieces(&word.0, &mut fields, false);
@@ -73,7 +73,7 @@ impl Judge<'_> {
                     }
                 }
                 Piece::Unknown(inner) => {
-                    // For what runs inside of it.
+                    // Judges what runs inside of it.
                     self.value(inner);
                     add(fields, &UNKNOWN.to_string(), true, false);
                 }
@@ -137,7 +137,7 @@ fn finish(field: WordField) -> Vec<Arg> {
     all.iter().map(|chars| make(chars)).collect()
 }
 
-/// `{a,b}` makes two words.
+/// Expands `{a,b}` to two words.
 fn braces(chars: &[(char, bool)], all: &mut Vec<Vec<(char, bool)>>, depth: usize) {
     let Some((open, close, commas)) =
         brace(chars).filter(|_| depth < 8 && all.len() < MAX_BRACE_WORDS)
@@ -154,7 +154,7 @@ fn braces(chars: &[(char, bool)], all: &mut Vec<Vec<(char, bool)>>, depth: usize
     }
 }
 
-/// The first brace that has commas: where it opens and closes, and its commas.
+/// The first brace with commas: the positions of its ends and of its commas.
 fn brace(chars: &[(char, bool)]) -> Option<(usize, usize, Vec<usize>)> {
     let mut open: Vec<(usize, Vec<usize>)> = Vec::new();
     for (at, c) in chars.iter().enumerate() {

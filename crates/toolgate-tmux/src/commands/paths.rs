@@ -7,7 +7,7 @@ use super::{
     judge::{Judge, UNKNOWN_FOLDER, WorkingFolder},
 };
 
-/// Where anybody may delete what is inside.
+/// Folders in which any file may be deleted.
 pub(super) const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp", "/dev/shm"];
 
 /// Where a path leads.
@@ -15,11 +15,11 @@ pub(super) const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp", "/de
 pub(super) enum PathLocation {
     /// Below a root.
     Inside,
-    /// A root itself, or all that is in it.
+    /// A root itself, or everything in it.
     Whole,
     /// Elsewhere.
     Outside,
-    /// It is only known when it runs.
+    /// Only known when the command runs.
     Unknown,
 }
 
@@ -34,7 +34,7 @@ impl Judge<'_> {
         };
     }
 
-    /// The path from the root, without `.` and `..`.
+    /// The absolute path, without `.` and `..`.
     fn full(&self, text: &str) -> Option<PathBuf> {
         let path = match text.strip_prefix(HOME) {
             Some(rest) => self.place.home().join(rest.trim_start_matches('/')),
@@ -64,10 +64,10 @@ impl Judge<'_> {
         if self.remote && relative {
             return PathLocation::Outside;
         }
-        // Up to the first part that is not known; what follows is below that.
+        // Only the text before the first unknown part is resolved; the rest leads below it.
         let (text, below) = match arg.text.find(UNKNOWN) {
             Some(0) => return PathLocation::Unknown,
-            // What follows may lead out again.
+            // The rest may lead out again.
             Some(at)
                 if arg
                     .text
@@ -93,7 +93,7 @@ impl Judge<'_> {
         self.compare(&path, all, below)
     }
 
-    /// Where a path is that is no part of a root, in words: the roots are named.
+    /// Describes a path outside of the roots for a message, with the roots.
     pub(super) fn outside(&self) -> String {
         let own = self.place.folder.iter().filter(|folder| fits(folder, &self.place.home()));
         let roots = own.chain(&self.place.roots).map(|root| root.display().to_string());
@@ -107,7 +107,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether a file is in the pane's own folder, which may be a home, and is none of its hidden settings.
+    /// Whether a file is in the pane's own folder, also if that is a home folder, and is no hidden file or folder
+    /// there.
     pub(super) fn is_below_pane(&self, arg: &Arg) -> bool {
         let home = self.place.home();
         let folder = self.place.folder.as_ref().filter(|folder| folder.starts_with(&home));
@@ -118,7 +119,7 @@ impl Judge<'_> {
         first.is_some_and(|name| !name.as_os_str().to_string_lossy().starts_with('.'))
     }
 
-    /// `all`: everything in the folder; `below`: something in it.
+    /// Compares a path with the roots. `all`: everything in the folder; `below`: something in it.
     fn compare(&self, path: &Path, all: bool, below: bool) -> PathLocation {
         let folder = self.place.folder.clone().unwrap_or_else(|| UNKNOWN_FOLDER.into());
         let own = fits(&folder, &self.place.home()).then_some(folder);
@@ -133,7 +134,7 @@ impl Judge<'_> {
                 return PathLocation::Inside;
             }
         }
-        // A home is somebody's own, also where it lies below a temporary folder.
+        // A home folder is not temporary, even if it is below a temporary folder.
         let home = self.place.home();
         let is_home = path.starts_with(&home) || home.starts_with(path);
         let temporary = !is_home
@@ -148,12 +149,12 @@ impl Judge<'_> {
     }
 }
 
-/// Whether a folder is small enough to be a root: neither a home nor above one, nor at the top.
+/// Whether a folder may be a root: it is no home folder, not above one, and not at the top level.
 fn fits(folder: &Path, home: &Path) -> bool {
     !home.starts_with(folder) && folder.components().count() > 2
 }
 
-/// The folder that a wildcard looks into; whether it means all that is there.
+/// The folder that a wildcard is in, and whether it matches everything there.
 fn wild(text: &str, below: bool) -> (String, bool, bool) {
     let mut before: Vec<&str> = Vec::new();
     let mut parts = text.split('/');

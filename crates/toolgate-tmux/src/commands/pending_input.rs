@@ -1,4 +1,4 @@
-//! What was typed into a pane and is not entered yet: a command may come in several calls.
+//! The text that was typed into panes and not entered yet: a command may come in several calls.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,37 +7,38 @@ use toolgate::CallId;
 
 use crate::engine::Socket;
 
-/// So many calls that a person is asked about are remembered.
+/// How many calls that wait for a confirmation are remembered.
 const MAX_ASKED_CALLS: usize = 64;
 
-/// A pane.
+/// The socket of a pane's server, and the pane's id.
 pub(crate) type Pane = (Socket, String);
 
-/// Lines that are not entered, by pane.
+/// The lines that are not entered, by pane.
 #[derive(Debug, Default)]
 pub(crate) struct PendingInput(Mutex<Lines>);
 
 #[derive(Default)]
 pub(crate) struct Lines {
     open: HashMap<Pane, String>,
-    /// What the lines are once these calls run: a person may still say no.
+    /// The lines as they will be after a call that waits for a confirmation.
     asked: VecDeque<(CallId, Vec<(Pane, String)>)>,
 }
 
 impl std::fmt::Debug for Lines {
-    /// It may be a secret.
+    /// The lines may contain secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Lines")
     }
 }
 
 impl PendingInput {
-    /// All of them, for as long as one call is judged: of two calls at once the second sees what the first types.
+    /// Locks the lines while one call is judged: of two simultaneous calls, the second one sees what the first one
+    /// types.
     pub(crate) async fn lines(&self) -> MutexGuard<'_, Lines> {
         self.0.lock().await
     }
 
-    /// A call runs. If somebody was asked about it, they said yes.
+    /// A call runs: if it waited for a confirmation, it was confirmed, and its lines are taken over.
     pub(crate) async fn ran(&self, call: CallId) {
         let mut lines = self.0.lock().await;
         if let Some(at) = lines.asked.iter().position(|(asked, _)| *asked == call)
@@ -53,12 +54,12 @@ impl Lines {
         self.open.is_empty()
     }
 
-    /// What stands in a pane's line.
+    /// The text on a pane's line.
     pub(crate) fn before(&self, pane: &Pane) -> &str {
         self.open.get(pane).map_or("", String::as_str)
     }
 
-    /// What stands in these lines from now on.
+    /// Sets the text on lines.
     pub(crate) fn put(&mut self, after: Vec<(Pane, String)>) {
         for (pane, line) in after {
             if line.is_empty() {
@@ -69,7 +70,7 @@ impl Lines {
         }
     }
 
-    /// What stands in these lines if the call runs.
+    /// Remembers the text on lines in case the call is confirmed.
     pub(crate) fn ask(&mut self, call: CallId, after: Vec<(Pane, String)>) {
         if self.asked.len() >= MAX_ASKED_CALLS {
             self.asked.pop_front();

@@ -1,4 +1,4 @@
-//! One program with its arguments: what it runs in turn, what it prints, and what speaks against it.
+//! Judges one program with its arguments: the programs that it starts, its output, and the findings of the rules.
 
 use std::rc::Rc;
 
@@ -10,8 +10,8 @@ use super::{
     printf, rules, shell_programs,
 };
 
-/// Programs that run the program that their arguments name: their options with values (short, long), and how many
-/// operands come before it.
+/// Programs that run the program in their arguments: their options with values (short, long), and how many operands
+/// come before it.
 const WRAPPERS: &[(&str, &str, &[&str], usize)] = &[
     ("sudo", "ugCDhpRrtTU", &["user", "group", "chdir", "host", "prompt", "close-from"], 0),
     ("doas", "uC", &[], 0),
@@ -66,7 +66,7 @@ impl Judge<'_> {
                 } else {
                     self.find(Class::Unparsed, line, why);
                 }
-                // It may be a shell.
+                // The program may be a shell.
                 if let Some((arg, text)) = value(args, Some('c'), &[]) {
                     return self.text(&text, arg.fetched, input);
                 }
@@ -104,7 +104,7 @@ impl Judge<'_> {
         self.wrapper(&name, args, input).unwrap_or_else(|| self.prints(&name, args, input))
     }
 
-    /// Programs that name what they run in a way of their own.
+    /// Programs that name the program that they run in a special way.
     fn wrapper(&mut self, name: &str, args: &[Arg], input: &PipeData) -> Option<PipeData> {
         match name {
             "env" => Some(self.env(args, input)),
@@ -167,7 +167,7 @@ impl Judge<'_> {
             self.hook_variable(name, &value, true);
         }
         let output = match value(options, Some('S'), &["split-string"]) {
-            // Its words come first, then the operands as they are.
+            // The words of `-S` come first, then the operands.
             Some((arg, text)) => {
                 let operands = rest.iter().map(|arg| arg.text.replace('\'', r"'\''"));
                 let text = operands.fold(text, |text, operand| format!("{text} '{operand}'"));
@@ -180,7 +180,7 @@ impl Judge<'_> {
         output
     }
 
-    /// What is read becomes arguments, at the end or in place of a mark.
+    /// `xargs`: its input becomes arguments, at the end or in place of a mark.
     fn xargs(&mut self, args: &[Arg], input: &PipeData) -> PipeData {
         let long = ["max-args", "max-procs", "delimiter", "arg-file", "jobs", "replace"];
         let rest = after_options(args, "ILnPsdEajSR", &long);
@@ -216,7 +216,7 @@ impl Judge<'_> {
         PipeData::default()
     }
 
-    /// What a program prints, as far as it is told by its arguments.
+    /// The output of a program, as far as its arguments determine it.
     fn prints(&mut self, name: &str, args: &[Arg], input: &PipeData) -> PipeData {
         let joined =
             |args: &[Arg]| args.iter().map(|arg| arg.text.as_str()).collect::<Vec<_>>().join(" ");
@@ -278,7 +278,7 @@ fn is(args: &[Arg], text: &str) -> bool {
     args.first().is_some_and(|arg| arg.text == text)
 }
 
-/// After `NAME=value`.
+/// The arguments after assignments.
 fn assigned(args: &[Arg]) -> &[Arg] {
     let is_assignment = |arg: &&Arg| {
         arg.text.split_once('=').is_some_and(|(name, _)| {
@@ -288,7 +288,7 @@ fn assigned(args: &[Arg]) -> &[Arg] {
     args.get(args.iter().take_while(is_assignment).count()..).unwrap_or_default()
 }
 
-/// `./x` is `x`.
+/// Whether two paths are the same file: `./x` is `x`.
 fn same_file(one: &str, other: &str) -> bool {
     one.trim_start_matches("./") == other.trim_start_matches("./")
 }

@@ -1,8 +1,8 @@
-//! Which program reads what is typed: a shell, one with lines of another language, or one that has the whole screen.
+//! The program that reads what is typed: a shell, a program for another language, or one with a full screen.
 
 use super::Class;
 
-/// Programs that take the whole screen and read keys, not lines of a shell.
+/// Programs that use the whole screen and read keys instead of lines.
 const SCREEN: &[&str] = &[
     "vi",
     "vim",
@@ -63,7 +63,7 @@ const SCREEN: &[&str] = &[
     "systemctl",
 ];
 
-/// Programs that read lines of another language, which a reader of shell text does not understand.
+/// Programs that read lines of another language, which the shell reader cannot read.
 const LANGUAGES: &[&str] = &[
     "python",
     "ipython",
@@ -116,15 +116,15 @@ const LANGUAGES: &[&str] = &[
 /// What reads the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// A shell, or a program that may have one inside, or that leaves what is typed to the shell behind it.
+    /// A shell, or a program that may contain one, or that leaves its input to the shell behind it.
     Shell,
-    /// Lines of another language.
+    /// A program that reads lines of another language.
     Language,
-    /// Keys, on a screen of its own.
+    /// A program that reads keys on the whole screen.
     Screen,
 }
 
-/// What a pane's program makes of keys. A name alone is not enough for one that has the screen.
+/// The kind of a pane's program. A full-screen program also needs to show the alternate screen.
 pub(crate) fn reader(program: &str, has_screen: bool) -> Reader {
     let name = program.rsplit('/').next().unwrap_or_default();
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -138,7 +138,7 @@ pub(crate) fn reader(program: &str, has_screen: bool) -> Reader {
 }
 
 impl Reader {
-    /// Whether a finding of this kind says anything about what this program does with the text.
+    /// Whether a finding of this kind applies to text for this program.
     pub(crate) fn minds(self, class: Class, edited: bool) -> bool {
         match self {
             Self::Shell => true,

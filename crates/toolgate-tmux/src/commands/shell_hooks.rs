@@ -1,4 +1,5 @@
-//! What makes a shell run something later, unasked: prompt variables, traps, start-up files, keys, hook functions.
+//! Findings for commands that make a shell run something later: prompt variables, traps, start-up files, key bindings,
+//! hook functions.
 
 use super::{
     Class,
@@ -32,13 +33,13 @@ const FUNCTIONS: &[&str] = &[
 
 /// How a variable makes a shell run something.
 enum Hook {
-    /// Whatever it holds is run, or names what is run.
+    /// The shell runs the value, or the program that it names.
     Any,
-    /// Substitutions in it are run.
+    /// The shell runs substitutions in the value.
     Substitutions,
-    /// It names a file that is run.
+    /// The shell runs the file that the value names.
     File,
-    /// It changes every program that is started later, but may be set for a single one.
+    /// The value affects every program that is started later. Setting it for a single command is allowed.
     Exported,
 }
 
@@ -63,7 +64,7 @@ fn hook(name: &str) -> Option<Hook> {
     })
 }
 
-/// Whether tmux would run something later, or give a variable to panes of others.
+/// Whether a tmux command sets a hook, or a variable for panes of other users.
 fn tmux(args: &[Arg]) -> bool {
     let mut words = args.iter().map(|arg| arg.text.as_str());
     let is_option = |word: &str| {
@@ -83,7 +84,7 @@ fn tmux(args: &[Arg]) -> bool {
 }
 
 impl Judge<'_> {
-    /// A variable gets a value; `once` for a single command.
+    /// Judges an assignment; `once` for a single command.
     pub(super) fn hook_variable(&mut self, name: &str, value: &VariableValue, once: bool) {
         let text = value.text.as_str();
         let runs = match hook(name) {
@@ -102,7 +103,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A function is defined.
+    /// Judges the definition of a function.
     pub(super) fn hook_function(&mut self, name: &str) {
         if FUNCTIONS.contains(&name) || name.starts_with("TRAP") {
             let line = [Arg { text: format!("{name}()"), ..Arg::default() }];
@@ -110,7 +111,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A program, or a command of the shell, that sets a hook.
+    /// Judges a program or a builtin that may set a hook.
     pub(super) fn hook(&mut self, name: &str, line: &[Arg], args: &[Arg]) {
         let words = operands(args);
         let word = |at: usize| words.get(at).map_or("", |arg| arg.text.as_str());
@@ -146,7 +147,7 @@ impl Judge<'_> {
                 );
                 false
             }
-            // `PROMPT_COMMAND[1]=x` is no assignment to the reader.
+            // The shell reader does not read `PROMPT_COMMAND[1]=x` as an assignment.
             _ => {
                 let first = line.first().map_or("", |arg| arg.text.as_str());
                 if let Some((name, text)) = first.split_once("]=") {
@@ -170,7 +171,7 @@ impl Judge<'_> {
             );
         }
         if name == "set" && !args.is_empty() {
-            // `$1` and so on are others now.
+            // `set` replaces the positional parameters.
             self.variables.retain(|name, _| {
                 !name.starts_with(|c: char| c.is_ascii_digit() || "@*".contains(c))
             });

@@ -14,7 +14,7 @@ const PIPED: &str = "/dev/fd/63";
 const UNSEEN: &str = "what it runs is only known when it runs";
 const DOWNLOADED: &str = "it runs what was just downloaded or decoded";
 
-/// Whether a program brings text from elsewhere, or hides it.
+/// Whether the output of a program is downloaded, or decoded from a text that hides it.
 pub(super) fn fetches(name: &str, args: &[Arg]) -> bool {
     match name {
         "curl" | "wget" | "fetch" | "aria2c" | "http" | "https" | "xh" | "lynx" | "w3m" | "nc"
@@ -123,7 +123,7 @@ pub(super) fn run(
     }
 }
 
-/// Programs that run text in another place.
+/// Programs that run text on another machine or in a container.
 fn beyond(judge: &mut Judge<'_>, name: &str, args: &[Arg], input: &PipeData) -> Option<PipeData> {
     match name {
         "ssh" | "mosh" => {
@@ -175,7 +175,7 @@ fn is(args: &[Arg], text: &str) -> bool {
     args.first().is_some_and(|arg| arg.text == text)
 }
 
-/// A program in a container: no shell is between.
+/// A program in a container, without a shell.
 fn contained(judge: &mut Judge<'_>, line: &[Arg], input: &PipeData) -> PipeData {
     let was = std::mem::replace(&mut judge.remote, true);
     let output = judge.program(line, input);
@@ -183,10 +183,10 @@ fn contained(judge: &mut Judge<'_>, line: &[Arg], input: &PipeData) -> PipeData 
     output
 }
 
-/// What a remote shell gets: its arguments, joined.
+/// The text that a remote shell runs: its arguments, joined.
 fn elsewhere(judge: &mut Judge<'_>, args: &[Arg], input: &PipeData) -> PipeData {
     if args.is_empty() {
-        // A shell that reads what is piped into it.
+        // A remote shell that reads its input.
         if let Some(text) = &input.text {
             let was = std::mem::replace(&mut judge.remote, true);
             judge.text(text, input.fetched, &PipeData::default());
@@ -204,7 +204,7 @@ fn elsewhere(judge: &mut Judge<'_>, args: &[Arg], input: &PipeData) -> PipeData 
 fn shell(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &PipeData) -> PipeData {
     let rest = after_options(args, "oO", &["rcfile", "init-file"]);
     let options = args.get(..args.len() - rest.len()).unwrap_or_default();
-    // It only reads.
+    // A shell with this option reads, but runs nothing.
     if has(options, "n", &["help", "version"]) {
         return PipeData::default();
     }
@@ -233,7 +233,7 @@ fn shell(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &PipeData) ->
     PipeData::default()
 }
 
-/// Whether a file is what a program reads anyway.
+/// Whether a file is the program's standard input.
 fn is_input(file: &Arg) -> bool {
     matches!(
         &*file.text,
@@ -241,7 +241,7 @@ fn is_input(file: &Arg) -> bool {
     )
 }
 
-/// A shell that runs what it reads. From a terminal, that is typed later, and judged then.
+/// A shell that runs its input. Input from a terminal is typed later, and judged then.
 fn standard_input(judge: &mut Judge<'_>, line: &[Arg], input: &PipeData) -> PipeData {
     match &input.text {
         _ if input.fetched => judge.find(Class::PipeToShell, line, DOWNLOADED),
@@ -252,7 +252,7 @@ fn standard_input(judge: &mut Judge<'_>, line: &[Arg], input: &PipeData) -> Pipe
     judge.text(text, input.fetched, &PipeData::default())
 }
 
-/// A file that is run.
+/// Judges a file that a shell runs.
 fn sourced(judge: &mut Judge<'_>, line: &[Arg], file: &Arg, input: &PipeData) {
     let downloaded = judge
         .downloaded
@@ -291,7 +291,7 @@ fn is_interpreter(name: &str) -> bool {
     )
 }
 
-/// Its text is in a language that is not read here; where it comes from can be told.
+/// Judges an interpreter: its text is in another language, but may be known to be downloaded.
 fn interpreter(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &PipeData) -> PipeData {
     let inline = has(args, "cemrp", &["eval", "print", "exec", "module"]);
     let operands = operands(args);
@@ -309,7 +309,7 @@ fn interpreter(judge: &mut Judge<'_>, line: &[Arg], args: &[Arg], input: &PipeDa
 }
 
 impl Judge<'_> {
-    /// Sets `$0`, `$1` and so on, and `$@`; returns what they were.
+    /// Sets `$0`, `$1` and so on, and `$@`; returns the previous values.
     fn positional(&mut self, args: &[Arg]) -> Vec<(String, Option<VariableValue>)> {
         let all = texts(&args.iter().skip(1).collect::<Vec<_>>()).join(" ");
         let fetched = args.iter().any(|arg| arg.fetched);

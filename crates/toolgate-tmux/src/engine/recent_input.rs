@@ -1,4 +1,4 @@
-//! What was typed into panes a moment ago, so that its echo is not taken for output.
+//! The text that was recently typed into panes, so that its echo is not taken for output.
 
 use std::{
     collections::HashMap,
@@ -8,23 +8,23 @@ use std::{
 
 use super::command::{Batch, Command};
 
-/// An echo that has not come by then is none.
+/// How long an echo may take.
 const ECHO_TIMEOUT: Duration = Duration::from_secs(5);
-/// So many lines are remembered of a pane.
+/// How many lines are remembered of each pane.
 const MAX_LINES: usize = 8;
 
-/// Lines that were typed, by pane.
+/// The typed lines by pane.
 #[derive(Default)]
 pub(super) struct RecentInput(Mutex<HashMap<String, TypedLines>>);
 
 struct TypedLines {
     at: Instant,
-    /// The last one may go on.
+    /// The typed lines; the last one may not be complete.
     lines: Vec<String>,
 }
 
 impl RecentInput {
-    /// Remembers what a list of commands types.
+    /// Remembers the text that a batch types.
     pub(super) fn note(&self, batch: &Batch) {
         for command in batch.commands().filter(|command| command.name() == "send-keys") {
             if let Some((pane, keys)) = keys(command) {
@@ -49,7 +49,7 @@ impl RecentInput {
         typed.lines.drain(..old);
     }
 
-    /// The lines that were typed into a pane a moment ago.
+    /// The lines that were recently typed into a pane.
     pub(super) fn lines(&self, pane: &str) -> Vec<String> {
         let panes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let recent = panes.get(pane).filter(|typed| typed.at.elapsed() < ECHO_TIMEOUT);
@@ -59,13 +59,13 @@ impl RecentInput {
 }
 
 impl std::fmt::Debug for RecentInput {
-    /// It may be a secret.
+    /// The lines may contain secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Typed")
     }
 }
 
-/// The pane, and the keys that are sent to it.
+/// The pane, and the keys that a command sends to it.
 fn keys(command: &Command) -> Option<(&str, Vec<&str>)> {
     let mut words = command.words().skip(1);
     let (mut pane, mut keys, mut flags) = (None, Vec::new(), true);
@@ -73,7 +73,7 @@ fn keys(command: &Command) -> Option<(&str, Vec<&str>)> {
         match word {
             "--" if flags => flags = false,
             "-t" if flags => pane = words.next(),
-            // As hexadecimal numbers, or to a mode.
+            // Keys as hexadecimal numbers, or for a mode.
             "-H" | "-X" if flags => return None,
             flag if flags && flag.starts_with('-') => {}
             key => {

@@ -1,4 +1,4 @@
-//! The engine against real tmux, on private sockets.
+//! Tests of the engine with real tmux, on private sockets.
 
 use std::{process::Command as Process, time::Instant};
 
@@ -10,7 +10,7 @@ use proptest::{
 
 use super::*;
 
-/// A server of its own, gone at the end.
+/// A private tmux server, which is killed at the end.
 struct Private {
     name: String,
     engine: Engine,
@@ -44,7 +44,7 @@ impl Private {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // tmux 3.3a was seen to stay, now and then, when it is killed while a control client leaves.
+        // tmux 3.3a sometimes stays when it is killed while a control client disconnects.
         let tmux = |command| Process::new("tmux").args(["-L", &self.name, command]).output();
         let deadline = Instant::now() + Duration::from_secs(2);
         let has_clients = || tmux("list-clients").is_ok_and(|output| !output.stdout.is_empty());
@@ -191,7 +191,7 @@ fn clients_that_come_and_go_while_a_pane_floods_them_let_tmux_live_and_end() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         for round in 0..50 {
-            // Another engine each time: none finds a client that is there already.
+            // Another engine each time, so that none uses a client that is open already.
             let engine = Engine::new("tmux", ANSWER_TIMEOUT);
             let server = engine.server(Socket::Name(private.name.clone()));
             let mut watch = server.watch("$0", "%0").await.unwrap();

@@ -1,7 +1,7 @@
-//! Recordings: a pane that a tool writes into is recorded from then on, as an asciicast file.
+//! Recordings: from its first input by a tool on, a pane is recorded as an asciicast file.
 //!
-//! What the pane's program writes comes over a control client of its own, which tmux wakes; nothing polls. A file begins
-//! with the screen as it is, and has a marker for each call of a tool (its name and id, not its arguments).
+//! A control client of its own receives the pane's output. A file begins with the current screen, and has a marker for
+//! each call (tool name and call id, not the arguments).
 
 mod cast;
 mod config;
@@ -37,7 +37,7 @@ const WRITERS: [&str; 7] = [
     "send_keys_batch",
 ];
 
-/// The panes that are recorded.
+/// Records panes.
 #[derive(Debug)]
 pub struct Recorder {
     config: RecordConfig,
@@ -48,19 +48,19 @@ pub struct Recorder {
 #[derive(Debug)]
 enum RecordingSlot {
     Running(RecordingTask),
-    /// It failed, and that was said.
+    /// The recording failed, and a warning was logged.
     Failed,
 }
 
 #[derive(Debug)]
 struct RecordingTask {
     notes: Sender<RecordMessage>,
-    /// Whether it ended well.
+    /// Returns whether the recording ended without an error.
     task: JoinHandle<bool>,
 }
 
 impl Recorder {
-    /// A recorder, if there is a folder for it.
+    /// A recorder; `None` if no folder is set.
     #[must_use]
     pub fn new(config: &RecordConfig, mask: bool) -> Option<Self> {
         config.folder.as_ref()?;
@@ -73,7 +73,7 @@ impl Recorder {
         WRITERS.contains(&tool)
     }
 
-    /// A tool is about to write into a pane: it is recorded from now on.
+    /// Starts to record a pane if needed, and adds a marker for a call.
     pub(crate) async fn called(
         &self,
         server: &Arc<Server>,
@@ -81,12 +81,12 @@ impl Recorder {
         call: String,
     ) -> Result<(), Failure> {
         let Some(notes) = self.notes(server, pane).await else { return self.unrecorded() };
-        // A recording that is slow to write waits here, not in memory. One that has just ended is begun again by
-        // the next call.
+        // If the recording writes slowly, the call waits here. A recording that has just ended is started again by the
+        // next call.
         notes.send(RecordMessage::Call(call)).await.or_else(|_| self.unrecorded())
     }
 
-    /// The recording of a pane, begun if need be.
+    /// The channel to the recording of a pane, which is started if needed.
     async fn notes(&self, server: &Arc<Server>, pane: &str) -> Option<Sender<RecordMessage>> {
         let mut panes = self.panes.lock().await;
         let key = (server.socket().path(), pane.to_owned());
@@ -103,7 +103,7 @@ impl Recorder {
                 failed = !running.task.await.unwrap_or(false);
             }
         }
-        // What has failed is only tried again where calls depend on it.
+        // A failed recording is only retried if calls depend on it.
         if !failed || self.config.required {
             match self.begin(server, pane).await {
                 Ok(running) => {
@@ -111,7 +111,7 @@ impl Recorder {
                     panes.insert(key, RecordingSlot::Running(running));
                     return Some(notes);
                 }
-                // The tool will say so.
+                // The tool itself refuses the call.
                 Err(pane::RecordError::Gone) => return None,
                 Err(error) if !failed => tell(pane, &error),
                 Err(_) => {}
@@ -150,7 +150,7 @@ impl Recorder {
         Err(failure.suggest("Ask the operator to look at `record.folder`."))
     }
 
-    /// Ends all recordings; what has come is written.
+    /// Ends all recordings after they have written what they received.
     pub async fn close(&self) {
         let panes = std::mem::take(&mut *self.panes.lock().await);
         let running = panes.into_values().filter_map(|slot| match slot {
@@ -167,12 +167,12 @@ impl Recorder {
     }
 }
 
-/// Said once for each recording: it ends with it.
+/// Logs the error that ended a recording.
 fn tell(pane: &str, error: &pane::RecordError) {
     tracing::warn!("pane {pane} is no longer recorded: {error}");
 }
 
-/// The targets that a call's arguments name: one, or those of a batch.
+/// The targets in a call's arguments: one, or those of a batch.
 pub(crate) fn targets(tool: &str, arguments: &serde_json::Map<String, Value>) -> Vec<Value> {
     if tool != "send_keys_batch" {
         return vec![Value::Object(arguments.clone())];

@@ -1,4 +1,4 @@
-//! One pane that is recorded.
+//! The recording of one pane.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ const FIELDS: &[&str] =
     &["pane_id", "session_id", "pane_width", "pane_height", "cursor_x", "cursor_y"];
 /// How long text waits for the rest of its line before it is masked and written.
 const LINE_TIMEOUT: Duration = Duration::from_millis(200);
-/// Text that waits does not grow beyond this.
+/// How much text may wait for the rest of its line.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
-/// How a private key begins and ends.
+/// The first and last line of a private key.
 const KEY_BEGINS: &str = "-----BEGIN ";
 const KEY_ENDS: &str = "-----END ";
 
-/// Why a recording cannot begin, or ended.
+/// Why a recording cannot start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RecordError {
     #[error("{0}")]
@@ -34,12 +34,12 @@ pub(super) enum RecordError {
     Gone,
 }
 
-/// What is said to a recording.
+/// A message to a recording.
 #[derive(Debug)]
 pub(super) enum RecordMessage {
-    /// A tool writes into the pane.
+    /// A call writes into the pane.
     Call(String),
-    /// Write what waits, and end.
+    /// Write what is buffered, and end.
     End,
 }
 
@@ -52,16 +52,16 @@ pub(super) struct Recording {
     session: String,
     size: (u32, u32),
     cast: Cast,
-    /// Bytes of a character that has not come to its end.
+    /// The bytes of an incomplete character.
     partial: Vec<u8>,
     /// Text that waits for the rest of its line.
     waiting: String,
-    /// How many bytes of a private key that goes on were left out.
+    /// How many bytes of an unfinished private key were left out; `None` outside of a key.
     key: Option<usize>,
 }
 
 impl Recording {
-    /// Begins with what is on the screen.
+    /// Starts a recording with the text on the screen.
     pub(super) async fn begin(
         server: Arc<Server>,
         pane: &str,
@@ -93,7 +93,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Records until the pane, the server or we end.
+    /// Records until the pane or the server ends, or the recorder closes.
     pub(super) async fn run(
         mut self,
         mut notes: Receiver<RecordMessage>,
@@ -130,7 +130,7 @@ impl Recording {
         }
     }
 
-    /// Whether there is more to come.
+    /// Whether the recording continues.
     async fn woken(&mut self, wake: Wake) -> Result<bool, RecordError> {
         match wake {
             Wake::Output(bytes) => self.output(&bytes)?,
@@ -145,7 +145,7 @@ impl Recording {
         Ok(true)
     }
 
-    /// What has already come, at the end.
+    /// Writes what was received, at the end.
     async fn drain(&mut self) -> Result<(), RecordError> {
         while let Ok(Wake::Output(bytes)) =
             timeout(Duration::from_millis(50), self.watch.next()).await
@@ -155,7 +155,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Another size, another session, or the end.
+    /// Handles a change of size or session. Whether the recording continues.
     async fn changed(&mut self) -> Result<bool, RecordError> {
         let row = match look(&self.server, &self.pane).await {
             Err(RecordError::Gone) => return Ok(false),
@@ -206,7 +206,7 @@ impl Recording {
         Ok(())
     }
 
-    /// The screen as it is now, as one event.
+    /// Writes the current screen as one event.
     async fn screen(&mut self) -> Result<(), RecordError> {
         let capture = |flag| Command::new("capture-pane").flag("-p").flag(flag).target(&*self.pane);
         let batch = Batch::read([capture("-N"), capture("-J"), capture("-e")]);
@@ -251,15 +251,15 @@ fn size(row: &Row) -> (u32, u32) {
     (number("pane_width"), number("pane_height"))
 }
 
-/// What of a text is not part of a private key that began in an earlier one. The key's own rows come one by one, and
-/// by themselves tell nothing of what they are.
+/// The text without the rest of a private key that began earlier. The key's rows come one by one, and no detector
+/// recognises a single row.
 fn after_key<'a>(text: &'a str, key: &mut Option<usize>) -> &'a str {
     let rest = match (&mut *key, text.rfind(KEY_ENDS)) {
         (None, _) => text,
         (Some(_), Some(at)) => text.get(at + KEY_ENDS.len()..).unwrap_or_default(),
         (Some(left_out), None) => {
             *left_out += text.len();
-            // No key is that long.
+            // No key is longer.
             if *left_out < MAX_BUFFERED_BYTES {
                 return "";
             }
@@ -271,7 +271,7 @@ fn after_key<'a>(text: &'a str, key: &mut Option<usize>) -> &'a str {
     rest
 }
 
-/// The text up to the last whole character; the bytes of one that has only begun stay.
+/// The text up to the last complete character; the bytes of an incomplete one stay.
 fn whole(bytes: &mut Vec<u8>) -> String {
     let mut text = String::new();
     loop {

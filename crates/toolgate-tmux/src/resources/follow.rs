@@ -1,4 +1,5 @@
-//! Telling a client that a resource changed: woken by tmux, never by a clock while tmux is there.
+//! Notifies a client when a resource changes. tmux's notifications wake it; only a resource that does not exist is
+//! polled.
 
 use std::{
     future::{Future, ready},
@@ -20,12 +21,13 @@ use crate::{
     target::{self, is_id},
 };
 
-/// At most ten a second; what changes meanwhile is told afterwards.
+/// The minimum time between two notifications: at most ten a second. A later notification covers the changes in
+/// between.
 const MIN_NOTIFICATION_INTERVAL: Duration = Duration::from_millis(100);
-/// How often it is looked whether what was not there is there now.
+/// How often a resource that does not exist is checked.
 const MISSING_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was last seen of a resource.
+/// A hash of the content of a resource that was read last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ContentHash(u64);
 
@@ -40,7 +42,7 @@ impl ContentHash {
     }
 }
 
-/// Reads it without moving on: what is new in a pane stays new until the client reads it.
+/// Reads a resource without moving the client's position: new lines in a pane stay new until the client reads them.
 pub(super) async fn look(cx: &ToolContext, address: &ResourceAddress) -> Result<String, Failure> {
     match &address.resource {
         Resource::Tail(id) => {
@@ -51,7 +53,7 @@ pub(super) async fn look(cx: &ToolContext, address: &ResourceAddress) -> Result<
     }
 }
 
-/// A resource that is watched.
+/// A watched resource.
 pub(super) struct ResourceWatch {
     following: WatchedResource,
     place: Option<String>,
@@ -59,18 +61,18 @@ pub(super) struct ResourceWatch {
 }
 
 impl ResourceWatch {
-    /// From now on: what changes after this is told.
+    /// Starts to watch: changes from now on are reported.
     pub(super) async fn new(cx: ToolContext, address: ResourceAddress) -> Self {
         let mut following =
             WatchedResource { cx, address, seen: ContentHash(0), next: Instant::now() };
-        // Opened before it is looked: what changes after the look wakes.
+        // The watch starts before the content is read, so that no change in between is missed.
         let place = following.place().await;
         let watch = following.watch(place.as_deref()).await;
         following.seen = ContentHash::now(&following.cx, &following.address).await;
         Self { following, place, watch }
     }
 
-    /// Says so whenever the resource changed, until nobody listens (`tell` gives `false`).
+    /// Calls `tell` after each change, until `tell` returns `false`.
     pub(super) async fn run<F, Sent>(self, tell: F)
     where
         F: Fn() -> Sent + Send,
@@ -98,12 +100,12 @@ struct WatchedResource {
     cx: ToolContext,
     address: ResourceAddress,
     seen: ContentHash,
-    /// When it may next be told.
+    /// The earliest time of the next notification.
     next: Instant,
 }
 
 impl WatchedResource {
-    /// The session whose news has to be heard; `None` where it is not there.
+    /// The session to watch; `None` if the resource does not exist.
     async fn place(&self) -> Option<String> {
         let server = self.cx.server(self.address.socket_name.as_deref()).ok()?;
         let row = match &self.address.resource {
@@ -130,7 +132,8 @@ impl WatchedResource {
         }
     }
 
-    /// Tells what is told until tmux lets go, or what is watched is elsewhere. `false` if nobody listens.
+    /// Reports changes until tmux closes the watch or the resource moves to another session. `false` if `tell` returned
+    /// `false`.
     async fn until_gone<F, Sent>(
         &mut self,
         mut watch: Watch,
@@ -163,7 +166,7 @@ impl WatchedResource {
         Sent: Future<Output = bool> + Send,
     {
         let now = ContentHash::now(&self.cx, &self.address).await;
-        // A screen may look the same though something was written: for a tail that is news.
+        // For a tail, output is a change even if the screen looks the same.
         let is_news = output && matches!(self.address.resource, Resource::Tail(_));
         if now == self.seen && !is_news {
             return true;

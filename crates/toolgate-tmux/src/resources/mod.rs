@@ -1,7 +1,7 @@
-//! What can be read without a tool: sessions, windows, panes and their screens, and news of them.
+//! Resources: sessions, windows, panes, screens, and the new output of panes.
 //!
-//! A resource is read as a call of the tool that tells the same, through the same chain: who may not call that may
-//! not read this, and both are recorded.
+//! A resource is read as a call of the tool that returns the same data, through the same chain: a caller that may not
+//! call the tool may not read the resource, and the call log and the audit record both.
 
 mod follow;
 mod read;
@@ -36,7 +36,7 @@ use uri::{ResourceAddress, encoded};
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 
-/// URI, name, title, kind and description.
+/// URI, name, title, MIME type and description.
 const TEMPLATES: [[&str; 5]; 7] = [
     ["tmux://sessions{?socket_name}", "get_sessions", "All Sessions", JSON, "All sessions."],
     [
@@ -83,17 +83,17 @@ const TEMPLATES: [[&str; 5]; 7] = [
     ],
 ];
 
-/// The most resources that are listed.
+/// How many resources are listed.
 const MAX_LISTED: usize = 200;
 
-/// What of resources belongs to one client.
+/// The resource state of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Resources {
     tails: Arc<TailPositions>,
     pub(crate) subscriptions: Subscriptions,
 }
 
-/// The URIs that there are.
+/// `resources/templates/list`
 pub(crate) fn templates() -> ListResourceTemplatesResult {
     let template = |[uri, name, title, kind, about]: [&str; 5]| {
         ResourceTemplate::new(uri, name)
@@ -104,7 +104,7 @@ pub(crate) fn templates() -> ListResourceTemplatesResult {
     ListResourceTemplatesResult::with_all_items(TEMPLATES.map(template).into())
 }
 
-/// What is there now: the sessions, and the screen of each pane. Nothing where there is no server.
+/// `resources/list`: the sessions, and the screen of each pane. Empty if there is no server.
 pub(crate) async fn list(
     cx: &ToolContext,
     governed: &GovernedResources,
@@ -139,7 +139,7 @@ pub(crate) async fn list(
 }
 
 impl Resources {
-    /// Reads one.
+    /// `resources/read`
     pub(crate) async fn read(
         &self,
         cx: &ToolContext,
@@ -165,7 +165,7 @@ impl ResourceAddress {
     }
 }
 
-/// Runs it as a call of the tool that the resource stands for. Where it tells what several do, all must be allowed.
+/// Runs `run` as a call of the tool that the resource stands for. If it stands for several tools, all must be allowed.
 async fn allowed<F, Fut>(
     cx: &ToolContext,
     governed: &GovernedResources,
@@ -179,12 +179,12 @@ where
     let (tools, arguments) = read::stands_for(address);
     let mut tools = tools.iter();
     let Some(first) = tools.next() else { return run().await };
-    // The first of these that is denied says so, by a call that never runs.
+    // The first tool that is denied produces the refusal, in a call that never runs.
     let denied = tools.find(|tool| !governed.allows(tool, &arguments));
     governed.run(denied.unwrap_or(first), &arguments, &cx.request, run).await
 }
 
-/// The error of a request: what is not there has a number of its own.
+/// The error of a request. A resource that does not exist has an error code of its own.
 fn refused(request: &RequestContext<RoleServer>, failure: Failure, uri: &str) -> ErrorData {
     if !is_missing(&failure) {
         return raise(request, failure);

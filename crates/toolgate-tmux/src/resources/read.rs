@@ -1,4 +1,4 @@
-//! What resources say.
+//! The content of resources.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::{
     target::{self, WindowTarget, is_id},
 };
 
-/// The most bytes of one resource.
+/// The maximum size of a resource in bytes.
 pub(super) const MAX_RESOURCE_BYTES: usize = 1_000_000;
 
 #[derive(Serialize)]
@@ -32,7 +32,7 @@ struct WindowDetail {
     panes: Vec<PaneInfo>,
 }
 
-/// Reads a resource. What is new in a pane is new once, for whoever has `tails`.
+/// Reads a resource. Reading new output moves the position in `tails`.
 pub(super) async fn read(
     cx: &ToolContext,
     address: &ResourceAddress,
@@ -81,7 +81,7 @@ async fn windows(server: &Server, session: &str) -> Result<Vec<WindowInfo>, Fail
     Ok(rows.iter().map(WindowInfo::from).collect())
 }
 
-/// The id goes into a filter of tmux: it has to be one.
+/// Refuses text that is no pane id, since it becomes part of a tmux filter.
 pub(super) fn checked(id: &str) -> Result<&str, Failure> {
     if is_id(id, '%') { Ok(id) } else { Err(crate::engine::not_found::pane(id)) }
 }
@@ -98,7 +98,7 @@ fn json(cx: &ToolContext, what: &impl Serialize) -> Result<String, Failure> {
     Ok(cx.shown(&text).into_owned())
 }
 
-/// The end of a text, in whole lines where there are some, with a first line that tells what is missing.
+/// The end of a text, in whole lines if possible. A first line reports how much is missing.
 fn bounded(text: &str) -> String {
     if text.len() <= MAX_RESOURCE_BYTES {
         return text.to_owned();
@@ -112,7 +112,7 @@ fn bounded(text: &str) -> String {
     format!("[... truncated {} bytes ...]\n{kept}", dropped.len() + rest.len())
 }
 
-/// The tools that a resource stands for, the first of them in the records, and their arguments.
+/// The tools that a resource stands for, with their arguments. Records name the first one.
 pub(super) fn stands_for(address: &ResourceAddress) -> (&'static [&'static str], Value) {
     let (tools, mut arguments): (&'static [&'static str], Value) = match &address.resource {
         Resource::Sessions => (&["list_sessions"], json!({})),

@@ -1,4 +1,4 @@
-//! Who wants to hear of what.
+//! The resource subscriptions of a client.
 
 use std::{
     collections::HashMap,
@@ -25,10 +25,10 @@ use super::{
 };
 use crate::{call::ToolContext, governed_resources::GovernedResources};
 
-/// The most resources that one client may hear of at a time.
+/// How many resources a client may subscribe to.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 64;
 
-/// The subscriptions of one client. Gone with it.
+/// The subscriptions of one client. They end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     room: std::sync::Arc<Semaphore>,
@@ -54,7 +54,7 @@ impl Drop for OpenSubscription {
 }
 
 impl Subscriptions {
-    /// `resources/subscribe`: it has to be there, and the client has to be allowed to read it.
+    /// `resources/subscribe`: the resource must exist, and the client must be allowed to read it.
     pub(crate) async fn open(
         &self,
         cx: ToolContext,
@@ -106,7 +106,7 @@ impl Subscriptions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `subscriptions/listen`: what of it can be had.
+    /// `subscriptions/listen`: the part of the filter that is granted.
     pub(crate) fn accepted(
         governed: &GovernedResources,
         requested: &SubscriptionFilter,
@@ -121,7 +121,7 @@ impl Subscriptions {
         SubscriptionFilter::builder().resource_subscriptions(uris.cloned()).build()
     }
 
-    /// Tells of them until the client no longer listens.
+    /// Notifies the client of changes until it stops listening.
     pub(crate) async fn listen(
         &self,
         cx: ToolContext,
@@ -145,7 +145,8 @@ impl Subscriptions {
                 async move { sink.notify_resource_updated(uri).await.is_ok() }
             };
             following.spawn(async move {
-                // The client was told that it is heard before it was: what changed meanwhile is in here.
+                // The client was told that it is subscribed before the watch began: this notification covers changes in
+                // between.
                 if tell().await {
                     follower.run(tell).await;
                 }

@@ -1,4 +1,4 @@
-//! What is new in a pane since this client last looked.
+//! The output of a pane that is new since a client has last read it.
 
 use std::{
     collections::HashMap,
@@ -12,47 +12,47 @@ use crate::{
     mask::ScreenRows,
 };
 
-/// How far back a pane's history is looked at.
+/// How many rows of a pane's history are searched.
 const MAX_HISTORY_ROWS: usize = 20_000;
-/// How many rows are remembered to find the place again.
+/// How many rows are remembered to find a position again.
 const POSITION_ROWS: usize = 20;
-/// How many panes are remembered; a client that reads more of them starts anew.
+/// How many panes are remembered. A client that reads more of them starts from the beginning.
 const MAX_PANES: usize = 256;
 
-/// Said where it cannot be told what is new.
+/// The first line if the new output cannot be determined.
 const LOST: &str = "[... lines were missed, or the screen was cleared; this is the screen ...]";
 
-/// How far a client has read, pane by pane.
+/// How far a client has read, by pane.
 #[derive(Debug, Default)]
 pub(super) struct TailPositions(Mutex<HashMap<(Socket, String), TailPosition>>);
 
-/// The last row that was read. Its text may grow later: it is then read again.
+/// The last row that was read. If its text grows later, the row is read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TailPosition {
     pid: String,
-    /// Its number, from the first row of the history.
+    /// The row's number, counted from the first row of the history.
     row: usize,
-    /// Its text, and before it those of the rows above.
+    /// The row's text, after the texts of the rows above it.
     rows: Vec<String>,
 }
 
-/// A pane's rows as they are now, history and screen.
+/// The rows of a pane: history and screen.
 #[derive(Debug)]
 struct Screen {
     pid: String,
-    /// How many rows of the history were left out before the first one here.
+    /// How many rows of the history are not captured, above the first row here.
     skipped: usize,
-    /// Whether tmux may have thrown old rows away since the last look: numbers then mean nothing.
+    /// Whether tmux may have dropped old rows since the last capture: row numbers mean nothing then.
     trimmed: bool,
-    /// The first row that is on the screen, in `rows`.
+    /// The index in `rows` of the first row on the screen.
     top: usize,
     rows: Vec<String>,
-    /// The same, with where tmux broke lines.
+    /// The same rows, with the places where tmux wrapped lines.
     grid: ScreenRows,
 }
 
 impl TailPositions {
-    /// What is new; at first, the screen. Without secrets, if they are to be masked.
+    /// The new output; the screen at the first time. Secrets are masked if that is set.
     pub(super) async fn read(
         &self,
         server: &Server,
@@ -74,7 +74,7 @@ impl TailPositions {
     }
 }
 
-/// Something that is another one whenever the pane moved on, as far as tmux can tell.
+/// A text that differs whenever the pane has changed, as far as tmux shows.
 pub(super) async fn stamp(server: &Server, pane: &str) -> Result<String, Failure> {
     let facts = Command::new("display-message").flag("-p").target(pane).argument(Screen::FACTS);
     let capture = Command::new("capture-pane").flag("-p").target(pane);
@@ -108,7 +108,7 @@ impl Screen {
         let mut rows: Vec<String> = rows.collect();
         while rows.pop_if(|row| row.is_empty()).is_some() {}
         let skipped = history.saturating_sub(MAX_HISTORY_ROWS);
-        // At its limit, tmux throws a tenth of the history away.
+        // At its limit, tmux drops a tenth of the history.
         let trimmed = history + height >= limit.saturating_sub(limit / 10);
         Some(Self { pid, skipped, trimmed, top: history - skipped, rows, grid })
     }
@@ -125,7 +125,7 @@ impl Screen {
         if lost { format!("{LOST}\n{text}") } else { text }
     }
 
-    /// Whether lines were lost, and the first row that is new.
+    /// Whether lines were lost, and the first new row.
     fn new_since(&self, before: Option<&TailPosition>) -> (bool, usize) {
         let Some(before) = before else {
             return (false, self.top);
@@ -137,7 +137,7 @@ impl Screen {
         (false, if same { end } else { end - 1 })
     }
 
-    /// The number of rows, of those here, that were read before.
+    /// The number of captured rows that were read before.
     fn find(&self, before: &TailPosition) -> Option<usize> {
         if before.pid != self.pid {
             return None;
@@ -188,7 +188,7 @@ mod tests {
         {
             assert!(other.since(Some(&position), false).starts_with(LOST), "{other:?}");
         }
-        // Near the limit of the history a place is found by its text, if that is there once.
+        // Near the limit of the history, the position is found by its text if that occurs once.
         assert_eq!(
             rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "a\nb\nc").position()), false),
             LOST.to_owned() + "\n"

@@ -1,4 +1,4 @@
-//! From a URI to what it means.
+//! Reads resource URIs.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use toolgate::{Code, Failure};
 
 use crate::target::is_id;
 
-/// What can be read.
+/// What a URI names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     /// All sessions.
@@ -19,23 +19,23 @@ pub(crate) enum Resource {
     Window(String, String),
     /// A pane by id.
     Pane(String),
-    /// What is on a pane's screen.
+    /// The text on a pane's screen.
     Content(String),
-    /// What is new in a pane.
+    /// The new output of a pane.
     Tail(String),
 }
 
-/// What a URI means, and on which server.
+/// What a URI names, and on which tmux server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResourceAddress {
-    /// What is meant.
+    /// The resource.
     pub(crate) resource: Resource,
-    /// The socket, if the URI names one.
+    /// The socket name, if the URI has one.
     pub(crate) socket_name: Option<String>,
 }
 
 impl ResourceAddress {
-    /// Reads a URI; refuses what no template makes.
+    /// Reads a URI. Refuses URIs that match no template.
     pub(crate) fn parse(uri: &str) -> Result<Self, Failure> {
         Self::read(uri).ok_or_else(|| unknown(uri))
     }
@@ -72,14 +72,14 @@ fn unknown(uri: &str) -> Failure {
         .suggest("Call resources/templates/list for available URIs.")
 }
 
-/// A pane's id is `%1`, which is `%251` in a URI. Whoever forgets that is understood all the same: what `%12` would
-/// stand for is no id.
+/// The pane id of a path segment. The id `%1` is `%251` in a URI; unencoded ids are accepted, too, since decoding `%12`
+/// would give no id.
 fn pane(text: &str) -> Option<String> {
     let id = decoded(text)?;
     if !is_id(&id, '%') && is_id(text, '%') { Some(text.to_owned()) } else { Some(id) }
 }
 
-/// Percent signs decoded, where two digits follow. `None` for what may climb out of its place, or is nothing.
+/// Decodes percent signs that two digits follow. `None` for an empty text, and for one with a NUL or a `..`.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -103,7 +103,7 @@ fn decoded(text: &str) -> Option<String> {
     (!text.is_empty() && !climbs).then_some(text)
 }
 
-/// The same the other way round.
+/// Encodes a segment.
 pub(crate) fn encoded(text: &str) -> String {
     let mut uri = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -117,7 +117,7 @@ pub(crate) fn encoded(text: &str) -> String {
     uri
 }
 
-/// Whether a failure says that something is not there.
+/// Whether a failure means that something does not exist.
 pub(crate) fn is_missing(failure: &Failure) -> bool {
     let kind = failure.error_type();
     failure.code() == Code::ToolFailed

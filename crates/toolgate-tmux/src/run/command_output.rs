@@ -1,19 +1,19 @@
-//! What a command wrote, as much of it as a result may hold.
+//! The output of a command, limited to what a result may contain.
 
 use crate::result_size::{LINE_OVERHEAD, cost};
 
-/// Text, and how much of it was left off at its beginning.
+/// The output in lines, and the counts of what was left out at its beginning.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommandOutput {
     pub(crate) lines: Vec<String>,
     pub(crate) left_lines: usize,
     pub(crate) left_bytes: usize,
-    /// Whether some was never seen, so that the counts are too small.
+    /// Whether some output was never received, so that the counts are too small.
     pub(crate) missed: bool,
 }
 
 impl CommandOutput {
-    /// Keeps the last lines: as many as are asked for, and as fit into a result.
+    /// Keeps the last lines: at most `most`, of at most `bytes` bytes.
     pub(crate) fn shorten(&mut self, most: usize, mut bytes: usize) {
         let mut from = self.lines.len();
         for line in self.lines.iter().rev().take(most) {
@@ -32,7 +32,7 @@ impl CommandOutput {
             last = if left.peek().is_none() { line } else { String::new() };
         }
         drop(left);
-        // Of one line that is too long by itself, the end.
+        // If a single line is too long, its end is kept.
         if self.lines.is_empty() && !last.is_empty() {
             let fits = |char: &char| {
                 let fits = cost(*char) + LINE_OVERHEAD <= bytes;

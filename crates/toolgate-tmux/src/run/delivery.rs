@@ -1,4 +1,4 @@
-//! Handing a command to a shell, and putting back what was on its line.
+//! Delivers a command to a shell, and restores the text that was on the shell's line.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,14 +15,14 @@ use super::{
 };
 use crate::engine::{Batch, Command, PaneLock, Server, TmuxError, Wake, Watch};
 
-/// How long a shell at its prompt may take to answer a knock.
+/// How long a shell at its prompt may take to run the loader.
 const LOADER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a knock is waited for that was not answered in time, so that it can be taken back.
+/// How long a loader that was late is awaited, so that it can be removed from the screen.
 const LATE_LOADER_TIMEOUT: Duration = Duration::from_mins(10);
-/// How often it is looked whether a prompt is there to put text back on; rare enough to be no burden.
+/// How often the pane is checked for a prompt on which text can be restored.
 const PROMPT_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A command on its way to a shell.
+/// A command that is being delivered to a shell.
 pub(super) struct Delivery {
     pub(super) server: Arc<Server>,
     pub(super) pane: String,
@@ -34,7 +34,7 @@ pub(super) struct Delivery {
     pub(super) pane_lock: Arc<PaneLock>,
 }
 
-/// A command that a shell has got.
+/// A command that a shell has received.
 pub(super) struct RunningCommand {
     pub(super) watch: Watch,
     _turn: Arc<PaneLock>,
@@ -42,8 +42,8 @@ pub(super) struct RunningCommand {
 }
 
 impl Delivery {
-    /// Knocks, waits for the answer and sends the script. Whoever stops waiting before the script was sent has the
-    /// knock taken back, and nothing is run.
+    /// Types the loader, waits until the shell runs it, and sends the script. If the caller is cancelled before the
+    /// script is sent, the loader is removed from the screen and nothing is run.
     pub(super) async fn run(
         self,
         mut watch: Watch,
@@ -74,8 +74,8 @@ impl Delivery {
 
     async fn loader(&self) -> Result<(), TmuxError> {
         let keys = || Command::new("send-keys").target(&*self.pane);
-        // What is on the line goes first: right of the cursor if there is something (where C-k is no command it would
-        // stay), then left of it. Without the space there might be nothing to kill, at which readline rings the bell.
+        // First removes the text on the line: right of the cursor if there is some (where C-k is no command it would
+        // stay), then left of it. The space ensures that there is text to remove: otherwise readline rings the bell.
         let kill = keys().flag("-H");
         let kill = if self.before.ends_at_cursor() { kill } else { kill.argument("0b") };
         let kill = kill.argument("20").argument("15");
@@ -88,11 +88,12 @@ impl Delivery {
         Ok(RunningCommand { watch, _turn: Arc::clone(&self.pane_lock), _line: line })
     }
 
-    /// Sends the script; gives what is to be put back on the line later.
+    /// Sends the script; returns the text to restore on the line later. Without a command, the script only removes the
+    /// loader.
     async fn script(&self, command: Option<&str>) -> Result<Option<LineToRestore>, Failure> {
         let found = PromptScreen::of(&self.server, &self.pane).await?.find(self.shell.loader());
         let half = found.as_ref().map(|typed| {
-            // Right of the cursor, zsh and fish show what nobody typed.
+            // Right of the cursor, zsh and fish show suggestions and right prompts, which were not typed.
             self.before.half_typed(typed.prompt(), !self.shell.prefills())
         });
         let half = half.unwrap_or_default();
@@ -105,7 +106,7 @@ impl Delivery {
             half: &half,
         };
         let script = self.shell.script(script);
-        // The knock did that, unless the line editor took its first letters for something else.
+        // The loader has turned the echo off, unless the line editor took its first letters for a command.
         hush(&self.before.tty);
         let buffer = format!("toolgate-{}", self.nonce);
         let set = Command::new("set-buffer").option("-b", &*buffer).end().argument(script);
@@ -120,7 +121,8 @@ impl Delivery {
         }))
     }
 
-    /// readline has what it killed, with our space at its end, and knows it better than the screen.
+    /// The keys that restore the line. readline yanks what it removed, with our space at its end, more exactly than the
+    /// screen shows it.
     fn put_back(&self, half: String) -> Command {
         let keys = Command::new("send-keys").target(&*self.pane);
         if self.shell == Shell::Bash && self.before.ends_at_cursor() {
@@ -130,13 +132,13 @@ impl Delivery {
     }
 }
 
-/// Whether the shell answers before tmux lets go.
+/// Whether the shell runs the loader before tmux closes the watch.
 async fn answer(watch: &mut Watch) -> bool {
     loop {
         match watch.next().await {
             Wake::Output(bytes) if bytes.contains(&0) => return true,
             Wake::Gone => return false,
-            // Should the answer be among what was missed, it is better to go on than to wait.
+            // The loader's output may be among what was missed: continue instead of waiting for the timeout.
             Wake::Missed => return true,
             _ => {}
         }
@@ -150,7 +152,7 @@ fn unanswered(pane: &str) -> Failure {
         .suggest("Call capture_pane to see what it does. The command will not be run.")
 }
 
-/// Text that was on the shell's line. It is put back once the shell is at its prompt again, whoever still waits.
+/// Text that was on the shell's line. When this is dropped, a task restores it once the shell is at its prompt again.
 struct LineToRestore {
     server: Arc<Server>,
     pane: String,

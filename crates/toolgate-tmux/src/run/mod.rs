@@ -1,13 +1,13 @@
-//! Running a command in the shell of a pane: its own output, its exit status, and nothing left behind.
+//! Runs a command in the shell of a pane: returns its own output and its exit status, and leaves nothing behind.
 //!
-//! How the command gets to the shell is told in `shell`. What is known not to be perfect:
-//! - zsh keeps the knock in its history unless `HIST_IGNORE_SPACE` is set; the command itself is never in it. fish
-//!   before 4 has no way to add the command where that is asked for.
-//! - In fish the command has a fish of its own: what was defined at the prompt and not exported is not known there.
+//! `shell` explains how the command gets to the shell. Known limits:
+//! - zsh keeps the loader in its history unless `HIST_IGNORE_SPACE` is set; the command itself is never in it. fish
+//!   before version 4 cannot add the command to its history.
+//! - In fish the command runs in a fish of its own: functions and variables that were not exported are not known there.
 //! - A prompt that is `>` and nothing else is taken for the middle of a command, and refused.
-//! - Half-typed text right of the cursor is not put back in zsh and fish (their kill ring has it): the screen does not
-//!   tell it from suggestions and right prompts. A line editor in vi's command mode loses the knock's first letters:
-//!   the rest does its work, and stays on the screen.
+//! - Text right of the cursor is not restored in zsh and fish (their kill ring has it): on the screen it looks like
+//!   suggestions and right prompts. A line editor in vi's command mode drops the loader's first letters: the rest
+//!   works, and stays on the screen.
 //! - A shell without line editor that reads a line for a script (`read`) looks as if it were at its prompt.
 
 mod command_output;
@@ -36,37 +36,37 @@ use crate::engine::{ListTarget, PaneLock, Server, Wake, Watch, nonce, not_found}
 
 pub(crate) use command_output::CommandOutput;
 
-/// How long a shell may take to come back to its prompt.
+/// How long a shell may take to return to its prompt.
 const PROMPT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The same for one that has just been started.
+/// How long a shell that was just started may take to show its prompt.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(3);
-/// A line editor says nothing when it takes the terminal over; this is how often it is looked at meanwhile.
+/// How often the terminal is checked: a line editor gives no sign when it takes the terminal over.
 const PROMPT_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// After output was missed, silence of this length makes us look whether the shell is back at its prompt.
+/// If output was missed, the pane is checked for a prompt after a silence of this length.
 const SILENCE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A command for a pane.
+/// A command to run in a pane.
 #[derive(Debug)]
 pub(crate) struct RunRequest {
     pub(crate) pane: String,
     pub(crate) command: String,
     pub(crate) timeout: Duration,
-    /// Whether the shell's history has it afterwards.
+    /// Whether the command goes into the shell's history.
     pub(crate) keep: bool,
 }
 
-/// What became of it.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct RunOutcome {
-    /// Whether it ended.
+    /// Whether the command has ended.
     pub(crate) ended: bool,
-    /// `None` if it still runs, or if its end was among what could not be read in time.
+    /// The exit status; `None` if the command still runs, or if the end of its output was missed.
     pub(crate) status: Option<i32>,
     pub(crate) text: CommandOutput,
 }
 
-/// Runs a command. If it does not end in time, or nobody waits any more, it runs on.
+/// Runs a command. It continues in the pane after the deadline, and if the caller is cancelled.
 pub(crate) async fn run(server: Arc<Server>, request: RunRequest) -> Result<RunOutcome, Failure> {
     let deadline = Instant::now() + request.timeout;
     let pane_lock = lock(&server, &request.pane)?;
@@ -83,7 +83,7 @@ pub(crate) async fn run(server: Arc<Server>, request: RunRequest) -> Result<RunO
         nonce: nonce.clone(),
         pane_lock,
     };
-    // A script that was begun must be ended, whether or not somebody waits for it.
+    // In a task of its own: a script that was begun must be sent completely, also if the caller is cancelled.
     tokio::spawn(job.run(watch, deadline, tell));
     let delivered =
         told.await.unwrap_or_else(|_| Err(Failure::internal("the delivery was lost")))?;
@@ -115,7 +115,7 @@ async fn prompt(
         let mut other = false;
         let refused = match foreground(view.pid, &view.tty, &view.current) {
             Foreground::Prompt(shell) => {
-                // What was on the screen before it was looked at who reads may be older than the prompt.
+                // The screen is read again: it may have been read before the prompt appeared.
                 let view = PromptScreen::of(server, pane).await?;
                 return view.check_prompt(pane).map(|()| (shell, view, watch));
             }
@@ -123,7 +123,7 @@ async fn prompt(
                 busy(pane, &format!("its shell, {name}, is not at its prompt"))
             }
             Foreground::Other(name) => {
-                // The shell of a pane that was just made may not be there yet.
+                // The shell of a new pane may not have started yet.
                 other = !is_young(view.pid);
                 busy(pane, &format!("it runs {name}, which is no shell that is known"))
             }
@@ -145,7 +145,7 @@ fn busy(pane: &str, why: &str) -> Failure {
         )
 }
 
-/// Reads what the command writes until it ends.
+/// Reads the command's output until the command ends.
 async fn record(
     server: &Server,
     pane: &str,
@@ -155,7 +155,7 @@ async fn record(
 ) -> Result<RunOutcome, Failure> {
     let mut missed = false;
     let (ended, status) = loop {
-        // The mark of the end may be among what was missed: then the prompt tells.
+        // The mark at the end may be among what was missed: then the prompt shows that the command has ended.
         let time_limit =
             if missed { deadline.min(Instant::now() + SILENCE_TIMEOUT) } else { deadline };
         match timeout_at(time_limit, delivered.watch.next()).await {

@@ -1,18 +1,18 @@
-//! A pane at one moment: what is on its screen, and where a line that was typed stands on it.
+//! The state of a pane and its screen at one moment, and the position of a typed line on it.
 
 use toolgate::{Executed, Failure};
 
 use crate::engine::{Batch, Command, Server, not_found, text};
 
-/// Rows between a line that was typed and what came after it: a shell may print something in between.
+/// The maximum number of rows between a typed line and the output after it: a shell may print something in between.
 const MAX_ROWS_BETWEEN: usize = 3;
 
-/// What is asked for; the last one may hold spaces.
+/// The tmux format of the state. Only its last value may contain spaces.
 const FORMAT: &str = "#{?pane_dead,1,0} #{?pane_in_mode,1,0} #{?pane_synchronized,1,0} #{?pane_input_off,1,0} \
     #{pane_pid} #{cursor_x} #{cursor_y} #{pane_width} #{pane_height} #{session_id} #{pane_tty} \
     #{pane_current_command}";
 
-/// A pane at one moment.
+/// A pane and its screen at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PromptScreen {
     pub(super) pid: u32,
@@ -20,26 +20,26 @@ pub(super) struct PromptScreen {
     pub(super) tty: String,
     pub(super) current: String,
     pub(super) height: usize,
-    /// Why nothing can be typed into it.
+    /// Why the pane takes no input, if it does not.
     closed: Option<(&'static str, &'static str)>,
     width: usize,
     cursor: (usize, usize),
     rows: Vec<String>,
 }
 
-/// Where a line that was typed stands.
+/// The position of a typed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TypedLine {
     /// How many rows above the cursor it begins.
     above: usize,
-    /// In which column.
+    /// The column in which it begins.
     col: usize,
-    /// What stands before it: the last row of the prompt.
+    /// The text before it: the last row of the prompt.
     prompt: String,
 }
 
 impl PromptScreen {
-    /// Facts and screen, in one round trip.
+    /// Reads state and screen in one round trip.
     pub(super) async fn of(server: &Server, pane: &str) -> Result<Self, Failure> {
         let this = format!("#{{==:#{{pane_id}},{pane}}}");
         let facts = Command::new("list-panes").option("-f", this).option("-F", FORMAT).target(pane);
@@ -79,7 +79,7 @@ impl PromptScreen {
         })
     }
 
-    /// Refuses a pane into which nothing can be typed.
+    /// Refuses a pane that takes no input.
     pub(super) fn check(&self, pane: &str) -> Result<(), Failure> {
         self.closed.map_or(Ok(()), |closed| refuse(pane, closed))
     }
@@ -93,7 +93,7 @@ impl PromptScreen {
         if self.continues() { refuse(pane, reason) } else { self.check(pane) }
     }
 
-    /// Whether the prompt is one of those that shells show in the middle of a command: `> `, in zsh `quote> `.
+    /// Whether the prompt is one that shells show in the middle of a command: `> `, in zsh `quote> `.
     fn continues(&self) -> bool {
         let (x, y) = self.cursor;
         let row = self.rows.get(y).map_or("", String::as_str);
@@ -133,7 +133,7 @@ impl PromptScreen {
         words.split(' ').filter(|word| !word.is_empty()).all(|word| known.contains(&word))
     }
 
-    /// Finds a line that was typed and taken, just above the cursor.
+    /// Finds a line that was typed and entered, just above the cursor.
     pub(super) fn find(&self, line: &str) -> Option<TypedLine> {
         let end = self.cursor.1;
         let rows = line.len().div_ceil(self.width.max(1)) + 1 + MAX_ROWS_BETWEEN;
@@ -148,10 +148,10 @@ impl PromptScreen {
         })
     }
 
-    /// What was typed behind this prompt, up to the cursor, or to the end of its row.
+    /// The text after the prompt, up to the cursor or to the end of its row.
     pub(super) fn half_typed(&self, prompt: &str, to_the_end: bool) -> String {
         let (x, y) = self.cursor;
-        // A line that goes on in the next row fills its own.
+        // If a line continues in the next row, its row is full.
         let fills = |row: &usize| self.rows.get(*row).is_some_and(|row| width(row) == self.width);
         let upwards = (0..=y).rev().take_while(|row| *row == y || fills(row));
         let begins = |row: &usize| self.joined(*row, row + 1).starts_with(prompt);
@@ -168,13 +168,13 @@ impl PromptScreen {
         typed.strip_prefix(prompt).unwrap_or_default().to_owned()
     }
 
-    /// Whether nothing is shown right of the cursor.
+    /// Whether the screen is empty right of the cursor.
     pub(super) fn ends_at_cursor(&self) -> bool {
         let (x, y) = self.cursor;
         self.rows.get(y).is_none_or(|row| width(row) <= x)
     }
 
-    /// Rows as one text, each as wide as the pane.
+    /// Rows as one text, each padded to the width of the pane.
     fn joined(&self, from: usize, to: usize) -> String {
         let mut joined = String::new();
         for row in self.rows.iter().take(to).skip(from) {
@@ -192,12 +192,12 @@ fn refuse(pane: &str, (why, next): (&str, &'static str)) -> Result<(), Failure> 
 }
 
 impl TypedLine {
-    /// The last row of the prompt that it stands behind.
+    /// The last row of the prompt before the line.
     pub(super) fn prompt(&self) -> &str {
         &self.prompt
     }
 
-    /// What takes it from the screen and leaves the cursor where it began, as `printf %b` reads it.
+    /// Escape sequences that remove the line and leave the cursor where it began, in the notation of `printf %b`.
     pub(super) fn erase(&self) -> String {
         format!("\\033[{}A\\033[{}G\\033[J", self.above, self.col + 1)
     }
@@ -207,7 +207,7 @@ fn width(text: &str) -> usize {
     text.chars().map(cell).sum()
 }
 
-/// How many columns a character takes: near enough for prompts.
+/// How many columns a character takes: exact enough for prompts.
 fn cell(char: char) -> usize {
     match u32::from(char) {
         0x0300..=0x036f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,

@@ -1,7 +1,7 @@
-//! What a program wrote to its terminal, as lines of text.
+//! Turns what a program wrote to its terminal into lines of text.
 //!
 //! Lines are those of the program, however narrow the pane is. The last ones, as many as the pane is high, can still be
-//! written over, as progress bars do; what goes to the alternate screen is no output.
+//! overwritten, as progress bars do. What is written to the alternate screen is no output.
 
 use std::{collections::VecDeque, mem};
 
@@ -9,33 +9,33 @@ use vte::{Params, Parser, Perform};
 
 use super::command_output::CommandOutput;
 
-/// The most bytes that are kept, the last ones: more than any result may have.
+/// How many bytes are kept, from the end: more than a result may contain.
 const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 /// The longest line, in characters.
 const MAX_LINE_CHARS: usize = MAX_OUTPUT_BYTES / 2;
-/// Rows that can be written over, at most.
+/// The maximum number of rows that can be overwritten.
 const MAX_LIVE_ROWS: usize = 500;
 
-/// The number of our OSC sequences, which terminals pass over.
+/// The number of our OSC sequences, which terminals ignore.
 pub(super) const OSC: &str = "7717";
 
-/// How far a run is.
+/// The progress of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Waiting,
     Running,
-    /// With this exit status.
+    /// The command ended with this exit status.
     Ended(i32),
 }
 
-/// Reads a pane's bytes and keeps what comes between the marks of one run.
+/// Reads a pane's bytes and keeps those between the marks of one command.
 pub(super) struct OutputReader {
     parser: Parser,
     page: Terminal,
 }
 
 impl OutputReader {
-    /// For the run with these marks, in a pane of this height.
+    /// For the command with these marks, in a pane of this height.
     pub(super) fn new(nonce: &str, height: usize) -> Self {
         Self { parser: Parser::new(), page: Terminal::new(nonce, height) }
     }
@@ -45,7 +45,7 @@ impl OutputReader {
         self.page.phase
     }
 
-    /// Some bytes were never seen: what came before them is left off, since no text has a hole in it.
+    /// Some bytes were missed: all output before them is discarded, so that the text has no gap.
     pub(super) fn missed(&mut self) {
         self.page.forget();
         self.page.missed = true;
@@ -64,7 +64,7 @@ struct Terminal {
     height: usize,
     done: VecDeque<String>,
     done_bytes: usize,
-    /// The rows that can still be written over; never empty.
+    /// The rows that can still be overwritten; never empty.
     live: VecDeque<Vec<char>>,
     row: usize,
     col: usize,
@@ -101,7 +101,7 @@ impl Terminal {
         self.phase == Phase::Running && !self.alternate
     }
 
-    /// Sees to it that the cursor's row is there, and that no more rows are than can be written over.
+    /// Adds rows down to the cursor, and completes the rows that can no longer be overwritten.
     fn settle(&mut self) {
         while self.live.len() <= self.row {
             self.live.push_back(Vec::new());
@@ -115,14 +115,14 @@ impl Terminal {
         }
     }
 
-    /// Changes the cursor's line, at the cursor's column.
+    /// Changes the cursor's line at the cursor's column.
     fn edit<T: Default>(&mut self, change: impl FnOnce(&mut Vec<char>, usize) -> T) -> T {
         self.settle();
         let col = self.col;
         self.live.get_mut(self.row).map(|line| change(line, col)).unwrap_or_default()
     }
 
-    /// A line that is not written over any more.
+    /// Adds a line that can no longer be overwritten.
     fn keep(&mut self, line: String) {
         self.done_bytes += line.len() + 1;
         self.done.push_back(line);
@@ -167,7 +167,7 @@ impl Terminal {
         self.settle();
     }
 
-    /// To a place that is counted from the top of the screen: what was written before stays.
+    /// Moves the cursor to a position from the top of the screen. Rows that were written before stay.
     fn go(&mut self, row: usize, col: usize) {
         let home = self.home.unwrap_or_else(|| self.turn());
         self.row = (home + row.clamp(1, self.height) - 1).min(home + self.height);
@@ -175,7 +175,7 @@ impl Terminal {
         self.settle();
     }
 
-    /// A new page below all that was written.
+    /// Starts an empty screen below all rows.
     fn turn(&mut self) -> usize {
         self.row = self.live.len() - usize::from(self.live.back().is_some_and(Vec::is_empty));
         self.col = 0;
@@ -310,7 +310,7 @@ mod tests {
     fn rendered(written: &str) -> Vec<String> {
         let mut recording = OutputReader::new("n", 5);
         let all = format!("before\x1b]7717;n;B\x07{written}\x1b]7717;n;3\x07after");
-        // Bytes come in pieces that know nothing of characters or sequences.
+        // Pieces may end inside of characters and sequences.
         let phase = all.as_bytes().chunks(3).fold(Phase::Waiting, |_, piece| recording.read(piece));
         assert_eq!(phase, Phase::Ended(3));
         recording.finish().lines

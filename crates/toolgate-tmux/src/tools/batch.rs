@@ -1,4 +1,4 @@
-//! Several calls in one. Each goes through the whole chain, as if it had come by itself.
+//! The batch tools: several calls in one. Each goes through the whole chain, as if the client had sent it.
 
 use std::time::Instant;
 
@@ -13,9 +13,9 @@ use crate::{
     tool::{Model, SharedModel, ShortModel, Tool},
 };
 
-/// The most bytes of an answer, with its text and its structured content.
+/// The maximum size of a result, with its text and its structured content, in bytes.
 const MAX_ANSWER_BYTES: usize = 1_000_000;
-/// What stands where a result was left off.
+/// The content of a row that was left out.
 const OMITTED_CONTENT: &str = "[... batch truncated nested content ...]";
 
 const READONLY: &str = "call_readonly_tools_batch";
@@ -40,7 +40,7 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// Whether the rest is done after a step that fails.
+/// Whether a batch continues after a call that fails.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum OnError {
@@ -139,9 +139,9 @@ async fn call_all(cx: ToolContext, args: CallBatch, most: Tier) -> Result<BatchR
     })
 }
 
-/// Whether a tool may be part of this batch. Whether it may be called at all, the chain decides.
+/// Whether a batch of this tier may contain a tool. The chain decides whether the tool may be called at all.
 fn allowed(chain: &dyn GovernedTools, name: &str, most: Tier) -> Result<(), String> {
-    // An operator may have given tools other names: what is judged is what the door will call.
+    // An operator may have renamed tools: the tool that the chain would call is checked.
     let Some(tool) = chain.find(name) else {
         return Err(format!("Unknown tool: '{name}'"));
     };
@@ -162,11 +162,11 @@ fn allowed(chain: &dyn GovernedTools, name: &str, most: Tier) -> Result<(), Stri
     Ok(())
 }
 
-/// Calls one tool through the chain. The door knows from the request's extensions that it is a part of this call.
+/// Calls one tool through the chain. The request's extensions identify it as a nested call.
 async fn call(cx: &ToolContext, chain: &dyn GovernedTools, operation: BatchedCall) -> BatchRow {
     let params = CallToolRequestParams::new(operation.tool).with_arguments(operation.arguments);
     let mut request = cx.request.clone();
-    // The progress of a part is not that of the whole.
+    // The progress token belongs to the batch.
     request.meta.remove("progressToken");
     match chain.call(params, request).await {
         Ok(CallToolResponse::Complete(result)) => answered(&result),
@@ -200,8 +200,8 @@ fn answered(result: &CallToolResult) -> BatchRow {
     }
 }
 
-/// The rows so far, within bounds: the oldest are left off first, while it runs, so that a thousand large answers
-/// are never held at once.
+/// The rows of a result, within the size limit. The content of the oldest rows is removed while the batch runs, so that
+/// a thousand large results are never in memory at once.
 #[derive(Default)]
 struct BatchRows {
     all: Vec<BatchRow>,
@@ -230,7 +230,7 @@ impl BatchRows {
     }
 }
 
-/// How many bytes a row has in the answer: as structured content, and again as a text of JSON.
+/// The bytes of a row in the result: as structured content, and as JSON inside a string.
 fn size(row: &BatchRow) -> usize {
     let once = serde_json::to_string(row).unwrap_or_default();
     once.len() + serde_json::to_string(&once).unwrap_or_default().len()

@@ -1,4 +1,4 @@
-//! Tools about paste buffers of our own, and pasting.
+//! Tools for this server's paste buffers, and for pasting.
 
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// Names that are not ours are refused before tmux is asked.
+/// Refuses names of other buffers before tmux is asked.
 fn checked(name: &str) -> Result<(), Failure> {
     if buffers::is_ours(name) {
         return Ok(());
     }
-    // What a client gives here may be anything, also long.
+    // The name comes from the client and may be long.
     let shown: String = name.chars().take(100).collect();
     let message = format!("Invalid buffer name: '{shown}'");
     Err(Failure::tool("InvalidBufferName", message)
@@ -55,7 +55,7 @@ fn checked(name: &str) -> Result<(), Failure> {
         .with_executed(Executed::No))
 }
 
-/// tmux's words about a buffer, as the original tells them.
+/// The failure for a tmux error about a buffer, with libtmux-mcp's message.
 fn about(what: &str, name: &str, error: TmuxError) -> Failure {
     match error {
         TmuxError::Refused(said) if said.contains("buffer") => {
@@ -95,7 +95,7 @@ async fn load_buffer(cx: ToolContext, args: LoadBuffer) -> Result<Model<BufferRe
     Ok(Model(BufferRef { buffer_name, logical_name: args.logical_name }))
 }
 
-/// A name for a new buffer, on a server where those who are gone have left nothing.
+/// A name for a new buffer, after the buffers of ended processes were deleted.
 async fn scratch(
     cx: &ToolContext,
     server: Arc<Server>,
@@ -121,7 +121,7 @@ fn yes() -> bool {
     true
 }
 
-/// The command that pastes.
+/// The command that pastes a buffer.
 fn paste(name: &str, pane: &str, bracket: bool) -> Command {
     Command::new("paste-buffer").flag_if(bracket, "-p").option("-b", name).target(pane)
 }
@@ -163,7 +163,7 @@ struct BufferContent {
 async fn show_buffer(cx: ToolContext, args: ShowBuffer) -> Result<Model<BufferContent>, Failure> {
     checked(&args.buffer_name)?;
     let server = cx.server(args.socket_name.as_deref())?;
-    // By a process: over the connection tmux writes control characters escaped.
+    // In a process: over the connection tmux escapes control characters.
     let show = Command::new("show-buffer").option("-b", &*args.buffer_name);
     let shown = server.exchange(show, &[]).await;
     let whole = text(shown.map_err(|error| about("show-buffer", &args.buffer_name, error))?);
@@ -210,7 +210,7 @@ struct PasteText {
 }
 
 async fn paste_text(cx: ToolContext, args: PasteText) -> Result<String, Failure> {
-    // What follows it would be typed, not pasted.
+    // The text would end the bracketed paste early; the rest would be typed.
     if args.bracket && args.text.contains("\x1b[201~") {
         let message = "the text has the sequence that ends a bracketed paste (ESC [201~)";
         return Err(Failure::new(Code::InvalidArguments, message)
@@ -221,7 +221,7 @@ async fn paste_text(cx: ToolContext, args: PasteText) -> Result<String, Failure>
     cx.guard().check_typing(&server, &pane).await?;
     let mut buffer = scratch(&cx, server, "paste").await?;
     let paste = paste(&buffer.name, &pane, args.bracket).flag("-d");
-    // In one list where it can be, so that nobody can come between.
+    // One list of commands if possible, so that no other client runs commands in between.
     if let Some(set) = buffers::set(&buffer.name, &args.text) {
         buffer.server.run(Batch::write([set, paste])).await?;
     } else {

@@ -1,4 +1,4 @@
-//! What is new in a pane since the last time one looked.
+//! `capture_since`: the output of a pane since the previous call.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ pub(super) fn tools() -> Vec<Tool> {
     )]
 }
 
-/// So many rows may scroll between two calls before a second look is needed.
+/// How many rows may scroll between two calls before a second capture is needed.
 const SCROLL_MARGIN: i64 = 500;
 
 #[derive(Deserialize, JsonSchema)]
@@ -97,7 +97,7 @@ async fn capture_since(cx: ToolContext, args: Args) -> Result<Model<CaptureSince
     }))
 }
 
-/// The pane that the arguments name, or else the cursor's.
+/// The pane that the arguments name, or the pane of the cursor.
 async fn target(
     cx: &ToolContext,
     args: &PaneArgs,
@@ -127,7 +127,7 @@ async fn socket(server: &Server) -> Result<String, Failure> {
     Ok(identity.map(|identity| identity.socket.clone()).unwrap_or_default())
 }
 
-/// What is told, and what is remembered for the next call.
+/// The lines to return, and the cursor for the next call.
 struct CaptureSinceReply {
     lines: Vec<String>,
     missed: bool,
@@ -139,7 +139,7 @@ fn texts<'a>(lines: impl IntoIterator<Item = &'a PaneLine>) -> Vec<String> {
     lines.into_iter().map(|line| line.text.clone()).collect()
 }
 
-/// The screen, and where the next call begins.
+/// The screen, and a cursor for the next call.
 async fn fresh(server: &Server, pane: &str) -> Result<(PaneCapture, CaptureSinceReply), Failure> {
     let look = PaneCapture::at(server, pane, Some(-SCROLL_MARGIN)).await?;
     if look.state.dead {
@@ -179,7 +179,7 @@ async fn since(
     }
     let screen = Baseline::of(&look);
     if look.state.alternate {
-        // The screen that scrolls is hidden and does not change: its place is kept for when it is back.
+        // The normal screen is hidden and does not change: its position is kept.
         let lines = known.alternate.as_ref().and_then(|seen| seen.written_over(&look));
         let lines = lines.map_or_else(|| texts(look.visible()), texts);
         let news =

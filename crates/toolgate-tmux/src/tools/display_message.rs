@@ -1,4 +1,4 @@
-//! `display_message`: what tmux knows by name, and nothing that would run or reach further.
+//! `display_message`: evaluates tmux variables, and nothing that could run a program.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,8 +18,8 @@ pub(super) fn tools() -> Vec<Tool> {
     )]
 }
 
-/// The variables that may be asked for. Whatever is not here is a modifier, a job, an option or a variable of the
-/// environment, or tells of a client (ours among them) or a buffer: tmux looks all of these up by the same syntax.
+/// The allowed variables. tmux looks up modifiers, jobs, options, environment variables, clients and buffers by the
+/// same syntax, so any other name is refused.
 const VARIABLES: &[&str] = &[
     "active_window_index",
     "alternate_on",
@@ -148,7 +148,7 @@ const VARIABLES: &[&str] = &[
     "wrap_flag",
 ];
 
-/// tmux's short names.
+/// tmux's short names for variables.
 const SHORT_NAMES: &[(char, &str)] = &[
     ('D', "pane_id"),
     ('F', "window_flags"),
@@ -179,9 +179,8 @@ enum FormatPart {
 async fn display_message(cx: ToolContext, args: DisplayMessage) -> Result<String, Failure> {
     let parts = parse(&args.format_string)?;
     let (server, pane) = args.pane.find(&cx).await?;
-    // Only names of the list go to tmux, one at a time; the text around them stays here. So nothing of it can be
-    // expanded, not even a `%H` to the hour. The first answer tells whether the pane is there: tmux would answer
-    // for one that is not, with nothing.
+    // Only allowed names are sent to tmux, one at a time; the text around them is not. So tmux expands nothing else,
+    // not even `%H`. The first answer shows whether the pane exists: for one that does not, tmux prints empty values.
     let mut names = vec!["pane_id"];
     names.extend(parts.iter().filter_map(|part| match part {
         FormatPart::Variable(name) => Some(*name),
@@ -205,7 +204,7 @@ async fn display_message(cx: ToolContext, args: DisplayMessage) -> Result<String
     Ok(cx.shown(&whole).into_owned())
 }
 
-/// A format in parts, or why it is not one that may be asked.
+/// Splits a format into text and variables; refuses other variables.
 fn parse(format: &str) -> Result<Vec<FormatPart>, Failure> {
     if format.contains("#(") {
         return Err(invalid_arguments(

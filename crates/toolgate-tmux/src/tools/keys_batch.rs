@@ -1,4 +1,4 @@
-//! Keys for several panes, or several times, in one call.
+//! `send_keys_batch`: keys for several panes, or several times, in one call.
 
 use std::time::Duration;
 
@@ -133,7 +133,7 @@ async fn typed(
     Ok(())
 }
 
-/// A failure as one text, with what to do about it.
+/// A failure as one text, with its suggestion.
 fn words(failure: &Failure) -> String {
     match failure.suggestion() {
         Some(suggestion) => format!("{failure}\n{suggestion}"),

@@ -1,8 +1,8 @@
 //! Tools that move panes and windows between windows and sessions.
 //!
-//! The pane that this server runs in is not moved, although that would not end it. The guard knows by our
-//! environment in which session we run, and where the pane is not known that is all it has: after a move it would
-//! protect the wrong one. And whoever looks at that pane would lose sight of it.
+//! The pane that this process runs in is not moved, although that would not end it. The self guard knows the session
+//! from the environment, and nothing more if the pane is unknown: after a move it would protect the wrong session. A
+//! user who looks at the pane would also lose sight of it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -79,7 +79,7 @@ struct BreakPane {
 async fn break_pane(cx: ToolContext, args: BreakPane) -> Result<ShortModel<WindowInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let pane = target::pane_id(&args.pane_id)?;
-    // Else tmux would take the session that our own client is attached to.
+    // Without a target, tmux would use the session that this server's own client is attached to.
     let session = if let Some(session) = args.destination_session.as_deref() {
         target::destination(&server, session).await?
     } else {
@@ -92,9 +92,9 @@ async fn break_pane(cx: ToolContext, args: BreakPane) -> Result<ShortModel<Windo
         .flag_if(!args.attach, "-d")
         .option("-s", &*pane)
         .target(format!("{session}:"));
-    // Here tmux takes a name as it is.
+    // tmux takes this name as it is.
     let broken = args.window_name.iter().fold(broken, |command, name| command.option("-n", name));
-    // The pane's row tells of its window, in which it is alone.
+    // The pane is alone in its new window: its row contains the window's fields.
     let (batch, of) = (Batch::write([broken]), ListTarget::Pane(&pane));
     let (_, rows) = server.then_each(batch, of, WindowInfo::FIELDS).await?;
     rows.first().map(|row| ShortModel(WindowInfo::from(row))).ok_or_else(|| not_found::pane(&pane))
@@ -115,7 +115,7 @@ struct LinkWindow {
     attach: bool,
 }
 
-/// Without `-k` nothing makes way for the link, so nothing can end: our own window may be linked as well.
+/// Without `-k`, a link replaces no window, so nothing ends: the own window may be linked, too.
 async fn link_window(cx: ToolContext, args: LinkWindow) -> Result<ShortModel<WindowInfo>, Failure> {
     let (server, row) = args.window.find(&cx, target::WINDOW).await?;
     let (id, from) = (row.text("window_id"), row.text("session_id"));
@@ -143,7 +143,7 @@ async fn unlink_window(cx: ToolContext, args: UnlinkWindow) -> Result<String, Fa
     }
     let (server, row) = args.session.find(&cx, target::SESSION).await?;
     let (session, name) = (row.text("session_id"), row.text("session_name"));
-    // The session that we run in may end with it, and which of the links is ours cannot always be told.
+    // The own session may end with the link, and it is not always known which link is the own one.
     cx.guard().check(&server, KillTarget::Window(&id), "unlink").await?;
     let unlink = Command::new("unlink-window").target(format!("{session}:{id}"));
     server.run(unlink).await.map_err(|error| only_link(error, &id))?;

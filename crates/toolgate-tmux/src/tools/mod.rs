@@ -28,7 +28,7 @@ mod window_tools;
 
 use crate::tool::Tool;
 
-/// Every tool, in the order in which they are listed.
+/// All tools, in the order in which they are listed.
 #[must_use]
 pub(crate) fn all() -> Vec<Tool> {
     let families = [

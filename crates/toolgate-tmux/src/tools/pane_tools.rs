@@ -69,7 +69,8 @@ async fn resize_pane(cx: ToolContext, args: ResizePane) -> Result<ShortModel<Pan
     }
     let (server, pane) = args.pane.find(&cx).await?;
     let resize = || Command::new("resize-pane").target(&*pane);
-    // `-Z` toggles; without flags any zoom ends. So the state is set, not changed, and nobody can come between.
+    // `-Z` toggles, and a resize without flags ends any zoom. Both run in one list, so that no other client runs
+    // commands in between.
     let commands = match args.zoom {
         Some(true) => vec![resize(), resize().flag("-Z")],
         Some(false) => vec![resize()],
@@ -121,7 +122,7 @@ async fn respawn_pane(cx: ToolContext, args: RespawnPane) -> Result<ShortModel<P
     let folder = args.start_directory.as_deref().map(directory).transpose()?;
     let server = cx.server(args.socket_name.as_deref())?;
     let pane = target::pane_id(&args.pane_id)?;
-    // A pane that is not there is said to be so, whatever the guard thinks of it.
+    // A pane that does not exist is reported before the guard refuses.
     PaneInfo::of(&cx, &server, &pane).await?;
     cx.guard().check(&server, KillTarget::Pane(&pane), "respawn").await?;
     let respawn = Command::new("respawn-pane").flag_if(args.kill, "-k").target(&*pane);
@@ -152,12 +153,12 @@ async fn set_pane_title(
     cx: ToolContext,
     args: SetPaneTitle,
 ) -> Result<ShortModel<PaneInfo>, Failure> {
-    // tmux would keep the old title without a word.
+    // tmux would keep the old title without an error.
     if args.title.chars().any(char::is_control) {
         return Err(invalid_arguments("title must not contain control characters"));
     }
     let (server, pane) = args.pane.find(&cx).await?;
-    // With `-T`, select-pane selects nothing.
+    // With `-T`, select-pane does not select the pane.
     let command = Command::new("select-pane").target(&*pane).text_option("-T", &args.title);
     PaneInfo::after(&cx, &server, [command], &pane).await.map(ShortModel)
 }
@@ -235,7 +236,7 @@ async fn swap_pane(cx: ToolContext, args: SwapPane) -> Result<ShortModel<PaneInf
     let server = cx.server(args.socket_name.as_deref())?;
     let source = target::pane_id(&args.source_pane_id)?;
     let other = target::pane_id(&args.target_pane_id)?;
-    // Both of them move; see `layout_tools` for why our own pane does not.
+    // Both panes move. `layout_tools` explains why the own pane does not.
     for pane in [&source, &other] {
         cx.guard().check(&server, KillTarget::Pane(pane), "move").await?;
     }

@@ -1,4 +1,4 @@
-//! Tools that tell of a pane.
+//! Tools that describe a pane.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,8 +62,8 @@ async fn find_pane_by_position(
         Corner::BottomRight => ("bottom-right", |pane| pane.pane_at_bottom && pane.pane_at_right),
     };
     let panes = PaneInfo::list(&cx, &server, ListTarget::Panes(Some(&window))).await?;
-    // A zoomed pane touches every edge. The one that is there without the zoom is farther from the top left, or
-    // is listed first.
+    // A zoomed pane touches every edge. The pane that touches this corner without the zoom is farther from the top
+    // left, or listed earlier.
     let there = panes.into_iter().rev().filter(touches);
     let found = there.max_by_key(|pane| pane.pane_left + pane.pane_top);
     found.map(ShortModel).ok_or_else(|| {
@@ -75,7 +75,7 @@ async fn find_pane_by_position(
     })
 }
 
-/// A pane at one moment.
+/// The state and the screen of a pane.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the original's fields")]
 struct Snapshot {
@@ -138,7 +138,7 @@ impl Snapshot {
     ];
 
     fn new(row: &Row, content: &Tail, is_caller: Option<bool>) -> Self {
-        // A count of modes: a mode may be entered from another one.
+        // The value is a count: a mode may be entered from another mode.
         let in_mode = row.number("pane_in_mode") > 0;
         Self {
             pane_id: row.text("pane_id"),
@@ -186,7 +186,7 @@ struct SnapshotPane {
 async fn snapshot_pane(cx: ToolContext, args: SnapshotPane) -> Result<Model<Snapshot>, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
     let capture = |flag| Command::new("capture-pane").flag("-p").flag(flag).target(&*pane);
-    // tmux runs a list without letting a pane's program in between: screen and state belong together.
+    // tmux runs the commands as one list, so screen and state belong together.
     let (mut screen, rows) = server
         .then_each(
             Batch::read([capture("-N"), capture("-J")]),

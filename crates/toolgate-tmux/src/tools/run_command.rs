@@ -1,4 +1,4 @@
-//! A command in the shell of a pane.
+//! `run_command`: runs a command in the shell of a pane.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ fn half_a_minute() -> f64 {
     30.0
 }
 
-/// How a command went.
+/// The result of a command.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct RunCommandResult {
     /// Where it ran.
@@ -115,7 +115,7 @@ async fn run_command(
     }))
 }
 
-/// The last lines, as they may be shown.
+/// Masks the output and keeps its last lines.
 fn shown(cx: &ToolContext, mut text: CommandOutput, most: Option<u32>) -> CommandOutput {
     let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
     if !text.lines.is_empty() {

@@ -1,4 +1,4 @@
-//! Where an option or a hook lives: what the tools about them share.
+//! The scope of an option or a hook: the arguments that their tools share.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     tool::invalid_arguments,
 };
 
-/// A level of tmux's options.
+/// A scope of tmux's options.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Scope {
@@ -23,7 +23,7 @@ pub(super) enum Scope {
     Pane,
 }
 
-/// How a tool's caller names it.
+/// The arguments that name a scope.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct ScopeArgs {
     pub(super) scope: Option<Scope>,
@@ -37,7 +37,7 @@ pub(super) struct ScopeArgs {
 }
 
 impl ScopeArgs {
-    /// The server, and the id of what is meant, if that is one thing.
+    /// The server, and the id of the target if there is one.
     pub(super) async fn find(
         &self,
         cx: &ToolContext,
@@ -51,7 +51,7 @@ impl ScopeArgs {
             }
             (Some(Scope::Server), None) => None,
             (_, None) if self.global_ => None,
-            // The first session, as for all tools that are told of none; there may be none.
+            // Without a target: the first session, as for all tools; `None` if there is none.
             (_, None) => {
                 let rows = server.list(crate::engine::ListTarget::Sessions, &["session_id"]).await;
                 let rows = if rows == Err(TmuxError::NoServer) { Vec::new() } else { rows? };
@@ -75,7 +75,7 @@ impl ScopeArgs {
         Ok((server, found))
     }
 
-    /// A command about options, with what says where they live.
+    /// Adds the scope to a command.
     pub(super) fn of(&self, command: Command, target: Option<&str>) -> Command {
         let command = match self.scope {
             Some(Scope::Server) => command.flag("-s"),
@@ -88,7 +88,7 @@ impl ScopeArgs {
     }
 }
 
-/// tmux's words about a name that is none, with the type that the original gives them.
+/// The failure for a name that tmux does not know, with libtmux-mcp's error type.
 pub(super) fn named(error: TmuxError) -> Failure {
     let kinds = [
         ("invalid option", "InvalidOption"),

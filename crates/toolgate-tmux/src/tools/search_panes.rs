@@ -1,4 +1,4 @@
-//! Which panes show a text.
+//! `search_panes`: finds the panes that show a text.
 
 use std::{
     sync::Arc,
@@ -28,7 +28,7 @@ pub(super) fn tools() -> Vec<Tool> {
 
 /// How long a search may take.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(2);
-/// So many panes are captured in one round trip.
+/// How many panes are captured in one round trip.
 const PANES_PER_BATCH: usize = 32;
 
 #[derive(Deserialize, JsonSchema)]
@@ -167,7 +167,7 @@ async fn search_panes(
                 found.push((row, lines));
             }
         }
-        // Others have their turn.
+        // Lets other tasks run.
         tokio::task::yield_now().await;
     }
     let total = found.len();
@@ -195,7 +195,7 @@ async fn search_panes(
     }))
 }
 
-/// As much of a page as a result has room for: else lines would be left off that nobody tells of.
+/// The panes and lines that fit into a result. Without this limit, the chain would cut lines that are not counted.
 struct SearchPage {
     matches: Vec<PaneMatch>,
     /// Whether lines were left off.
@@ -211,7 +211,7 @@ impl SearchPage {
         for mut found in found {
             let lines = std::mem::take(&mut found.matched_lines);
             let bare = result_size::value_cost(&found);
-            // What would not fit even alone is shortened; what would fit alone waits for the next page.
+            // A pane that would not fit into an empty page is shortened; another one is left for the next page.
             let tail = result_size::tail_in(
                 result_size::MAX_TEXT_BYTES.saturating_sub(bare),
                 lines,
@@ -232,7 +232,7 @@ impl SearchPage {
     }
 }
 
-/// The panes of the session, or all of them. Without a server there are none.
+/// The panes of the session, or all panes. Empty if there is no server.
 async fn panes(cx: &ToolContext, args: &SessionArgs) -> Result<(Arc<Server>, Vec<Row>), Failure> {
     let everywhere = args.session_id.is_none() && args.session_name.is_none();
     if everywhere {
@@ -247,7 +247,7 @@ async fn panes(cx: &ToolContext, args: &SessionArgs) -> Result<(Arc<Server>, Vec
     Ok((server, rows))
 }
 
-/// What is on these panes, in one round trip; nothing for those that have gone since.
+/// The screens of these panes, in one round trip; `None` for panes that have ended.
 async fn captures(
     server: &Server,
     panes: &[Row],
@@ -266,7 +266,7 @@ async fn captures(
         Err(error) if error.says("can't find pane") => {}
         Err(error) => return Err(error.into()),
     }
-    // One has gone, and the list ended there.
+    // A pane has ended, and with it the list of commands.
     let mut all = Vec::with_capacity(panes.len());
     for row in panes {
         all.push(match server.run(Batch::read([capture(row)])).await {
@@ -278,7 +278,7 @@ async fn captures(
     Ok(all)
 }
 
-/// The lines in which the pattern is found.
+/// The lines that match the pattern.
 fn matched(pattern: &Regex, text: &str, deadline: Instant) -> Result<Vec<String>, Failure> {
     let mut lines = Vec::new();
     for line in text.split('\n').map(|line| line.trim_end_matches(' ')) {

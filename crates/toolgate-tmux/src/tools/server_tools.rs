@@ -1,4 +1,4 @@
-//! Tools about whole tmux servers.
+//! Tools for whole tmux servers.
 
 use std::path::PathBuf;
 
@@ -88,7 +88,7 @@ async fn list_servers(cx: ToolContext, args: ListServers) -> Result<Vec<ServerIn
     let mut found = Vec::new();
     for socket in sockets {
         if listens(&socket.path()).await {
-            // One that hangs is told of as not alive; the others are told of all the same.
+            // A server that hangs is reported as not alive.
             found.push(info(&cx.engine().server(socket)).await.unwrap_or_else(|info| info));
         }
     }
@@ -106,7 +106,7 @@ async fn get_server_info(cx: ToolContext, args: OneServer) -> Result<Model<Serve
     Ok(Model(info(&server).await.unwrap_or_else(|info| info)))
 }
 
-/// What there is to tell of a server, also (as the error) where it does not answer.
+/// Describes a server; as the error if the server does not answer.
 async fn info(server: &Server) -> Result<ServerInfo, ServerInfo> {
     let down = || ServerInfo {
         is_alive: false,
@@ -182,7 +182,8 @@ async fn create_session(
     }
 }
 
-/// tmux would change these characters in silence: they part sessions, windows and panes in its targets.
+/// Refuses characters that separate sessions, windows and panes in tmux's targets: tmux would replace them without an
+/// error.
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let why = match name {
         "" => "empty",
@@ -198,7 +199,7 @@ async fn kill_server(cx: ToolContext, args: OneServer) -> Result<String, Failure
     let server = cx.server(args.socket_name.as_deref())?;
     cx.guard().check(&server, KillTarget::Server, "kill").await?;
     match server.run(Command::new("kill-server")).await {
-        // It ends before it answers.
+        // The server ends before it answers.
         Ok(_) | Err(TmuxError::Lost) => Ok("Server killed successfully".to_owned()),
         Err(error) => Err(error.into()),
     }

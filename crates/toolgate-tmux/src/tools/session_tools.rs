@@ -1,4 +1,4 @@
-//! Tools about sessions and the windows in them.
+//! Tools for sessions and the windows in them.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -124,7 +124,7 @@ async fn create_window(
     let create = Command::new("new-window").flag_if(!args.attach, "-d");
     let made = server.make(create, WindowInfo::FIELDS, |mut command| {
         command = match args.direction {
-            // A session stands for its current window here, and for a free place otherwise.
+            // With a direction, a session stands for its current window; otherwise for a free index.
             Some(WindowSide::Before) => command.flag("-b").target(session),
             Some(WindowSide::After) => command.flag("-a").target(session),
             None => command.target(format!("{session}:")),
@@ -176,7 +176,7 @@ async fn kill_session(cx: ToolContext, args: SessionArgs) -> Result<String, Fail
     let id = row.text("session_id");
     cx.guard().check(&server, KillTarget::Session(&id), "kill").await?;
     match server.run(Command::new("kill-session").target(&*id)).await {
-        // The last session takes the server with it, before it answers.
+        // If it was the last session, the server ends before it answers.
         Ok(_) | Err(TmuxError::Lost) => Ok(format!("Session killed: {}", row.text("session_name"))),
         Err(error) => Err(error.into()),
     }
@@ -211,7 +211,7 @@ async fn select_window(
     let (server, row) = args.window.find(&cx, target::WINDOW).await?;
     let session = row.text("session_id");
     let select = match args.direction.filter(|_| !named) {
-        // In the session in which it was found: it may be linked into others.
+        // In the session in which the window was found: it may be linked into others.
         None => {
             Command::new("select-window").target(format!("{session}:{}", row.text("window_id")))
         }

@@ -1,7 +1,7 @@
-//! Colours and attributes of a captured screen: in which state a text leaves a terminal.
+//! Colours and attributes of a captured screen: the state in which a text leaves a terminal.
 
-/// What would bring a terminal, from any state, to the one after this text; nothing if the text has no escape
-/// sequence.
+/// Escape sequences that bring a terminal from any state into the state after this text; empty if the text has no
+/// escape sequence.
 pub(super) fn state_after(text: &str) -> String {
     let mut state = SgrState::default();
     let mut rest = text;
@@ -27,7 +27,7 @@ pub(super) fn state_after(text: &str) -> String {
     state.sequence(rest.len() != text.len())
 }
 
-/// What is set, as the codes that set it.
+/// The attributes that are set, as the codes that set them.
 #[derive(Default)]
 struct SgrState {
     foreground: Option<String>,
@@ -93,7 +93,7 @@ impl SgrState {
     }
 }
 
-/// `38;5;N` or `38;2;R;G;B`, of which `38` was read; with colons it is one code already.
+/// Reads `38;5;N` or `38;2;R;G;B` after `38`. With colons, it is one code.
 fn extended<'a>(code: &'a str, codes: &mut impl Iterator<Item = &'a str>) -> String {
     let mut all = vec![code];
     if !code.contains(':')

@@ -1,11 +1,11 @@
-//! Where a pane goes and how large it is: what `split_window` and `join_pane` share.
+//! The side and the size of a new pane, for `split_window` and `join_pane`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::engine::Command;
 
-/// On which side of a pane another one goes.
+/// The side of a pane on which another one is placed.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum SplitSide {
@@ -16,7 +16,7 @@ pub(super) enum SplitSide {
 }
 
 impl SplitSide {
-    /// The command with its flags; below where nothing is said.
+    /// Adds the flags for the side; below by default.
     pub(super) fn put(place: Option<Self>, command: Command) -> Command {
         match place {
             Some(Self::Above) => command.flag("-v").flag("-b"),
@@ -27,7 +27,7 @@ impl SplitSide {
     }
 }
 
-/// Rows or columns, or a part of the pane that is split.
+/// Rows or columns, or a percentage of the pane that is split.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum SplitSize {
@@ -36,7 +36,7 @@ pub(super) enum SplitSize {
 }
 
 impl SplitSize {
-    /// The command with its `-l`.
+    /// Adds `-l` with the size.
     pub(super) fn put(size: Option<&Self>, command: Command) -> Command {
         match size {
             None => command,

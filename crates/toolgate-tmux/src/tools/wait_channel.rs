@@ -1,4 +1,4 @@
-//! Channels (`wait-for`): a program signals that it is done, so that nobody has to read its screen.
+//! Tools for channels (`wait-for`): a program signals that it is done, so that its screen need not be read.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Waiting for what a pane's program writes.
+//! `wait_for_text`: waits for the output of a pane's program.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// What is told of a screen at most.
+/// How much of the screen is returned.
 const MAX_SCREEN_LINES: usize = 20;
 const MAX_SCREEN_BYTES: usize = 2000;
 
@@ -116,7 +116,7 @@ impl WaitPatterns {
         Ok(Self { patterns: all("patterns", &args.patterns)?, stop: all("stop", &args.stop)? })
     }
 
-    /// How new lines end the wait, if they do. A failure beats a success that comes with it.
+    /// Whether the new lines end the wait, and how. A failure wins over a success in the same lines.
     fn end<'a>(&self, lines: &[&'a str]) -> Option<(WaitOutcome, Option<usize>, Vec<&'a str>)> {
         if let Some((index, hits)) = first(&self.stop, lines) {
             return Some((WaitOutcome::Stopped, Some(index), hits));

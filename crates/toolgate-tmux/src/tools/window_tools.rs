@@ -1,4 +1,4 @@
-//! Tools about windows, and the panes in them.
+//! Tools for windows, and the panes in them.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -67,7 +67,7 @@ async fn list_panes(cx: ToolContext, args: ListPanes) -> Result<ShortList<PaneIn
     filtered(panes, args.filters.as_ref(), &fields).map(ShortList)
 }
 
-/// The window that is named, else the session, else all.
+/// The window that is named, otherwise the session, otherwise `None` for all.
 async fn scope(server: &Server, args: &WindowArgs) -> Result<Option<String>, Failure> {
     if let Some(id) = args.window_id.as_deref() {
         return target::window_id(id).map(Some);
@@ -129,7 +129,7 @@ async fn split_window(cx: ToolContext, args: SplitWindow) -> Result<ShortModel<P
     PaneInfo::one(&cx, &server, &[row], &pane).await.map(ShortModel)
 }
 
-/// tmux's word that a pane is too small, with what helps.
+/// Adds a suggestion to tmux's error that a pane is too small.
 pub(super) fn no_room(error: TmuxError) -> Failure {
     error.hinted(
         &["no space for new pane", "pane too small"],
@@ -169,8 +169,8 @@ async fn kill_window(cx: ToolContext, args: KillWindow) -> Result<String, Failur
     Ok(format!("Window killed: {id}"))
 }
 
-/// Runs a command that ends something. The last one takes the server with it, before that answers: then it is
-/// asked whether anything is left.
+/// Runs a command that ends something. If that ends the server, the server does not answer: then the command has worked
+/// if the target is gone.
 pub(super) async fn end(
     server: &Server,
     command: Command,
@@ -232,7 +232,7 @@ async fn resize_window(
     WindowInfo::after(&server, [resize], &id).await.map(ShortModel)
 }
 
-/// A command with `-x` and `-y`.
+/// Adds `-x` and `-y`.
 pub(super) fn with_size(command: Command, width: Option<u32>, height: Option<u32>) -> Command {
     let add = |command: Command, (flag, cells): (&'static str, Option<u32>)| {
         cells.into_iter().fold(command, |command, cells| command.option(flag, cells.to_string()))
@@ -259,8 +259,8 @@ async fn move_window(cx: ToolContext, args: MoveWindow) -> Result<ShortModel<Win
         Some(session) => target::destination(&server, session).await?,
         None => from.clone(),
     };
-    // Within its session a window only gets another index. Out of it, it may end the session; and the guard knows
-    // by our environment in which session we run, which would no longer hold.
+    // Within its session a window only gets another index. A move to another session may end the session; and the self
+    // guard, which knows the session from the environment, would protect the wrong one.
     if to != from {
         cx.guard().check(&server, KillTarget::Window(&id), "move").await?;
     }
@@ -270,7 +270,7 @@ async fn move_window(cx: ToolContext, args: MoveWindow) -> Result<ShortModel<Win
     moved(&server, command, &id, (&to, &args.destination_index)).await.map(ShortModel)
 }
 
-/// The window in the session, and at the index if it is known, to which a command brings it.
+/// Reads the window after a command that moves it to a session, and to an index if it is known.
 pub(super) async fn moved(
     server: &Server,
     command: Command,

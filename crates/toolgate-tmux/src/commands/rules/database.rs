@@ -1,4 +1,4 @@
-//! What drops or empties a database.
+//! Commands that drop or empty a database.
 
 use super::ProgramCall;
 use crate::commands::{
@@ -65,7 +65,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>, input: &PipeD
     }
 }
 
-/// Whether SQL drops, truncates, or deletes without saying which rows. What stands in quotes and comments is none.
+/// Whether SQL drops, truncates, or deletes without a condition. Quotes and comments are skipped.
 fn is_destructive(sql: &str) -> bool {
     let sql = bare(sql);
     sql.split(';').any(|statement| {

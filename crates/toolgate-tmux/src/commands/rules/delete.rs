@@ -1,4 +1,4 @@
-//! What deletes or empties files.
+//! Commands that delete or empty files.
 
 use super::ProgramCall;
 use crate::commands::{
@@ -50,7 +50,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     }
 }
 
-/// Each file that would go.
+/// Judges each file that would be deleted.
 fn each(judge: &mut Judge<'_>, call: &ProgramCall<'_>, files: &[&Arg], recursive: bool) {
     for file in files {
         let why = match judge.spot(file) {
@@ -60,7 +60,7 @@ fn each(judge: &mut Judge<'_>, call: &ProgramCall<'_>, files: &[&Arg], recursive
             PathLocation::Outside => format!("it deletes {}", judge.outside()),
             PathLocation::Unknown => {
                 let why = "what it deletes is only known when it runs";
-                // One file is a small loss; an empty variable before a path is the classic.
+                // One unknown file is only noted. With `-r`, an empty variable before a path could delete everything.
                 if !(recursive || judge.bulk) || judge.defining {
                     judge.unknown(Class::DeleteOutsideRoot, call.line, why);
                     continue;
@@ -98,7 +98,7 @@ fn find(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
         "-atime",
     ];
     let narrowed = call.args.iter().any(|arg| tests.contains(&&*arg.text)) || call.name == "fd";
-    // What is found is below the path, unless nothing narrows the search.
+    // The files that `find` finds are below the path; without a filter, they are everything in it.
     let found = |path: &Arg| {
         let text = if narrowed {
             format!("{}/{UNKNOWN}", path.text.trim_end_matches('/'))

@@ -1,4 +1,4 @@
-//! What git does to others, and to what it does not keep.
+//! git commands that affect other users, or discard work.
 
 use super::ProgramCall;
 use crate::commands::{
@@ -26,7 +26,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     aliases(judge, call, &verb.text);
 }
 
-/// What git does not keep elsewhere.
+/// Commands that discard work that git does not keep.
 fn discards(verb: &str, args: &[Arg]) -> Option<&'static str> {
     const CHANGES: &str = "it throws away changes that are not committed";
     const COMMITS: &str = "it throws away commits or what refers to them";
@@ -116,7 +116,7 @@ fn push(judge: &mut Judge<'_>, call: &ProgramCall<'_>, args: &[Arg]) {
     judge.find(Class::ForcePush, call.line, why);
 }
 
-/// What is ignored is often what nobody else has: settings, keys, data.
+/// `git clean`: ignored files are often the only copies of settings, keys and data.
 fn clean(judge: &mut Judge<'_>, call: &ProgramCall<'_>, args: &[Arg]) {
     if !has(args, "f", &["force"]) || has(args, "n", &["dry-run"]) {
         return;

@@ -14,7 +14,7 @@ use super::{
     judge::{Judge, PipeData},
 };
 
-/// Asks every rule.
+/// Applies all rules.
 pub(super) fn check(
     judge: &mut Judge<'_>,
     name: &str,
@@ -33,11 +33,11 @@ pub(super) fn check(
     write::check(judge, &call);
 }
 
-/// A program that is called.
+/// A call of a program.
 struct ProgramCall<'a> {
-    /// Without its folder.
+    /// The program's name without its folder.
     name: &'a str,
-    /// Name and arguments.
+    /// The name and the arguments.
     line: &'a [Arg],
     args: &'a [Arg],
 }
@@ -47,12 +47,12 @@ impl ProgramCall<'_> {
         names.contains(&self.name)
     }
 
-    /// The operands, as texts.
+    /// The texts of the operands.
     fn words(&self) -> Vec<&str> {
         super::argv::texts(&super::argv::operands(self.args))
     }
 
-    /// Whether the operands begin so.
+    /// Whether the operands begin with these words.
     fn says(&self, words: &[&str]) -> bool {
         self.words().starts_with(words)
     }

@@ -1,4 +1,4 @@
-//! What is deleted in places that have no path here: clusters, clouds, buckets, volumes, hosted repositories, schedules.
+//! Commands that delete on other systems: clusters, clouds, buckets, volumes, hosted repositories; and schedules.
 
 use super::ProgramCall;
 use crate::commands::{

@@ -1,4 +1,4 @@
-//! What ends or unsettles the machine, and who may.
+//! Commands that stop or disrupt the machine, change permissions, or run as another user.
 
 use super::ProgramCall;
 use crate::commands::{
@@ -42,7 +42,7 @@ fn ends(call: &ProgramCall<'_>) -> Option<&'static str> {
     it.then_some("it stops the machine")
 }
 
-/// `kill -9 -1` ends everything, `kill 1` the first process.
+/// `kill -9 -1` ends all processes, `kill 1` the first process.
 fn kill(call: &ProgramCall<'_>) -> Option<&'static str> {
     let args: Vec<&str> = call.args.iter().map(|arg| arg.text.as_str()).collect();
     let targets = match args.as_slice() {
@@ -108,7 +108,7 @@ fn network(call: &ProgramCall<'_>) -> Option<&'static str> {
     opens.then_some("it changes the network or its defences")
 }
 
-/// Owners and permissions of whole folders.
+/// Changes of owners and permissions of whole folders.
 fn permissions(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     let whole = call.has("R", &["recursive"]) || judge.bulk;
     if !whole || !call.is(&["chmod", "chown", "chgrp", "setfacl"]) {
@@ -126,7 +126,7 @@ fn permissions(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     }
 }
 
-/// Whether a mode only lets the owner do more, or lets others read.
+/// Whether a mode only gives the owner more permissions, or lets others read.
 fn only_adds(mode: &str) -> bool {
     mode.split(',').all(|part| {
         part.split_once('+').is_some_and(|(who, what)| {

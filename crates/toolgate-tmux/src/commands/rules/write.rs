@@ -1,4 +1,4 @@
-//! What writes into files outside of the roots: redirects, and programs that name a file to write.
+//! Writes to files outside of the roots: redirects, and programs with an output file.
 
 use super::ProgramCall;
 use crate::commands::{
@@ -15,7 +15,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     }
 }
 
-/// The files that a program writes by its arguments.
+/// The files that a program writes, by its arguments.
 fn files(call: &ProgramCall<'_>) -> Vec<Arg> {
     let named = |text: String| vec![Arg { text, ..Arg::default() }];
     let option = |short, long: &[&str]| {
@@ -40,7 +40,7 @@ fn files(call: &ProgramCall<'_>) -> Vec<Arg> {
         }
         "dd" => {
             let of = call.args.iter().find_map(|arg| arg.text.strip_prefix("of="));
-            // bash knows `~` there too.
+            // bash expands `~` here, too.
             of.map_or_else(Vec::new, |file| match file.strip_prefix('~') {
                 Some(rest) => named(format!("{HOME}{rest}")),
                 None => named(file.to_owned()),
@@ -54,13 +54,13 @@ fn files(call: &ProgramCall<'_>) -> Vec<Arg> {
     }
 }
 
-/// The files that an editor of streams changes in place: what follows its script.
+/// The files that a stream editor changes in place: the operands after its script.
 fn edited(call: &ProgramCall<'_>) -> Vec<Arg> {
     operands(call.args).into_iter().skip(1).cloned().collect()
 }
 
 impl Judge<'_> {
-    /// A file that something is written to.
+    /// Judges a file that is written.
     pub(in crate::commands) fn writes_to(&mut self, file: &Arg, line: &[Arg]) {
         let path = file.text.as_str();
         if super::disk::is_disk(path) {
@@ -72,7 +72,7 @@ impl Judge<'_> {
             || path.starts_with("/dev/")
             || path.starts_with("/proc/self/fd/")
         {
-            // Nothing is kept there.
+            // What is written there is not kept.
         } else if self.remote {
             if is_systems(path) {
                 self.find(Class::WriteOutsideRoot, line, "it writes to a file of a system");

@@ -1,4 +1,4 @@
-//! `for`, `case`, functions and `[[ ]]`.
+//! Reads `for`, `case`, functions and `[[ ]]`.
 
 use super::{
     Piece, Pipeline, ShellCommand, ShellScript, Simple, Word,
@@ -43,7 +43,7 @@ impl Parser {
         ShellCommand::For { name, values, body }
     }
 
-    /// Every branch may run.
+    /// Reads `case`. Every branch may run.
     pub(super) fn case(&mut self) -> ShellCommand {
         self.blanks();
         let word = self.word();
@@ -63,7 +63,7 @@ impl Parser {
             if self.eat("esac") {
                 break;
             }
-            // The pattern.
+            // The pattern of a branch.
             while let Some(c) = self.peek().filter(|c| *c != ')') {
                 let before = self.at;
                 if matches!(c, '(' | '|' | ' ' | '\t' | '\n' | ';' | '&' | '<' | '>') {
@@ -100,7 +100,7 @@ impl Parser {
         }
     }
 
-    /// `[[ … ]]`: its words, whatever its operators are.
+    /// Reads `[[ … ]]`: its words, without interpreting its operators.
     pub(super) fn test(&mut self) -> ShellCommand {
         let mut simple = Simple::default();
         loop {

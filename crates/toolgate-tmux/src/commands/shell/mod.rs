@@ -1,9 +1,9 @@
-//! A reader of shell text, made for judging it: it never fails, it is linear, and it says where it guessed.
+//! Reads shell text for judging it: it never fails, takes linear time, and reports which text it could not read.
 //!
-//! No crate was taken. `brush-parser` is the best kept one, but it writes every word that it reads to the debug log,
-//! keeps words in a cache of the process, and brings a test framework along; `tree-sitter-bash` is ten megabytes of C
-//! for text that is not trusted, and leaves words to its user; `yash-syntax` and `flash` are GPL; `conch-parser` is no
-//! longer kept; `shell-words` knows words only.
+//! Crates that were considered: `brush-parser` is the best maintained, but it writes every word that it reads to the debug
+//! log, caches words in the process, and depends on a test framework; `tree-sitter-bash` is ten megabytes of C that would
+//! read untrusted text, and does not split words; `yash-syntax` and `flash` are GPL; `conch-parser` is not maintained;
+//! `shell-words` only splits words.
 
 mod compound;
 mod parser;
@@ -12,37 +12,37 @@ mod words;
 
 pub(super) use parser::parse;
 
-/// Deeper nesting is not read.
+/// The maximum nesting.
 pub(super) const MAX_DEPTH: usize = 64;
-/// Longer text is not read.
+/// The maximum length of a text in bytes.
 pub(super) const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// What was read.
+/// The result of reading a text.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub(super) script: ShellScript,
-    /// Here-documents, by the number that their redirect has.
+    /// The here-documents, by the number in their redirect.
     pub(super) docs: Vec<HereDocument>,
-    /// Something was not understood: an end was missing.
+    /// Whether something could not be read, as a missing end.
     pub(super) unclear: bool,
-    /// A shell would wait for more lines: a quote, a list or a here-document is open.
+    /// Whether a shell would wait for more lines: a quote, a list or a here-document is open.
     pub(super) open: bool,
-    /// It was too deep or too long.
+    /// Whether the text is too long or too deeply nested.
     pub(super) overlong: bool,
 }
 
-/// Pipelines, one after the other, whatever stands between them.
+/// The pipelines of a script, in order, without the operators between them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShellScript(pub(super) Vec<Pipeline>);
 
-/// Commands, each reading what the one before it writes.
+/// The commands of a pipeline. Each reads what the one before it writes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipeline(pub(super) Vec<ShellCommand>);
 
 #[derive(Clone, Debug)]
 pub(super) enum ShellCommand {
     Simple(Simple),
-    /// `( … )`, `{ … }`, `if`, `while`, `case`: all that may run of it, in order.
+    /// `( … )`, `{ … }`, `if`, `while`, `case`: all commands that may run, in order.
     Group {
         body: ShellScript,
         redirects: Vec<Redirect>,
@@ -117,12 +117,12 @@ pub(super) enum Piece {
         script: ShellScript,
         reads: bool,
     },
-    /// Whatever is only known when it runs, with what is nested in it.
+    /// Text that is only known when it runs, with what is nested in it.
     Unknown(Word),
 }
 
 impl Word {
-    /// The text of a word that is nothing but unquoted text.
+    /// The text of a word, if it is only unquoted text.
     pub(super) fn bare(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Piece::Text { text, quoted: false }] => Some(text),

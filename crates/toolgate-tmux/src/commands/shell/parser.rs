@@ -1,11 +1,11 @@
-//! The structure: lists, pipelines, compound commands, redirects.
+//! Reads the structure of a script: lists, pipelines, compound commands, redirects.
 
 use super::{
     HereDocument, MAX_DEPTH, MAX_TEXT_BYTES, Parsed, Piece, Pipeline, ShellCommand, ShellScript,
     Simple, Word,
 };
 
-/// Reads a text. What is too long or too deep is left out, and said to be so.
+/// Reads a text. Parts that are too long or too deeply nested are skipped, and reported by `overlong`.
 pub(in crate::commands) fn parse(text: &str) -> Parsed {
     if text.len() > MAX_TEXT_BYTES {
         return Parsed { overlong: true, ..Parsed::default() };
@@ -34,13 +34,24 @@ pub(super) enum ScriptEnd {
     Case,
 }
 
+/// A here-document whose redirect was read, and whose text was not.
+pub(super) struct PendingDocument {
+    pub(super) number: usize,
+    /// The line that ends it.
+    pub(super) end: String,
+    /// Whether tabs at the start of its lines are removed.
+    pub(super) tabs: bool,
+    /// Whether its text is not expanded.
+    pub(super) quoted: bool,
+}
+
 pub(super) struct Parser {
     text: Vec<char>,
     pub(super) at: usize,
     pub(super) depth: usize,
     pub(super) docs: Vec<HereDocument>,
-    /// Here-documents whose text follows after this line: number, end, whether tabs go, whether it is quoted.
-    pub(super) waiting: Vec<(usize, String, bool, bool)>,
+    /// The here-documents whose text follows after this line.
+    pub(super) pending: Vec<PendingDocument>,
     pub(super) unclear: bool,
     pub(super) open: bool,
     pub(super) overlong: bool,
@@ -49,8 +60,8 @@ pub(super) struct Parser {
 impl Parser {
     pub(super) fn new(text: &str, depth: usize, docs: Vec<HereDocument>) -> Self {
         let text = text.chars().collect();
-        let waiting = Vec::new();
-        Self { text, at: 0, depth, docs, waiting, unclear: false, open: false, overlong: false }
+        let pending = Vec::new();
+        Self { text, at: 0, depth, docs, pending, unclear: false, open: false, overlong: false }
     }
 
     pub(super) fn peek(&self) -> Option<char> {
@@ -75,13 +86,13 @@ impl Parser {
         fits
     }
 
-    /// The text ends where something should still follow.
+    /// The text ends where more must follow.
     pub(super) fn cut_off(&mut self) {
         self.unclear = true;
         self.open |= self.peek().is_none();
     }
 
-    /// A nested script up to `)`, which is taken.
+    /// Reads a nested script and the `)` after it.
     pub(super) fn nested(&mut self) -> ShellScript {
         let script = self.deeper(|parser| parser.script(ScriptEnd::Paren));
         if !self.eat(")") {
@@ -90,7 +101,7 @@ impl Parser {
         script
     }
 
-    /// One level deeper; too deep is the end of reading.
+    /// Reads one level deeper; at the maximum, skips the rest of the text.
     pub(super) fn deeper<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         if self.depth >= MAX_DEPTH {
             self.overlong = true;
@@ -103,7 +114,7 @@ impl Parser {
         read
     }
 
-    /// The whole text.
+    /// Reads the whole text.
     pub(super) fn whole(&mut self) -> ShellScript {
         self.script(ScriptEnd::End)
     }
@@ -150,7 +161,7 @@ impl Parser {
         ShellScript(pipelines)
     }
 
-    /// Over whatever may stand between two pipelines.
+    /// Skips the operators between two pipelines.
     pub(super) fn between(&mut self, stop: ScriptEnd) {
         loop {
             match self.peek() {
@@ -163,7 +174,7 @@ impl Parser {
                 Some('\n') => self.newline(),
                 Some('&' | '|') if self.peek() == self.ahead(1) => {
                     self.at += 2;
-                    // A list goes on in the next line.
+                    // A list continues in the next line.
                     let rest = self.text.get(self.at..).unwrap_or_default();
                     if rest.iter().all(|c| c.is_whitespace()) {
                         self.at = self.text.len();
@@ -199,9 +210,9 @@ impl Parser {
         self.documents();
     }
 
-    /// The texts of the here-documents that are waiting.
+    /// Reads the texts of the pending here-documents.
     fn documents(&mut self) {
-        for (number, end, tabs, quoted) in std::mem::take(&mut self.waiting) {
+        for PendingDocument { number, end, tabs, quoted } in std::mem::take(&mut self.pending) {
             let mut text = String::new();
             loop {
                 if self.peek().is_none() {
@@ -230,7 +241,7 @@ impl Parser {
         }
     }
 
-    /// The bare word that stands here, if it is one of the shell's own.
+    /// The keyword at this position, if there is one.
     fn keyword(&self) -> Option<String> {
         const KEYWORDS: &[&str] = &[
             "if", "then", "else", "elif", "fi", "while", "until", "for", "select", "do", "done",
@@ -277,7 +288,7 @@ impl Parser {
         }
     }
 
-    /// Over the name of a coprocess, which only a compound command has.
+    /// Skips the name of a coprocess. Only a compound command has one.
     fn coprocess(&mut self) {
         let start = self.at;
         while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {

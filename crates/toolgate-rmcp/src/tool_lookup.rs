@@ -1,4 +1,4 @@
-//! What is known of the handler's tools: learnt from its own list, never asked twice without need.
+//! Looks up the handler's tools, and lists them when that is needed.
 
 use std::sync::Arc;
 
@@ -10,30 +10,30 @@ use rmcp::{
 use toolgate::{Tool, ToolId};
 use toolgate_wire::Json;
 
-use crate::{Governed, connection::Active, known_tools::Known};
+use crate::{Governed, connection::ChainState, known_tools::KnownTool};
 
-/// More pages than any list has; a handler that hands out one cursor for ever ends here.
-const MOST_PAGES: usize = 1000;
+/// The maximum number of pages of a list: a handler may return cursors without end.
+const MAX_PAGES: usize = 1000;
 
 impl<H: ServerHandler> Governed<H> {
-    /// The tool of this name, with as much as the chain needs to know of it.
+    /// The tool with this name, with the facts that the chain needs.
     ///
-    /// rmcp tells nobody but the client when a handler's tools change. So `get_tool`, where the
-    /// handler has one, is compared with what it said before: it costs no more than a look-up.
+    /// rmcp reports a change of the handler's tools only to the client. So `get_tool`, if the handler has one, is
+    /// compared with its previous answer at each call, which costs no more than a lookup.
     pub(crate) async fn tool(
         &self,
-        active: &Active,
+        active: &ChainState,
         name: &str,
         context: &RequestContext<RoleServer>,
     ) -> Arc<Tool> {
         let said = self.handler.get_tool(name);
-        if let Some(tool) = active.facts.recall(name, said.as_ref()) {
+        if let Some(tool) = active.known_tools.recall(name, said.as_ref()) {
             return tool;
         }
         if active.chain.chain.needs_tools() {
-            let known = || active.facts.recall(name, said.as_ref()).is_some();
+            let known = || active.known_tools.recall(name, said.as_ref()).is_some();
             self.load(active, context, known).await;
-            if let Some(tool) = active.facts.settle(name, said.as_ref()) {
+            if let Some(tool) = active.known_tools.settle(name, said.as_ref()) {
                 return tool;
             }
         }
@@ -44,37 +44,37 @@ impl<H: ServerHandler> Governed<H> {
     }
 
     /// A tool of which only the name is known.
-    pub(crate) fn unlisted(&self, active: &Active, name: &str) -> Arc<Tool> {
+    pub(crate) fn unlisted(&self, active: &ChainState, name: &str) -> Arc<Tool> {
         Arc::new(Tool::unlisted(self.id(name), &active.chain.rules))
     }
 
-    /// Whether the handler has no such tool, by its own list as it is now.
+    /// Whether the handler's current list lacks this tool.
     pub(crate) async fn is_unknown(
         &self,
-        active: &Active,
+        active: &ChainState,
         name: &str,
         context: &RequestContext<RoleServer>,
     ) -> bool {
         self.handler.get_tool(name).is_none()
             && self.load(active, context, || false).await
-            && !active.facts.known().contains_key(name)
+            && !active.known_tools.known().contains_key(name)
     }
 
-    /// Remembers a tool as it was just published.
-    pub(crate) fn learn(&self, active: &Active, published: &model::Tool) -> Arc<Tool> {
+    /// Remembers a tool that was just listed.
+    pub(crate) fn learn(&self, active: &ChainState, published: &model::Tool) -> Arc<Tool> {
         let tool = self.tool_of(active, published);
-        let mut known = active.facts.known_mut();
+        let mut known = active.known_tools.known_mut();
         let entry = known.entry(published.name.to_string());
-        let entry = entry.or_insert_with(|| Known::new(published.clone(), Arc::clone(&tool)));
+        let entry = entry.or_insert_with(|| KnownTool::new(published.clone(), Arc::clone(&tool)));
         if !Arc::ptr_eq(&entry.tool, &tool) {
-            *entry = Known::new(published.clone(), Arc::clone(&tool));
+            *entry = KnownTool::new(published.clone(), Arc::clone(&tool));
         }
         tool
     }
 
-    /// A published tool as the chain sees it; the very same as before if nothing of it changed.
-    pub(crate) fn tool_of(&self, active: &Active, published: &model::Tool) -> Arc<Tool> {
-        if let Some(known) = active.facts.known().get(&*published.name)
+    /// A listed tool as the chain sees it; the same value as before if its definition did not change.
+    pub(crate) fn tool_of(&self, active: &ChainState, published: &model::Tool) -> Arc<Tool> {
+        if let Some(known) = active.known_tools.known().get(&*published.name)
             && known.published == *published
         {
             return Arc::clone(&known.tool);
@@ -90,24 +90,24 @@ impl<H: ServerHandler> Governed<H> {
         ToolId::new(Arc::clone(&self.connection.server), name)
     }
 
-    /// Asks the handler for all of its tools, and says whether it told. If it does not, what was
-    /// known stays: a tool that nobody knows is then denied by whoever needs to know it.
+    /// Lists the handler's tools; whether that worked. If it did not, the known tools stay: layers that need to know a
+    /// tool deny a call of an unknown one.
     ///
-    /// One asks at a time. Whoever waited need not ask again if the list was asked for after they
-    /// came, or if it has what they are looking for (`enough`).
+    /// One task lists at a time. A task that waited need not list again if the list was requested after the task came,
+    /// or if the list has what the task needs (`enough`).
     async fn load(
         &self,
-        active: &Active,
+        active: &ChainState,
         context: &RequestContext<RoleServer>,
         enough: impl Fn() -> bool + Send,
     ) -> bool {
-        let asked = active.facts.loads();
-        let _turn = active.facts.loading.lock().await;
-        if active.facts.loads().finished > asked.started || enough() {
+        let asked = active.known_tools.loads();
+        let _turn = active.known_tools.loading.lock().await;
+        if active.known_tools.loads().finished > asked.started || enough() {
             return true;
         }
         let number = {
-            let mut loads = active.facts.loads_mut();
+            let mut loads = active.known_tools.loads_mut();
             loads.started += 1;
             loads.started
         };
@@ -115,11 +115,11 @@ impl<H: ServerHandler> Governed<H> {
             Ok(tools) => {
                 let known = tools.into_iter().map(|published| {
                     let tool = self.tool_of(active, &published);
-                    (published.name.to_string(), Known::new(published, tool))
+                    (published.name.to_string(), KnownTool::new(published, tool))
                 });
                 let known = known.collect();
-                *active.facts.known_mut() = known;
-                active.facts.loads_mut().finished = number;
+                *active.known_tools.known_mut() = known;
+                active.known_tools.loads_mut().finished = number;
                 true
             }
             Err(error) => {
@@ -135,7 +135,7 @@ impl<H: ServerHandler> Governed<H> {
     ) -> Result<Vec<model::Tool>, ErrorData> {
         let mut tools = Vec::new();
         let mut params = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = self.handler.list_tools(params, context.clone()).await?;
             tools.extend(page.tools);
             let Some(cursor) = page.next_cursor else {

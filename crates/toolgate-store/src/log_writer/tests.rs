@@ -1,10 +1,10 @@
-//! The drain: all that calls left arrives, and a store that fails is told from one that works.
+//! Tests of the log writer: it writes all records, and reports a store that fails.
 
 use std::sync::{Mutex, mpsc};
 
 use toolgate::{
-    Answer as RequestAnswer, Boxed, Call, Chain, Context, Endpoint, Failure, Listing, Outcome,
-    Principal, Request, Session, TierRules, Tool, ToolId, ToolList, ToolResult,
+    Boxed, Call, Chain, Context, Endpoint, Failure, Listing, Outcome, Principal, Request, Session,
+    StoreFuture as RequestAnswer, TierRules, Tool, ToolId, ToolList, ToolResult,
     middleware::{
         audit::{RedactConfig, Redactor},
         log::{Log, LogConfig, LogSink},
@@ -14,12 +14,12 @@ use toolgate::{
 use super::*;
 use crate::{
     SqliteStore,
-    store::{Answer, AuditRecord, Cursor, Filter, Page, Pruned, Size, Tree},
+    store::{AuditRecord, Cursor, Filter, Page, Pruned, Size, StoreFuture, Tree},
     suite::sample,
 };
 
-/// Long enough for any machine, short enough for a test that fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The deadline of a test.
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 struct Echo;
 
@@ -56,42 +56,42 @@ async fn call(sink: &LogSink, times: usize) {
     }
 }
 
-/// A store whose every append says how many records came, and waits to be told how it ends.
+/// A store whose append reports the number of records, and waits for the test to decide how it ends.
 #[derive(Debug)]
-struct Told {
+struct ControlledStore {
     came: mpsc::Sender<usize>,
     end: Mutex<mpsc::Receiver<Result<(), StoreError>>>,
 }
 
-impl Store for Told {
-    fn append<'a>(&'a self, records: &'a [CallRecord]) -> Answer<'a, ()> {
+impl Store for ControlledStore {
+    fn append<'a>(&'a self, records: &'a [Record]) -> StoreFuture<'a, ()> {
         Box::pin(async {
             self.came.send(records.len()).unwrap();
-            self.end.lock().unwrap().recv_timeout(PATIENCE).unwrap_or(Ok(()))
+            self.end.lock().unwrap().recv_timeout(TEST_TIMEOUT).unwrap_or(Ok(()))
         })
     }
 
-    fn query<'a>(&'a self, _: &'a Filter, _: usize, _: Option<Cursor>) -> Answer<'a, Page> {
+    fn query<'a>(&'a self, _: &'a Filter, _: usize, _: Option<Cursor>) -> StoreFuture<'a, Page> {
         Box::pin(std::future::pending())
     }
 
-    fn get<'a>(&'a self, _: &'a str) -> Answer<'a, Option<CallRecord>> {
+    fn get<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<Record>> {
         Box::pin(std::future::pending())
     }
 
-    fn tree<'a>(&'a self, _: &'a str) -> Answer<'a, Option<Tree>> {
+    fn tree<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<Tree>> {
         Box::pin(std::future::pending())
     }
 
-    fn prune<'a>(&'a self, _: &'a Retention) -> Answer<'a, Pruned> {
+    fn prune<'a>(&'a self, _: &'a Retention) -> StoreFuture<'a, Pruned> {
         Box::pin(async { Ok(Pruned::default()) })
     }
 
-    fn size(&self) -> Answer<'_, Size> {
+    fn size(&self) -> StoreFuture<'_, Size> {
         Box::pin(std::future::pending())
     }
 
-    fn known_tools<'a>(&'a self, _: &'a str) -> Answer<'a, Vec<ToolId>> {
+    fn known_tools<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Vec<ToolId>> {
         Box::pin(std::future::pending())
     }
 
@@ -101,19 +101,19 @@ impl Store for Told {
         _: &'a [Arc<str>],
         _: &'a str,
         _: &'a [ToolId],
-    ) -> Answer<'a, Vec<ToolId>> {
+    ) -> StoreFuture<'a, Vec<ToolId>> {
         unimplemented!()
     }
 
-    fn remember_tools<'a>(&'a self, _: &'a str, _: &'a [ToolId]) -> Answer<'a, ()> {
+    fn remember_tools<'a>(&'a self, _: &'a str, _: &'a [ToolId]) -> StoreFuture<'a, ()> {
         Box::pin(std::future::pending())
     }
 
-    fn append_audit<'a>(&'a self, _: &'a [AuditRecord]) -> Answer<'a, ()> {
+    fn append_audit<'a>(&'a self, _: &'a [AuditRecord]) -> StoreFuture<'a, ()> {
         Box::pin(std::future::pending())
     }
 
-    fn audit(&self, _: i64, _: usize) -> Answer<'_, Vec<AuditRecord>> {
+    fn audit(&self, _: i64, _: usize) -> StoreFuture<'_, Vec<AuditRecord>> {
         Box::pin(std::future::pending())
     }
 
@@ -124,7 +124,7 @@ impl Store for Told {
 
 struct Watched {
     sink: LogSink,
-    drain: Drain,
+    writer: LogWriter,
     came: mpsc::Receiver<usize>,
     end: mpsc::Sender<Result<(), StoreError>>,
 }
@@ -132,9 +132,9 @@ struct Watched {
 fn watched() -> Watched {
     let (sink, queue) = channel();
     let ((came_in, came), (end, ended)) = (mpsc::channel(), mpsc::channel());
-    let store = Arc::new(Told { came: came_in, end: Mutex::new(ended) });
-    let drain = Drain::start(queue, store, Retention::default()).unwrap();
-    Watched { sink, drain, came, end }
+    let store = Arc::new(ControlledStore { came: came_in, end: Mutex::new(ended) });
+    let writer = LogWriter::start(queue, store, Retention::default()).unwrap();
+    Watched { sink, writer, came, end }
 }
 
 fn busy() -> StoreError {
@@ -150,58 +150,58 @@ async fn what_calls_left_is_in_the_store_when_the_drain_has_finished() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("toolgate.db")).await.unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
-    // Old ones go when it starts.
+    // It removes old records when it starts.
     store.append(&[sample(1)]).await.unwrap();
     let (sink, queue) = channel();
     let retention = Retention::from(&LogConfig::default());
-    let drain = Drain::start(queue, Arc::clone(&store), retention).unwrap();
+    let writer = LogWriter::start(queue, Arc::clone(&store), retention).unwrap();
     let gone = async { while store.get(&sample(1).id).await.unwrap().is_some() {} };
-    tokio::time::timeout(PATIENCE, gone).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, gone).await.unwrap();
     call(&sink, 2500).await;
     sink.close();
-    assert!(drain.finish(PATIENCE));
+    assert!(writer.finish(TEST_TIMEOUT));
     assert_eq!((sink.counts().written(), sink.counts().lost()), (2500, 0));
     assert_eq!(store.size().await.unwrap().records, 2500);
 }
 
 #[tokio::test]
 async fn records_of_a_store_that_fails_are_counted_and_the_next_are_written() {
-    let Watched { sink, drain, came, end } = watched();
+    let Watched { sink, writer, came, end } = watched();
     call(&sink, 1).await;
-    assert_eq!(came.recv_timeout(PATIENCE), Ok(1));
+    assert_eq!(came.recv_timeout(TEST_TIMEOUT), Ok(1));
     call(&sink, 2).await;
     end.send(Err(full())).unwrap();
-    assert_eq!(came.recv_timeout(PATIENCE), Ok(2));
+    assert_eq!(came.recv_timeout(TEST_TIMEOUT), Ok(2));
     end.send(Ok(())).unwrap();
     sink.close();
-    assert!(drain.finish(PATIENCE));
+    assert!(writer.finish(TEST_TIMEOUT));
     assert_eq!((sink.counts().written(), sink.counts().lost()), (2, 1));
 }
 
 #[tokio::test]
 async fn a_store_that_is_busy_is_asked_again_but_not_for_ever() {
-    let Watched { sink, drain, came, end } = watched();
+    let Watched { sink, writer, came, end } = watched();
     call(&sink, 1).await;
     end.send(Err(busy())).unwrap();
     end.send(Ok(())).unwrap();
-    assert_eq!((came.recv_timeout(PATIENCE), came.recv_timeout(PATIENCE)), (Ok(1), Ok(1)));
+    assert_eq!((came.recv_timeout(TEST_TIMEOUT), came.recv_timeout(TEST_TIMEOUT)), (Ok(1), Ok(1)));
     call(&sink, 1).await;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         end.send(Err(busy())).unwrap();
     }
     sink.close();
-    assert!(drain.finish(PATIENCE));
+    assert!(writer.finish(TEST_TIMEOUT));
     assert_eq!((sink.counts().written(), sink.counts().lost()), (1, 1));
 }
 
 #[tokio::test]
 async fn a_store_that_hangs_holds_neither_calls_nor_the_end_up() {
-    let Watched { sink, drain, came, end } = watched();
+    let Watched { sink, writer, came, end } = watched();
     call(&sink, 1).await;
-    assert_eq!(came.recv_timeout(PATIENCE), Ok(1));
+    assert_eq!(came.recv_timeout(TEST_TIMEOUT), Ok(1));
     call(&sink, 1000).await;
     sink.close();
-    assert!(!drain.finish(Duration::ZERO));
+    assert!(!writer.finish(Duration::ZERO));
     end.send(Ok(())).unwrap();
 }
 

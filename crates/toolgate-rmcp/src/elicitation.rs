@@ -1,4 +1,4 @@
-//! Asking the client behind an rmcp peer.
+//! Elicitation: how a layer gets input from the client behind an rmcp peer.
 
 use std::{fmt, sync::Arc};
 
@@ -10,29 +10,31 @@ use rmcp::{
 use toolgate::{Boxed, ClientInput, Elicit, ElicitError};
 use toolgate_wire::{Json, mcp};
 
-/// How the client of a request can be asked something.
-pub(crate) fn asking(context: &RequestContext<RoleServer>) -> ClientInput {
+/// The way to get input from the client of a request.
+pub(crate) fn client_input(context: &RequestContext<RoleServer>) -> ClientInput {
     let elicitation = context.client_capabilities().and_then(|can| can.elicitation);
-    // With nothing said it is forms, as before there were modes.
+    // A client that names no mode supports forms: early versions had no modes.
     let has_forms = elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
     let is_modern =
         context.protocol_version().is_some_and(|version| mcp::is_modern(version.as_str()));
     match (has_forms, is_modern) {
         (false, _) => ClientInput::Unavailable,
         (true, true) => ClientInput::ViaResult,
-        (true, false) => ClientInput::ViaElicitation(Arc::new(Client(context.peer.clone()))),
+        (true, false) => {
+            ClientInput::ViaElicitation(Arc::new(ElicitationClient(context.peer.clone())))
+        }
     }
 }
 
-struct Client(Peer<RoleServer>);
+struct ElicitationClient(Peer<RoleServer>);
 
-impl fmt::Debug for Client {
+impl fmt::Debug for ElicitationClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Client")
+        f.write_str("ElicitationClient")
     }
 }
 
-impl Elicit for Client {
+impl Elicit for ElicitationClient {
     fn elicit(&self, params: Json) -> Boxed<'_, Result<Json, ElicitError>> {
         Box::pin(async move {
             let params = params.decode().map_err(|_| ElicitError::Unsupported)?;

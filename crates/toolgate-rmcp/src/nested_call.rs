@@ -1,30 +1,29 @@
-//! Calls that a handler makes on behalf of the call that it runs.
+//! Calls that a handler makes while it runs a call.
 
 use rmcp::{RoleServer, service::RequestContext};
 use toolgate::{ClientInput, Context, Control};
 
-/// What a part of a call inherits from the whole. The door leaves it in the extensions of the request that a handler
-/// gets: a handler that comes back to the door with that request makes a part of this call, whether it thinks of it
-/// or not. No client can write there.
+/// What a nested call inherits from its parent. The adapter puts it into the extensions of the request that the handler
+/// gets: a call that the handler makes with this request is nested. No client can write extensions.
 #[derive(Clone)]
-pub(crate) struct Within(Control);
+pub(crate) struct NestedCall(Control);
 
-impl Within {
+impl NestedCall {
     /// Marks the request that the handler gets.
     pub(crate) fn mark(cx: &Context, context: &mut RequestContext<RoleServer>) {
         let parent = Some(cx.call_id().to_string().into());
         context.extensions.insert(Self(Control { parent, ..cx.control().clone() }));
     }
 
-    /// What narrows a call narrows every call that is part of it. A confirmation is of one call alone.
+    /// Limits of the parent also hold for the nested call. A confirmation holds for one call only.
     pub(crate) fn narrow(&self, control: &mut Control) {
         control.inherit(&self.0);
         control.parent.clone_from(&self.0.parent);
     }
 
-    /// The client cannot repeat a part, with answers or without.
-    pub(crate) fn asking(asking: ClientInput) -> ClientInput {
-        match asking {
+    /// The client cannot repeat a nested call, so it cannot add input to it.
+    pub(crate) fn client_input(input: ClientInput) -> ClientInput {
+        match input {
             ClientInput::ViaResult => ClientInput::Unavailable,
             other => other,
         }

@@ -1,4 +1,4 @@
-//! From the log's queue into a store: on a thread of its own, batch by batch.
+//! Writes the call log's queue into a store, in batches, on a thread of its own.
 
 use std::{
     io,
@@ -17,38 +17,38 @@ use crate::{
     store::{Retention, Store},
 };
 
-/// So many records go into one transaction at most.
-const BATCH: usize = 1_000;
-/// How often a store that is busy is asked again.
-const TRIES: u32 = 3;
-/// After so much time, or so many records, it is looked whether old ones have to go.
+/// The maximum number of records in a transaction.
+const MAX_BATCH: usize = 1_000;
+/// How often a batch is tried while the store is busy.
+const MAX_TRIES: u32 = 3;
+/// How often old records are removed: after this time, or this many records.
 const PRUNE_AFTER: Duration = Duration::from_mins(1);
 const PRUNE_AFTER_RECORDS: usize = 50_000;
 
-/// A thread that writes the records of a queue to a store until the queue's sink is closed.
+/// The thread that writes a queue's records to a store until the queue's sink is closed.
 #[derive(Debug)]
-pub struct Drain(BackgroundWriter);
+pub struct LogWriter(BackgroundWriter);
 
-impl Drain {
-    /// Starts the thread. Records are read and redacted there: no call waits for that.
+impl LogWriter {
+    /// Starts the thread. It also redacts the records, so that no call waits for that.
     pub fn start(queue: LogQueue, store: Arc<dyn Store>, retention: Retention) -> io::Result<Self> {
-        BackgroundWriter::start_async("log", drain(queue, store, retention)).map(Self)
+        BackgroundWriter::start_async("log", write_log(queue, store, retention)).map(Self)
     }
 
-    /// Waits, for a while, until all is written; says whether it was. Close the sink first. Blocks: for the
-    /// end of a program.
+    /// Waits until everything is written, at most for `time_limit`; whether it was. Close the sink first. Blocks: call it
+    /// at the end of a program.
     #[must_use]
-    pub fn finish(self, patience: Duration) -> bool {
-        self.0.finish(patience)
+    pub fn finish(self, time_limit: Duration) -> bool {
+        self.0.finish(time_limit)
     }
 }
 
-/// Writes the records of a queue to a store until the queue's sink is closed, and removes old ones.
-pub async fn drain(mut queue: LogQueue, store: Arc<dyn Store>, retention: Retention) {
+/// Writes the records of a queue to a store until the queue's sink is closed, and removes old records.
+pub async fn write_log(mut queue: LogQueue, store: Arc<dyn Store>, retention: Retention) {
     let mut pruning = Pruning { last: Instant::now(), records: 0, retention, task: None };
     pruning.start(&store);
     let mut missing = 0;
-    while let Some(records) = queue.next_batch(BATCH).await {
+    while let Some(records) = queue.next_batch(MAX_BATCH).await {
         let count = records.len();
         match write(&*store, &records).await {
             Ok(()) => {
@@ -61,7 +61,7 @@ pub async fn drain(mut queue: LogQueue, store: Arc<dyn Store>, retention: Retent
             }
             Err(error) => {
                 queue.lost(count);
-                // Told once, not for every batch.
+                // One warning for consecutive failures, not one for each batch.
                 if missing == 0 {
                     tracing::error!("cannot write the log: {error}");
                 }
@@ -74,8 +74,8 @@ pub async fn drain(mut queue: LogQueue, store: Arc<dyn Store>, retention: Retent
     }
 }
 
-async fn write(store: &dyn Store, records: &[CallRecord]) -> Result<(), StoreError> {
-    for _ in 1..TRIES {
+async fn write(store: &dyn Store, records: &[Record]) -> Result<(), StoreError> {
+    for _ in 1..MAX_TRIES {
         match store.append(records).await {
             Err(error) if error.is_busy() => {}
             done => return done,
@@ -84,7 +84,7 @@ async fn write(store: &dyn Store, records: &[CallRecord]) -> Result<(), StoreErr
     store.append(records).await
 }
 
-/// Removes old records beside the writing of new ones: both take turns, so neither waits for long.
+/// Removes old records while new ones are written: both take turns, so that neither waits for long.
 struct Pruning {
     last: Instant,
     records: usize,
@@ -120,7 +120,7 @@ impl Pruning {
 
 impl Drop for Pruning {
     fn drop(&mut self) {
-        // What is left is removed the next time.
+        // The next start removes what is left.
         if let Some(task) = &self.task {
             task.abort();
         }
