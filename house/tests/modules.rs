@@ -45,7 +45,6 @@ const KNOWN: &[(&str, &str, &[&str])] = &[
         "upstream",
         &["event_request", "events", "in_flight", "pending", "pipe", "streamable_http"],
     ),
-    ("toolgate", "middleware/audit", &["sink", "turn", "writer"]),
     ("toolgate", "middleware/policy", &["cedar", "policies"]),
     ("toolgate", "middleware/preconditions", &["confirm", "person", "preview"]),
     ("toolgate", "middleware/response_limit", &["shrink", "structured"]),

@@ -74,7 +74,7 @@ pub async fn write_log(mut queue: LogQueue, store: Arc<dyn Store>, retention: Re
     }
 }
 
-async fn write(store: &dyn Store, records: &[Record]) -> Result<(), StoreError> {
+async fn write(store: &dyn Store, records: &[CallRecord]) -> Result<(), StoreError> {
     for _ in 1..MAX_TRIES {
         match store.append(records).await {
             Err(error) if error.is_busy() => {}

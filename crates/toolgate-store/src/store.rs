@@ -15,7 +15,7 @@ pub type StoreFuture<'a, T> = Boxed<'a, Result<T, StoreError>>;
 /// A store for the call log, the audit and known tools. Every implementation passes the tests in `suite`.
 pub trait Store: fmt::Debug + Send + Sync {
     /// Writes all records, or none. A record whose id exists already is ignored.
-    fn append<'a>(&'a self, records: &'a [Record]) -> StoreFuture<'a, ()>;
+    fn append<'a>(&'a self, records: &'a [CallRecord]) -> StoreFuture<'a, ()>;
 
     /// The newest `limit` records that pass the filter, newest first, starting below `after`. Records are ordered by
     /// the time of writing.
@@ -27,7 +27,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     ) -> StoreFuture<'a, Page>;
 
     /// The record with this id.
-    fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Record>>;
+    fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<CallRecord>>;
 
     /// The tree of nested calls that contains the call with this id.
     fn tree<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Tree>>;
@@ -142,7 +142,7 @@ impl FromStr for Cursor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The records, newest first.
-    pub records: Vec<Record>,
+    pub records: Vec<CallRecord>,
     /// The position of the next page, if there may be more records.
     pub next: Option<Cursor>,
     /// The position of the newest record, whether or not it passes the filter. A query for records after it misses none

@@ -31,7 +31,7 @@ pub struct TmuxConfig {
     pub bin: Option<PathBuf>,
     /// How long tmux may take to answer.
     #[serde(deserialize_with = "time")]
-    #[schemars(with = "Option<String>", extend("default" = duration::format(Options::default().patience)))]
+    #[schemars(with = "Option<String>", extend("default" = duration::format(Options::default().time_limit)))]
     pub deadline: Option<Duration>,
     /// The longest time that a tool waits for a program, from `1s` to `120s`.
     #[serde(deserialize_with = "wait")]

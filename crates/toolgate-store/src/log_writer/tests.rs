@@ -3,8 +3,8 @@
 use std::sync::{Mutex, mpsc};
 
 use toolgate::{
-    Boxed, Call, Chain, Context, Endpoint, Failure, Listing, Outcome, Principal, Request, Session,
-    StoreFuture as RequestAnswer, TierRules, Tool, ToolId, ToolList, ToolResult,
+    Answer as RequestAnswer, Boxed, Call, Chain, Context, Endpoint, Failure, Listing, Outcome,
+    Principal, Request, Session, TierRules, Tool, ToolId, ToolList, ToolResult,
     middleware::{
         audit::{RedactConfig, Redactor},
         log::{Log, LogConfig, LogSink},
@@ -64,7 +64,7 @@ struct ControlledStore {
 }
 
 impl Store for ControlledStore {
-    fn append<'a>(&'a self, records: &'a [Record]) -> StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, records: &'a [CallRecord]) -> StoreFuture<'a, ()> {
         Box::pin(async {
             self.came.send(records.len()).unwrap();
             self.end.lock().unwrap().recv_timeout(TEST_TIMEOUT).unwrap_or(Ok(()))
@@ -75,7 +75,7 @@ impl Store for ControlledStore {
         Box::pin(std::future::pending())
     }
 
-    fn get<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<Record>> {
+    fn get<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<CallRecord>> {
         Box::pin(std::future::pending())
     }
 

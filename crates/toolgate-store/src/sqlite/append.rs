@@ -53,7 +53,7 @@ pub(super) async fn append(writer: &Writer, records: &[CallRecord]) -> Result<()
 type Insert<'q> = Query<'q, Sqlite, SqliteArguments>;
 
 /// Binds the columns in the order of [`COLUMNS`].
-fn bind<'q>(query: Insert<'q>, record: &'q Record) -> Insert<'q> {
+fn bind<'q>(query: Insert<'q>, record: &'q CallRecord) -> Insert<'q> {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     query
         .bind(record.id.as_str())

@@ -131,7 +131,7 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn append<'a>(&'a self, records: &'a [Record]) -> StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, records: &'a [CallRecord]) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             append::append(&self.writer, records).await.map_err(|error| self.failed(&error))
         })
@@ -149,7 +149,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Record>> {
+    fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<CallRecord>> {
         Box::pin(
             async move { query::get(&self.readers, id).await.map_err(|error| self.failed(&error)) },
         )

@@ -93,7 +93,7 @@ pub(super) async fn get(readers: &SqlitePool, id: &str) -> Result<Option<CallRec
 }
 
 /// Reads a row of [`COLUMNS`].
-pub(super) fn record(row: &SqliteRow) -> Result<Record, sqlx::Error> {
+pub(super) fn record(row: &SqliteRow) -> Result<CallRecord, sqlx::Error> {
     let number = |name: &str| -> Result<Option<u64>, sqlx::Error> {
         let number: Option<i64> = row.try_get(name)?;
         Ok(number.map(|number| u64::try_from(number).unwrap_or(0)))

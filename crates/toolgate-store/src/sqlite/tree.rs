@@ -31,7 +31,10 @@ pub(super) async fn tree(readers: &SqlitePool, id: &str) -> Result<Option<Tree>,
 }
 
 /// The id of the first ancestor.
-async fn root(connection: &mut SqliteConnection, asked: &Record) -> Result<String, sqlx::Error> {
+async fn root(
+    connection: &mut SqliteConnection,
+    asked: &CallRecord,
+) -> Result<String, sqlx::Error> {
     let (mut root, mut seen) = (asked.id.clone(), HashSet::from([asked.id.clone()]));
     let mut parent = asked.parent.clone();
     while let Some(id) = parent.filter(|id| seen.len() < MAX_ANCESTORS && seen.insert(id.clone())) {
@@ -49,7 +52,7 @@ async fn root(connection: &mut SqliteConnection, asked: &Record) -> Result<Strin
 async fn descendants(
     connection: &mut SqliteConnection,
     root: &str,
-) -> Result<Vec<Record>, sqlx::Error> {
+) -> Result<Vec<CallRecord>, sqlx::Error> {
     // UNION ignores rows that exist already, so a cycle ends.
     let mut sql = QueryBuilder::<Sqlite>::new("WITH RECURSIVE family(member) AS (SELECT ");
     sql.push_bind(root).push(
@@ -63,8 +66,8 @@ async fn descendants(
 }
 
 /// Orders the calls: each is followed by its children.
-fn arrange(records: Vec<Record>, root: &str) -> Vec<Node> {
-    let mut children: HashMap<String, Vec<Record>> = HashMap::new();
+fn arrange(records: Vec<CallRecord>, root: &str) -> Vec<Node> {
+    let mut children: HashMap<String, Vec<CallRecord>> = HashMap::new();
     let mut first = None;
     for record in records {
         match &record.parent {

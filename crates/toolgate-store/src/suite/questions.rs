@@ -69,7 +69,7 @@ pub(super) async fn following(store: Arc<dyn Store>) {
     assert_eq!(numbers(&page), [2, 1, 0]);
     assert_eq!(all(&*store, &newer(page.head)).await, [0; 0]);
     // Order is by the time of writing: a call that began earlier and ended later is newer.
-    let long = Record { at_us: 0, ..sample(3) };
+    let long = CallRecord { at_us: 0, ..sample(3) };
     store.append(&[long]).await.unwrap();
     assert_eq!(all(&*store, &newer(page.head)).await, [3]);
     // The head is the newest of all records, not of those that pass.

@@ -74,7 +74,7 @@ fn there_is_always_room_and_it_shrinks_back() {
     while sent < (8 << 20) {
         let buffer = lines.buffer();
         let room = buffer.capacity() - buffer.len();
-        assert!(room >= SPARE);
+        assert!(room >= READ_CAPACITY);
         buffer.extend_from_slice(&vec![b'x'; room]);
         sent += room;
         assert_eq!(lines.next(), None);
