@@ -14,18 +14,18 @@ use toolgate_wire::{Json, mcp::method};
 
 use crate::{
     Governed,
-    connection::{Active, remove_control},
-    kept::{Kept, same},
-    raise::Raised,
-    trace,
-    unwind::{Panicked, caught},
-    wire::{Wire, broken, off_path, to_error, to_rpc},
-    within::Within,
+    connection::{ChainState, remove_control},
+    failure_slot::FailureSlot,
+    nested_call::NestedCall,
+    original_answer::{OriginalAnswer, is_same_text},
+    panics::{PanicError, catch_panic},
+    trace_context,
+    wire::{JsonResult, layer_error, to_error, to_rpc, wrong_request},
 };
 
-/// What rmcp's tool router writes when arguments do not fit: a result, not an error, though the tool
-/// never ran.
-const MISFIT: &str = "failed to deserialize parameters:";
+/// The prefix of the message with which rmcp's tool router reports arguments that do not fit. It reports a result
+/// instead of an error, although the tool did not run.
+const ARGUMENT_MISMATCH: &str = "failed to deserialize parameters:";
 
 impl<H: ServerHandler> Governed<H> {
     pub(crate) async fn govern_call(
@@ -38,7 +38,7 @@ impl<H: ServerHandler> Governed<H> {
         let cx = self.admit(&active, &mut context);
         params.meta.as_mut().map(remove_control);
         let arguments = params.arguments.as_ref().map(Json::serialize).transpose();
-        let arguments = arguments.map_err(|_| broken("the arguments have no JSON text"))?;
+        let arguments = arguments.map_err(|_| layer_error("the arguments have no JSON text"))?;
         let request = CallRequest {
             name: params.name.to_string(),
             arguments: arguments.clone(),
@@ -64,30 +64,37 @@ impl<H: ServerHandler> Governed<H> {
         if *tool.name() != *params.name {
             params.name = tool.name().to_owned().into();
         }
-        let kept = Kept::new();
-        let end =
-            CallEnd { governed: self, active: &active, params, context, tool, arguments, kept };
-        match caught(admitted.run(&active.chain.chain, &end)).await {
+        let original = OriginalAnswer::new();
+        let end = CallEndpoint {
+            governed: self,
+            active: &active,
+            params,
+            context,
+            tool,
+            arguments,
+            original,
+        };
+        match catch_panic(admitted.run(&active.chain.chain, &end)).await {
             Ok(outcome) => end.reply(outcome),
-            Err(Panicked) => Err(broken("a layer of the chain panicked")),
+            Err(PanicError) => Err(layer_error("a layer of the chain panicked")),
         }
     }
 }
 
-/// Where a call ends: the handler.
-struct CallEnd<'a, H> {
+/// The end of the chain for a call: the handler.
+struct CallEndpoint<'a, H> {
     governed: &'a Governed<H>,
-    active: &'a Active,
+    active: &'a ChainState,
     params: CallToolRequestParams,
     context: RequestContext<RoleServer>,
     tool: ToolId,
     arguments: Option<Json>,
-    kept: Kept<CallToolResponse>,
+    original: OriginalAnswer<CallToolResponse>,
 }
 
-impl<H: ServerHandler> CallEnd<'_, H> {
-    /// The params as they came in, unless a layer changed the tool or its arguments; whatever else
-    /// they hold (input responses, request state, `_meta`) stays.
+impl<H: ServerHandler> CallEndpoint<'_, H> {
+    /// The params as they arrived, unless a layer changed the tool or its arguments. Other members (input responses,
+    /// request state, `_meta`) stay.
     fn params(&self, cx: &Context, call: &Call) -> Result<CallToolRequestParams, Failure> {
         let mut params = self.params.clone();
         if let Some(round) = cx.forwarded_input() {
@@ -96,7 +103,7 @@ impl<H: ServerHandler> CallEnd<'_, H> {
             params.input_responses = round.responses.as_ref().and_then(|r| r.decode().ok());
         }
         let untouched = match (call.arguments(), &self.arguments) {
-            (Some(now), Some(then)) => same(now, then),
+            (Some(now), Some(then)) => is_same_text(now, then),
             (None, None) => true,
             _ => false,
         };
@@ -118,18 +125,19 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         };
         let mut context = self.context.clone();
         context.ct = cx.cancel().child_token();
-        trace::pass_on(cx, &mut context.meta);
+        trace_context::pass_on(cx, &mut context.meta);
         if let Some(meta) = &mut params.meta {
-            trace::pass_on(cx, meta);
+            trace_context::pass_on(cx, meta);
         }
-        // A layer that gives the call up drops this future: whatever the tool set going hears of it.
+        // If a layer drops this future, the guard cancels the token, and with it the work that the tool has started.
         let guard = context.ct.clone().drop_guard();
-        let raised = Raised::default();
+        let raised = FailureSlot::default();
         context.extensions.insert(raised.clone());
-        Within::mark(cx, &mut context);
+        NestedCall::mark(cx, &mut context);
         // For tools that keep records of their own.
         context.extensions.insert(cx.call_id());
-        let answer = caught(async { self.governed.handler.call_tool(params, context).await }).await;
+        let answer =
+            catch_panic(async { self.governed.handler.call_tool(params, context).await }).await;
         guard.disarm();
         let Ok(answer) = answer else {
             let name = call.id().name();
@@ -138,7 +146,7 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         match (raised.take(), &answer) {
             (Some(failure), Err(_)) => {
                 let outcome = Outcome::failed(failure);
-                if cx.cancel().is_cancelled() { given_up(&outcome) } else { outcome }
+                if cx.cancel().is_cancelled() { cancelled_outcome(&outcome) } else { outcome }
             }
             _ => self.outcome(cx, call, answer).await,
         }
@@ -151,7 +159,7 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         answer: Result<CallToolResponse, ErrorData>,
     ) -> Outcome {
         let (outcome, text) = match &answer {
-            Ok(response) => match response.write() {
+            Ok(response) => match response.to_json() {
                 Ok(text) => (answered(response, text.clone()), Some(text)),
                 Err(_) => (Failure::internal("the result has no JSON text").into(), None),
             },
@@ -161,11 +169,11 @@ impl<H: ServerHandler> CallEnd<'_, H> {
                 (self.refused(call, rpc).await.into(), text)
             }
         };
-        self.kept.keep(text, answer);
-        if cx.cancel().is_cancelled() { given_up(&outcome) } else { outcome }
+        self.original.keep(text, answer);
+        if cx.cancel().is_cancelled() { cancelled_outcome(&outcome) } else { outcome }
     }
 
-    /// The handler answered with an error. Where it has no tool of that name, that is why.
+    /// The failure for an error of the handler. If the handler has no tool with this name, that is the reason.
     async fn refused(&self, call: &Call, rpc: RpcError) -> Failure {
         let name = call.id().name();
         let suspect = [ErrorCode::INVALID_PARAMS, ErrorCode::METHOD_NOT_FOUND]
@@ -179,39 +187,39 @@ impl<H: ServerHandler> CallEnd<'_, H> {
         Failure::rejected(rpc)
     }
 
-    /// What rmcp sends to the client.
+    /// The response that rmcp sends to the client.
     fn reply(&self, outcome: Outcome) -> Result<CallToolResponse, ErrorData> {
         if let Some(result) = outcome.result() {
             let text = result.json();
-            return self.kept.take_if(text).unwrap_or_else(|| {
-                CallToolResponse::read(text)
-                    .map_err(|_| broken("a layer made a result that is no result of a tool"))
+            return self.original.take_if(text).unwrap_or_else(|| {
+                CallToolResponse::from_json(text)
+                    .map_err(|_| layer_error("a layer made a result that is no result of a tool"))
             });
         }
         match outcome.into_reply() {
             Reply::Error(rpc) => {
-                let kept = rpc.data.as_ref().and_then(|data| self.kept.take_if(data));
-                kept.unwrap_or_else(|| Err(to_error(rpc)))
+                let original = rpc.data.as_ref().and_then(|data| self.original.take_if(data));
+                original.unwrap_or_else(|| Err(to_error(rpc)))
             }
-            // rmcp drops the answer to a cancelled request, whatever it is; while it shuts down it
-            // still sends those that it has.
+            // rmcp discards the response to a cancelled request. While it shuts down, it still sends the responses that
+            // it has.
             Reply::Nothing => self
-                .kept
+                .original
                 .take()
                 .unwrap_or_else(|| Err(ErrorData::internal_error("the call was cancelled", None))),
             Reply::Verbatim(_) | Reply::Result(_) => {
-                Err(broken("a layer made an outcome without a result"))
+                Err(layer_error("a layer made an outcome without a result"))
             }
         }
     }
 }
 
-/// What the handler's result means to the chain.
+/// The outcome of a handler's result.
 fn answered(response: &CallToolResponse, text: Json) -> Outcome {
     let result = match response {
         CallToolResponse::Complete(result) => {
-            if let Some(message) = misfit(result) {
-                // With the result as its data, by which it is found again if no layer renders it.
+            if let Some(message) = argument_mismatch(result) {
+                // The result is the error's data, by which it is found again if no layer renders the failure.
                 let data = Some(text);
                 let code = ErrorCode::INVALID_PARAMS.0.into();
                 return Failure::rejected(RpcError { code, message, data }).into();
@@ -227,16 +235,16 @@ fn answered(response: &CallToolResponse, text: Json) -> Outcome {
 }
 
 /// The message of rmcp's router, if the arguments did not fit.
-fn misfit(result: &CallToolResult) -> Option<String> {
+fn argument_mismatch(result: &CallToolResult) -> Option<String> {
     let [only] = &*result.content else {
         return None;
     };
     let text = &only.as_text()?.text;
-    (result.is_error == Some(true) && text.starts_with(MISFIT)).then(|| text.clone())
+    (result.is_error == Some(true) && text.starts_with(ARGUMENT_MISMATCH)).then(|| text.clone())
 }
 
-/// The client no longer waits. The result stays, because rmcp alone knows whether to send it.
-fn given_up(outcome: &Outcome) -> Outcome {
+/// The outcome of a cancelled call. The result stays, because only rmcp knows whether to send it.
+fn cancelled_outcome(outcome: &Outcome) -> Outcome {
     let failure = Failure::new(Code::Cancelled, "the client gave the call up")
         .with_executed(outcome.executed());
     let mut cancelled = Outcome::failed(failure);
@@ -246,18 +254,18 @@ fn given_up(outcome: &Outcome) -> Outcome {
     cancelled
 }
 
-impl<H: ServerHandler> Endpoint for CallEnd<'_, H> {
+impl<H: ServerHandler> Endpoint for CallEndpoint<'_, H> {
     fn call<'a>(&'a self, cx: &'a mut Context, call: Call) -> Boxed<'a, Outcome> {
         Box::pin(async move { self.run(cx, &call).await })
     }
 
     fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
-        Box::pin(async { Err(off_path(method::TOOLS_CALL, method::TOOLS_LIST)) })
+        Box::pin(async { Err(wrong_request(method::TOOLS_CALL, method::TOOLS_LIST)) })
     }
 
     fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
-        Box::pin(
-            async move { crate::wire::refused(&off_path(method::TOOLS_CALL, &request.method)) },
-        )
+        Box::pin(async move {
+            crate::wire::error_answer(&wrong_request(method::TOOLS_CALL, &request.method))
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! One connection: whose it is, what governs its requests now, and how they are admitted.
+//! One connection: its session, the chain for its requests, and their admission.
 
 use std::sync::{
     Arc, PoisonError, RwLock,
@@ -17,41 +17,43 @@ use toolgate::{
 };
 use toolgate_wire::{Id, Json};
 
-use crate::{asking::asking, known_tools::Facts, trace, within::Within};
+use crate::{
+    elicitation::client_input, known_tools::KnownTools, nested_call::NestedCall, trace_context,
+};
 
-/// A chain and what belongs to it: what governs requests at one moment. A changed config makes another one, see
+/// A chain with its settings. A changed config makes a new one, see
 /// [`Governed::govern_by`](crate::Governed::govern_by).
 #[derive(Clone, Debug)]
 pub struct ActiveChain {
     /// The chain.
     pub chain: Chain,
-    /// The names that tools have on the wire, where the chain gives them other ones.
+    /// The wire names of tools, if the chain renames them.
     pub names: Option<CurrentOverrides>,
-    /// The rules that give tools their tiers, before the tools' own annotations are asked.
+    /// The rules that give tools their tiers. They win over the tools' own annotations.
     pub rules: TierRules,
-    /// How many requests may be in flight.
+    /// The maximum number of requests in flight.
     pub in_flight: usize,
 }
 
-/// The same, with what is known of the handler's tools by these rules.
-pub(crate) struct Active {
+/// A chain, with the handler's tools as its rules classify them.
+pub(crate) struct ChainState {
     pub(crate) chain: ActiveChain,
-    pub(crate) facts: Facts,
+    pub(crate) known_tools: KnownTools,
 }
 
-/// What the requests of one connection are admitted with. Side doors have a copy of it.
+/// What the requests of one connection are admitted with. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) server: Arc<str>,
     pub(crate) session: Arc<Session>,
     narrowing: Arc<Narrowing>,
     in_flight: Arc<AtomicUsize>,
-    active: Arc<RwLock<Arc<Active>>>,
+    active: Arc<RwLock<Arc<ChainState>>>,
 }
 
 impl Connection {
     pub(crate) fn new(session: Session, chain: ActiveChain) -> Self {
-        let active = Arc::new(Active { chain, facts: Facts::default() });
+        let active = Arc::new(ChainState { chain, known_tools: KnownTools::default() });
         Self {
             server: "main".into(),
             session: Arc::new(session),
@@ -61,36 +63,36 @@ impl Connection {
         }
     }
 
-    /// What governs a request that comes in now. Taken once for each.
-    pub(crate) fn active(&self) -> Arc<Active> {
+    /// The chain for a request that arrives now. Each request takes it once.
+    pub(crate) fn active(&self) -> Arc<ChainState> {
         Arc::clone(&self.active.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn govern_by(&self, chain: ActiveChain) {
-        // With nothing known of the tools: the rules may give them other tiers.
-        let next = Arc::new(Active { chain, facts: Facts::default() });
+        // Without known tools: the new rules may give them other tiers.
+        let next = Arc::new(ChainState { chain, known_tools: KnownTools::default() });
         *self.active.write().unwrap_or_else(PoisonError::into_inner) = next;
     }
 
-    /// A place among the requests in flight, until it is dropped. A part of a call has the place of the call.
+    /// Counts a request as in flight until the permit is dropped. A nested call uses the permit of its parent.
     pub(crate) fn enter(
         &self,
-        active: &Active,
+        active: &ChainState,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Option<Place>, Failure> {
-        if context.extensions.get::<Within>().is_some() {
+    ) -> Result<Option<InFlightPermit>, Failure> {
+        if context.extensions.get::<NestedCall>().is_some() {
             return Ok(None);
         }
         let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let place = Place(Arc::clone(&self.in_flight));
+        let place = InFlightPermit(Arc::clone(&self.in_flight));
         let most = active.chain.in_flight;
         if before < most { Ok(Some(place)) } else { Err(too_many_in_flight(most)) }
     }
 
-    /// Admits a request of a session. Control data is removed from the request's `_meta`.
+    /// Admits a request of a session: makes its context, and removes the control data from its `_meta`.
     pub(crate) fn admit(
         &self,
-        active: &Active,
+        active: &ChainState,
         session: Arc<Session>,
         context: &mut RequestContext<RoleServer>,
     ) -> Context {
@@ -103,17 +105,17 @@ impl Connection {
             .with_client(client)
             .with_request_id(Some(wire_id(&context.id)))
             .with_cancel(context.ct.clone());
-        let within = context.extensions.get::<Within>().cloned();
+        let within = context.extensions.get::<NestedCall>().cloned();
         if chain.asks() {
-            let asking = asking(context);
+            let input = client_input(context);
             cx = cx.with_client_input(if within.is_some() {
-                Within::asking(asking)
+                NestedCall::client_input(input)
             } else {
-                asking
+                input
             });
         }
         if chain.follows_traces() {
-            cx = cx.with_ingress(trace::ingress(context));
+            cx = cx.with_ingress(trace_context::ingress(context));
         }
         let control = take_control(&mut context.meta);
         if control.is_none() && within.is_none() {
@@ -130,7 +132,7 @@ impl Connection {
 }
 
 impl ActiveChain {
-    /// The handler's own name of the tool that a name on the wire means; `None` if it means none any more.
+    /// The handler's own name of the tool with this wire name; `None` if no tool has it any more.
     pub(crate) fn own_name(&self, server: &str, wire_name: &str) -> Option<String> {
         let Some(names) = &self.names else { return Some(wire_name.to_owned()) };
         match names.get().resolve(server, wire_name) {
@@ -140,17 +142,17 @@ impl ActiveChain {
     }
 }
 
-/// A place among the requests in flight.
+/// Counts one request as in flight until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<AtomicUsize>);
+pub(crate) struct InFlightPermit(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for InFlightPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Takes the control data out of `_meta`: the handler never sees it.
+/// Takes the control data out of `_meta`, so that the handler never sees it.
 fn take_control(meta: &mut RequestMetaObject) -> Option<Control> {
     if !Control::KEYS.iter().any(|key| meta.contains_key(*key)) {
         return None;

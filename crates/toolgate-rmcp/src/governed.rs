@@ -1,4 +1,4 @@
-//! The adapter: a handler, the chain around it, and what the chain is told of a request.
+//! The adapter: a handler with a chain around it.
 
 use std::{fmt, sync::Arc};
 
@@ -8,8 +8,8 @@ use toolgate::{
 };
 
 use crate::{
-    SideDoor,
-    connection::{Active, ActiveChain, Connection},
+    ChainAccess,
+    connection::{ActiveChain, ChainState, Connection},
 };
 
 type PrincipalOf = Box<dyn Fn(&RequestContext<RoleServer>) -> Principal + Send + Sync>;
@@ -41,8 +41,8 @@ pub struct Governed<H> {
 }
 
 impl<H> Governed<H> {
-    /// Puts `chain` around `handler`: as server `main` in namespace `default`, for the user that
-    /// runs this process, with the tools' own annotations trusted.
+    /// Puts `chain` around `handler`: as server `main` in namespace `default`, for the user that runs this process,
+    /// with the tools' own annotations trusted.
     pub fn new(handler: H, chain: Chain) -> Self {
         let session = Session {
             id: CallId::next().to_string().into(),
@@ -54,7 +54,7 @@ impl<H> Governed<H> {
         Self { handler, connection: Connection::new(session, active), principal_of: None }
     }
 
-    /// The server's half of every tool's identity, as selectors and records name it.
+    /// The server part of each tool's identity, as selectors and records name it.
     #[must_use]
     pub fn server_name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.connection.server = name.into();
@@ -68,14 +68,14 @@ impl<H> Governed<H> {
         self
     }
 
-    /// The id of the connection in records. A new one is made up where nobody gives one.
+    /// The id of the connection in records. Random by default.
     #[must_use]
     pub fn session_id(mut self, id: impl Into<Arc<str>>) -> Self {
         Arc::make_mut(&mut self.connection.session).id = id.into();
         self
     }
 
-    /// Who calls, for the whole connection.
+    /// The principal of the whole connection.
     #[must_use]
     pub fn principal(mut self, principal: Principal) -> Self {
         Arc::make_mut(&mut self.connection.session).principal = principal;
@@ -83,8 +83,8 @@ impl<H> Governed<H> {
         self
     }
 
-    /// Who calls, told request by request: for HTTP, where an authenticating layer leaves its claims
-    /// in the request's extensions. Never read it from `_meta`, which the client writes.
+    /// The principal of each request: for HTTP, where an authentication layer leaves its claims in the request's
+    /// extensions. Never read it from `_meta`, which the client writes.
     #[must_use]
     pub fn principal_of(
         mut self,
@@ -94,7 +94,7 @@ impl<H> Governed<H> {
         self
     }
 
-    /// The rules that give tools their tiers, before the tools' own annotations are asked.
+    /// The rules that give tools their tiers. They win over the tools' own annotations.
     #[must_use]
     pub fn tier_rules(self, rules: TierRules) -> Self {
         let active = self.active_chain();
@@ -102,8 +102,7 @@ impl<H> Governed<H> {
         self
     }
 
-    /// The names that tools have on the wire, where the chain gives them other ones: those of its
-    /// [`Stack`](toolgate::stack::Stack).
+    /// The wire names of tools, if the chain renames them: those of its [`Stack`](toolgate::stack::Stack).
     #[must_use]
     pub fn names(self, names: CurrentOverrides) -> Self {
         let active = self.active_chain();
@@ -111,7 +110,7 @@ impl<H> Governed<H> {
         self
     }
 
-    /// How many requests may be in flight. Further ones are refused, and recorded as refused.
+    /// The maximum number of requests in flight. Further requests are refused, and recorded as refused.
     #[must_use]
     pub fn in_flight(self, in_flight: usize) -> Self {
         let active = self.active_chain();
@@ -119,17 +118,18 @@ impl<H> Governed<H> {
         self
     }
 
-    /// From here on, requests that come in are governed by this. Those under way finish by what they started with.
+    /// Replaces the chain for requests that arrive from now on. Requests in flight finish with the chain that they
+    /// started with.
     pub fn govern_by(&self, next: ActiveChain) {
         self.connection.govern_by(next);
     }
 
-    /// What governs requests that come in now.
+    /// The chain and the settings for new requests.
     pub fn active_chain(&self) -> ActiveChain {
         self.connection.active().chain.clone()
     }
 
-    /// The handler's own name of the tool that a name on the wire means; `None` if it means none any more.
+    /// The handler's own name of the tool with this wire name; `None` if no tool has it any more.
     pub fn own_name(&self, wire_name: &str) -> Option<String> {
         self.connection.active().chain.own_name(&self.connection.server, wire_name)
     }
@@ -139,10 +139,10 @@ impl<H> Governed<H> {
         &self.handler
     }
 
-    /// Admits a request: what the chain is told of it. Control data is removed from the request's `_meta`.
+    /// Admits a request: makes its context, and removes the control data from its `_meta`.
     pub(crate) fn admit(
         &self,
-        active: &Active,
+        active: &ChainState,
         context: &mut RequestContext<RoleServer>,
     ) -> Context {
         let session = match &self.principal_of {
@@ -152,14 +152,15 @@ impl<H> Governed<H> {
         self.connection.admit(active, session, context)
     }
 
-    /// A way into the chain for what is no call. It belongs to this connection, and to whoever it is set to
-    /// belong to; [`principal_of`](Self::principal_of) is not asked.
-    pub fn side_door(&self) -> SideDoor {
-        SideDoor::new(self.connection.clone())
+    /// Replaces the handler by one that can run requests other than calls through this chain, see [`ChainAccess`].
+    pub fn map_handler<N>(self, map: impl FnOnce(H, ChainAccess) -> N) -> Governed<N> {
+        let Self { handler, connection, principal_of } = self;
+        let handler = map(handler, ChainAccess::new(connection.clone()));
+        Governed { handler, connection, principal_of }
     }
 
-    /// What the chain is told where there is no request: whoever asks is nobody in particular.
-    pub(crate) fn surroundings_of_nobody(&self) -> Context {
+    /// The context without a request, for an anonymous principal if the principal depends on the request.
+    pub(crate) fn anonymous_context(&self) -> Context {
         Context::new(match self.principal_of {
             Some(_) => self.session_with(Principal::Anonymous),
             None => Arc::clone(&self.connection.session),

@@ -1,4 +1,4 @@
-//! The handler's every method. None is left to rmcp's defaults: `tests/door/explicit.rs` compares.
+//! The handler's methods. None is left to rmcp's defaults: `tests/suite/explicit.rs` checks that.
 #![expect(deprecated, reason = "what rmcp deprecates, handlers still have: subscribe, set_level")]
 
 use std::borrow::Cow;
@@ -21,14 +21,14 @@ use toolgate_wire::mcp::method;
 
 use crate::Governed;
 
-type Asked = RequestContext<RoleServer>;
-type Told = NotificationContext<RoleServer>;
+type RequestCx = RequestContext<RoleServer>;
+type NotificationCx = NotificationContext<RoleServer>;
 
 impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<CallToolResponse, ErrorData> {
         self.govern_call(request, context).await
     }
@@ -36,23 +36,23 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<ListToolsResult, ErrorData> {
         self.govern_list(request, context).await
     }
 
-    /// The tool as the chain shows it, or `None` if the chain hides it.
+    /// The tool as the chain shows it; `None` if the chain hides it.
     ///
-    /// rmcp asks this without a request, so the layers are asked in the name of this connection
-    /// without a client; with [`principal_of`](Governed::principal_of), in the name of nobody. It
-    /// decides nothing: a call passes the chain whatever this says.
+    /// rmcp calls this without a request, so the layers decide for this connection without a client; with
+    /// [`principal_of`](Governed::principal_of), for an anonymous principal. It only affects what rmcp knows about the
+    /// tool: every call passes the chain.
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.shown(self.handler.get_tool(name)?)
     }
 
-    // What is asked passes the chain where a layer looks at requests.
+    // Requests pass the chain if a layer looks at requests.
 
-    async fn ping(&self, context: Asked) -> Result<(), ErrorData> {
+    async fn ping(&self, context: RequestCx) -> Result<(), ErrorData> {
         let run = |(), context| self.handler.ping(context);
         self.request(method::PING, (), context, run).await
     }
@@ -60,13 +60,13 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn initialize(
         &self,
         request: InitializeRequestParams,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<InitializeResult, ErrorData> {
         let run = |request, context| self.handler.initialize(request, context);
         self.request(method::INITIALIZE, request, context, run).await
     }
 
-    async fn discover(&self, context: Asked) -> Result<DiscoverResult, ErrorData> {
+    async fn discover(&self, context: RequestCx) -> Result<DiscoverResult, ErrorData> {
         let run = |(), context| self.handler.discover(context);
         self.request(method::SERVER_DISCOVER, (), context, run).await
     }
@@ -74,7 +74,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<CompleteResult, ErrorData> {
         let run = |request, context| self.handler.complete(request, context);
         self.request(method::COMPLETION_COMPLETE, request, context, run).await
@@ -83,7 +83,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.set_level(request, context);
         self.request(method::LOGGING_SET_LEVEL, request, context, run).await
@@ -92,7 +92,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<GetPromptResponse, ErrorData> {
         let run = |request, context| self.handler.get_prompt(request, context);
         self.request(method::PROMPTS_GET, request, context, run).await
@@ -101,7 +101,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<ListPromptsResult, ErrorData> {
         let run = |request, context| self.handler.list_prompts(request, context);
         self.request(method::PROMPTS_LIST, request, context, run).await
@@ -110,7 +110,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<ListResourcesResult, ErrorData> {
         let run = |request, context| self.handler.list_resources(request, context);
         self.request(method::RESOURCES_LIST, request, context, run).await
@@ -119,7 +119,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn list_resource_templates(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let run = |request, context| self.handler.list_resource_templates(request, context);
         self.request(method::RESOURCES_TEMPLATES_LIST, request, context, run).await
@@ -128,7 +128,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let run = |request, context| self.handler.read_resource(request, context);
         self.request(method::RESOURCES_READ, request, context, run).await
@@ -137,7 +137,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn subscribe(
         &self,
         request: SubscribeRequestParams,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.subscribe(request, context);
         self.request(method::RESOURCES_SUBSCRIBE, request, context, run).await
@@ -146,7 +146,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn unsubscribe(
         &self,
         request: UnsubscribeRequestParams,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.unsubscribe(request, context);
         self.request(method::RESOURCES_UNSUBSCRIBE, request, context, run).await
@@ -155,7 +155,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn get_task(
         &self,
         request: GetTaskParams,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<GetTaskResult, ErrorData> {
         let run = |request, context| self.handler.get_task(request, context);
         self.request(method::TASKS_GET, request, context, run).await
@@ -164,7 +164,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn update_task(
         &self,
         request: UpdateTaskParams,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.update_task(request, context);
         self.request(method::TASKS_UPDATE, request, context, run).await
@@ -173,7 +173,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn cancel_task(
         &self,
         request: CancelTaskParams,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<(), ErrorData> {
         let run = |request, context| self.handler.cancel_task(request, context);
         self.request(method::TASKS_CANCEL, request, context, run).await
@@ -182,7 +182,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        context: Asked,
+        context: RequestCx,
     ) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, params, extensions } = request;
         let run = |params, context| {
@@ -192,7 +192,7 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         self.request(&method, params, context, run).await
     }
 
-    // A subscription is no request with one answer: its stream belongs to the handler.
+    // A subscription is a stream of the handler, not a request with one response.
 
     fn accepted_subscription_filter(
         &self,
@@ -205,29 +205,37 @@ impl<H: ServerHandler> ServerHandler for Governed<H> {
         self.handler.listen(context).await
     }
 
-    // What is told has no answer that a layer could change.
+    // Notifications have no response that a layer could change.
 
-    async fn on_cancelled(&self, notification: CancelledNotificationParam, context: Told) {
+    async fn on_cancelled(
+        &self,
+        notification: CancelledNotificationParam,
+        context: NotificationCx,
+    ) {
         self.handler.on_cancelled(notification, context).await;
     }
 
-    async fn on_progress(&self, notification: ProgressNotificationParam, context: Told) {
+    async fn on_progress(&self, notification: ProgressNotificationParam, context: NotificationCx) {
         self.handler.on_progress(notification, context).await;
     }
 
-    async fn on_initialized(&self, context: Told) {
+    async fn on_initialized(&self, context: NotificationCx) {
         self.handler.on_initialized(context).await;
     }
 
-    async fn on_roots_list_changed(&self, context: Told) {
+    async fn on_roots_list_changed(&self, context: NotificationCx) {
         self.handler.on_roots_list_changed(context).await;
     }
 
-    async fn on_custom_notification(&self, notification: CustomNotification, context: Told) {
+    async fn on_custom_notification(
+        &self,
+        notification: CustomNotification,
+        context: NotificationCx,
+    ) {
         self.handler.on_custom_notification(notification, context).await;
     }
 
-    // Who the server is.
+    // Server information.
 
     fn get_info(&self) -> ServerConfig {
         self.handler.get_info()

@@ -1,23 +1,23 @@
 #![doc = include_str!("../README.md")]
 
-mod asking;
 mod call;
+mod chain_access;
 mod connection;
-mod facts;
+mod elicitation;
+mod failure_slot;
 mod governed;
 mod handler;
-mod kept;
 mod known_tools;
 mod list;
-mod raise;
+mod nested_call;
+mod original_answer;
+mod panics;
 mod request;
-mod side_door;
-mod trace;
-mod unwind;
+mod tool_lookup;
+mod trace_context;
 mod wire;
-mod within;
 
+pub use chain_access::ChainAccess;
 pub use connection::ActiveChain;
+pub use failure_slot::raise;
 pub use governed::Governed;
-pub use raise::raise;
-pub use side_door::SideDoor;

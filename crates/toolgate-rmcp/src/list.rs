@@ -1,4 +1,4 @@
-//! `tools/list` through the chain, and `get_tool`, which must say the same.
+//! `tools/list` through the chain, and `get_tool`, which must agree with it.
 
 use std::{
     pin::pin,
@@ -18,9 +18,9 @@ use toolgate_wire::{Json, Object, mcp::method};
 
 use crate::{
     Governed,
-    connection::{Active, remove_control},
-    trace,
-    wire::{broken, off_path, refused, to_error, to_rpc},
+    connection::{ChainState, remove_control},
+    trace_context,
+    wire::{error_answer, layer_error, to_error, to_rpc, wrong_request},
 };
 
 impl<H: ServerHandler> Governed<H> {
@@ -40,19 +40,23 @@ impl<H: ServerHandler> Governed<H> {
         }
         let mut cx = self.admit(&active, &mut context);
         let cursor = params.as_ref().and_then(|params| params.cursor.clone());
-        let end =
-            ListEnd { governed: self, active: &active, params, context, page: Mutex::new(None) };
+        let end = ListEndpoint {
+            governed: self,
+            active: &active,
+            params,
+            context,
+            page: Mutex::new(None),
+        };
         match chain.list(&mut cx, Listing { cursor }, &end).await {
             Ok(list) => end.result(&list),
             Err(failure) => Err(to_error(failure.to_rpc())),
         }
     }
 
-    /// A tool of the handler as the chain shows it, or `None` if the chain hides it.
+    /// A tool of the handler as the chain shows it; `None` if the chain hides it.
     ///
-    /// Nothing can be awaited here, so the listing of this one tool is polled once. Layers that
-    /// decide on what they know (all that come with toolgate) are done by then; a tool whose layers
-    /// are not is `None`, which tells rmcp nothing more than that it knows no schema.
+    /// Nothing can be awaited here, so the listing of this one tool is polled once. The layers of toolgate decide
+    /// without waiting. If another layer waits, this is `None`: rmcp then knows no schema of the tool.
     pub(crate) fn shown(&self, published: model::Tool) -> Option<model::Tool> {
         let active = self.connection.active();
         let chain = &active.chain.chain;
@@ -60,7 +64,7 @@ impl<H: ServerHandler> Governed<H> {
             return Some(published);
         }
         let tool = self.tool_of(&active, &published);
-        let mut cx = self.surroundings_of_nobody();
+        let mut cx = self.anonymous_context();
         let end = OnePage(Arc::clone(&tool));
         let listing = pin!(chain.list(&mut cx, Listing::default(), &end));
         let mut task = std::task::Context::from_waker(Waker::noop());
@@ -72,22 +76,22 @@ impl<H: ServerHandler> Governed<H> {
     }
 }
 
-/// One page as the handler gave it, with its tools as the chain sees them.
+/// One page of the handler, with its tools as the chain sees them.
 struct Page {
     result: ListToolsResult,
     tools: Vec<Arc<Tool>>,
 }
 
-/// Where a listing ends: the handler.
-struct ListEnd<'a, H> {
+/// The end of the chain for a listing: the handler.
+struct ListEndpoint<'a, H> {
     governed: &'a Governed<H>,
-    active: &'a Active,
+    active: &'a ChainState,
     params: Option<PaginatedRequestParams>,
     context: RequestContext<RoleServer>,
     page: Mutex<Option<Page>>,
 }
 
-impl<H: ServerHandler> ListEnd<'_, H> {
+impl<H: ServerHandler> ListEndpoint<'_, H> {
     async fn fetch(&self, cx: &Context, listing: Listing) -> Result<ToolList, Failure> {
         let mut params = self.params.clone();
         let asked = params.as_ref().and_then(|params| params.cursor.as_ref());
@@ -95,7 +99,7 @@ impl<H: ServerHandler> ListEnd<'_, H> {
             params = Some(params.unwrap_or_default().with_cursor(listing.cursor));
         }
         let mut context = self.context.clone();
-        trace::pass_on(cx, &mut context.meta);
+        trace_context::pass_on(cx, &mut context.meta);
         let result = self.governed.handler.list_tools(params, context).await;
         let result = result.map_err(|error| Failure::rejected(to_rpc(&error)))?;
         let learnt =
@@ -106,8 +110,8 @@ impl<H: ServerHandler> ListEnd<'_, H> {
         Ok(list)
     }
 
-    /// The handler's page with the tools that are left of it. What is left keeps its own definition,
-    /// and the page its cursor.
+    /// The handler's page with the tools that the layers left. These keep their own definitions, and the page its
+    /// cursor.
     fn result(&self, list: &ToolList) -> Result<ListToolsResult, ErrorData> {
         let page = self.page.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Page { mut result, tools } =
@@ -126,7 +130,7 @@ impl<H: ServerHandler> ListEnd<'_, H> {
             result.tools.push(tool);
         }
         if published.iter().any(|(_, own)| own.is_some()) {
-            // What is hidden may depend on who asks: no cache may show it to somebody else.
+            // What is hidden may depend on the principal: no shared cache may keep the list.
             result.cache_scope = result.cache_scope.map(|_| CacheScope::Private);
         }
         Ok(result)
@@ -136,12 +140,12 @@ impl<H: ServerHandler> ListEnd<'_, H> {
 /// A tool that a layer added or changed.
 fn made(tool: &Tool) -> Result<model::Tool, ErrorData> {
     let read = tool.definition().map(Json::decode).and_then(Result::ok);
-    read.ok_or_else(|| broken("a layer listed something that is no definition of a tool"))
+    read.ok_or_else(|| layer_error("a layer listed something that is no definition of a tool"))
 }
 
-impl<H: ServerHandler> Endpoint for ListEnd<'_, H> {
+impl<H: ServerHandler> Endpoint for ListEndpoint<'_, H> {
     fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
-        Box::pin(async { off_path(method::TOOLS_LIST, method::TOOLS_CALL).into() })
+        Box::pin(async { wrong_request(method::TOOLS_LIST, method::TOOLS_CALL).into() })
     }
 
     fn list<'a>(
@@ -153,7 +157,7 @@ impl<H: ServerHandler> Endpoint for ListEnd<'_, H> {
     }
 
     fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
-        Box::pin(async move { refused(&off_path(method::TOOLS_LIST, &request.method)) })
+        Box::pin(async move { error_answer(&wrong_request(method::TOOLS_LIST, &request.method)) })
     }
 }
 
@@ -162,7 +166,7 @@ struct OnePage(Arc<Tool>);
 
 impl Endpoint for OnePage {
     fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
-        Box::pin(async { off_path(method::TOOLS_LIST, method::TOOLS_CALL).into() })
+        Box::pin(async { wrong_request(method::TOOLS_LIST, method::TOOLS_CALL).into() })
     }
 
     fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
@@ -171,6 +175,6 @@ impl Endpoint for OnePage {
     }
 
     fn request<'a>(&'a self, _: &'a mut Context, request: Request) -> Boxed<'a, Answer> {
-        Box::pin(async move { refused(&off_path(method::TOOLS_LIST, &request.method)) })
+        Box::pin(async move { error_answer(&wrong_request(method::TOOLS_LIST, &request.method)) })
     }
 }

@@ -1,4 +1,4 @@
-//! Every other request through the chain, where a layer looks at requests.
+//! All other requests through the chain, if a layer looks at requests.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -15,14 +15,14 @@ use toolgate_wire::{
 use crate::{
     Governed,
     connection::remove_control,
-    kept::{Kept, same},
-    trace,
-    wire::{Wire, broken, off_path, refused, to_error},
+    original_answer::{OriginalAnswer, is_same_text},
+    trace_context,
+    wire::{JsonResult, error_answer, layer_error, to_error, wrong_request},
 };
 
 impl<H> Governed<H> {
-    /// Runs a request: straight, if no layer looks at requests, else through the chain. `_meta` is
-    /// not part of what layers see; rmcp carries it apart from the params.
+    /// Runs a request: directly if no layer looks at it, otherwise through the chain. Layers do not see `_meta`, which
+    /// rmcp keeps apart from the params.
     pub(crate) async fn request<P, R, F, Fut>(
         &self,
         method: &str,
@@ -32,13 +32,13 @@ impl<H> Governed<H> {
     ) -> Result<R, ErrorData>
     where
         P: Serialize + DeserializeOwned + Clone + Send + Sync,
-        R: Wire + Send,
+        R: JsonResult + Send,
         F: Fn(P, RequestContext<RoleServer>) -> Fut + Send + Sync,
         Fut: Future<Output = Result<R, ErrorData>> + Send,
     {
         let active = self.connection.active();
         let chain = &active.chain.chain;
-        // A client that asks whether the server is there gets its answer whatever else is going on.
+        // A client that checks whether the server is alive gets its response whatever the number of requests in flight.
         let is_bounded = !matches!(method, method::PING | method::INITIALIZE);
         let entered = is_bounded.then(|| self.connection.enter(&active, &context)).transpose();
         let _place = entered.map_err(|failure| to_error(failure.to_rpc()))?;
@@ -46,8 +46,9 @@ impl<H> Governed<H> {
             remove_control(&mut context.meta);
             return run(params, context).await;
         }
-        let text = Json::serialize(&params).map_err(|_| broken("the params have no JSON text"))?;
-        // A method without params has none on the wire either.
+        let text =
+            Json::serialize(&params).map_err(|_| layer_error("the params have no JSON text"))?;
+        // A method without params has none in the message either.
         let text = Some(text).filter(|text| text.kind() != Kind::Null);
         let mut cx = self.admit(&active, &mut context);
         let task = text.as_ref().and_then(|params| params.get(member::TASK_ID));
@@ -57,43 +58,43 @@ impl<H> Governed<H> {
         }
         let request = Request { method: method.into(), params: text.clone() };
         let method = Arc::clone(&request.method);
-        let end = RequestEnd {
+        let end = RequestEndpoint {
             method,
             text,
             params,
             context,
             run,
-            kept: Kept::new(),
+            original: OriginalAnswer::new(),
             future: PhantomData,
         };
         end.reply(&chain.request(&mut cx, request, &end).await)
     }
 }
 
-/// Where a request ends: one method of the handler.
-struct RequestEnd<P, R, F, Fut> {
+/// The end of the chain for a request: one method of the handler.
+struct RequestEndpoint<P, R, F, Fut> {
     method: Arc<str>,
     text: Option<Json>,
     params: P,
     context: RequestContext<RoleServer>,
     run: F,
-    kept: Kept<R>,
-    /// The future of `run`, which lives as long as this does.
+    original: OriginalAnswer<R>,
+    /// The type of `run`'s future, which lives as long as this.
     future: PhantomData<fn() -> Fut>,
 }
 
-impl<P, R, F, Fut> RequestEnd<P, R, F, Fut>
+impl<P, R, F, Fut> RequestEndpoint<P, R, F, Fut>
 where
     P: DeserializeOwned + Clone,
-    R: Wire,
+    R: JsonResult,
     F: Fn(P, RequestContext<RoleServer>) -> Fut,
     Fut: Future<Output = Result<R, ErrorData>>,
 {
-    /// The params as they came in, unless a layer changed them.
+    /// The params as they arrived, unless a layer changed them.
     fn params(&self, params: Option<&Json>) -> Option<P> {
         match (params, &self.text) {
             (None, None) => Some(self.params.clone()),
-            (Some(now), Some(then)) if same(now, then) => Some(self.params.clone()),
+            (Some(now), Some(then)) if is_same_text(now, then) => Some(self.params.clone()),
             (Some(now), _) => now.decode().ok(),
             (None, Some(_)) => Json::null().decode().ok(),
         }
@@ -101,55 +102,55 @@ where
 
     async fn run(&self, cx: &Context, request: Request) -> Answer {
         if request.method != self.method {
-            return refused(&off_path(&self.method, &request.method));
+            return error_answer(&wrong_request(&self.method, &request.method));
         }
         let Some(params) = self.params(request.params.as_ref()) else {
-            return refused(&Failure::internal(format!(
+            return error_answer(&Failure::internal(format!(
                 "a layer set params that `{}` does not take",
                 self.method
             )));
         };
         let mut context = self.context.clone();
-        trace::pass_on(cx, &mut context.meta);
+        trace_context::pass_on(cx, &mut context.meta);
         let answer = (self.run)(params, context).await;
         let body = match &answer {
-            Ok(result) => result.write().map(Ok),
+            Ok(result) => result.to_json().map(Ok),
             Err(error) => Json::serialize(error).map(Err),
         };
         let Ok(body) = body else {
-            return refused(&Failure::internal("the result has no JSON text"));
+            return error_answer(&Failure::internal("the result has no JSON text"));
         };
         let (Ok(text) | Err(text)) = &body;
-        self.kept.keep(Some(text.clone()), answer);
+        self.original.keep(Some(text.clone()), answer);
         Answer { body, origin: None }
     }
 
     fn reply(&self, answer: &Answer) -> Result<R, ErrorData> {
         let (Ok(text) | Err(text)) = &answer.body;
-        if let Some(kept) = self.kept.take_if(text) {
-            return kept;
+        if let Some(original) = self.original.take_if(text) {
+            return original;
         }
-        let what = || broken("a layer made an answer that the method does not have");
+        let what = || layer_error("a layer made an answer that the method does not have");
         match &answer.body {
-            Ok(result) => R::read(result).map_err(|_| what()),
+            Ok(result) => R::from_json(result).map_err(|_| what()),
             Err(error) => Err(error.decode().unwrap_or_else(|_| what())),
         }
     }
 }
 
-impl<P, R, F, Fut> Endpoint for RequestEnd<P, R, F, Fut>
+impl<P, R, F, Fut> Endpoint for RequestEndpoint<P, R, F, Fut>
 where
     P: DeserializeOwned + Clone + Send + Sync,
-    R: Wire + Send,
+    R: JsonResult + Send,
     F: Fn(P, RequestContext<RoleServer>) -> Fut + Send + Sync,
     Fut: Future<Output = Result<R, ErrorData>> + Send,
 {
     fn call<'a>(&'a self, _: &'a mut Context, _: Call) -> Boxed<'a, Outcome> {
-        Box::pin(async { off_path(&self.method, method::TOOLS_CALL).into() })
+        Box::pin(async { wrong_request(&self.method, method::TOOLS_CALL).into() })
     }
 
     fn list<'a>(&'a self, _: &'a mut Context, _: Listing) -> Boxed<'a, Result<ToolList, Failure>> {
-        Box::pin(async { Err(off_path(&self.method, method::TOOLS_LIST)) })
+        Box::pin(async { Err(wrong_request(&self.method, method::TOOLS_LIST)) })
     }
 
     fn request<'a>(&'a self, cx: &'a mut Context, request: Request) -> Boxed<'a, Answer> {

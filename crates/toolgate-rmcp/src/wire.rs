@@ -1,4 +1,4 @@
-//! rmcp's types as the text that a chain works on, and back.
+//! Converts rmcp's types into the JSON that a chain works on, and back.
 
 use rmcp::{
     ErrorData,
@@ -12,23 +12,23 @@ use serde_json::Error;
 use toolgate::{Answer, Failure, RpcError, admission::complete};
 use toolgate_wire::{Json, mcp::member};
 
-/// A result that has a text.
-pub(crate) trait Wire: Sized {
-    /// The result as it would go over the wire.
-    fn write(&self) -> Result<Json, Error>;
+/// A result with a JSON form.
+pub(crate) trait JsonResult: Sized {
+    /// The result as it is sent over the wire.
+    fn to_json(&self) -> Result<Json, Error>;
 
-    /// The result that a layer made or changed.
-    fn read(text: &Json) -> Result<Self, Error>;
+    /// Reads a result that a layer made or changed.
+    fn from_json(text: &Json) -> Result<Self, Error>;
 }
 
 macro_rules! by_serde {
     ($($type:ty),* $(,)?) => {$(
-        impl Wire for $type {
-            fn write(&self) -> Result<Json, Error> {
+        impl JsonResult for $type {
+            fn to_json(&self) -> Result<Json, Error> {
                 Json::serialize(self)
             }
 
-            fn read(text: &Json) -> Result<Self, Error> {
+            fn from_json(text: &Json) -> Result<Self, Error> {
                 complete(text.clone()).decode()
             }
         }
@@ -47,17 +47,17 @@ by_serde!(
 /// The results that may also be a request for input.
 macro_rules! by_result_type {
     ($($type:ident { $($name:literal => $variant:ident),* })*) => {$(
-        impl Wire for $type {
-            fn write(&self) -> Result<Json, Error> {
+        impl JsonResult for $type {
+            fn to_json(&self) -> Result<Json, Error> {
                 match self {
                     Self::Complete(result) => Json::serialize(result),
                     $(Self::$variant(result) => Json::serialize(result),)*
-                    // The enum is open: a kind that a later rmcp adds has to be named here first.
+                    // The enum is open: a kind that a later version of rmcp adds must be added here.
                     _ => Err(serde::ser::Error::custom("a kind of result that is not known here")),
                 }
             }
 
-            fn read(text: &Json) -> Result<Self, Error> {
+            fn from_json(text: &Json) -> Result<Self, Error> {
                 let kind = text.get(member::RESULT_TYPE);
                 match kind.as_ref().and_then(Json::text).as_deref() {
                     $(Some($name) => text.decode().map(Self::$variant),)*
@@ -73,23 +73,23 @@ by_result_type! {
     ReadResourceResponse { "input_required" => InputRequired }
 }
 
-impl Wire for CustomResult {
-    fn write(&self) -> Result<Json, Error> {
+impl JsonResult for CustomResult {
+    fn to_json(&self) -> Result<Json, Error> {
         Json::serialize(&self.0)
     }
 
-    fn read(text: &Json) -> Result<Self, Error> {
+    fn from_json(text: &Json) -> Result<Self, Error> {
         text.decode().map(Self)
     }
 }
 
-/// A method that only says that it is done.
-impl Wire for () {
-    fn write(&self) -> Result<Json, Error> {
+/// A method with an empty result.
+impl JsonResult for () {
+    fn to_json(&self) -> Result<Json, Error> {
         Ok(Json::empty_object())
     }
 
-    fn read(_text: &Json) -> Result<Self, Error> {
+    fn from_json(_text: &Json) -> Result<Self, Error> {
         Ok(())
     }
 }
@@ -106,24 +106,24 @@ pub(crate) fn to_rpc(error: &ErrorData) -> RpcError {
 /// An error that leaves the chain, as rmcp sends it.
 pub(crate) fn to_error(rpc: RpcError) -> ErrorData {
     let code = i32::try_from(rpc.code).map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
-    // Data is text that somebody wrote as JSON; what serde cannot read of it (1e400) is left out.
+    // Data is JSON text; a value that serde cannot read (1e400) is left out.
     let data = rpc.data.and_then(|data| data.to_value().ok());
     ErrorData::new(code, rpc.message, data)
 }
 
 /// A layer did something that cannot be expressed in MCP.
-pub(crate) fn broken(what: &str) -> ErrorData {
+pub(crate) fn layer_error(what: &str) -> ErrorData {
     tracing::error!("{what}");
     ErrorData::internal_error(what.to_owned(), None)
 }
 
-/// A layer answers one thing with the rest of the chain for another.
-pub(crate) fn off_path(path: &str, asked: &str) -> Failure {
+/// A layer ran the rest of the chain with a request of another kind.
+pub(crate) fn wrong_request(path: &str, asked: &str) -> Failure {
     Failure::internal(format!("a layer asked for `{asked}` on the way of `{path}`"))
 }
 
-/// A failure as the answer to a request.
-pub(crate) fn refused(failure: &Failure) -> Answer {
+/// A failure as the response to a request.
+pub(crate) fn error_answer(failure: &Failure) -> Answer {
     let error = to_error(failure.to_rpc());
     let text = Json::serialize(&error).unwrap_or_else(|_| Json::empty_object());
     Answer { body: Err(text), origin: None }
@@ -135,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    fn again<T: Wire>(value: &T) -> T {
-        T::read(&value.write().unwrap()).unwrap()
+    fn again<T: JsonResult>(value: &T) -> T {
+        T::from_json(&value.to_json().unwrap()).unwrap()
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_result_that_a_layer_made_is_complete_in_the_new_era_too() {
         let made = Json::value(&serde_json::json!({"content": [], "isError": true}));
-        let CallToolResponse::Complete(read) = CallToolResponse::read(&made).unwrap() else {
+        let CallToolResponse::Complete(read) = CallToolResponse::from_json(&made).unwrap() else {
             panic!("another kind")
         };
         assert!(read.result_type.is_some_and(|kind| kind.is_complete()));

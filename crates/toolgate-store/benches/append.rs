@@ -23,11 +23,11 @@ use toolgate::{
         log::{CallRecord, Log, LogConfig, LogSink},
     },
 };
-use toolgate_store::{Drain, Filter, Retention, SqliteStore, Store};
+use toolgate_store::{Filter, LogWriter, Retention, SqliteStore, Store};
 use toolgate_wire::{Json, Limits};
 
 const RECORDS: u32 = 200_000;
-const BATCH: usize = 1_000;
+const MAX_BATCH: usize = 1_000;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -69,7 +69,7 @@ async fn append(path: &Path) {
     let store = SqliteStore::open(path).await.unwrap();
     let batches: Vec<Vec<CallRecord>> = (0..RECORDS)
         .collect::<Vec<_>>()
-        .chunks(BATCH)
+        .chunks(MAX_BATCH)
         .map(|numbers| numbers.iter().copied().map(record).collect())
         .collect();
     let start = Instant::now();
@@ -78,7 +78,7 @@ async fn append(path: &Path) {
     }
     let took = start.elapsed();
     println!(
-        "append       {:>9.0} records/s   batches of {BATCH}",
+        "append       {:>9.0} records/s   batches of {MAX_BATCH}",
         f64::from(RECORDS) / took.as_secs_f64()
     );
     let start = Instant::now();
@@ -168,19 +168,19 @@ async fn path() {
     }
 }
 
-/// Calls through the layer, the queue and the drain, until all are in the store.
+/// Calls through the layer, the queue and the writer, until all are in the store.
 async fn whole(path: &Path, size: usize) {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path).await.unwrap());
     let redactor = Redactor::new(&RedactConfig::default()).unwrap();
     let (sink, queue) = LogSink::channel(&LogConfig::default(), redactor);
-    let drain = Drain::start(queue, Arc::clone(&store), Retention::default()).unwrap();
+    let writer = LogWriter::start(queue, Arc::clone(&store), Retention::default()).unwrap();
     let caller = Caller::new(Some(&sink), size);
     let start = Instant::now();
     for _ in 0..RECORDS {
         caller.call().await;
     }
     sink.close();
-    assert!(drain.finish(Duration::from_mins(10)));
+    assert!(writer.finish(Duration::from_mins(10)));
     let speed = f64::from(RECORDS) / start.elapsed().as_secs_f64();
     let counts = sink.counts();
     let (written, lost, bare) = (counts.written(), counts.lost(), counts.bare());

@@ -1,25 +1,25 @@
-//! Why a store cannot do what it was asked.
+//! The errors of a store.
 
 use std::path::{Path, PathBuf};
 
-/// Why a store cannot do what it was asked.
+/// Why a store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The text names no store that we know.
+    /// The URL names no supported store.
     #[error("{0}")]
     Url(String),
-    /// The file cannot be opened or made.
+    /// The file cannot be opened or created.
     #[error(
         "cannot open the store `{path}`: {why}; check the path and its permissions, or name another with `store = \"sqlite:PATH\"`"
     )]
     Unopened {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's message.
         why: String,
     },
-    /// A database of somebody else.
+    /// A SQLite database of another program.
     #[error(
         "`{path}` is a SQLite database, but not one of toolgate's; name another file with `store = \"sqlite:PATH\"`"
     )]
@@ -27,7 +27,7 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// A newer toolgate has changed the schema.
+    /// A newer version of toolgate has changed the schema.
     #[error(
         "the store `{path}` was written by a newer toolgate (its schema is {found}, this toolgate knows {known}); \
          update toolgate, or name another store"
@@ -35,12 +35,12 @@ pub enum StoreError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// The schema of the file.
+        /// The schema version of the file.
         found: i64,
-        /// The newest schema that we know.
+        /// The newest schema version that this program supports.
         known: i64,
     },
-    /// The file is no database, or no longer a whole one.
+    /// The file is no SQLite database, or a damaged one.
     #[error(
         "the store `{path}` is damaged, or is no SQLite database ({why}); move it away and toolgate starts a new one \
          (`sqlite3 FILE .recover` may get records out of the old one)"
@@ -48,10 +48,10 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// SQLite's message.
         why: String,
     },
-    /// Another process holds the file.
+    /// Another process holds the lock of the file.
     #[error("the store `{path}` is locked by another process; try again when that has ended")]
     Busy {
         /// The file.
@@ -63,17 +63,17 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("the store `{path}` failed: {why}")]
     Failed {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// SQLite's message.
         why: String,
     },
 }
 
-/// SQLite's primary result codes that mean something to people.
+/// SQLite's primary result codes with an error of their own here.
 const BUSY: u32 = 5;
 const LOCKED: u32 = 6;
 const READ_ONLY: u32 = 8;
@@ -83,7 +83,7 @@ const CANNOT_OPEN: u32 = 14;
 const NOT_A_DATABASE: u32 = 26;
 
 impl StoreError {
-    /// What went wrong in the database at `path`.
+    /// The error for an error of the database at `path`.
     pub(crate) fn of(path: &Path, error: &sqlx::Error) -> Self {
         let (path, why) = (path.to_owned(), plain(error));
         match primary(error) {
@@ -95,14 +95,14 @@ impl StoreError {
         }
     }
 
-    /// Whether it passes by itself.
+    /// Whether a later try may succeed without any change.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Busy { .. })
     }
 }
 
-/// SQLite's own words, without what sqlx puts around them.
+/// SQLite's message without the text that sqlx adds.
 fn plain(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(error) => error.message().to_owned(),
@@ -110,7 +110,7 @@ fn plain(error: &sqlx::Error) -> String {
     }
 }
 
-/// The last byte of an extended code is the primary one.
+/// The last byte of an extended code is the primary code.
 fn primary(error: &sqlx::Error) -> Option<u32> {
     let code: u32 = error.as_database_error()?.code()?.parse().ok()?;
     Some(code & 0xff)

@@ -1,8 +1,8 @@
-//! What toolgate keeps while it runs: the call log, and the tools that it has seen.
+//! Persistence for toolgate: the call log, a copy of the audit, and the tools of each namespace.
 #![doc = include_str!("../README.md")]
 
-mod drain;
 mod error;
+mod log_writer;
 mod sqlite;
 mod store;
 #[cfg(any(test, feature = "suite"))]
@@ -10,22 +10,22 @@ pub mod suite;
 
 use std::sync::Arc;
 
-pub use drain::{Drain, drain};
 pub use error::StoreError;
+pub use log_writer::{LogWriter, write_log};
 pub use sqlite::SqliteStore;
 pub use store::{
-    Answer, AuditRecord, Cursor, Filter, Node, Page, Pruned, Retention, Size, Store, Tree,
+    AuditRecord, Cursor, Filter, Node, Page, Pruned, Retention, Size, Store, StoreFuture, Tree,
 };
 pub use toolgate::middleware::log::{CallRecord, RecordKind};
 
-/// Opens the store that a text names: `sqlite:PATH`. A file that is not there is made.
+/// Opens the store that a URL names: `sqlite:PATH`. Creates the file if it does not exist.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(SqliteStore::open(sqlite_path(url)?).await?))
 }
 
 /// The file that `sqlite:PATH` names.
 pub fn sqlite_path(url: &str) -> Result<&std::path::Path, StoreError> {
-    // A URL may hold a password, so no more of it is repeated than its scheme.
+    // A URL may contain a password, so the error repeats only its scheme.
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(StoreError::Url(format!(
             "`{url}` names no store: write `sqlite:` and a path, as `sqlite:{url}`"

@@ -1,4 +1,4 @@
-//! What a store is: the trait, and the words that questions and answers are made of.
+//! The trait of a store, and the types of its queries and results.
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
@@ -9,113 +9,112 @@ use toolgate::{
 
 use crate::error::StoreError;
 
-/// The answer of a store, when it is ready.
-pub type Answer<'a, T> = Boxed<'a, Result<T, StoreError>>;
+/// The future of a store operation.
+pub type StoreFuture<'a, T> = Boxed<'a, Result<T, StoreError>>;
 
-/// What toolgate keeps while it runs. Every implementation passes the tests in `suite`.
+/// A store for the call log, the audit and known tools. Every implementation passes the tests in `suite`.
 pub trait Store: fmt::Debug + Send + Sync {
-    /// Writes all of the records, or none. A record whose id is there already is left as it is.
-    fn append<'a>(&'a self, records: &'a [CallRecord]) -> Answer<'a, ()>;
+    /// Writes all records, or none. A record whose id exists already is ignored.
+    fn append<'a>(&'a self, records: &'a [CallRecord]) -> StoreFuture<'a, ()>;
 
-    /// The newest `limit` records that the filter lets pass, newest first, from `after` on downwards.
-    /// Records are in the order in which they were written.
+    /// The newest `limit` records that pass the filter, newest first, starting below `after`. Records are ordered by
+    /// the time of writing.
     fn query<'a>(
         &'a self,
         filter: &'a Filter,
         limit: usize,
         after: Option<Cursor>,
-    ) -> Answer<'a, Page>;
+    ) -> StoreFuture<'a, Page>;
 
     /// The record with this id.
-    fn get<'a>(&'a self, id: &'a str) -> Answer<'a, Option<CallRecord>>;
+    fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<CallRecord>>;
 
-    /// The tree that the call with this id is part of: from the call that all of it began with down to
-    /// every call that was made on behalf of another.
-    fn tree<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Tree>>;
+    /// The tree of nested calls that contains the call with this id.
+    fn tree<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Tree>>;
 
-    /// Removes the oldest records until the rest is within bounds.
-    fn prune<'a>(&'a self, retention: &'a Retention) -> Answer<'a, Pruned>;
+    /// Removes the oldest records until the rest is within the bounds.
+    fn prune<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, Pruned>;
 
-    /// How much is kept.
-    fn size(&self) -> Answer<'_, Size>;
+    /// The number and the size of the records.
+    fn size(&self) -> StoreFuture<'_, Size>;
 
-    /// The tools that this namespace was seen with.
-    fn known_tools<'a>(&'a self, namespace: &'a str) -> Answer<'a, Vec<ToolId>>;
+    /// The tools that were seen in this namespace.
+    fn known_tools<'a>(&'a self, namespace: &'a str) -> StoreFuture<'a, Vec<ToolId>>;
 
-    /// Adds tools to those that this namespace was seen with.
-    fn remember_tools<'a>(&'a self, namespace: &'a str, tools: &'a [ToolId]) -> Answer<'a, ()>;
+    /// Adds tools that were seen in this namespace.
+    fn remember_tools<'a>(&'a self, namespace: &'a str, tools: &'a [ToolId])
+    -> StoreFuture<'a, ()>;
 
-    /// Records the first list of a server as approved, if none was recorded before, and gives all tools that are known
-    /// in the namespace. All of it or nothing, also where several do it at once.
+    /// Records the first list of a server as approved, if none was recorded before, and returns all known tools of the
+    /// namespace, in one transaction.
     ///
-    /// Approved is the first list of each of the `servers` with which a namespace is seen for the first time. What a
-    /// server lists later, and what servers list that were added later, is not.
+    /// It approves the first list of each of `servers` with which a namespace is seen for the first time. Later lists
+    /// of these servers, and lists of servers that are added later, are not approved.
     fn approve_first_list<'a>(
         &'a self,
         namespace: &'a str,
         servers: &'a [Arc<str>],
         server: &'a str,
         tools: &'a [ToolId],
-    ) -> Answer<'a, Vec<ToolId>>;
+    ) -> StoreFuture<'a, Vec<ToolId>>;
 
-    /// Writes all of the audit's lines, or none.
-    fn append_audit<'a>(&'a self, lines: &'a [AuditRecord]) -> Answer<'a, ()>;
+    /// Writes all audit lines, or none.
+    fn append_audit<'a>(&'a self, lines: &'a [AuditRecord]) -> StoreFuture<'a, ()>;
 
-    /// The newest `limit` lines of the audit that began at `since_us` or later (microseconds since 1970),
-    /// oldest first.
-    fn audit(&self, since_us: i64, limit: usize) -> Answer<'_, Vec<AuditRecord>>;
+    /// The newest `limit` audit lines since `since_us` (microseconds since 1970), oldest first.
+    fn audit(&self, since_us: i64, limit: usize) -> StoreFuture<'_, Vec<AuditRecord>>;
 
-    /// Ends all work and lets go of what is open. Whatever is asked afterwards fails.
+    /// Finishes all work and closes the store. Later operations fail.
     fn close(&self) -> Boxed<'_, ()>;
 }
 
 /// One line of the audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// When the call began, or when this happened, in microseconds since 1970.
+    /// When the call began, or the event happened, in microseconds since 1970.
     pub at_us: i64,
     /// `call`, `intent`, `lost`, `begin` or `torn`.
     pub event: String,
-    /// The call, where it is about one.
+    /// The id of the call, if the event belongs to one.
     pub call_id: Option<String>,
-    /// How the call ended, where it did.
+    /// The outcome of the call, if it has ended.
     pub outcome: Option<String>,
     /// The record: one JSON object.
     pub line: String,
 }
 
-/// Which records are wanted. The default lets all pass.
+/// Selects records. The default selects all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Tools, by identity.
     pub tool: Option<Selector>,
-    /// Outcomes, any of them; all if there are none.
+    /// The outcomes to select; all if empty.
     pub outcomes: Vec<String>,
-    /// Only what did not end well.
+    /// Only calls that failed.
     pub failed: bool,
-    /// Who called, as `local:me`, or just `me`.
+    /// The principal, as `local:me`, or only `me`.
     pub principal: Option<String>,
     /// The namespace.
     pub namespace: Option<String>,
-    /// The connection.
+    /// The session id.
     pub session: Option<String>,
-    /// What began at this time or later, in microseconds since 1970.
+    /// Only calls that began at this time or later, in microseconds since 1970.
     pub since_us: Option<i64>,
-    /// The beginning or the end of an id.
+    /// The beginning or the end of a call id.
     pub id_part: Option<String>,
-    /// What was written after this.
+    /// Only records that were written after this one.
     pub newer_than: Option<Cursor>,
 }
 
-/// The outcomes that [`Filter::failed`] does not let pass.
-pub(crate) const FINE: [&str; 3] = ["ok", "preview", "input_required"];
+/// The outcomes that [`Filter::failed`] excludes.
+pub(crate) const NOT_FAILED: [&str; 3] = ["ok", "preview", "input_required"];
 
-/// A place in the order of the records. Stays what it is when records come and go.
+/// A position in the order of the records. It stays valid when records are added and removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub(crate) i64);
 
 impl Cursor {
-    /// The place after this one: a page from there begins with what stands here.
+    /// The position after this one: a page from there begins with the record here.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -139,46 +138,46 @@ impl FromStr for Cursor {
     }
 }
 
-/// Some records.
+/// A page of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The records, newest first.
     pub records: Vec<CallRecord>,
-    /// Where to go on, if there may be more.
+    /// The position of the next page, if there may be more records.
     pub next: Option<Cursor>,
-    /// The newest record of all, whether or not the filter lets it pass. Asking for what is newer misses
-    /// nothing and repeats nothing.
+    /// The position of the newest record, whether or not it passes the filter. A query for records after it misses none
+    /// and repeats none.
     pub head: Cursor,
 }
 
-/// Calls that belong together.
+/// A tree of nested calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// Each call followed by those that were made on its behalf, in the order in which they began.
+    /// Each call, followed by its nested calls in the order in which they began.
     pub nodes: Vec<Node>,
-    /// The parent that the first one names and that is not, or no longer, in the store.
+    /// The parent of the first call, if that is not in the store, or no longer.
     pub missing_parent: Option<String>,
-    /// Whether there are more than a store gives at once.
+    /// Whether the tree was cut at the maximum size.
     pub is_cut: bool,
 }
 
 /// One call of a [`Tree`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// How many calls stand above it.
+    /// The number of calls above this one.
     pub depth: usize,
     /// The call.
     pub record: CallRecord,
 }
 
-/// How long records are kept. `None` is without end.
+/// How long records are kept. `None` means no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Records that began longer ago are removed.
+    /// The maximum time since the call began.
     pub age: Option<Duration>,
-    /// The most records.
+    /// The maximum number of records.
     pub records: Option<u64>,
-    /// The most bytes, all records together.
+    /// The maximum size of all records in bytes.
     pub bytes: Option<u64>,
 }
 
@@ -194,30 +193,30 @@ impl From<&LogConfig> for Retention {
     }
 }
 
-/// How many records were removed, and why.
+/// How many records were removed, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// They were too old.
+    /// Older than the bound.
     pub by_age: u64,
-    /// They were too many.
+    /// More than the maximum number.
     pub by_records: u64,
-    /// They were too large.
+    /// More than the maximum size.
     pub by_bytes: u64,
 }
 
 impl Pruned {
-    /// All of them.
+    /// The sum.
     #[must_use]
     pub fn total(self) -> u64 {
         self.by_age + self.by_records + self.by_bytes
     }
 }
 
-/// How much is kept.
+/// The number and the size of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Records.
+    /// The number of records.
     pub records: u64,
-    /// Bytes that they take, indexes included.
+    /// The size in bytes, with indexes.
     pub bytes: u64,
 }

@@ -33,7 +33,7 @@ use toolgate::{
 
 use crate::store::{Filter, Page, Store};
 
-/// A test.
+/// A test of a store.
 pub type Case = fn(Arc<dyn Store>) -> Boxed<'static, ()>;
 
 /// All tests, by name.
@@ -94,13 +94,13 @@ fn now_us() -> i64 {
     i64::try_from(now.as_micros()).unwrap()
 }
 
-/// Writes so many samples, one after the other.
+/// Writes `count` samples one after the other.
 async fn fill(store: &dyn Store, count: u32) {
     let records: Vec<CallRecord> = (0..count).map(sample).collect();
     store.append(&records).await.unwrap();
 }
 
-/// The numbers of samples.
+/// The numbers of the samples in a page.
 fn numbers(page: &Page) -> Vec<u32> {
     let records = page.records.iter();
     records.map(|record| u32::from_str_radix(&record.id[24..], 16).unwrap()).collect()

@@ -1,47 +1,47 @@
-//! What was on a pane's grid at one time, and what is new at a later one.
+//! What a pane showed at one time, and which lines are new at a later time.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
     sync::OnceLock,
 };
 
-use crate::grid::{Line, Look, State};
+use crate::pane_capture::{PaneCapture, PaneLine, PaneState};
 
-/// So many lines are remembered at most, the last ones.
-const MOST: usize = 200;
-/// A line is remembered by so many bits.
-const BITS: u64 = 0x00FF_FFFF;
+/// How many lines are remembered: the last ones.
+const MAX_LINES: usize = 200;
+/// How many bits of a line's hash are remembered.
+const HASH_MASK: u64 = 0x00FF_FFFF;
 
-/// The lines of a screen, remembered by row. Rows are counted from the oldest row of history, so that a line keeps
-/// its row when it scrolls; when tmux drops old rows or wraps all anew, the lines themselves are looked for.
+/// The lines of a screen, remembered by row. Rows are counted from the oldest row of the history, so that a line keeps
+/// its row when it scrolls. When tmux drops old rows or wraps all rows anew, the position is found by comparing lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Baseline {
     pub(crate) history: i64,
     pub(crate) cursor: i64,
     pub(crate) height: i64,
     pub(crate) width: i64,
-    /// What is above this row is not remembered.
+    /// Rows above this one are not remembered.
     pub(crate) first: i64,
-    /// Row and hash of lines with text, from the top.
+    /// Row and hash of each line with text, from the top.
     pub(crate) lines: Vec<(i64, u64)>,
 }
 
-/// What is new.
+/// The lines that are new since a baseline.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Since<'a> {
+pub(crate) enum NewLines<'a> {
     /// Exactly these lines.
-    Exactly(Vec<&'a Line>),
-    /// Lines may be missing, or be old: this is the best guess.
-    Lost(Vec<&'a Line>),
-    /// More has to be looked at.
+    Exactly(Vec<&'a PaneLine>),
+    /// Some lines may be missing or not new: this is the best guess.
+    Lost(Vec<&'a PaneLine>),
+    /// The capture has too few rows to tell: capture more.
     LookFurther,
 }
 
 impl Baseline {
-    /// Remembers the screen.
-    pub(crate) fn of(look: &Look) -> Self {
+    /// Remembers the lines on the screen.
+    pub(crate) fn of(look: &PaneCapture) -> Self {
         let visible = look.visible();
-        let visible = visible.get(visible.len().saturating_sub(MOST)..).unwrap_or_default();
+        let visible = visible.get(visible.len().saturating_sub(MAX_LINES)..).unwrap_or_default();
         let written = visible.iter().filter(|line| !line.text.is_empty());
         let first = visible.first().map_or(look.state.history, |line| line.row);
         Self {
@@ -51,96 +51,98 @@ impl Baseline {
         }
     }
 
-    /// Remembers where the screen is, and nothing of it: whatever is there later is new.
-    pub(crate) fn nothing(state: &State) -> Self {
-        let State { history, cursor, height, width, .. } = *state;
+    /// Remembers only the position of the screen: every later line is new.
+    pub(crate) fn nothing(state: &PaneState) -> Self {
+        let PaneState { history, cursor, height, width, .. } = *state;
         Self { history, cursor, height, width, first: history, lines: Vec::new() }
     }
 
-    /// From where to look, as [`Look::at`] counts, so that so many rows may have scrolled since.
+    /// The first row to capture, as [`PaneCapture::at`] counts, if up to `scrolled` rows have scrolled since.
     pub(crate) fn from(&self, scrolled: i64) -> i64 {
         self.first - self.history - scrolled
     }
 
     /// Whether the history was cleared: it shrank, and neither a taller screen nor its limit explains that.
-    pub(crate) fn is_cleared(&self, now: &State) -> bool {
+    pub(crate) fn is_cleared(&self, now: &PaneState) -> bool {
         let taller = (now.height - self.height).max(0);
         now.width == self.width && now.history < self.history - taller && !now.may_be_trimmed()
     }
 
-    /// What is new in a later look.
-    pub(crate) fn since<'a>(&self, look: &'a Look) -> Since<'a> {
+    /// The lines of a later capture that are new.
+    pub(crate) fn since<'a>(&self, look: &'a PaneCapture) -> NewLines<'a> {
         let now = &look.state;
         if now.width != self.width {
-            return if look.is_whole() { self.rewrapped(look) } else { Since::LookFurther };
+            return if look.is_whole() { self.rewrapped(look) } else { NewLines::LookFurther };
         }
         if self.is_cleared(now) {
-            return if look.is_whole() { self.shifted(look, 1, 1) } else { Since::LookFurther };
+            return if look.is_whole() { self.shifted(look, 1, 1) } else { NewLines::LookFurther };
         }
         if !now.may_be_trimmed() {
             let reaches = look.first <= self.first;
-            return if reaches { self.scrolled(look) } else { Since::LookFurther };
+            return if reaches { self.scrolled(look) } else { NewLines::LookFurther };
         }
         let reaches = look.first <= (self.first - now.step()).max(0);
         if reaches && self.stayed(look) {
-            return Since::Exactly(self.news(look, 0));
+            return NewLines::Exactly(self.news(look, 0));
         }
         if look.is_whole() {
             return self.shifted(look, 0, now.step());
         }
-        Since::LookFurther
+        NewLines::LookFurther
     }
 
-    /// Whether every line is where it was, and would not be there just as well if rows had been dropped: what a
-    /// program repeats looks the same a few hundred rows later.
-    fn stayed(&self, look: &Look) -> bool {
+    /// Whether every line is in its row, and would not match just as well if rows had been dropped: repeated output
+    /// looks the same a few hundred rows later.
+    fn stayed(&self, look: &PaneCapture) -> bool {
         let all = |shift: i64| self.score(look, shift) == self.lines.len();
         let still = (look.state.history, look.state.cursor) == (self.history, self.cursor);
         all(0) && (still || !all(look.state.step()))
     }
 
-    /// What was written over on a screen that does not scroll; nothing if it is another screen.
-    pub(crate) fn written_over<'a>(&self, look: &'a Look) -> Option<Vec<&'a Line>> {
-        let State { history, height, width, .. } = look.state;
+    /// The lines that changed on a screen that does not scroll; `None` if it is another screen.
+    pub(crate) fn written_over<'a>(&self, look: &'a PaneCapture) -> Option<Vec<&'a PaneLine>> {
+        let PaneState { history, height, width, .. } = look.state;
         let same = (history, height, width) == (self.history, self.height, self.width);
         same.then(|| self.news(look, 0))
     }
 
-    /// Every row is where it was.
-    fn scrolled<'a>(&self, look: &'a Look) -> Since<'a> {
+    /// The new lines if every row kept its number.
+    fn scrolled<'a>(&self, look: &'a PaneCapture) -> NewLines<'a> {
         let news = self.news(look, 0);
-        // It scrolled, and nothing is left of what was there: then it was cleared in between.
+        // It scrolled, and none of the remembered lines is left: the screen was cleared in between.
         let above = self.lines.iter().any(|(row, _)| *row < self.cursor);
         let lost = look.state.history > self.history && above && self.score(look, 0) == 0;
-        if lost { Since::Lost(news) } else { Since::Exactly(news) }
+        if lost { NewLines::Lost(news) } else { NewLines::Exactly(news) }
     }
 
-    /// Rows were dropped at the top, no fewer than these: the lines themselves tell how many.
-    fn shifted<'a>(&self, look: &'a Look, least: i64, step: i64) -> Since<'a> {
+    /// The new lines if at least `least` rows were dropped at the top. The number is found by comparing lines.
+    fn shifted<'a>(&self, look: &'a PaneCapture, least: i64, step: i64) -> NewLines<'a> {
         let step = usize::try_from(step).unwrap_or(1).max(1);
         let most = self.lines.last().map_or(self.first, |(row, _)| *row);
         let end = look.state.history + look.state.height;
         let overlaps = |shift: &i64| self.first - shift <= end;
         let shifts = (least..=most).step_by(step).filter(overlaps);
         match best(shifts.filter_map(|shift| Some((self.likely(look, shift)?, shift)))) {
-            Some((shift, true)) => Since::Exactly(self.news(look, shift)),
-            Some((shift, false)) => Since::Lost(self.news(look, shift)),
-            None => Since::Lost(look.lines.iter().filter(|line| !line.text.is_empty()).collect()),
+            Some((shift, true)) => NewLines::Exactly(self.news(look, shift)),
+            Some((shift, false)) => NewLines::Lost(self.news(look, shift)),
+            None => {
+                NewLines::Lost(look.lines.iter().filter(|line| !line.text.is_empty()).collect())
+            }
         }
     }
 
-    /// The score of a shift, if it is no accident: half of the lines that would still be there are, and more than
-    /// one, for prompts are everywhere.
-    fn likely(&self, look: &Look, shift: i64) -> Option<usize> {
+    /// The score of a shift if it is unlikely to be an accident: half of the lines that would remain match, and more
+    /// than one, since prompts repeat.
+    fn likely(&self, look: &PaneCapture, shift: i64) -> Option<usize> {
         let left = self.lines.iter().filter(|(row, _)| *row >= shift).count();
         let score = self.score(look, shift);
         (2 * score >= left && score >= self.lines.len().min(2)).then_some(score)
     }
 
-    /// The width changed and rows are other rows: lines are looked for in their order.
-    fn rewrapped<'a>(&self, look: &'a Look) -> Since<'a> {
+    /// The new lines after the width changed, which changes all row numbers: lines are compared in their order.
+    fn rewrapped<'a>(&self, look: &'a PaneCapture) -> NewLines<'a> {
         let written = look.lines.iter().filter(|line| !line.text.is_empty());
-        let written: Vec<(&Line, u64)> = written.map(|line| (line, hash(&line.text))).collect();
+        let written: Vec<(&PaneLine, u64)> = written.map(|line| (line, hash(&line.text))).collect();
         let known: Vec<u64> = self.lines.iter().map(|(_, hash)| *hash).collect();
         let score = |at: usize| {
             let here = written.get(at..).unwrap_or_default().iter().zip(&known);
@@ -154,17 +156,17 @@ impl Baseline {
         let places = places.filter_map(|at| Some((score(usize::try_from(at).ok()?), at)));
         let found = if known.is_empty() { Some((0, true)) } else { best(places) };
         let Some((at, sure)) = found else {
-            return Since::Lost(Vec::new());
+            return NewLines::Lost(Vec::new());
         };
         let at = usize::try_from(at).unwrap_or_default();
         let old = |nth: usize, hash: u64| nth < at || known.get(nth - at) == Some(&hash);
         let news = written.iter().enumerate().filter(|(nth, (_, hash))| !old(*nth, *hash));
         let news = news.map(|(_, (line, _))| *line).collect();
-        if sure { Since::Exactly(news) } else { Since::Lost(news) }
+        if sure { NewLines::Exactly(news) } else { NewLines::Lost(news) }
     }
 
-    /// How many lines are as they were, if so many rows were dropped at the top.
-    fn score(&self, look: &Look, shift: i64) -> usize {
+    /// How many lines are unchanged if `shift` rows were dropped at the top.
+    fn score(&self, look: &PaneCapture, shift: i64) -> usize {
         let same = |row: i64, known: u64| {
             let at = look.lines.binary_search_by_key(&(row - shift), |line| line.row).ok();
             at.and_then(|at| look.lines.get(at)).is_some_and(|line| hash(&line.text) == known)
@@ -172,14 +174,13 @@ impl Baseline {
         self.lines.iter().filter(|(row, known)| same(*row, *known)).count()
     }
 
-    /// The lines that are not as they were, if so many rows were dropped at the top. Empty ones count where the
-    /// cursor has passed.
-    fn news<'a>(&self, look: &'a Look, shift: i64) -> Vec<&'a Line> {
+    /// The lines that changed if `shift` rows were dropped at the top. Empty lines count where the cursor has passed.
+    fn news<'a>(&self, look: &'a PaneCapture, shift: i64) -> Vec<&'a PaneLine> {
         let known = |row: i64| {
             let at = self.lines.binary_search_by_key(&row, |(row, _)| *row).ok()?;
             self.lines.get(at).map(|(_, hash)| *hash)
         };
-        let is_new = |line: &&Line| {
+        let is_new = |line: &&PaneLine| {
             let row = line.row + shift;
             if line.text.is_empty() {
                 return row > self.cursor && line.row < look.state.cursor;
@@ -190,7 +191,7 @@ impl Baseline {
     }
 }
 
-/// The place with the highest score, the first of them, and whether it is the only one.
+/// The first position with the highest score, and whether no other position has that score.
 fn best(places: impl Iterator<Item = (usize, i64)>) -> Option<(i64, bool)> {
     let mut found: Option<(usize, i64, bool)> = None;
     for (score, at) in places.filter(|(score, _)| *score > 0) {
@@ -203,10 +204,11 @@ fn best(places: impl Iterator<Item = (usize, i64)>) -> Option<(i64, bool)> {
     found.map(|(_, at, only)| (at, only))
 }
 
-/// A text by a few bits. The key is this process's own: nobody can try out what was on a screen.
+/// A hash of a text in a few bits. Its key is random for each process, so that no caller can test guesses of screen
+/// content.
 fn hash(text: &str) -> u64 {
     static KEY: OnceLock<RandomState> = OnceLock::new();
-    KEY.get_or_init(RandomState::new).hash_one(text) & BITS
+    KEY.get_or_init(RandomState::new).hash_one(text) & HASH_MASK
 }
 
 #[cfg(test)]
@@ -215,19 +217,19 @@ mod tests {
 
     use super::*;
 
-    /// A grid that does what tmux's does when lines are printed.
+    /// A simulated grid that behaves as tmux's does when lines are printed.
     struct Grid {
         rows: Vec<String>,
         dropped: usize,
         limit: usize,
     }
 
-    const HEIGHT: usize = 6;
+    const TEST_HEIGHT: usize = 6;
 
     impl Grid {
         fn print(&mut self, line: String) {
-            if self.rows.len() >= HEIGHT {
-                let history = self.rows.len() - HEIGHT;
+            if self.rows.len() >= TEST_HEIGHT {
+                let history = self.rows.len() - TEST_HEIGHT;
                 if history >= self.limit {
                     let step = (self.limit / 10).max(1);
                     self.rows.drain(..step);
@@ -237,32 +239,33 @@ mod tests {
             self.rows.push(line);
         }
 
-        fn look(&self, whole: bool) -> Look {
-            let history = self.rows.len().saturating_sub(HEIGHT);
+        fn look(&self, whole: bool) -> PaneCapture {
+            let history = self.rows.len().saturating_sub(TEST_HEIGHT);
             let skipped = if whole { 0 } else { history.saturating_sub(10) };
             let number = |size: usize| i64::try_from(size).unwrap();
             let rows = self.rows.iter().enumerate().skip(skipped);
-            let lines = rows.map(|(row, text)| Line { row: number(row), text: text.clone() });
+            let lines = rows.map(|(row, text)| PaneLine { row: number(row), text: text.clone() });
             let numbers = format!(
-                "{history}|{}|{HEIGHT}|80|{}|0|0|1|$0|1|1|0",
-                self.rows.len().min(HEIGHT).saturating_sub(1),
+                "{history}|{}|{TEST_HEIGHT}|80|{}|0|0|1|$0|1|1|0",
+                self.rows.len().min(TEST_HEIGHT).saturating_sub(1),
                 self.limit
             );
-            let state = State::parse(&numbers).unwrap();
-            Look { state, lines: lines.collect(), first: number(skipped) }
+            let state = PaneState::parse(&numbers).unwrap();
+            PaneCapture { state, lines: lines.collect(), first: number(skipped) }
         }
     }
 
     fn since(baseline: &Baseline, grid: &Grid) -> Option<Vec<String>> {
-        let texts = |lines: Vec<&Line>| Some(lines.iter().map(|line| line.text.clone()).collect());
+        let texts =
+            |lines: Vec<&PaneLine>| Some(lines.iter().map(|line| line.text.clone()).collect());
         let (look, whole) = (grid.look(false), grid.look(true));
         match baseline.since(&look) {
-            Since::Exactly(lines) => texts(lines),
-            Since::Lost(_) => None,
-            Since::LookFurther => match baseline.since(&whole) {
-                Since::Exactly(lines) => texts(lines),
+            NewLines::Exactly(lines) => texts(lines),
+            NewLines::Lost(_) => None,
+            NewLines::LookFurther => match baseline.since(&whole) {
+                NewLines::Exactly(lines) => texts(lines),
                 other => {
-                    assert_ne!(other, Since::LookFurther, "there is no more to look at");
+                    assert_ne!(other, NewLines::LookFurther, "there is no more to look at");
                     None
                 }
             },
@@ -272,8 +275,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever is printed in whatever portions: what is said to be new is new, and is all of it; and it is
-        /// lost only if the lines that were there are no more.
+        /// Lines are printed in random portions: the new lines are exactly those, and `Lost` is returned only if the
+        /// remembered lines are gone.
         #[test]
         fn what_is_new_is_told_exactly(
             limit in 10..60_usize,
@@ -290,20 +293,20 @@ mod tests {
                 let gone = i64::try_from(grid.dropped - dropped).unwrap();
                 match since(&baseline, &grid) {
                     Some(told) => prop_assert_eq!(told, new),
-                    // A single line that is left may be there by accident.
+                    // A single line that is left may match by accident.
                     None => prop_assert!(last - gone < 1, "two lines were left"),
                 }
                 baseline = Baseline::of(&grid.look(false));
             }
         }
 
-        /// With lines that are all alike: never fewer than there are without a word.
+        /// With equal lines: if fewer new lines are returned than were printed, the result is `Lost`.
         #[test]
         fn what_repeats_is_not_taken_for_what_was_there(
             limit in 10..60_usize,
             portions in vec(0..40_usize, 1..20),
         ) {
-            let rows = vec!["y".to_owned(); HEIGHT + limit / 2];
+            let rows = vec!["y".to_owned(); TEST_HEIGHT + limit / 2];
             let mut grid = Grid { rows, dropped: 0, limit };
             let mut baseline = Baseline::of(&grid.look(false));
             for portion in portions {

@@ -1,24 +1,24 @@
-//! Completion of names and ids, from what there is now.
+//! Completion of names and ids from the sessions, windows and panes that exist.
 
 use rmcp::model::{CompleteRequestParams, CompleteResult, CompletionInfo, Reference};
 use serde_json::json;
 use toolgate::Failure;
 
 use crate::{
-    call::Cx,
-    engine::{Kind, TmuxError},
-    front::Front,
+    call::ToolContext,
+    engine::{ListTarget, TmuxError},
+    governed_resources::GovernedResources,
     target,
 };
 
-/// What begins with what was typed so far. Nothing, for whoever may not list it.
+/// The values that begin with what was typed so far. Empty if the caller may not call the tool that lists them.
 pub(crate) async fn complete(
-    cx: &Cx,
-    front: &Front,
+    cx: &ToolContext,
+    governed: &GovernedResources,
     params: CompleteRequestParams,
 ) -> Result<CompleteResult, Failure> {
     let typed = params.argument.value.as_str();
-    let mut values = match values(cx, front, &params).await {
+    let mut values = match values(cx, governed, &params).await {
         Err(failure) if crate::resources::is_missing(&failure) => Vec::new(),
         values => values?,
     };
@@ -31,13 +31,13 @@ pub(crate) async fn complete(
 }
 
 async fn values(
-    cx: &Cx,
-    front: &Front,
+    cx: &ToolContext,
+    governed: &GovernedResources,
     params: &CompleteRequestParams,
 ) -> Result<Vec<String>, Failure> {
     let given = |name: &str| params.context.as_ref().and_then(|context| context.get_argument(name));
     let given = |name: &str| given(name).map(String::as_str).filter(|text| !text.is_empty());
-    // A new session's name is the user's to choose.
+    // The argument is the name of a new session, which the user chooses.
     let makes_session =
         matches!(&params.r#ref, Reference::Prompt(prompt) if prompt.name == "build_dev_workspace");
     let (tool, field) = match params.argument.name.as_str() {
@@ -47,7 +47,7 @@ async fn values(
         "window_id" => ("list_windows", "window_id"),
         _ => return Ok(Vec::new()),
     };
-    if !front.allows(tool, &json!({})) {
+    if !governed.allows(tool, &json!({})) {
         return Ok(Vec::new());
     }
     let server = cx.server(given("socket_name"))?;
@@ -59,16 +59,16 @@ async fn values(
         None => None,
     };
     let (kind, fields): (_, &'static [&'static str]) = match field {
-        "session_name" => (Kind::Sessions, target::SESSION),
-        "pane_id" => (Kind::Panes(session.as_deref()), &["pane_id"]),
-        _ => (Kind::Windows(session.as_deref()), &["window_id", "window_index"]),
+        "session_name" => (ListTarget::Sessions, target::SESSION),
+        "pane_id" => (ListTarget::Panes(session.as_deref()), &["pane_id"]),
+        _ => (ListTarget::Windows(session.as_deref()), &["window_id", "window_index"]),
     };
     let rows = match server.list(kind, fields).await {
         Err(TmuxError::NoServer) => Vec::new(),
         rows => rows?,
     };
     let mut values: Vec<String> = rows.iter().map(|row| row.text(field)).collect();
-    // By number where they are ids or indexes: %2 before %10.
+    // Ids and indexes are sorted by number: %2 before %10.
     values.sort_by_key(|value| {
         let digits = value.trim_start_matches(['%', '@']);
         (digits.parse::<u64>().unwrap_or(u64::MAX), value.clone())

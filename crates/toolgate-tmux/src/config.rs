@@ -1,4 +1,4 @@
-//! What the server is set to, by the file, the environment and the command line.
+//! The settings of the server, from the file, the environment and the command line.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,7 +14,7 @@ use crate::{
     engine::Socket,
     options::Options,
     record::RecordConfig,
-    toolsets::{Choice, Toolset},
+    toolsets::{ToolChoice, Toolset},
 };
 
 /// `[tmux]`: the server of `toolgate tmux`. The command line and the environment win over this table.
@@ -31,7 +31,7 @@ pub struct TmuxConfig {
     pub bin: Option<PathBuf>,
     /// How long tmux may take to answer.
     #[serde(deserialize_with = "time")]
-    #[schemars(with = "Option<String>", extend("default" = duration::format(Options::default().patience)))]
+    #[schemars(with = "Option<String>", extend("default" = duration::format(Options::default().time_limit)))]
     pub deadline: Option<Duration>,
     /// The longest time that a tool waits for a program, from `1s` to `120s`.
     #[serde(deserialize_with = "wait")]
@@ -71,12 +71,12 @@ pub struct CaptureConfig {
     pub mask: Option<bool>,
 }
 
-/// From one second to two minutes.
-const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(2)];
+/// The bounds of `wait_max`.
+const WAIT_BOUNDS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(2)];
 
-/// Whether a tool may be allowed to wait so long.
+/// Checks a value of `wait_max`.
 pub fn check_wait(wait: Duration) -> Result<Duration, String> {
-    let [least, most] = WAITS;
+    let [least, most] = WAIT_BOUNDS;
     if (least..=most).contains(&wait) {
         return Ok(wait);
     }
@@ -93,10 +93,10 @@ fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, 
 }
 
 impl TmuxConfig {
-    /// These, and those of `under` where these say nothing.
+    /// Merges two configs: values of `self` win over those of `under`.
     #[must_use]
     pub fn over(self, under: Self) -> Self {
-        // The socket is one thing, however it is named.
+        // `socket_name` and `socket_path` are one setting.
         let says_socket = self.socket_name.is_some() || self.socket_path.is_some();
         let (name, path) = (self.socket_name, self.socket_path);
         let (socket_name, socket_path) =
@@ -120,7 +120,7 @@ impl TmuxConfig {
         }
     }
 
-    /// Paths in a file are meant from where the file is. A program without a slash is looked for in `PATH`.
+    /// Resolves relative paths against the folder of the config file. A program without a slash is looked up in `PATH`.
     pub fn anchor(&mut self, folder: &Path) {
         let bin = self.bin.iter_mut().filter(|bin| bin.components().count() > 1);
         let recordings = self.record.iter_mut().filter_map(|record| record.folder.as_mut());
@@ -139,7 +139,7 @@ impl From<TmuxConfig> for Options {
         Self {
             binary: config.bin.map_or(usual.binary, Into::into),
             socket: config.socket_path.map(Socket::Path).or(name).unwrap_or(usual.socket),
-            patience: config.deadline.unwrap_or(usual.patience),
+            time_limit: config.deadline.unwrap_or(usual.time_limit),
             wait_max: config.wait_max.unwrap_or(usual.wait_max),
             suppress_history: config.suppress_history.unwrap_or(usual.suppress_history),
             pipe_roots: config.pipe_roots.unwrap_or(usual.pipe_roots),
@@ -148,7 +148,7 @@ impl From<TmuxConfig> for Options {
             commands: config.commands.unwrap_or(usual.commands),
             record: config.record.unwrap_or(usual.record),
             prompts_as_tools: config.prompts_as_tools.unwrap_or(usual.prompts_as_tools),
-            choice: Choice {
+            choice: ToolChoice {
                 toolsets: config.toolsets,
                 tools: config.tools.unwrap_or_default(),
                 exclude: config.exclude_tools.unwrap_or_default(),

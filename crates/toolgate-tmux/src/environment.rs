@@ -1,14 +1,14 @@
-//! Variables for what is started in a pane.
+//! The argument `environment`: variables for the programs that a tool starts in a pane.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Code, Executed, Failure};
+use toolgate::Failure;
 
-use crate::engine::Command;
+use crate::{engine::Command, tool::invalid_arguments};
 
-/// An object, or the JSON text of one.
+/// An object, or the JSON text of an object.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Environment {
@@ -18,32 +18,33 @@ pub enum Environment {
     Text(String),
 }
 
-/// What keeps shells from writing a history, and the values that a caller may give as well.
+/// The variables that keep shells from writing a history, with the values that a caller may give, too.
 const NO_HISTORY: &[(&str, &str)] =
     &[("HISTFILE", ""), ("fish_history", ""), ("fish_private_mode", "1")];
 
-/// The variables, checked. Values are never repeated in an error.
+/// Checks the variables, and adds those against a shell history if `no_history` is set. Errors do not repeat values.
 pub fn variables(
     environment: Option<&Environment>,
     no_history: bool,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let refused =
-        |message: String| Failure::new(Code::InvalidArguments, message).with_executed(Executed::No);
     let mut all = match environment {
         None => BTreeMap::new(),
         Some(Environment::Map(map)) => map.clone(),
         Some(Environment::Text(text)) if text.trim().is_empty() => BTreeMap::new(),
-        Some(Environment::Text(text)) => serde_json::from_str(text)
-            .map_err(|_| refused("environment must be a JSON object of strings".to_owned()))?,
+        Some(Environment::Text(text)) => serde_json::from_str(text).map_err(|_| {
+            invalid_arguments("environment must be a JSON object of strings".to_owned())
+        })?,
     };
     if all.keys().any(|name| name.is_empty() || name.contains('=')) {
-        return Err(refused("environment names must not be empty or contain `=`".to_owned()));
+        return Err(invalid_arguments(
+            "environment names must not be empty or contain `=`".to_owned(),
+        ));
     }
     if no_history {
         for (name, value) in NO_HISTORY {
             let given = all.entry((*name).to_owned()).or_insert_with(|| (*value).to_owned());
             if given != value {
-                return Err(refused(format!(
+                return Err(invalid_arguments(format!(
                     "environment variable {name} conflicts with suppress_persistent_history=True; omit it \
                      or set it to an empty string"
                 )));
@@ -58,7 +59,7 @@ pub fn variables(
     Ok(all)
 }
 
-/// A command that starts something, with these variables.
+/// Adds the variables to a command that starts a program.
 #[must_use]
 pub fn with_variables(command: Command, variables: &BTreeMap<String, String>) -> Command {
     let add = |command: Command, (name, value): (&String, &String)| {

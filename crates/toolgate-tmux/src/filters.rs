@@ -1,4 +1,4 @@
-//! `filters` of the list tools: `{"field__op": "value"}`, as an object or as its JSON text.
+//! The argument `filters` of the list tools: `{"field__op": "value"}`, as an object or as JSON text.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,17 @@ use regex::RegexBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolgate::{Code, Executed, Failure};
+use toolgate::Failure;
 
-/// An object, or the JSON text of one: some clients can only send texts.
+use crate::tool::invalid_arguments;
+
+/// An object, or the JSON text of one: some clients can only send strings.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Filters {
     /// Values by `field` or `field__op`.
     Map(BTreeMap<String, String>),
-    /// The same as JSON text; an empty text is no filter.
+    /// The same as JSON text. An empty text means no filter.
     Text(String),
 }
 
@@ -33,15 +35,15 @@ const OPERATORS: &[&str] = &[
     "regex",
     "startswith",
 ];
-/// A pattern that compiles to more than this is refused.
-const LARGEST_PATTERN: usize = 1 << 20;
+/// The maximum memory of a compiled pattern, in bytes.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 struct Filter {
     field: String,
     test: Box<dyn Fn(&str) -> bool + Send>,
 }
 
-/// The items that all filters let through. An unknown field or operator is an error.
+/// The items that pass all filters. An unknown field or operator is an error.
 pub fn filtered<T: Serialize>(
     items: Vec<T>,
     filters: Option<&Filters>,
@@ -71,9 +73,10 @@ fn parse(filters: Option<&Filters>, fields: &[&str]) -> Result<Vec<Filter>, Fail
         Some(Filters::Map(map)) => map.clone(),
         Some(Filters::Text(text)) => {
             let value: Value = serde_json::from_str(text)
-                .map_err(|error| refused(format!("Invalid filters JSON: {error}")))?;
-            serde_json::from_value(value)
-                .map_err(|_| refused("filters must be a JSON object of texts".to_owned()))?
+                .map_err(|error| invalid_arguments(format!("Invalid filters JSON: {error}")))?;
+            serde_json::from_value(value).map_err(|_| {
+                invalid_arguments("filters must be a JSON object of texts".to_owned())
+            })?
         }
     };
     map.into_iter().map(|(key, value)| filter(&key, value, fields)).collect()
@@ -82,13 +85,13 @@ fn parse(filters: Option<&Filters>, fields: &[&str]) -> Result<Vec<Filter>, Fail
 fn filter(key: &str, value: String, fields: &[&str]) -> Result<Filter, Failure> {
     let (field, operator) = key.split_once("__").unwrap_or((key, "eq"));
     if !OPERATORS.contains(&operator) {
-        return Err(refused(format!(
+        return Err(invalid_arguments(format!(
             "Invalid filter operator '{operator}' in '{key}'. Valid operators: {}",
             OPERATORS.join(", ")
         )));
     }
     if !fields.contains(&field) {
-        return Err(refused(format!(
+        return Err(invalid_arguments(format!(
             "Invalid filter field '{field}' in '{key}'. Valid fields: {}",
             fields.join(", ")
         )));
@@ -98,9 +101,9 @@ fn filter(key: &str, value: String, fields: &[&str]) -> Result<Filter, Failure> 
         "regex" | "iregex" => {
             let regex = RegexBuilder::new(&value)
                 .case_insensitive(operator == "iregex")
-                .size_limit(LARGEST_PATTERN)
+                .size_limit(MAX_PATTERN_BYTES)
                 .build()
-                .map_err(|error| refused(format!("Invalid regex pattern: {error}")))?;
+                .map_err(|error| invalid_arguments(format!("Invalid regex pattern: {error}")))?;
             Box::new(move |text| regex.is_match(text))
         }
         "contains" | "in" => Box::new(move |text| text.contains(&value)),
@@ -114,8 +117,4 @@ fn filter(key: &str, value: String, fields: &[&str]) -> Result<Filter, Failure> 
         _ => Box::new(move |text| text == value),
     };
     Ok(Filter { field: field.to_owned(), test })
-}
-
-fn refused(message: String) -> Failure {
-    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
 }

@@ -1,4 +1,4 @@
-//! What tools tell of sessions, windows and panes: the original's fields.
+//! The result fields of tools that return sessions, windows and panes: those of libtmux-mcp.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,21 +6,21 @@ use serde::Serialize;
 use toolgate::Failure;
 
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind, Row, Server, not_found},
-    tool::Known,
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, Row, Server, not_found},
+    tool::SharedModel,
 };
 
-impl Known for SessionInfo {
-    const TOLD_BY: &str = "get_session_info";
+impl SharedModel for SessionInfo {
+    const FULL_SCHEMA_TOOL: &str = "get_session_info";
 }
 
-impl Known for WindowInfo {
-    const TOLD_BY: &str = "get_window_info";
+impl SharedModel for WindowInfo {
+    const FULL_SCHEMA_TOOL: &str = "get_window_info";
 }
 
-impl Known for PaneInfo {
-    const TOLD_BY: &str = "get_pane_info";
+impl SharedModel for PaneInfo {
+    const FULL_SCHEMA_TOOL: &str = "get_pane_info";
 }
 
 /// A session.
@@ -41,7 +41,7 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
-    /// What has to be asked for.
+    /// The tmux format variables that a row needs.
     pub const FIELDS: &[&str] = &[
         "session_id",
         "session_name",
@@ -93,7 +93,7 @@ pub struct WindowInfo {
 }
 
 impl WindowInfo {
-    /// What has to be asked for.
+    /// The tmux format variables that a row needs.
     pub const FIELDS: &[&str] = &[
         "window_id",
         "window_name",
@@ -110,14 +110,14 @@ impl WindowInfo {
 }
 
 impl WindowInfo {
-    /// The window after commands that changed it, in one round trip.
+    /// Runs commands that change the window and reads it, in one round trip.
     pub async fn after(
         server: &Server,
         commands: impl IntoIterator<Item = Command>,
         window: &str,
     ) -> Result<Self, Failure> {
         let batch = Batch::write(commands);
-        let (_, rows) = server.then_each(batch, Kind::Window(window), Self::FIELDS).await?;
+        let (_, rows) = server.then_each(batch, ListTarget::Window(window), Self::FIELDS).await?;
         rows.first().map(Self::from).ok_or_else(|| not_found::window(window))
     }
 }
@@ -189,7 +189,7 @@ pub struct PaneInfo {
 }
 
 impl PaneInfo {
-    /// What has to be asked for.
+    /// The tmux format variables that a row needs.
     pub const FIELDS: &[&str] = &[
         "pane_id",
         "pane_index",
@@ -239,8 +239,12 @@ impl PaneInfo {
         }
     }
 
-    /// Panes, each once, in one round trip. Without a server there are none.
-    pub async fn list(cx: &Cx, server: &Server, of: Kind<'_>) -> Result<Vec<Self>, Failure> {
+    /// Lists panes, each once, in one round trip. Empty if there is no server.
+    pub async fn list(
+        cx: &ToolContext,
+        server: &Server,
+        of: ListTarget<'_>,
+    ) -> Result<Vec<Self>, Failure> {
         let rows = match server.list(of, Self::FIELDS).await {
             Err(crate::engine::TmuxError::NoServer) => return Ok(Vec::new()),
             rows => rows?,
@@ -249,13 +253,17 @@ impl PaneInfo {
     }
 
     /// Panes from rows with [`Self::FIELDS`].
-    pub async fn told(cx: &Cx, server: &Server, rows: &[Row]) -> Result<Vec<Self>, Failure> {
+    pub async fn told(
+        cx: &ToolContext,
+        server: &Server,
+        rows: &[Row],
+    ) -> Result<Vec<Self>, Failure> {
         let identity = server.identity().await?;
         let caller = |row: &Row| {
             let identity = identity.as_deref()?;
             cx.guard().is_caller(identity, row.get("pane_id").unwrap_or_default())
         };
-        // Titles are written by programs, as screens are.
+        // Programs set titles, so titles are masked like screens.
         let shown = |mut pane: Self| {
             pane.pane_title = pane.pane_title.map(|title| cx.shown(&title).into_owned());
             pane
@@ -263,27 +271,32 @@ impl PaneInfo {
         Ok(rows.iter().map(|row| shown(Self::new(row, caller(row)))).collect())
     }
 
-    /// One pane from rows.
-    pub async fn one(cx: &Cx, server: &Server, rows: &[Row], pane: &str) -> Result<Self, Failure> {
+    /// The one pane from rows; an error if there is none.
+    pub async fn one(
+        cx: &ToolContext,
+        server: &Server,
+        rows: &[Row],
+        pane: &str,
+    ) -> Result<Self, Failure> {
         let panes = Self::told(cx, server, rows).await?;
         panes.into_iter().find(|info| info.pane_id == pane).ok_or_else(|| not_found::pane(pane))
     }
 
-    /// The pane after commands that changed it, in one round trip.
+    /// Runs commands that change the pane and reads it, in one round trip.
     pub async fn after(
-        cx: &Cx,
+        cx: &ToolContext,
         server: &Server,
         commands: impl IntoIterator<Item = Command>,
         pane: &str,
     ) -> Result<Self, Failure> {
         let batch = Batch::write(commands);
-        let (_, rows) = server.then_each(batch, Kind::Pane(pane), Self::FIELDS).await?;
+        let (_, rows) = server.then_each(batch, ListTarget::Pane(pane), Self::FIELDS).await?;
         Self::one(cx, server, &rows, pane).await
     }
 
-    /// One pane by its id.
-    pub async fn of(cx: &Cx, server: &Server, pane: &str) -> Result<Self, Failure> {
-        let panes = Self::list(cx, server, Kind::Pane(pane)).await?;
+    /// Reads one pane by its id.
+    pub async fn of(cx: &ToolContext, server: &Server, pane: &str) -> Result<Self, Failure> {
+        let panes = Self::list(cx, server, ListTarget::Pane(pane)).await?;
         panes.into_iter().find(|info| info.pane_id == pane).ok_or_else(|| not_found::pane(pane))
     }
 }

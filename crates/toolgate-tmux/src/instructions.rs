@@ -1,16 +1,16 @@
-//! What a client's model is told about the server as a whole.
+//! The `instructions` in the handshake, which the client's model reads.
 
 use std::fmt::Write as _;
 
 use toolgate::Tier;
 
-use crate::call::Shared;
+use crate::call::ServerState;
 
-/// The most bytes of it.
-const LARGEST: usize = 2048;
+/// The maximum length of the instructions.
+const MAX_INSTRUCTION_BYTES: usize = 2048;
 
-/// The words for `initialize`.
-pub(crate) fn instructions(shared: &Shared, safety: Option<Tier>) -> String {
+/// The text for the response to `initialize` or `server/discover`.
+pub(crate) fn instructions(shared: &ServerState, safety: Option<Tier>) -> String {
     let mut text = String::from(
         "tmux sessions, windows and panes. Ids are exact: sessions $1, windows @1, panes %1; prefer them to names.\n\
          Where a pane is meant, pane_id wins; else the active pane of window_id, session_id or session_name. Where a window \
@@ -42,7 +42,7 @@ pub(crate) fn instructions(shared: &Shared, safety: Option<Tier>) -> String {
     let Some((pane, socket)) = shared.guard.own_pane() else {
         return text;
     };
-    // Too long, the socket goes first, then all of it.
+    // If the text is too long, first the socket is left out, then the sentence about the own pane.
     let named = socket.map(|socket| format!(" (socket {socket})"));
     let contexts = [named.unwrap_or_default(), String::new()].map(|socket| {
         format!(
@@ -50,5 +50,5 @@ pub(crate) fn instructions(shared: &Shared, safety: Option<Tier>) -> String {
              ends it or types into it."
         )
     });
-    contexts.into_iter().find(|told| told.len() <= LARGEST).unwrap_or(text)
+    contexts.into_iter().find(|told| told.len() <= MAX_INSTRUCTION_BYTES).unwrap_or(text)
 }

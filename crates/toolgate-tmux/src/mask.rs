@@ -1,31 +1,31 @@
-//! Secrets on screens, masked by the library's detectors.
+//! Masks secrets on screens with the library's detectors.
 //!
-//! A screen breaks lines that are too long for it. tmux knows which rows it broke: a capture with `-J` has them as one
-//! line, one without has the rows. A secret in such a line is found whole, and the rows of other lines stay as they are.
-//! Not found are secrets whose beginning has scrolled away, and those that a program breaks by itself (with a border, or
-//! an indent).
+//! tmux wraps lines that are longer than the screen is wide, and knows which rows it wrapped: a capture with `-J` joins
+//! them, one without has the rows. So a secret in a wrapped line is found whole, and the rows of other lines stay as
+//! they are. Not found are secrets whose beginning has scrolled out of the capture, and those that a program wraps by
+//! itself (with a border or an indent).
 
 use std::borrow::Cow;
 
 use toolgate::middleware::sanitize::without_secrets;
 
-/// The text without secrets. Lines stay lines, except where a secret has several of its own, as a private key.
+/// Replaces the secrets in a text. The number of lines stays, except where a secret spans lines, as a private key does.
 #[must_use]
 pub fn masked(text: &str) -> Cow<'_, str> {
     without_secrets(text)
 }
 
-/// Rows of a screen, with what tmux says about where it broke lines.
+/// The rows of a screen, with the places where tmux wrapped lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rows {
-    /// With the spaces at their ends.
+pub(crate) struct ScreenRows {
+    /// The rows with their trailing spaces.
     rows: Vec<String>,
-    /// Whether a row is the rest of the one above it.
+    /// For each row, whether it continues the row above it.
     rest: Vec<bool>,
 }
 
-impl Rows {
-    /// From two captures of the same moment: one with `-N`, one with `-J`.
+impl ScreenRows {
+    /// From two captures of the same moment, one with `-N` and one with `-J`.
     pub(crate) fn new(rows: &str, joined: &str) -> Self {
         let rows: Vec<String> = rows.split('\n').map(str::to_owned).collect();
         let mut rest = Vec::with_capacity(rows.len());
@@ -33,7 +33,7 @@ impl Rows {
         for line in joined.split('\n') {
             let Some(mut length) = lengths.next() else { break };
             rest.push(false);
-            // A line has as many rows as have its text together.
+            // A line has as many rows as together contain its text.
             while length < line.len() {
                 let Some(more) = lengths.next() else { break };
                 length += more;
@@ -44,16 +44,16 @@ impl Rows {
         Self { rows, rest }
     }
 
-    /// The rows as tmux prints them without `-N`, from this one on.
+    /// The rows from index `from`, as tmux prints them without `-N`.
     pub(crate) fn plain(&self, from: usize) -> String {
         let rows = self.rows.get(from..).unwrap_or_default().iter();
         let rows = rows.map(|row| row.trim_end_matches(' ')).collect::<Vec<_>>().join("\n");
         rows.trim_end_matches('\n').to_owned()
     }
 
-    /// The same without secrets.
+    /// Like [`plain`](Self::plain), with secrets masked.
     pub(crate) fn masked(&self, from: usize) -> String {
-        // The line that this row is a part of.
+        // The first row of the line that this row belongs to.
         let rest = self.rest.get(..=from.min(self.rest.len().saturating_sub(1)));
         let head = rest.and_then(|rest| rest.iter().rposition(|rest| !rest)).unwrap_or(0);
         let mut out = Vec::new();
@@ -67,11 +67,11 @@ impl Rows {
             at = end;
         }
         let out: Vec<&str> = out.iter().map(|row| row.trim_end_matches(' ')).collect();
-        // A secret may have several lines.
+        // A secret may span several lines.
         masked(out.join("\n").trim_end_matches('\n')).into_owned()
     }
 
-    /// The same for a capture with escape sequences of the same rows. Where there is a secret, the colours go.
+    /// Masks a capture of the same rows with escape sequences. If it has a secret, the colours are removed.
     pub(crate) fn masked_coloured(&self, coloured: &str) -> String {
         match self.masked(0) {
             clean if clean == self.plain(0) => masked_coloured(coloured).into_owned(),
@@ -80,8 +80,8 @@ impl Rows {
     }
 }
 
-/// The same for text with escape sequences. A colour may stand inside of a secret and hide it (as `grep` colours what it
-/// finds): where there is one, the colours go.
+/// Masks text with escape sequences. A colour inside a secret would hide it (`grep` colours what it finds): if there is
+/// a secret, the colours are removed.
 #[must_use]
 pub fn masked_coloured(text: &str) -> Cow<'_, str> {
     let plain = without_escapes(text);
@@ -99,7 +99,7 @@ fn without_escapes(text: &str) -> String {
         match char {
             '\x0e' | '\x0f' => {}
             '\x1b' => match chars.next() {
-                // It ends with the first letter or the like.
+                // The sequence ends with a byte from `@` to `~`.
                 Some('[') => while chars.next().is_some_and(|c| !matches!(c, '@'..='~')) {},
                 Some(']' | 'P' | '_' | '^' | 'X') => {
                     while chars.next_if(|c| !matches!(c, '\x07' | '\x1b')).is_some() {}
@@ -114,7 +114,7 @@ fn without_escapes(text: &str) -> String {
     out
 }
 
-/// Rows of one line, without the secrets in it.
+/// The rows of one line with its secrets masked.
 fn unbroken(rows: &[String]) -> Vec<String> {
     let joined = rows.concat();
     match without_secrets(&joined) {
@@ -123,7 +123,7 @@ fn unbroken(rows: &[String]) -> Vec<String> {
     }
 }
 
-/// The rows with what changed put where it begins; the rest stays where it is.
+/// Distributes a changed line over its rows: the replacement starts where the change starts, the rest stays in place.
 fn put(rows: &[String], before: &str, after: &str) -> Vec<String> {
     let same = |(one, two): &(char, char)| one == two;
     let start: usize =
@@ -151,20 +151,20 @@ fn put(rows: &[String], before: &str, after: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rows, masked, masked_coloured};
+    use super::{ScreenRows, masked, masked_coloured};
 
     fn token() -> String {
         format!("ghp_{}", "a1B2".repeat(9))
     }
 
     /// A screen of this width, as tmux captures it.
-    fn screen(lines: &[&str], width: usize) -> Rows {
+    fn screen(lines: &[&str], width: usize) -> ScreenRows {
         let broken = |line: &&str| {
             let chars: Vec<char> = line.chars().collect();
             let rows: Vec<String> = chars.chunks(width).map(|row| row.iter().collect()).collect();
             if rows.is_empty() { String::new() } else { rows.join("\n") }
         };
-        Rows::new(&lines.iter().map(broken).collect::<Vec<_>>().join("\n"), &lines.join("\n"))
+        ScreenRows::new(&lines.iter().map(broken).collect::<Vec<_>>().join("\n"), &lines.join("\n"))
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         assert!(matches!(masked("short\nrows"), std::borrow::Cow::Borrowed(_)));
         let key = ["a", "-----BEGIN PRIVATE KEY-----", "abc", "-----END PRIVATE KEY-----", "b"];
         assert_eq!(screen(&key, 80).masked(0), "a\n[redacted: private-key]\nb");
-        assert_eq!(Rows::new("", "").masked(0), "");
-        assert_eq!(Rows::new("a\nb", "a\nb").masked(7), "");
+        assert_eq!(ScreenRows::new("", "").masked(0), "");
+        assert_eq!(ScreenRows::new("a\nb", "a\nb").masked(7), "");
     }
 }

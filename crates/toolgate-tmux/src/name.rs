@@ -1,4 +1,4 @@
-//! The name of this server.
+//! The server name of the tmux tools.
 
-/// The server's half of the identity of its tools.
+/// The server part of each tool's identity.
 pub const NAME: &str = "tmux";

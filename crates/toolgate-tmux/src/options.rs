@@ -1,4 +1,4 @@
-//! What the server is set to.
+//! The settings of the server, merged from file, environment and command line.
 
 use std::{
     ffi::OsString,
@@ -11,57 +11,57 @@ use toolgate::Tier;
 
 use crate::{
     commands::CommandsConfig,
-    engine::{PATIENCE, Socket},
+    engine::{ANSWER_TIMEOUT, Socket},
     record::RecordConfig,
-    toolsets::Choice,
+    toolsets::ToolChoice,
 };
 
-/// What the server is set to.
+/// The settings of the server.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The tmux program.
     pub binary: OsString,
-    /// A program and its arguments through which clients of tmux that stay are started: see
+    /// A program with its arguments through which long-running tmux clients are started, see
     /// [`Engine::launched_by`](crate::engine::Engine::launched_by). Empty by default.
     pub launcher: Vec<OsString>,
-    /// The socket of calls that name none.
+    /// The tmux socket of calls that name none.
     pub socket: Socket,
     /// How long tmux may take to answer.
-    pub patience: Duration,
+    pub time_limit: Duration,
     /// The highest tier of tools that may be called.
     pub safety: AllowedTier,
-    /// The longest that a tool waits for what a program does, whatever its caller asks for.
+    /// How long a tool may wait for a program; bounds the caller's `timeout`.
     pub wait_max: Duration,
-    /// Whether `run_command` keeps out of the shell's history if its caller says nothing.
+    /// Whether `run_command` keeps commands out of the shell's history if its caller does not decide.
     pub suppress_history: bool,
-    /// The folders in which `pipe_pane` may write.
+    /// The folders in which `pipe_pane` may write files.
     pub pipe_roots: Vec<PathBuf>,
-    /// Further variables that may be set for all sessions, with `*` for any text.
+    /// Further variables that may be set for all sessions; `*` stands for any text.
     pub global_environment: Vec<String>,
     /// Whether secrets on screens are masked.
     pub mask: bool,
-    /// Whether prompts are tools, too: for clients that have none.
+    /// Whether there are tools for the prompts, for clients without prompts.
     pub prompts_as_tools: bool,
-    /// Which tools there are.
-    pub choice: Choice,
-    /// What is judged before it is typed.
+    /// Which tools are active.
+    pub choice: ToolChoice,
+    /// The settings of the command guard.
     pub commands: CommandsConfig,
-    /// Where panes are recorded.
+    /// The settings of recordings.
     pub record: RecordConfig,
 }
 
-/// A tier that a changed config may change while calls run. Copies change with it.
+/// The highest allowed tier. A changed config may change it while calls run; all clones share the value.
 #[derive(Clone, Debug)]
 pub struct AllowedTier(Arc<RwLock<Tier>>);
 
 impl AllowedTier {
-    /// The tier now.
+    /// The current tier.
     #[must_use]
     pub fn get(&self) -> Tier {
         *self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tier from here on.
+    /// Sets the tier for later calls.
     pub fn set(&self, tier: Tier) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = tier;
     }
@@ -74,7 +74,7 @@ impl Default for AllowedTier {
 }
 
 impl Options {
-    /// Whether the tmux program is where it is looked for. It may come later: this is for a word to the operator.
+    /// Whether the tmux program exists. It may be installed later, so a missing program is only worth a warning.
     #[must_use]
     pub fn finds_tmux(&self) -> bool {
         let binary = Path::new(&self.binary);
@@ -91,7 +91,7 @@ impl Default for Options {
             binary: "tmux".into(),
             launcher: Vec::new(),
             socket: Socket::ambient(),
-            patience: PATIENCE,
+            time_limit: ANSWER_TIMEOUT,
             safety: AllowedTier::default(),
             wait_max: Duration::from_secs(30),
             suppress_history: true,
@@ -99,7 +99,7 @@ impl Default for Options {
             global_environment: Vec::new(),
             mask: false,
             prompts_as_tools: false,
-            choice: Choice::default(),
+            choice: ToolChoice::default(),
             commands: CommandsConfig::default(),
             record: RecordConfig::default(),
         }

@@ -1,27 +1,32 @@
-//! What callers look for: plain text or regular expressions, of a kind that cannot run away.
+//! The search patterns of callers: plain text, or regular expressions that match in linear time.
 
 use regex::{Regex, RegexBuilder};
-use toolgate::{Code, Executed, Failure};
+use toolgate::{Executed, Failure};
 
-/// The most memory of one compiled pattern.
-const LARGEST: usize = 1 << 20;
+use crate::tool::invalid_arguments;
 
-/// How patterns are read.
+/// The maximum memory of a compiled pattern, in bytes.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+
+/// How a pattern is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
-    /// As regular expressions.
+pub(crate) struct PatternOptions {
+    /// Whether it is a regular expression.
     pub(crate) regex: bool,
-    /// Upper and lower case are different.
+    /// Whether upper and lower case differ.
     pub(crate) match_case: bool,
 }
 
 /// Compiles one pattern.
-pub(crate) fn compile(pattern: &str, how: How) -> Result<Regex, Failure> {
+pub(crate) fn compile(pattern: &str, how: PatternOptions) -> Result<Regex, Failure> {
     let source = if how.regex { pattern.to_owned() } else { regex::escape(pattern) };
     let mut builder = RegexBuilder::new(&source);
-    builder.case_insensitive(!how.match_case).size_limit(LARGEST).dfa_size_limit(LARGEST);
+    builder
+        .case_insensitive(!how.match_case)
+        .size_limit(MAX_PATTERN_BYTES)
+        .dfa_size_limit(MAX_PATTERN_BYTES);
     builder.build().map_err(|error| {
-        // The last line says what is wrong; those before it show the pattern.
+        // The last line of the error says what is wrong; those before it show the pattern.
         let error = error.to_string();
         let why = error.lines().last().unwrap_or_default();
         let why = why.strip_prefix("error: ").unwrap_or(why);
@@ -31,27 +36,22 @@ pub(crate) fn compile(pattern: &str, how: How) -> Result<Regex, Failure> {
     })
 }
 
-/// Compiles several; none may be empty.
+/// Compiles several patterns; none may be empty.
 pub(crate) fn compile_all(
     label: &str,
     patterns: &[String],
-    how: How,
+    how: PatternOptions,
 ) -> Result<Vec<Regex>, Failure> {
     let one = |pattern: &String| {
         if pattern.is_empty() {
-            return Err(invalid(format!("{label} pattern must be a non-empty string")));
+            return Err(invalid_arguments(format!("{label} pattern must be a non-empty string")));
         }
         compile(pattern, how)
     };
     patterns.iter().map(one).collect()
 }
 
-/// Arguments that no schema can refuse.
-pub(crate) fn invalid(message: String) -> Failure {
-    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
-}
-
-/// The first pattern that is found in any of the lines, and the lines that it is found in.
+/// The index of the first pattern that matches any line, and the lines that it matches.
 pub(crate) fn first<'a>(patterns: &[Regex], lines: &[&'a str]) -> Option<(usize, Vec<&'a str>)> {
     let hits = |pattern: &Regex| -> Vec<&'a str> {
         lines.iter().copied().filter(|line| pattern.is_match(line)).collect()

@@ -1,4 +1,4 @@
-//! Progress notifications of calls that wait.
+//! Progress notifications for calls that wait.
 
 use std::{fmt, future::Future, time::Duration};
 
@@ -8,15 +8,14 @@ use rmcp::{
 };
 use tokio::time::{Instant, sleep_until};
 
-use crate::call::Cx;
+use crate::call::ToolContext;
 
-/// How long after the start, and after each notification, the next one is sent: more than once a second, also on a busy
-/// machine.
-const EVERY: Duration = Duration::from_millis(600);
+/// The time between two notifications: short enough that there is one in each second, also on a busy machine.
+const NOTIFICATION_INTERVAL: Duration = Duration::from_millis(600);
 
-/// Progress notifications of one call, each with a higher value than the one before.
+/// The progress notifications of one call. Each has a higher value than the one before.
 pub struct Progress {
-    /// Nobody, if the client did not ask for it.
+    /// `None` if the client did not ask for progress.
     to: Option<(Peer<RoleServer>, ProgressToken)>,
     started: Instant,
     total: Duration,
@@ -25,23 +24,22 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For a wait of this length at most. `what` is what is done, as `Waiting on pane %0`.
+    /// Progress of a wait that takes `total` at most. `what` describes it, as `Waiting on pane %0`.
     #[must_use]
-    pub fn new(cx: &Cx, total: Duration, what: String) -> Self {
+    pub fn new(cx: &ToolContext, total: Duration, what: String) -> Self {
         let token = cx.request.meta.get_progress_token();
         let started = Instant::now();
         let to = token.map(|token| (cx.request.peer.clone(), token));
-        Self { to, started, total, next: started + EVERY, what }
+        Self { to, started, total, next: started + NOTIFICATION_INTERVAL, what }
     }
 
-    /// Completes when the next notification was sent; never, if nobody asked. Dropping it loses nothing, so that it
-    /// fits into `select!`.
+    /// Completes when the next notification was sent; never, if the client did not ask for progress. Cancel safe.
     pub async fn tick(&mut self) {
         let Some((peer, token)) = &self.to else {
             return std::future::pending().await;
         };
         sleep_until(self.next).await;
-        self.next = Instant::now() + EVERY;
+        self.next = Instant::now() + NOTIFICATION_INTERVAL;
         let elapsed = self.started.elapsed();
         let mut param = ProgressNotificationParam::new(token.clone(), elapsed.as_secs_f64());
         param.total = Some(self.total.as_secs_f64());
@@ -51,13 +49,13 @@ impl Progress {
             elapsed.as_secs_f64(),
             self.total.saturating_sub(elapsed).as_secs_f64()
         ));
-        // A client that is gone is noticed elsewhere.
+        // It fails if the client has disconnected, which the transport notices.
         let _ = peer.notify_progress(param).await;
     }
 }
 
 impl Progress {
-    /// Does something that takes its time, and sends progress meanwhile.
+    /// Sends progress notifications while `work` runs.
     pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         loop {

@@ -1,4 +1,4 @@
-//! Prompts: four short recipes, as prompts and, where that is asked for, as tools.
+//! Four prompts, which are also available as tools if that is set.
 
 use rmcp::{
     ErrorData,
@@ -12,24 +12,24 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate::{Executed, Failure};
 
-use crate::{call::Cx, tool::Tool};
+use crate::{call::ToolContext, tool::Tool};
 
-/// A recipe.
-struct Recipe {
+/// A prompt, and the function that writes its text.
+struct PromptTemplate {
     name: &'static str,
     title: &'static str,
     about: &'static str,
     arguments: &'static [Argument],
-    write: fn(&Given<'_>) -> Result<String, String>,
+    write: fn(&PromptValues<'_>) -> Result<String, String>,
 }
 
-/// Its name, what it is, and whether it must be given.
+/// Name, description, and whether the argument is required.
 type Argument = (&'static str, &'static str, bool);
 
 const PANE: Argument = ("pane_id", "The pane, as %1.", true);
 
-const RECIPES: [Recipe; 4] = [
-    Recipe {
+const PROMPTS: [PromptTemplate; 4] = [
+    PromptTemplate {
         name: "run_and_wait",
         title: "Run a Command and Wait",
         about: "Run a command in a pane, wait for its end, and report how it ended.",
@@ -40,14 +40,14 @@ const RECIPES: [Recipe; 4] = [
         ],
         write: run_and_wait,
     },
-    Recipe {
+    PromptTemplate {
         name: "diagnose_failing_pane",
         title: "Diagnose a Failing Pane",
         about: "Find out what went wrong in a pane, without touching it.",
         arguments: &[PANE],
         write: diagnose_failing_pane,
     },
-    Recipe {
+    PromptTemplate {
         name: "build_dev_workspace",
         title: "Build a Development Workspace",
         about: "Make a session with three panes: editor, shell and log.",
@@ -57,7 +57,7 @@ const RECIPES: [Recipe; 4] = [
         ],
         write: build_dev_workspace,
     },
-    Recipe {
+    PromptTemplate {
         name: "interrupt_gracefully",
         title: "Interrupt Gracefully",
         about: "Interrupt what runs in a pane, and see that it ended.",
@@ -66,10 +66,10 @@ const RECIPES: [Recipe; 4] = [
     },
 ];
 
-/// What was given for the arguments.
-struct Given<'a>(&'a JsonObject);
+/// The arguments of a request.
+struct PromptValues<'a>(&'a JsonObject);
 
-impl Given<'_> {
+impl PromptValues<'_> {
     fn maybe(&self, name: &str) -> Option<String> {
         match self.0.get(name)? {
             Value::Null => None,
@@ -82,13 +82,13 @@ impl Given<'_> {
         self.maybe(name).unwrap_or_default()
     }
 
-    /// As a value in a call: whatever it holds, it cannot be taken for a part of the recipe.
+    /// The value as a JSON string, so that no part of it reads as an instruction of the prompt.
     fn quoted(&self, name: &str) -> String {
         Value::from(self.text(name)).to_string()
     }
 }
 
-fn run_and_wait(given: &Given<'_>) -> Result<String, String> {
+fn run_and_wait(given: &PromptValues<'_>) -> Result<String, String> {
     let timeout: f64 = match given.maybe("timeout") {
         None => 60.0,
         Some(text) => text.trim().parse().map_err(|_| "timeout is not a number".to_owned())?,
@@ -116,7 +116,7 @@ fn run_and_wait(given: &Given<'_>) -> Result<String, String> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "all recipes are written the same way")]
-fn diagnose_failing_pane(given: &Given<'_>) -> Result<String, String> {
+fn diagnose_failing_pane(given: &PromptValues<'_>) -> Result<String, String> {
     let pane = given.quoted("pane_id");
     Ok(format!(
         "Find out what went wrong in tmux pane {pane}. Only look: type nothing and end nothing.\n\n\
@@ -129,7 +129,7 @@ fn diagnose_failing_pane(given: &Given<'_>) -> Result<String, String> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "all recipes are written the same way")]
-fn build_dev_workspace(given: &Given<'_>) -> Result<String, String> {
+fn build_dev_workspace(given: &PromptValues<'_>) -> Result<String, String> {
     let session = given.quoted("session_name");
     let log = given.maybe("log_command").unwrap_or_else(|| "watch -n 1 date".to_owned());
     let log = Value::from(log);
@@ -146,7 +146,7 @@ fn build_dev_workspace(given: &Given<'_>) -> Result<String, String> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "all recipes are written the same way")]
-fn interrupt_gracefully(given: &Given<'_>) -> Result<String, String> {
+fn interrupt_gracefully(given: &PromptValues<'_>) -> Result<String, String> {
     let pane = given.quoted("pane_id");
     Ok(format!(
         "Interrupt what runs in tmux pane {pane}, and see that it ended.\n\n\
@@ -164,36 +164,36 @@ pub(crate) fn list() -> ListPromptsResult {
     let argument = |(name, about, required): &Argument| {
         PromptArgument::new(*name).with_description(*about).with_required(*required)
     };
-    let prompt = |recipe: &Recipe| {
-        let arguments = recipe.arguments.iter().map(argument).collect();
-        Prompt::new(recipe.name, Some(recipe.about), Some(arguments)).with_title(recipe.title)
+    let prompt = |template: &PromptTemplate| {
+        let arguments = template.arguments.iter().map(argument).collect();
+        Prompt::new(template.name, Some(template.about), Some(arguments)).with_title(template.title)
     };
-    ListPromptsResult::with_all_items(RECIPES.iter().map(prompt).collect())
+    ListPromptsResult::with_all_items(PROMPTS.iter().map(prompt).collect())
 }
 
-/// `prompts/get`: the one message of a prompt.
+/// `prompts/get`: the prompt's one message.
 pub(crate) fn get(
     name: &str,
     arguments: Option<&JsonObject>,
 ) -> Result<GetPromptResult, ErrorData> {
-    let recipe = RECIPES.iter().find(|recipe| recipe.name == name);
-    let recipe = recipe.ok_or_else(|| {
+    let template = PROMPTS.iter().find(|template| template.name == name);
+    let template = template.ok_or_else(|| {
         let message = format!("Not found: Unknown prompt: '{name}'");
         let next = json!({"suggestion": "Call prompts/list for available prompts."});
         ErrorData::new(ErrorCode(-32001), message, Some(next))
     })?;
-    let text = recipe.text(arguments).map_err(|why| {
+    let text = template.text(arguments).map_err(|why| {
         let message = format!("Invalid params: Error rendering prompt '{name}': {why}");
         ErrorData::invalid_params(message, None)
     })?;
     let message = PromptMessage::new_text(Role::User, text);
-    Ok(GetPromptResult::new(vec![message]).with_description(recipe.about))
+    Ok(GetPromptResult::new(vec![message]).with_description(template.about))
 }
 
-impl Recipe {
+impl PromptTemplate {
     fn text(&self, given: Option<&JsonObject>) -> Result<String, String> {
         let none = JsonObject::new();
-        let given = Given(given.unwrap_or(&none));
+        let given = PromptValues(given.unwrap_or(&none));
         let list = |names: Vec<&str>| {
             let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
             names.join(", ")
@@ -214,7 +214,7 @@ impl Recipe {
     }
 }
 
-/// The same as tools, for clients that have no prompts.
+/// Tools that list and return the prompts, for clients without prompts.
 pub(crate) fn tools() -> Vec<Tool> {
     vec![
         Tool::readonly("list_prompts", "List Prompts", list_prompts)
@@ -227,7 +227,7 @@ pub(crate) fn tools() -> Vec<Tool> {
 #[derive(Deserialize, JsonSchema)]
 struct ListPrompts {}
 
-async fn list_prompts(_: Cx, _: ListPrompts) -> Result<String, Failure> {
+async fn list_prompts(_: ToolContext, _: ListPrompts) -> Result<String, Failure> {
     serde_json::to_string(&list().prompts).map_err(|_| Failure::internal("prompts have no JSON"))
 }
 
@@ -239,7 +239,7 @@ struct GetPrompt {
     arguments: Option<JsonObject>,
 }
 
-async fn get_prompt(_: Cx, args: GetPrompt) -> Result<String, Failure> {
+async fn get_prompt(_: ToolContext, args: GetPrompt) -> Result<String, Failure> {
     let prompt = get(&args.name, args.arguments.as_ref()).map_err(|error| {
         Failure::tool("PromptError", error.message)
             .suggest("Call list_prompts for the prompts and their arguments.")

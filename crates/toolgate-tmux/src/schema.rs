@@ -1,12 +1,12 @@
-//! Schemas of arguments and results, from their types: short, since models read all of them.
+//! Schemas of arguments and results, made from their types. They are short, since models read all of them.
 
 use rmcp::model::JsonObject;
 use schemars::{JsonSchema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Value, json};
 
-/// Arguments of which nothing is said: targets mean the same in all tools, which the server's instructions tell once;
-/// the others have names that tell it.
-const UNSPOKEN: [&str; 13] = [
+/// Arguments without a description: targets mean the same in all tools, and the server's instructions describe them;
+/// the names of the others are clear.
+const UNDESCRIBED: [&str; 13] = [
     "pane_id",
     "window_id",
     "window_index",
@@ -22,28 +22,28 @@ const UNSPOKEN: [&str; 13] = [
     "scope",
 ];
 
-/// Nothing but what is named may be given. Argument types share parts of theirs (`#[serde(flatten)]`), so that the
-/// types themselves cannot say so: the chain refuses the rest by this schema.
+/// The schema of arguments. It allows no further arguments: types that share fields (`#[serde(flatten)]`) cannot deny
+/// unknown fields themselves, so the chain refuses them by this schema.
 pub(crate) fn input<A: JsonSchema>() -> JsonObject {
     let mut schema = schema::<A>(SchemaSettings::draft2020_12(), true);
-    for name in UNSPOKEN {
+    for name in UNDESCRIBED {
         let argument = schema.get_mut("properties").and_then(|all| all.get_mut(name));
         if let Some(Value::Object(argument)) = argument {
             argument.remove("description");
         }
     }
     schema.insert("additionalProperties".to_owned(), Value::Bool(false));
-    // What is said of the type is for those who read the code.
+    // The description of the type is for readers of the code.
     schema.remove("description");
     schema
 }
 
-/// No field is ever left out, and nothing is gained by saying so.
+/// The schema of a result. All fields are always present, so none is listed as required.
 pub(crate) fn output<T: JsonSchema>() -> JsonObject {
     schema::<T>(SchemaSettings::draft2020_12().for_serialize(), false)
 }
 
-/// Short: nothing is said that a model does not need.
+/// A schema without what models do not need.
 fn schema<T: JsonSchema>(settings: SchemaSettings, described: bool) -> JsonObject {
     let settings = settings.with(|settings| {
         settings.inline_subschemas = true;
@@ -63,7 +63,7 @@ fn shorten(schema: &mut schemars::Schema, described: bool) {
     if !described {
         schema.remove("minimum");
         schema.remove("required");
-        // Most fields of tmux are texts, or nothing: two thousand bytes to say so.
+        // Most fields of tmux are strings or null. Leaving that out saves two thousand bytes.
         if schema.get("type") == Some(&json!(["string", "null"])) {
             schema.remove("type");
         }
@@ -75,7 +75,7 @@ fn shorten(schema: &mut schemars::Schema, described: bool) {
         schema.remove("default");
     }
     transform_subschemas(&mut |schema: &mut schemars::Schema| shorten(schema, described), schema);
-    // Clients on the TypeScript SDK of the 1.x line refuse the whole list if a property's schema is `true`.
+    // Clients on version 1 of the TypeScript SDK refuse the whole list if a property's schema is `true`.
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         for property in properties.values_mut().filter(|property| **property == Value::Bool(true)) {
             *property = json!({});
@@ -92,7 +92,7 @@ fn shorten(schema: &mut schemars::Schema, described: bool) {
     }
 }
 
-/// Choices of different types as one schema: what is said of one type says nothing of another.
+/// Merges choices of different types into one schema: the keywords of one type do not affect another.
 fn one_of_types(choices: &[Value]) -> Option<JsonObject> {
     let (mut types, mut merged) = (Vec::new(), JsonObject::default());
     for choice in choices {
@@ -115,7 +115,7 @@ fn one_of_types(choices: &[Value]) -> Option<JsonObject> {
     Some(merged)
 }
 
-/// One choice of several, without what is said of it, or the choices that it consists of.
+/// One choice without its description; a choice of choices is flattened.
 fn choice(mut schema: Value) -> Vec<Value> {
     if let Value::Object(object) = &mut schema {
         object.remove("description");

@@ -1,7 +1,7 @@
-//! The MCP server: the table of tools behind a chain.
+//! The MCP server: tools, resources and prompts, with the chain around them.
 
 use std::{
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -25,45 +25,46 @@ use toolgate_rmcp::{ActiveChain, Governed, raise};
 
 use crate::{
     buffers::Buffers,
-    call::{Cx, Door, Part, Shared},
-    chosen::{NoSuchTool, selector},
+    call::{BatchedTool, GovernedTools, MAX_CHANNEL_WAITS, ServerState, ToolContext},
     command_guard,
-    commands::Pending,
+    commands::PendingInput,
     complete,
     engine::{self, Engine},
-    front::Front,
-    guard::Guard,
+    governed_resources::GovernedResources,
     instructions::instructions,
     name::NAME,
     options::Options,
-    programs, prompts,
+    program_settings, prompts,
     record::Recorder,
     resources::{self, Resources, Subscriptions},
+    self_guard::SelfGuard,
     tool::Tool,
+    tool_selection::{NoSuchTool, selector},
     tools,
     transport::LineTransport,
 };
 
-/// The tmux server, without a chain.
+/// The tmux server as an rmcp handler. [`governed`](Self::governed) puts the chain around it.
 #[derive(Clone, Debug)]
 pub struct Tmux {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     tools: Arc<[Tool]>,
     resources: Arc<Resources>,
-    /// The chain around this.
-    front: Arc<OnceLock<Front>>,
+    /// The chain around this server; without one, batches are refused and resources are read directly.
+    governed_tools: Option<Weak<dyn GovernedTools>>,
+    governed_resources: GovernedResources,
 }
 
-impl Door for Governed<Tmux> {
-    fn part(&self, name: &str) -> Option<Part> {
+impl GovernedTools for Governed<Tmux> {
+    fn find(&self, name: &str) -> Option<BatchedTool> {
         let own = self.own_name(name)?;
         let tool = self.handler().tool(&own)?;
         let id = ToolId::new(NAME, tool.name());
-        let ruled = toolgate::Tool::unlisted(id, &self.active_chain().rules).tier();
-        Some(Part {
+        let configured = toolgate::Tool::unlisted(id, &self.active_chain().rules).tier();
+        Some(BatchedTool {
             name: tool.name(),
             is_self_bounded: tool.is_self_bounded(),
-            tier: ruled.unwrap_or_else(|| tool.tier()),
+            tier: configured.unwrap_or_else(|| tool.tier()),
         })
     }
 
@@ -77,30 +78,36 @@ impl Door for Governed<Tmux> {
 }
 
 impl Tmux {
-    /// Nothing is started and no tmux is asked before a tool is called.
+    /// A server with these settings. It starts nothing and asks no tmux server before a tool is called.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let engine = Engine::new(&options.binary, options.patience).launched_by(&options.launcher);
-        let shared = Shared {
+        let engine =
+            Engine::new(&options.binary, options.time_limit).launched_by(&options.launcher);
+        let shared = ServerState {
             engine,
-            guard: Guard::of_this_process(),
+            guard: SelfGuard::of_this_process(),
             buffers: Buffers::default(),
             recorder: Recorder::new(&options.record, options.mask).map(Arc::new),
             options,
-            door: OnceLock::new(),
-            governed_anew: tokio::sync::Notify::new(),
-            pending: Pending::default(),
+            chain_replaced: tokio::sync::Notify::new(),
+            channel_waits: tokio::sync::Semaphore::new(MAX_CHANNEL_WAITS),
+            pending: PendingInput::default(),
         };
         let mut tools = tools::all();
         if shared.options.prompts_as_tools {
             tools.extend(prompts::tools());
         }
-        let (resources, front) = (Arc::default(), Arc::default());
-        Self { shared: Arc::new(shared), tools: tools.into(), resources, front }
+        Self {
+            shared: Arc::new(shared),
+            tools: tools.into(),
+            resources: Arc::default(),
+            governed_tools: None,
+            governed_resources: GovernedResources::default(),
+        }
     }
 
-    /// The settings as they are for this server: the tools' tiers are those of the table, unless the settings name
-    /// a tool; what is not chosen is switched off; dangerous commands are judged before they are typed.
+    /// Completes the settings of a chain for this server: each tool has its own tier unless the settings give it another
+    /// one, tools that are not selected are inactive, and the command guard judges commands before they are typed.
     pub fn settle(&self, mut settings: Settings) -> Result<Settings, NoSuchTool> {
         self.shared.options.choice.apply(&self.tools, &mut settings)?;
         let tier = |tool: &Tool| {
@@ -113,12 +120,12 @@ impl Tmux {
         Ok(settings)
     }
 
-    /// Adds what the settings of this server ask for to what a chain is built from.
+    /// Adds the command guard to the parts that a chain is built from.
     pub fn install(&self, parts: &mut Parts) {
         command_guard::install(&self.shared, parts);
     }
 
-    /// The socket of calls that name none.
+    /// The tmux socket of calls that name none.
     #[must_use]
     pub fn socket(&self) -> &engine::Socket {
         &self.shared.options.socket
@@ -136,7 +143,7 @@ impl Tmux {
         published.filter_map(|tool| serde_json::to_value(tool).ok()).collect()
     }
 
-    /// With the chain that the settings describe.
+    /// Puts the chain that the settings describe around this server.
     pub fn governed(self, settings: Settings) -> Result<(Arc<Governed<Self>>, Stack), StackError> {
         let settings = self.settle(settings).map_err(|error| StackError::Layer {
             layer: toolgate::middleware::filter::NAME,
@@ -145,8 +152,8 @@ impl Tmux {
         self.governed_with(&settings, Parts::default(), "default")
     }
 
-    /// The same in this namespace, with what the program gives the chain, by settings that are
-    /// [settled](Self::settle).
+    /// Like [`governed`](Self::governed), in a namespace and with the parts that the program adds to the chain. The
+    /// settings must be [settled](Self::settle).
     pub fn governed_with(
         self,
         settings: &Settings,
@@ -159,21 +166,21 @@ impl Tmux {
         let governed =
             Governed::new(self, stack.chain.clone()).server_name(NAME).namespace(namespace);
         governed.govern_by(active);
-        let governed = Arc::new(governed);
-        let tmux = governed.handler();
-        // Calls that are parts of a call come in by the same door.
-        let door: Weak<dyn Door> = Arc::<Governed<Self>>::downgrade(&governed);
-        let _ = tmux.shared.door.set(door);
-        // Set once: this is the only chain around it.
-        let _ = tmux.front.set(Front::new(governed.side_door(), Arc::clone(&tmux.tools)));
+        let governed = Arc::new_cyclic(|weak: &Weak<Governed<Self>>| {
+            governed.map_handler(|tmux, chain| Self {
+                governed_tools: Some(weak.clone()),
+                governed_resources: GovernedResources::new(chain, Arc::clone(&tmux.tools)),
+                ..tmux
+            })
+        });
         Ok((governed, stack))
     }
 
-    /// Governs calls that start from here on by another stack, which was built from these settings.
+    /// Replaces the chain for calls that start from now on by a stack that was built from these settings.
     pub fn govern_by(governed: &Governed<Self>, stack: &Stack, settings: &Settings) {
         let active = governed.handler().active_chain(stack, settings);
         governed.govern_by(active);
-        governed.handler().shared.governed_anew.notify_one();
+        governed.handler().shared.chain_replaced.notify_one();
     }
 
     fn active_chain(&self, stack: &Stack, settings: &Settings) -> ActiveChain {
@@ -197,26 +204,23 @@ impl Tmux {
         self.tools.iter().find(|tool| tool.name() == name)
     }
 
-    /// Takes back what is ours in tmux.
-    async fn end(&self) {
+    /// Ends the recordings and deletes this server's paste buffers.
+    async fn close(&self) {
         if let Some(recorder) = &self.shared.recorder {
             recorder.close().await;
         }
         self.shared.buffers.clear(&self.shared.engine).await;
     }
 
-    fn front(&self) -> &Front {
-        self.front.get_or_init(Default::default)
-    }
-
-    fn cx(&self, request: RequestContext<RoleServer>) -> Cx {
-        Cx { shared: Arc::clone(&self.shared), request }
+    fn cx(&self, request: RequestContext<RoleServer>) -> ToolContext {
+        let governed = self.governed_tools.clone();
+        ToolContext { shared: Arc::clone(&self.shared), governed, request }
     }
 
     async fn run(
         &self,
         params: CallToolRequestParams,
-        cx: Cx,
+        cx: ToolContext,
     ) -> Result<CallToolResponse, Failure> {
         let tool = self.tool(&params.name).ok_or_else(|| {
             Failure::new(Code::UnknownTool, format!("Unknown tool: '{}'", params.name))
@@ -224,13 +228,13 @@ impl Tmux {
         })?;
         let arguments = params.arguments.unwrap_or_default();
         if let Some(environment) = arguments.get("environment") {
-            programs::variables(cx.options(), environment)?;
+            program_settings::variables(cx.options(), environment)?;
         }
         if let Some(call) = cx.request.extensions.get::<CallId>() {
             self.shared.pending.ran(*call).await;
         }
         let cancelled = cx.request.ct.clone();
-        // Dropping what runs is safe anywhere: an answer that nobody waits for is passed over.
+        // A tool's future can be dropped at any point: answers to its commands are then discarded.
         tokio::select! {
             result = async {
                 cx.record(tool.name(), &arguments).await?;
@@ -243,7 +247,7 @@ impl Tmux {
     }
 }
 
-/// Every list is one page, so that no cursor was ever given.
+/// Refuses a cursor: every list has one page.
 fn first_page(params: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match params.and_then(|params| params.cursor) {
         None => Ok(()),
@@ -261,7 +265,7 @@ impl ServerHandler for Tmux {
         let can = can.enable_tools().enable_tool_list_changed().build();
         let mut info = ServerConfig::new(can);
         info.server_info = Implementation::new(NAME, env!("CARGO_PKG_VERSION"));
-        let safety = self.front.get().map(|_| self.shared.options.safety.get());
+        let safety = self.governed_tools.as_ref().map(|_| self.shared.options.safety.get());
         info.instructions = Some(instructions(&self.shared, safety));
         info
     }
@@ -291,7 +295,7 @@ impl ServerHandler for Tmux {
     ) -> Result<ListResourcesResult, ErrorData> {
         first_page(params)?;
         let cx = self.cx(request);
-        let list = resources::list(&cx, self.front()).await;
+        let list = resources::list(&cx, &self.governed_resources).await;
         list.map_err(|failure| raise(&cx.request, failure))
     }
 
@@ -309,7 +313,7 @@ impl ServerHandler for Tmux {
         params: ReadResourceRequestParams,
         request: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.resources.read(&self.cx(request), self.front(), params.uri).await
+        self.resources.read(&self.cx(request), &self.governed_resources, params.uri).await
     }
 
     async fn subscribe(
@@ -318,7 +322,7 @@ impl ServerHandler for Tmux {
         request: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let cx = self.cx(request);
-        self.resources.subscriptions.open(cx, self.front(), params.uri).await
+        self.resources.subscriptions.open(cx, &self.governed_resources, params.uri).await
     }
 
     async fn unsubscribe(
@@ -334,12 +338,12 @@ impl ServerHandler for Tmux {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(Subscriptions::accepted(self.front(), requested))
+        Some(Subscriptions::accepted(&self.governed_resources, requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let cx = self.cx(context.request_context().clone());
-        self.resources.subscriptions.listen(cx, self.front(), context).await;
+        self.resources.subscriptions.listen(cx, &self.governed_resources, context).await;
         Ok(())
     }
 
@@ -366,26 +370,26 @@ impl ServerHandler for Tmux {
         request: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let cx = self.cx(request);
-        let complete = complete::complete(&cx, self.front(), params).await;
+        let complete = complete::complete(&cx, &self.governed_resources, params).await;
         complete.map_err(|failure| raise(&cx.request, failure))
     }
 }
 
-/// How long tmux may take to let go when the server ends.
-const PARTING: Duration = Duration::from_millis(500);
+/// How long calls may take to end, and tmux to close its clients, when the server stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Why the server ended before its client did.
 #[derive(Debug, thiserror::Error)]
 #[error("the client could not be served: {0}")]
-pub struct NotServed(String);
+pub struct ServeError(String);
 
-/// Serves one client over standard input and output, until it closes them or `stop` ends. Messages of more than
-/// `message_bytes` are refused.
+/// Serves one client over standard input and output until the client closes them or `stop` completes. Messages of more
+/// than `message_bytes` are refused.
 pub async fn serve_stdio(
     tmux: Arc<Governed<Tmux>>,
     message_bytes: usize,
     stop: impl Future<Output = ()>,
-) -> Result<(), NotServed> {
+) -> Result<(), ServeError> {
     let (input, output) = rmcp::transport::io::stdio_pipes();
     let transport = LineTransport::new(input, output, message_bytes);
     let serving = rmcp::ServiceExt::serve(Arc::clone(&tmux), transport);
@@ -396,29 +400,30 @@ pub async fn serve_stdio(
     };
     let served = match served {
         Ok(served) => served,
-        // A client that goes without a word has not been failed.
+        // The client closed the connection without a message: that is no error.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-        Err(error) => return Err(NotServed(error.to_string())),
+        Err(error) => return Err(ServeError(error.to_string())),
     };
     let (cancel, client) = (served.cancellation_token(), served.peer().clone());
     let mut waiting = std::pin::pin!(served.waiting());
     let ended = loop {
         tokio::select! {
-            ended = &mut waiting => break ended.map(drop).map_err(|error| NotServed(error.to_string())),
+            ended = &mut waiting => break ended.map(drop).map_err(|error| ServeError(error.to_string())),
             () = &mut stop => {
                 cancel.cancel();
-                // What still runs is given up.
-                let _ = tokio::time::timeout(PARTING, &mut waiting).await;
+                // Calls that do not end in time are dropped.
+                let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, &mut waiting).await;
                 break Ok(());
             }
-            () = tmux.handler().shared.governed_anew.notified() => {
-                // A client that is going need not know.
+            () = tmux.handler().shared.chain_replaced.notified() => {
+                // It fails if the client has disconnected.
                 let _ = client.notify_tool_list_changed().await;
             }
         }
     };
-    tmux.handler().end().await;
-    // A tmux that hangs keeps nobody.
-    let _ = tokio::time::timeout(PARTING, engine::leave_all()).await;
+    tmux.handler().close().await;
+    // With a limit, for a tmux server that hangs.
+    let close = tmux.handler().shared.engine.close_clients();
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, close).await;
     ended
 }

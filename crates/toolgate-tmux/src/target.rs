@@ -1,4 +1,4 @@
-//! From what a caller names to the exact id of it.
+//! Finds the session, window or pane that a caller names, and returns its exact id.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use serde::Deserialize;
 use toolgate::{Executed, Failure};
 
 use crate::{
-    call::Cx,
-    engine::{Kind, Row, Server, TmuxError, not_found},
+    call::ToolContext,
+    engine::{ListTarget, Row, Server, TmuxError, not_found},
 };
 
 /// How a tool's caller names a session: flatten it into the tool's arguments.
@@ -25,10 +25,10 @@ pub struct SessionArgs {
 }
 
 impl SessionArgs {
-    /// The server, and the session with these fields: by id, else by exact name, else the first one.
+    /// The server, and the session with these fields: by id, otherwise by exact name, otherwise the first one.
     pub async fn find(
         &self,
-        cx: &Cx,
+        cx: &ToolContext,
         fields: &'static [&'static str],
     ) -> Result<(Arc<Server>, Row), Failure> {
         let server = cx.server(self.socket_name.as_deref())?;
@@ -56,10 +56,10 @@ pub struct WindowArgs {
 }
 
 impl WindowArgs {
-    /// The server, and the window with these fields; see [`window`].
+    /// The server, and the window with these fields, see [`window`].
     pub async fn find(
         &self,
-        cx: &Cx,
+        cx: &ToolContext,
         fields: &'static [&'static str],
     ) -> Result<(Arc<Server>, Row), Failure> {
         let server = cx.server(self.socket_name.as_deref())?;
@@ -67,8 +67,8 @@ impl WindowArgs {
         Ok((server, row))
     }
 
-    /// The server, and the window's id. An id costs no round trip.
-    pub async fn id(&self, cx: &Cx) -> Result<(Arc<Server>, String), Failure> {
+    /// The server, and the window's id. If the caller gave the id, this costs no round trip.
+    pub async fn id(&self, cx: &ToolContext) -> Result<(Arc<Server>, String), Failure> {
         if let Some(id) = self.window_id.as_deref() {
             return Ok((cx.server(self.socket_name.as_deref())?, window_id(id)?));
         }
@@ -76,7 +76,7 @@ impl WindowArgs {
         Ok((server, row.text("window_id")))
     }
 
-    /// What names the window.
+    /// The window as the caller names it.
     #[must_use]
     pub fn target(&self) -> WindowTarget<'_> {
         WindowTarget {
@@ -105,14 +105,14 @@ pub struct PaneArgs {
 }
 
 impl PaneArgs {
-    /// The server, and the pane's id; see [`pane`].
-    pub async fn find(&self, cx: &Cx) -> Result<(Arc<Server>, String), Failure> {
+    /// The server, and the pane's id, see [`pane`].
+    pub async fn find(&self, cx: &ToolContext) -> Result<(Arc<Server>, String), Failure> {
         let server = cx.server(self.socket_name.as_deref())?;
         let pane = pane(&server, self.target()).await?;
         Ok((server, pane))
     }
 
-    /// What names the pane.
+    /// The pane as the caller names it.
     #[must_use]
     pub fn target(&self) -> PaneTarget<'_> {
         PaneTarget {
@@ -124,40 +124,40 @@ impl PaneArgs {
     }
 }
 
-/// Whether a text is an id of this kind: `%`, `@` or `$`, then digits.
+/// Whether a text is an id with this sigil: `%`, `@` or `$`, then digits.
 pub(crate) fn is_id(text: &str, sigil: char) -> bool {
     text.strip_prefix(sigil).is_some_and(|digits| {
         !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
     })
 }
 
-/// A window's id, if it is one.
+/// The text, if it has the form of a window id.
 pub fn window_id(id: &str) -> Result<String, Failure> {
     if is_id(id, '@') { Ok(id.to_owned()) } else { Err(not_found::window(id)) }
 }
 
-/// A pane's id, if it is one.
+/// The text, if it has the form of a pane id.
 pub fn pane_id(id: &str) -> Result<String, Failure> {
     if is_id(id, '%') { Ok(id.to_owned()) } else { Err(not_found::pane(id)) }
 }
 
-/// The id of the session that something goes to, by its name or, if no session has that name, by its id.
+/// The id of a destination session: by its name or, if no session has that name, by its id.
 pub async fn destination(server: &Server, wanted: &str) -> Result<String, Failure> {
-    let rows = server.list(Kind::Sessions, SESSION).await?;
+    let rows = server.list(ListTarget::Sessions, SESSION).await?;
     let by = |field| rows.iter().find(|row| row.get(field) == Some(wanted));
     let found = by("session_name").or_else(|| by("session_id"));
     found.map(|row| row.text("session_id")).ok_or_else(|| not_found::session(wanted))
 }
 
-/// The session that is meant, with these fields: by id, else by exact name, else the first one.
+/// The session with these fields: by id, otherwise by exact name, otherwise the first one.
 pub async fn session(
     server: &Server,
     id: Option<&str>,
     name: Option<&str>,
     fields: &'static [&'static str],
 ) -> Result<Row, Failure> {
-    let rows = match server.list(Kind::Sessions, fields).await {
-        // A session that is named is not there; where none is, the server is what is missing.
+    let rows = match server.list(ListTarget::Sessions, fields).await {
+        // If the caller named a session, that session is missing; otherwise the server is.
         Err(TmuxError::NoServer) if id.or(name).is_some() => Vec::new(),
         rows => rows?,
     };
@@ -179,7 +179,7 @@ pub const SESSION: &[&str] = &["session_id", "session_name"];
 pub const WINDOW: &[&str] =
     &["window_id", "window_index", "window_active", "session_id", "session_name"];
 
-/// How a caller names a window.
+/// A window as a caller names it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WindowTarget<'a> {
     /// As `@1`; wins.
@@ -192,15 +192,15 @@ pub struct WindowTarget<'a> {
     pub session_name: Option<&'a str>,
 }
 
-/// The window that is meant, with these fields, those of [`WINDOW`] among them. Without an id or an index, it is
-/// the current window of the session. A window with several links is the one in the session that was named.
+/// The window with these fields, which must include those of [`WINDOW`]. Without an id or an index, it is the current
+/// window of the session. Of a window that is linked into several sessions, it is the link in the named session.
 pub async fn window(
     server: &Server,
     target: WindowTarget<'_>,
     fields: &'static [&'static str],
 ) -> Result<Row, Failure> {
     if let Some(id) = target.window_id {
-        let rows = server.each(Kind::Window(&window_id(id)?), fields).await;
+        let rows = server.each(ListTarget::Window(&window_id(id)?), fields).await;
         let rows = if rows == Err(TmuxError::NoServer) { Vec::new() } else { rows? };
         let named = |row: &&Row| match (target.session_id, target.session_name) {
             (Some(id), _) => row.get("session_id") == Some(id),
@@ -212,7 +212,7 @@ pub async fn window(
     }
     let session = session(server, target.session_id, target.session_name, SESSION).await?;
     let session = session.text("session_id");
-    let rows = server.each(Kind::Windows(Some(&session)), fields).await?;
+    let rows = server.each(ListTarget::Windows(Some(&session)), fields).await?;
     let found = rows.into_iter().find(|row| match target.window_index {
         Some(index) => row.get("window_index") == Some(index),
         None => row.is_set("window_active"),
@@ -220,21 +220,21 @@ pub async fn window(
     found.ok_or_else(|| not_found::window(target.window_index.unwrap_or("(any)")))
 }
 
-/// How a caller names a pane.
+/// A pane as a caller names it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PaneTarget<'a> {
     /// As `%1`; wins.
     pub pane_id: Option<&'a str>,
-    /// As `@1`: its active pane.
+    /// As `@1`: the active pane of the window.
     pub window_id: Option<&'a str>,
     /// As `$1`: the active pane of its current window.
     pub session_id: Option<&'a str>,
-    /// The same by name.
+    /// The session's name: the active pane of its current window.
     pub session_name: Option<&'a str>,
 }
 
-/// The id of the pane that is meant. A pane's own id costs no round trip: a command that gets one that is not
-/// there fails with `PaneNotFound`.
+/// The pane's id. If the caller gave the id, this costs no round trip: a command with an id that does not exist fails
+/// with `PaneNotFound`.
 pub async fn pane(server: &Server, target: PaneTarget<'_>) -> Result<String, Failure> {
     if let Some(id) = target.pane_id {
         return pane_id(id);
@@ -251,7 +251,8 @@ pub async fn pane(server: &Server, target: PaneTarget<'_>) -> Result<String, Fai
     Ok(row.text("pane_id"))
 }
 
-/// A directory that is there, with `~` for the home folder. tmux would take another one in silence.
+/// An existing directory, with `~` for the home folder. Given another path, tmux would use a different directory
+/// without an error.
 pub fn directory(path: &str) -> Result<String, Failure> {
     let home = std::env::var("HOME").unwrap_or_default();
     let full = match path.strip_prefix('~') {

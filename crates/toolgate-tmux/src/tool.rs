@@ -1,4 +1,4 @@
-//! What a tool is: a row of a table, made from one function.
+//! Defines a tool: its name, tier, schemas and function, as one row of a table.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use toolgate::{Code, Executed, Failure, Tier};
 
 use crate::{
-    call::Cx,
-    limits,
+    call::ToolContext,
+    result_size,
     schema::{input, object, output},
 };
 
-type Running = Pin<Box<dyn Future<Output = Result<CallToolResult, Failure>> + Send>>;
-type Run = Box<dyn Fn(Cx, JsonObject) -> Running + Send + Sync>;
+type ToolFuture = Pin<Box<dyn Future<Output = Result<CallToolResult, Failure>> + Send>>;
+type RunTool = Box<dyn Fn(ToolContext, JsonObject) -> ToolFuture + Send + Sync>;
 
-/// A tool: its facts, its schemas and the function that runs it.
+/// A tool: its name and hints, its schemas and the function that runs it.
 pub struct Tool {
     name: &'static str,
     tier: Tier,
@@ -30,38 +30,38 @@ pub struct Tool {
     self_bounded: bool,
     input: fn() -> JsonObject,
     output: fn() -> JsonObject,
-    run: Run,
+    run: RunTool,
 }
 
 impl Tool {
-    /// A tool that only looks.
+    /// A tool that only reads.
     pub fn readonly<A, R, F, Fut>(name: &'static str, title: &'static str, run: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         R: Reply,
-        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        F: Fn(ToolContext, A) -> Fut + Copy + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Failure>> + Send + 'static,
     {
         Self::new(name, title, Tier::Readonly, run).idempotent()
     }
 
-    /// A tool that changes something, within bounds.
+    /// A tool that changes something that can be changed back.
     pub fn mutating<A, R, F, Fut>(name: &'static str, title: &'static str, run: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         R: Reply,
-        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        F: Fn(ToolContext, A) -> Fut + Copy + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Failure>> + Send + 'static,
     {
         Self::new(name, title, Tier::Mutating, run)
     }
 
-    /// A tool that may lose what cannot be brought back.
+    /// A tool that may destroy something.
     pub fn destructive<A, R, F, Fut>(name: &'static str, title: &'static str, run: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         R: Reply,
-        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        F: Fn(ToolContext, A) -> Fut + Copy + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Failure>> + Send + 'static,
     {
         Self::new(name, title, Tier::Destructive, run).loses()
@@ -71,10 +71,10 @@ impl Tool {
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         R: Reply,
-        F: Fn(Cx, A) -> Fut + Copy + Send + Sync + 'static,
+        F: Fn(ToolContext, A) -> Fut + Copy + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Failure>> + Send + 'static,
     {
-        let run: Run = Box::new(move |cx, arguments| {
+        let run: RunTool = Box::new(move |cx, arguments| {
             Box::pin(async move { Ok(run(cx, read::<A>(arguments)?).await?.into_result()) })
         });
         let hints = ToolAnnotations::new()
@@ -96,67 +96,68 @@ impl Tool {
         }
     }
 
-    /// What models read: the first line says when to use it.
+    /// The description for models. The first line says when to use the tool.
     #[must_use]
     pub fn about(mut self, description: &'static str) -> Self {
         self.description = description;
         self
     }
 
-    /// Doing it twice is doing it once.
+    /// Sets the hint that a second call with the same arguments changes nothing.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.hints.idempotent_hint = Some(true);
         self
     }
 
-    /// It may reach whatever a shell can reach.
+    /// Sets the hint that the tool may reach whatever a shell can reach.
     #[must_use]
     pub fn open_world(mut self) -> Self {
         self.hints.open_world_hint = Some(true);
         self
     }
 
-    /// It loses something, whatever its tier.
+    /// Sets the hint that the tool deletes something, in any tier.
     #[must_use]
     pub fn loses(mut self) -> Self {
         self.hints.destructive_hint = Some(true);
         self
     }
 
-    /// Clients that load tools on demand always load this one.
+    /// Asks clients that load tools on demand to always load this one.
     #[must_use]
     pub fn always_loaded(mut self) -> Self {
         self.always_loaded = true;
         self
     }
 
-    /// It waits, and bounds that by itself: neither batches nor retries may multiply it.
+    /// Marks a tool that waits and limits its own time. Batches and retries would multiply that time, so they refuse
+    /// it.
     #[must_use]
     pub fn self_bounded(mut self) -> Self {
         self.self_bounded = true;
         self
     }
 
-    /// Whether it waits and bounds that by itself.
+    /// Whether the tool waits and limits its own time.
     #[must_use]
     pub fn is_self_bounded(&self) -> bool {
         self.self_bounded
     }
 
-    /// The name.
+    /// The tool's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The tier.
+    /// The tool's tier.
     #[must_use]
     pub fn tier(&self) -> Tier {
         self.tier
     }
 
-    pub(crate) fn run(&self, cx: Cx, arguments: JsonObject) -> Running {
+    pub(crate) fn run(&self, cx: ToolContext, arguments: JsonObject) -> ToolFuture {
         (self.run)(cx, arguments)
     }
 
@@ -186,7 +187,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// The chain has checked the arguments against the schema; where it did not, nothing of them is repeated.
+/// Reads the arguments. The chain has checked them against the schema; if it has not, the error does not repeat them.
 fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, Failure> {
     serde_json::from_value(Value::Object(arguments)).map_err(|_| {
         Failure::new(Code::InvalidArguments, "the arguments do not fit the tool's schema")
@@ -194,11 +195,11 @@ fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, Failure> {
     })
 }
 
-/// What a tool answers: a text, a list, or one [`Model`].
+/// The reply of a tool: a text, a list, or one [`Model`].
 pub trait Reply: Send {
     /// The schema of `structuredContent`.
     fn schema() -> JsonObject;
-    /// The result.
+    /// The result of the call.
     fn into_result(self) -> CallToolResult;
 }
 
@@ -218,11 +219,11 @@ impl<T: Serialize + JsonSchema + Send> Reply for Vec<T> {
     }
 
     fn into_result(self) -> CallToolResult {
-        result(limits::list_text(&self), json!({ "result": self }), true)
+        result(result_size::list_text(&self), json!({ "result": self }), true)
     }
 }
 
-/// One object, as it is.
+/// One object, returned as it is.
 #[derive(Clone, Debug)]
 pub struct Model<T>(pub T);
 
@@ -237,23 +238,22 @@ impl<T: Serialize + JsonSchema + Send> Reply for Model<T> {
     }
 }
 
-/// What a tool tells of a thing that it changed: all that [`Model`] would. Its schema names only the
-/// tool that tells the same: whole schemas of the same fields, once for each tool, would be half of the list that
-/// models read.
+/// Like [`Model`], but the schema has only the id and the name of the tool that has the full schema. The full schema in
+/// each tool would double the size of the list that models read.
 #[derive(Clone, Debug)]
-pub struct Fresh<T>(pub T);
+pub struct ShortModel<T>(pub T);
 
-/// A model that several tools answer with.
-pub trait Known {
-    /// The tool whose schema has all fields.
-    const TOLD_BY: &'static str;
+/// A model that several tools return.
+pub trait SharedModel {
+    /// The name of the tool whose schema has all fields.
+    const FULL_SCHEMA_TOOL: &'static str;
 }
 
-impl<T: Serialize + Known + Send> Reply for Fresh<T> {
+impl<T: Serialize + SharedModel + Send> Reply for ShortModel<T> {
     fn schema() -> JsonObject {
         object(json!({
             "type": "object",
-            "description": format!("As {}.", T::TOLD_BY),
+            "description": format!("As {}.", T::FULL_SCHEMA_TOOL),
         }))
     }
 
@@ -263,17 +263,17 @@ impl<T: Serialize + Known + Send> Reply for Fresh<T> {
     }
 }
 
-/// A list of such things: all that a `Vec` would tell, with the short schema.
+/// A list of shared models: like a `Vec`, with the short schema.
 #[derive(Clone, Debug)]
-pub struct Listed<T>(pub Vec<T>);
+pub struct ShortList<T>(pub Vec<T>);
 
-impl<T: Serialize + Known + Send> Reply for Listed<T> {
+impl<T: Serialize + SharedModel + Send> Reply for ShortList<T> {
     fn schema() -> JsonObject {
-        wrapped(&json!({ "type": "array", "items": Fresh::<T>::schema() }))
+        wrapped(&json!({ "type": "array", "items": ShortModel::<T>::schema() }))
     }
 
     fn into_result(self) -> CallToolResult {
-        result(limits::list_text(&self.0), json!({ "result": self.0 }), true)
+        result(result_size::list_text(&self.0), json!({ "result": self.0 }), true)
     }
 }
 
@@ -295,4 +295,9 @@ fn wrapped(inner: &Value) -> JsonObject {
         "x-fastmcp-wrap-result": true,
     });
     object(schema)
+}
+
+/// The failure for arguments that the schema allows but the tool does not.
+pub(crate) fn invalid_arguments(message: impl Into<String>) -> Failure {
+    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
 }

@@ -1,10 +1,11 @@
-//! Which tools there are for a client: by toolset, by name, and less those that are excluded.
+//! Which tools a client sees: by toolset, by name, and without those that are excluded.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-/// A group of tools. Unlike tiers, none holds another.
+
+/// A group of tools. Unlike tiers, a toolset does not include another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Toolset {
@@ -14,15 +15,15 @@ pub enum Toolset {
     Manage,
     /// Tools that start programs or type into them.
     Execute,
-    /// Tools that kill sessions, windows, panes or the server.
+    /// Tools that end or delete something.
     Teardown,
 }
 
 impl Toolset {
-    /// All of them.
+    /// All toolsets.
     pub const ALL: [Self; 4] = [Self::Inspect, Self::Manage, Self::Execute, Self::Teardown];
 
-    /// The name.
+    /// The toolset's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,13 +52,13 @@ impl std::str::FromStr for Toolset {
     }
 }
 
-/// Which tools there are. Without any of it, the tier alone decides.
+/// Which tools are active. If nothing is set, the tier alone decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
-    /// The toolsets; all tools if not set.
+pub struct ToolChoice {
+    /// The active toolsets; all if not set.
     pub toolsets: Option<Vec<Toolset>>,
-    /// Tools that are there too.
+    /// Further active tools.
     pub tools: Vec<String>,
-    /// Tools that are not there, whatever else is said.
+    /// Inactive tools. Wins over the other two.
     pub exclude: Vec<String>,
 }

@@ -1,7 +1,7 @@
-//! Messages as lines, read as strictly as the gateway reads them, for rmcp.
+//! A line transport for rmcp that reads messages as strictly as the gateway does.
 //!
-//! rmcp's own transport drops lines that are too long, broken or ambiguous, and its client waits for ever. Here each gets
-//! the error that every other transport of toolgate answers with.
+//! rmcp's own transport drops lines that are too long, invalid or ambiguous, and the client waits forever. This one
+//! answers each with the same error as every other transport of toolgate.
 
 use std::{io, sync::Arc};
 
@@ -31,11 +31,11 @@ pub(crate) struct LineTransport<R, W> {
     input: R,
     lines: Lines,
     limits: Limits,
-    /// `None` once it is closed.
+    /// `None` after it was closed.
     output: Arc<Mutex<Option<W>>>,
-    /// A refusal that is being written: whoever gives up to receive does not stop it halfway.
+    /// The task that writes an error response. It completes even if `receive` is cancelled.
     refusing: Option<JoinHandle<io::Result<()>>>,
-    /// The client sends nothing more.
+    /// Whether the client has closed its output.
     is_closed: bool,
 }
 
@@ -47,7 +47,7 @@ impl<R, W: AsyncWrite + Send + Unpin + 'static> LineTransport<R, W> {
         Self { input, lines, limits, output, refusing: None, is_closed: false }
     }
 
-    /// The message of a line. One that cannot be read is answered, if its sender may wait for an answer.
+    /// Reads the message of a line. If the message is invalid and its sender may expect a response, an error is sent.
     fn read(&mut self, line: Line) -> Option<RxJsonRpcMessage<RoleServer>> {
         let line = match line {
             Line::Whole(line) => line,
@@ -66,7 +66,7 @@ impl<R, W: AsyncWrite + Send + Unpin + 'static> LineTransport<R, W> {
                 return None;
             }
         };
-        // rmcp would take a call that has no name for a method that it does not know.
+        // rmcp reports a call without a name as an unknown method.
         if message.method() == method::TOOLS_CALL
             && let Err(failure) = CallRequest::read(&message)
         {

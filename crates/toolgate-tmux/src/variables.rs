@@ -1,4 +1,4 @@
-//! The variables of libtmux-mcp. An invalid value is an error at startup: a guess could widen access.
+//! The environment variables of libtmux-mcp. An invalid value is an error at startup: a guess could widen access.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     toolsets::Toolset,
 };
 
-/// Every variable that means something, and what.
+/// Every supported variable, with its description.
 pub const VARIABLES: &[(&str, &str)] = &[
     ("LIBTMUX_SAFETY", "the highest tier: readonly, mutating, destructive"),
     ("LIBTMUX_TOOLSETS", "groups of tools, with commas: inspect, manage, execute, teardown"),
@@ -23,7 +23,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("LIBTMUX_MCP_PROMPTS_AS_TOOLS", "1: prompts are tools, too"),
 ];
 
-/// A variable whose value means nothing.
+/// A variable with an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the variable {name} {why}, or unset it")]
 pub struct BadVariable {
@@ -31,19 +31,19 @@ pub struct BadVariable {
     why: String,
 }
 
-/// What the variables say.
+/// The settings from the variables.
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
-    /// What goes over the file.
+    /// The settings that override the config file.
     pub config: TmuxConfig,
-    /// The tier.
+    /// The safety tier, if set.
     pub safety: Option<Tier>,
-    /// What somebody should know.
+    /// Warnings for the operator.
     pub warnings: Vec<String>,
 }
 
 impl Variables {
-    /// Reads those of this process.
+    /// Reads the variables of this process.
     pub fn read() -> Result<Self, BadVariable> {
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let mut variables = Self::from(&|name| std::env::var_os(name)?.into_string().ok())?;
@@ -123,7 +123,7 @@ fn prompts(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Option<bool>, BadV
     }
 }
 
-/// What is too short or too long is brought into bounds, as libtmux-mcp documents.
+/// Clamps a wait to its bounds, as libtmux-mcp documents.
 fn wait(
     lookup: &dyn Fn(&str) -> Option<String>,
     warnings: &mut Vec<String>,

@@ -1,4 +1,4 @@
-//! Batches: arrays of messages, legal in MCP 2025-03-26 only.
+//! Batches: arrays of messages, which only MCP 2025-03-26 allows.
 
 use bytes::Bytes;
 
@@ -7,10 +7,10 @@ use crate::json::check_text;
 use crate::limits::Limits;
 use crate::scan::{Scanner, trimmed};
 
-/// Most messages in one batch.
+/// The maximum number of messages in a batch.
 pub const MAX_BATCH: usize = 100;
 
-/// Whether the line is an array: a batch, if it is a message at all.
+/// Whether the line is an array: a batch, if it is valid.
 #[must_use]
 pub fn is_batch(line: &[u8]) -> bool {
     line.get(trimmed(line).start) == Some(&b'[')
@@ -18,8 +18,8 @@ pub fn is_batch(line: &[u8]) -> bool {
 
 /// The messages of a batch as slices of the line; `None` if the line is not an array.
 ///
-/// The whole line is checked as JSON; whether each element is a message is for
-/// [`Message::parse`](crate::Message::parse) to say. An empty batch is refused, as JSON-RPC asks.
+/// The whole line is checked as JSON. [`Message::parse`](crate::Message::parse) checks whether an element is a message.
+/// An empty batch is refused, as JSON-RPC requires.
 #[must_use]
 pub fn split_batch(line: &Bytes, limits: &Limits) -> Option<Result<Vec<Bytes>, WireError>> {
     is_batch(line).then(|| elements(line, limits))

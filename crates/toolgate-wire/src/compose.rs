@@ -1,4 +1,4 @@
-//! Messages of our own, without a newline at the end.
+//! Builds messages, without a newline at the end.
 
 use bytes::Bytes;
 
@@ -6,10 +6,10 @@ use crate::id::Id;
 use crate::json::Json;
 use crate::text::write_string;
 
-const START: &[u8] = br#"{"jsonrpc":"2.0""#;
+const MESSAGE_START: &[u8] = br#"{"jsonrpc":"2.0""#;
 
-/// Room for keys, punctuation and a usual id and method.
-const FRAME: usize = 128;
+/// Capacity for keys, punctuation and a typical id and method.
+const FRAME_CAPACITY: usize = 128;
 
 /// A request.
 #[must_use]
@@ -34,7 +34,7 @@ pub fn response(id: &Id, result: &Json) -> Bytes {
     close(out)
 }
 
-/// An error; without an id when it is not known which request failed.
+/// An error; without an id if it is unknown which request failed.
 #[must_use]
 pub fn error_response(id: Option<&Id>, code: i64, message: &str, data: Option<&Json>) -> Bytes {
     let mut out = start(data);
@@ -61,8 +61,8 @@ fn call(mut out: Vec<u8>, method: &str, params: Option<&Json>) -> Bytes {
 }
 
 fn start(payload: Option<&Json>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(FRAME + payload.map_or(0, Json::len));
-    out.extend_from_slice(START);
+    let mut out = Vec::with_capacity(FRAME_CAPACITY + payload.map_or(0, Json::len));
+    out.extend_from_slice(MESSAGE_START);
     out
 }
 

@@ -1,4 +1,4 @@
-//! Which notifications a client may send, and which a server may.
+//! Which notifications a client may send, and which a server may send.
 
 use bytes::Bytes;
 
@@ -10,11 +10,11 @@ use crate::refused::Refused;
 use crate::sender::Sender;
 use crate::shape::Shape;
 
-/// The longest name of a notification.
-const LONGEST: usize = 128;
+/// The maximum length of a notification's name.
+const MAX_NAME_LENGTH: usize = 128;
 
-/// The notifications of all versions of the protocol, and who may send them: (name, client, server).
-const KNOWN: [(&str, bool, bool); 13] = [
+/// The notifications of all protocol versions: (name, sent by clients, sent by servers).
+const NOTIFICATIONS: [(&str, bool, bool); 13] = [
     (method::NOTIFICATIONS_INITIALIZED, true, false),
     (method::NOTIFICATIONS_ROOTS_LIST_CHANGED, true, false),
     (method::NOTIFICATIONS_CANCELLED, true, true),
@@ -34,11 +34,11 @@ const KNOWN: [(&str, bool, bool); 13] = [
 ];
 
 impl Message {
-    /// Reads one message that came from this side: [`Message::parse`], and a notification must be one that this side
-    /// may send.
+    /// Reads one message from a sender: like [`Message::parse`], and a notification must be one that this sender may
+    /// send.
     ///
-    /// A notification that is in no version of the protocol may come from either side, so that extensions work: its
-    /// name begins with `notifications/`, as no request's does, and consists of letters, digits and `_-./`.
+    /// Either side may send a notification that is in no version of the protocol, so that extensions work. Its name
+    /// must begin with `notifications/`, as no request's name does, and consist of letters, digits and `_-./`.
     pub fn receive(line: Bytes, limits: &Limits, sender: Sender) -> Result<Self, Refused> {
         let message = Self::parse(line, limits)?;
         match fault(&message, sender) {
@@ -57,7 +57,7 @@ fn fault(message: &Message, sender: Sender) -> Option<Reason> {
         return None;
     }
     let method = message.method();
-    match KNOWN.iter().find(|(name, ..)| *name == method) {
+    match NOTIFICATIONS.iter().find(|(name, ..)| *name == method) {
         Some((_, true, _)) if sender == Sender::Client => None,
         Some((_, _, true)) if sender == Sender::Server => None,
         Some((method, ..)) => Some(Reason::Direction { method, sender }),
@@ -66,12 +66,12 @@ fn fault(message: &Message, sender: Sender) -> Option<Reason> {
     }
 }
 
-/// Whether nobody can take the name for another one.
+/// Whether the name cannot be mistaken for another one.
 fn is_plain(method: &str) -> bool {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     let is_part =
         |part: &str| !part.is_empty() && !part.starts_with('.') && part.bytes().all(is_known);
-    method.len() <= LONGEST && method.split('/').all(is_part)
+    method.len() <= MAX_NAME_LENGTH && method.split('/').all(is_part)
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn each_side_sends_its_own_notifications() {
-        for (method, client, server) in KNOWN {
+        for (method, client, server) in NOTIFICATIONS {
             assert_eq!(receive(method, Sender::Client).is_ok(), client, "{method}");
             assert_eq!(receive(method, Sender::Server).is_ok(), server, "{method}");
         }
@@ -98,7 +98,7 @@ mod tests {
             assert!(receive(method, Sender::Client).is_ok(), "{method}");
             assert!(receive(method, Sender::Server).is_ok(), "{method}");
         }
-        let long = format!("notifications/{}", "x".repeat(LONGEST));
+        let long = format!("notifications/{}", "x".repeat(MAX_NAME_LENGTH));
         for method in [
             "notifications/",
             "notifications//x",

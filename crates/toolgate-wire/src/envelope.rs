@@ -1,18 +1,18 @@
-//! The one pass over a message: its envelope, and the members of its body.
+//! Reads the envelope of a message, and the members of its body, in one pass.
 
 use bytes::Bytes;
 
 use crate::error::{Reason, WireError};
 use crate::id::Id;
 use crate::json::{Json, Kind};
-use crate::keys::{self, ENVELOPE, Match, Seen, Watched};
+use crate::keys::{self, ENVELOPE, Match, SeenKeys, Watched};
 use crate::limits::Limits;
 use crate::number::Number;
 use crate::scan::{Member, Scanner, Span, inside_quotes};
 
-/// A member of the envelope. The order is that of [`ENVELOPE`].
+/// A member of the envelope, in the order of [`ENVELOPE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum EnvelopePart {
     Jsonrpc,
     Id,
     Method,
@@ -21,7 +21,7 @@ pub(crate) enum Part {
     Error,
 }
 
-impl Part {
+impl EnvelopePart {
     const ALL: [Self; 6] =
         [Self::Jsonrpc, Self::Id, Self::Method, Self::Params, Self::Result, Self::Error];
 
@@ -29,7 +29,7 @@ impl Part {
         ENVELOPE.name(self as usize)
     }
 
-    /// The keys to watch in it, if it is one that carries a body.
+    /// The watched keys in its value, if it is a body.
     fn watched(self) -> Option<&'static Watched> {
         match self {
             Self::Params => Some(&keys::PARAMS),
@@ -40,52 +40,52 @@ impl Part {
     }
 }
 
-/// Members are recorded up to this many, watched ones always; an object with more is scanned again
-/// when it is asked for, so that a hostile one cannot make the record larger than itself.
+/// The maximum number of recorded members; watched ones are always recorded. A larger object is scanned again when a
+/// member is requested, so that a hostile message cannot make the record larger than itself.
 const MAX_RECORDED: usize = 1024;
 
-/// What one pass has found. Members are where they stand; whether they fit is asked afterwards.
+/// The result of one pass: the positions of the members. Their types and combination are checked afterwards.
 #[derive(Debug, Default)]
 pub(crate) struct Envelope {
     spans: [Option<Span>; 6],
-    seen: Seen<'static>,
-    /// Members of the body, in order.
+    seen: SeenKeys<'static>,
+    /// The members of the body, in order.
     pub(crate) members: Vec<Member>,
-    /// Whether that is all of them.
+    /// Whether `members` has all of them.
     pub(crate) recorded: bool,
-    /// The first broken rule. The scan goes on behind it: the id may still come.
+    /// The first broken rule. The scan continues after it, since the id may follow.
     pub(crate) fault: Option<WireError>,
-    /// The id stands there twice, or under a key that only resembles `id`.
+    /// Whether there are two ids, or a key that resembles `id`.
     pub(crate) unclear_id: bool,
-    /// The text was read to its end.
+    /// Whether the text was read to its end.
     pub(crate) complete: bool,
 }
 
 impl Envelope {
-    /// Reads `text` of a line. An error in the grammar ends the scan, a broken rule does not.
+    /// Reads the text of a line. A syntax error ends the scan, a broken rule does not.
     pub(crate) fn read(line: &[u8], text: Span, limits: &Limits) -> Self {
         let mut found = Self::default();
         match found.scan(line, text, limits) {
             Ok(()) => found.complete = true,
-            // Where the text cannot be read any further, that is what has to be said.
+            // A syntax error takes precedence over a broken rule.
             Err(error) => found.fault = Some(error),
         }
         found
     }
 
-    pub(crate) fn span(&self, part: Part) -> Option<Span> {
+    pub(crate) fn span(&self, part: EnvelopePart) -> Option<Span> {
         self.spans.get(part as usize).copied().flatten()
     }
 
-    /// Whether the key was there, though its value may have been cut short.
-    pub(crate) fn has(&self, part: Part) -> bool {
+    /// Whether the key exists, even if its value was cut off.
+    pub(crate) fn has(&self, part: EnvelopePart) -> bool {
         self.seen.has(part as usize)
     }
 
     /// The id, if there is exactly one and it is a string or a number.
     pub(crate) fn id(&self, line: &Bytes) -> Option<Id> {
-        let span = self.span(Part::Id).filter(|_| !self.unclear_id)?;
-        // Before the scan the line may not have been checked as a whole.
+        let span = self.span(EnvelopePart::Id).filter(|_| !self.unclear_id)?;
+        // At this point the line may not have been checked as a whole.
         std::str::from_utf8(span.of(line)).ok()?;
         Id::from_json(Json::scanned(line, span))
     }
@@ -103,13 +103,13 @@ impl Envelope {
         let mut first = true;
         while let Some(key) = scanner.next_key(&mut first)? {
             let part = self.part(line, key);
-            let value = match part.and_then(Part::watched) {
+            let value = match part.and_then(EnvelopePart::watched) {
                 Some(watched) if scanner.token() == b'{' => {
                     self.body(&mut scanner, line, watched)?
                 }
                 _ => scanner.value()?,
             };
-            // Where the text breaks off behind a number, more digits may have followed.
+            // If the text ends after a number, more digits may have followed.
             scanner.member_ends()?;
             if let Some(slot) = part.and_then(|part| self.spans.get_mut(part as usize)) {
                 *slot = Some(value);
@@ -118,21 +118,23 @@ impl Envelope {
         scanner.end()
     }
 
-    /// Which part of the envelope a key starts, if it may.
-    fn part(&mut self, line: &[u8], key: Span) -> Option<Part> {
+    /// The part that a key belongs to, if it may occur here.
+    fn part(&mut self, line: &[u8], key: Span) -> Option<EnvelopePart> {
         let spelling = inside_quotes(key.of(line));
         let (index, reason) = match ENVELOPE.find(spelling) {
             Match::None => return None,
-            Match::Key(index) if self.seen.first(index) => return Part::ALL.get(index).copied(),
+            Match::Key(index) if self.seen.first(index) => {
+                return EnvelopePart::ALL.get(index).copied();
+            }
             Match::Key(index) => (index, Reason::Duplicate(ENVELOPE.name(index))),
             Match::Variant(index) => (index, keys::misspelled(spelling, ENVELOPE.name(index))),
         };
-        self.unclear_id |= index == Part::Id as usize;
+        self.unclear_id |= index == EnvelopePart::Id as usize;
         self.blame(key.start, reason);
         None
     }
 
-    /// The object that is params, result or error: its members are recorded.
+    /// Reads the object of params, result or error, and records its members.
     fn body(
         &mut self,
         scanner: &mut Scanner<'_>,
@@ -143,7 +145,7 @@ impl Envelope {
         scanner.open_object()?;
         self.members.clear();
         self.recorded = true;
-        let mut seen = Seen::default();
+        let mut seen = SeenKeys::default();
         let mut first = true;
         while let Some(key) = scanner.next_key(&mut first)? {
             let (value, decides) = self.watched_value(scanner, line, (key, watched), &mut seen)?;
@@ -157,14 +159,14 @@ impl Envelope {
         Ok(Span { start, end })
     }
 
-    /// The value of a key of a watched object, and whether the key is a watched one. Looks into the value where keys
-    /// are watched there too: as deep as the tables in `keys` go.
+    /// Reads the value of a key of a watched object; whether the key is watched. Also reads into the value if its keys
+    /// are watched: to the depth of the tables in `keys`.
     fn watched_value<'a>(
         &mut self,
         scanner: &mut Scanner<'_>,
         line: &'a [u8],
         (key, watched): (Span, &Watched),
-        seen: &mut Seen<'a>,
+        seen: &mut SeenKeys<'a>,
     ) -> Result<(Span, bool), WireError> {
         let found = match seen.check(inside_quotes(key.of(line)), watched) {
             Ok(found) => found,
@@ -181,7 +183,7 @@ impl Envelope {
         }
         let start = scanner.at();
         scanner.open_object()?;
-        let mut seen = Seen::default();
+        let mut seen = SeenKeys::default();
         let mut first = true;
         while let Some(key) = scanner.next_key(&mut first)? {
             self.watched_value(scanner, line, (key, inner), &mut seen)?;
@@ -195,20 +197,20 @@ impl Envelope {
         }
     }
 
-    /// Checks the types of the parts that do not depend on the shape.
+    /// Checks the types that do not depend on the shape.
     pub(crate) fn check_types(&self, line: &[u8]) -> Result<(), WireError> {
-        self.check(line, Part::Jsonrpc, "the string \"2.0\"", |text| text == b"\"2.0\"")?;
-        self.check(line, Part::Method, "a string", |text| Kind::of(text) == Kind::String)?;
-        self.check(line, Part::Params, "an object or an array", |text| {
+        self.check(line, EnvelopePart::Jsonrpc, "the string \"2.0\"", |text| text == b"\"2.0\"")?;
+        self.check(line, EnvelopePart::Method, "a string", |text| Kind::of(text) == Kind::String)?;
+        self.check(line, EnvelopePart::Params, "an object or an array", |text| {
             matches!(Kind::of(text), Kind::Object | Kind::Array | Kind::Null)
         })?;
-        self.check(line, Part::Error, "an object", |text| Kind::of(text) == Kind::Object)
+        self.check(line, EnvelopePart::Error, "an object", |text| Kind::of(text) == Kind::Object)
     }
 
     fn check(
         &self,
         line: &[u8],
-        part: Part,
+        part: EnvelopePart,
         want: &'static str,
         fits: fn(&[u8]) -> bool,
     ) -> Result<(), WireError> {
@@ -218,7 +220,7 @@ impl Envelope {
         }
     }
 
-    /// An error object must have an integer `code` and a string `message`.
+    /// Checks that an error object has an integer `code` and a string `message`.
     pub(crate) fn check_error(&self, line: &[u8], error: Span) -> Result<(), WireError> {
         let member = |key: &'static str| {
             let mut members = self.members.iter();

@@ -1,4 +1,4 @@
-//! Why a text was refused, in words that never quote the payload.
+//! The reasons why a text is refused. Their messages never contain the payload.
 
 use std::fmt;
 
@@ -6,8 +6,7 @@ use crate::sender::Sender;
 
 /// What is wrong with a text, and where.
 ///
-/// Its message names envelope keys and byte offsets only: a payload may hold secrets and error
-/// messages end up in logs.
+/// The message contains only envelope keys and byte offsets: a payload may contain secrets, and errors are logged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct WireError {
     position: usize,
@@ -26,17 +25,17 @@ pub enum WireErrorKind {
     TooLarge,
     /// Nested deeper than [`Limits::max_depth`](crate::Limits::max_depth).
     TooDeep,
-    /// A key that decides something stands there twice.
+    /// A key that affects a decision occurs twice.
     DuplicateKey,
-    /// A key that decides something is written in another case or with escapes.
+    /// A key that affects a decision is spelled in another case or with escapes.
     KeySpelling,
-    /// A member has the wrong type or cannot stand where it stands.
+    /// A member has the wrong type, or is not allowed here.
     WrongType,
-    /// A member that must be there is not.
+    /// A required member is missing.
     Missing,
     /// A notification that its sender may not send.
     Misplaced,
-    /// There is nothing in it.
+    /// The text is empty.
     Empty,
 }
 
@@ -66,7 +65,7 @@ impl WireError {
         Self { position, reason }
     }
 
-    /// The class of the fault.
+    /// The class of the error.
     #[must_use]
     pub fn kind(&self) -> WireErrorKind {
         match self.reason {
@@ -86,12 +85,12 @@ impl WireError {
         }
     }
 
-    /// A method that only requests have, without an id.
+    /// Whether a request without an id was refused.
     pub(crate) fn is_missing_id(&self) -> bool {
         self.reason == Reason::NoId
     }
 
-    /// The byte offset in the text as it was given.
+    /// The byte offset in the original text.
     #[must_use]
     pub fn position(&self) -> usize {
         self.position

@@ -1,5 +1,5 @@
-//! HTTP headers that say what a message says, since 2026-07-28: so that whoever stands between can route and count
-//! without reading bodies. Whoever reads the body checks that both say the same.
+//! HTTP headers that repeat parts of a message, since 2026-07-28: a proxy can route and count by them without reading
+//! bodies. The receiver of the body checks that both agree.
 
 use std::borrow::Cow;
 
@@ -10,21 +10,21 @@ use crate::{
     message::Message,
 };
 
-/// The version that a request speaks.
+/// The protocol version of a request.
 pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 /// The method.
 pub const METHOD: &str = "mcp-method";
-/// The tool, prompt, resource or task that is meant.
+/// The name of the tool, prompt, resource or task.
 pub const NAME: &str = "mcp-name";
-/// The session, until 2025-11-25.
+/// The session id, until 2025-11-25.
 pub const SESSION_ID: &str = "mcp-session-id";
-/// Arguments whose schema asks for a header: this, then a name.
+/// The prefix of headers for arguments whose schema requests one; the argument's name follows.
 pub const PARAM: &str = "mcp-param-";
 
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
 
-/// A text as the value of a header: as it is, or in base64 where a header could not hold it.
+/// Encodes a text as a header value: as it is, or in base64 if a header cannot contain it.
 #[must_use]
 pub fn encode(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| matches!(byte, b' ' | b'\t' | 0x21..=0x7e);
@@ -36,7 +36,7 @@ pub fn encode(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{OPEN}{}{CLOSE}", STANDARD.encode(text)))
 }
 
-/// The text that the value of a header stands for; `None` if it stands for none.
+/// Decodes a header value; `None` if it is invalid.
 #[must_use]
 pub fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
     let value = std::str::from_utf8(value).ok()?;
@@ -45,7 +45,7 @@ pub fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
     String::from_utf8(STANDARD.decode(coded).ok()?).ok().map(Cow::Owned)
 }
 
-/// What [`NAME`] says of a request; `None` for methods that name nothing.
+/// The value of [`NAME`] for a request; `None` for methods without a name.
 #[must_use]
 pub fn name_of(message: &Message) -> Option<String> {
     let member = match message.method() {

@@ -1,4 +1,4 @@
-//! Ids of requests: compared by what they mean, sent back as they were written.
+//! Request ids: compared by value, sent back as they were written.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,8 +11,8 @@ use crate::text::unescape;
 
 /// The id of a JSON-RPC request: a string or a number, never `null`.
 ///
-/// Two ids are equal when they mean the same: `5` and `5.0`, `"a"` and `"\u0061"`. `5` and `"5"`
-/// differ. The spelling that came in is kept in [`Id::as_json`].
+/// Two ids are equal if their values are: `5` and `5.0`, `"a"` and `"\u0061"`. `5` and `"5"` differ. [`Id::as_json`]
+/// keeps the original spelling.
 #[derive(Clone)]
 pub struct Id {
     json: Json,
@@ -22,9 +22,9 @@ pub struct Id {
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Meaning {
     Number(Number),
-    /// A string without escapes: its spelling is what it says.
+    /// A string without escapes: the spelling is the value.
     Plain,
-    /// A string with escapes, decoded.
+    /// The decoded value of a string with escapes.
     Decoded(Box<[u8]>),
 }
 
@@ -46,7 +46,7 @@ impl Id {
         Self { json, meaning }
     }
 
-    /// The id that this value is; `None` for anything but a string or a number.
+    /// The id with this value; `None` for anything but a string or a number.
     #[must_use]
     pub fn from_json(json: Json) -> Option<Self> {
         let meaning = match json.kind() {
@@ -57,13 +57,13 @@ impl Id {
         Some(Self { json, meaning })
     }
 
-    /// The spelling that came in.
+    /// The original spelling.
     #[must_use]
     pub fn as_json(&self) -> &Json {
         &self.json
     }
 
-    /// What is compared: a number, or the bytes that a string says.
+    /// The value to compare: a number, or the decoded bytes of a string.
     fn meaning(&self) -> Result<&Number, &[u8]> {
         match &self.meaning {
             Meaning::Number(number) => Ok(number),

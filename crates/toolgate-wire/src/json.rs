@@ -1,4 +1,4 @@
-//! One valid JSON value, kept as the text that came in.
+//! A valid JSON value, kept as its original text.
 
 mod object;
 
@@ -18,17 +18,17 @@ use crate::{keys, text};
 
 pub use object::Object;
 
-/// One valid JSON value as refcounted text. A clone or a slice of it copies no text.
+/// A valid JSON value as reference-counted text. Cloning and slicing copy no text.
 ///
-/// `Debug` shows kind and length only: what tools are given and answer is nobody's log entry.
-/// Equality is that of the text: `1` and `1.0` differ.
+/// `Debug` shows only kind and length, so that arguments and results do not get into logs. Equality compares the text:
+/// `1` and `1.0` differ.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Json(
     // INVARIANT: one JSON value in valid UTF-8 with no whitespace around it, and no CR and no LF in it.
     Bytes,
 );
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `{…}`
@@ -46,7 +46,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of a valid value: its first byte tells.
+    /// The kind of a valid value, by its first byte.
     pub(crate) fn of(text: &[u8]) -> Self {
         match text.first() {
             Some(b'{') => Self::Object,
@@ -60,7 +60,7 @@ impl Kind {
 }
 
 impl Json {
-    /// Reads one value, strictly by RFC 8259; whitespace around it is dropped, and line breaks in it become spaces.
+    /// Reads one value, strictly by RFC 8259. Whitespace around it is removed, and line breaks in it become spaces.
     pub fn parse(text: impl Into<Bytes>, limits: &Limits) -> Result<Self, WireError> {
         let text = text.into();
         let span = check_text(&text, limits)?;
@@ -71,19 +71,19 @@ impl Json {
         Ok(Self(single_line(span.slice(&text))))
     }
 
-    /// Writes any value that serde can write.
+    /// Serializes a value with serde.
     pub fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        // A `RawValue` in it may hold line breaks.
+        // A `RawValue` in it may contain line breaks.
         Ok(Self(single_line(serde_json::to_vec(value)?.into())))
     }
 
-    /// Writes a [`serde_json::Value`].
+    /// Serializes a [`serde_json::Value`].
     #[must_use]
     pub fn value(value: &serde_json::Value) -> Self {
         Self(value.to_string().into())
     }
 
-    /// Writes text as a string.
+    /// A JSON string with this text.
     #[must_use]
     pub fn string(text: &str) -> Self {
         let mut out = Vec::with_capacity(text.len() + 2);
@@ -103,7 +103,7 @@ impl Json {
         Self(Bytes::from_static(b"{}"))
     }
 
-    /// Puts values together as an array, each with its exact text.
+    /// An array of values, each with its exact text.
     #[must_use]
     pub fn list<'a>(elements: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut text = vec![b'['];
@@ -117,12 +117,12 @@ impl Json {
         Self(text.into())
     }
 
-    /// A range of text that a scanner has gone over.
+    /// A range of text that a scanner has checked.
     pub(crate) fn scanned(text: &Bytes, span: Span) -> Self {
         Self(span.slice(text))
     }
 
-    /// Text that was put together from valid pieces.
+    /// Text that was composed of valid values.
     pub(crate) fn composed(text: Vec<u8>) -> Self {
         Self(text.into())
     }
@@ -133,8 +133,8 @@ impl Json {
         &self.0
     }
 
-    /// The text. Checks its UTF-8 once more on each call (`unsafe` is forbidden here), so prefer
-    /// [`Self::as_bytes`] for large values.
+    /// The text. Checks its UTF-8 at each call (`unsafe` is forbidden here), so prefer [`Self::as_bytes`] for large
+    /// values.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
@@ -146,7 +146,7 @@ impl Json {
         self.0
     }
 
-    /// A copy that keeps nothing else in memory: a value may be a small part of a large message.
+    /// A copy with memory of its own: a small value may otherwise keep a large message in memory.
     #[must_use]
     pub fn owned(&self) -> Self {
         Self(Bytes::copy_from_slice(&self.0))
@@ -164,13 +164,13 @@ impl Json {
         self.0.is_empty()
     }
 
-    /// What the value is.
+    /// The kind of the value.
     #[must_use]
     pub fn kind(&self) -> Kind {
         Kind::of(&self.0)
     }
 
-    /// The members of an object, one level, without a look into their values.
+    /// The members of an object. Their values are not read.
     #[must_use]
     pub fn object(&self) -> Option<Object> {
         Object::scan(&self.0)
@@ -189,7 +189,7 @@ impl Json {
         Some(elements)
     }
 
-    /// The first member of an object that has this key, whatever the key's spelling.
+    /// The first member of an object with this key, in any spelling.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Self> {
         let mut scanner = Scanner::new(&self.0, 0, usize::MAX);
@@ -204,8 +204,8 @@ impl Json {
         None
     }
 
-    /// What a string says; borrowed if it has no escapes. `None` for other kinds and for strings
-    /// with a lone surrogate, which no text can hold.
+    /// The text of a string; borrowed if it has no escapes. `None` for other kinds, and for strings with a lone
+    /// surrogate, which Rust text cannot contain.
     #[must_use]
     pub fn text(&self) -> Option<Cow<'_, str>> {
         if self.kind() != Kind::String {
@@ -249,20 +249,19 @@ impl Json {
         }
     }
 
-    /// Reads the value into any type that serde can read.
+    /// Deserializes the value with serde.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.0)
     }
 
-    /// Reads the value into a [`serde_json::Value`]; fails on what that cannot hold: `1e400`, lone
-    /// surrogates, 128 levels or more.
+    /// The value as a [`serde_json::Value`]. Fails on values that this type cannot represent: `1e400`, lone surrogates,
+    /// 128 levels or more.
     pub fn to_value(&self) -> Result<serde_json::Value, serde_json::Error> {
         self.decode()
     }
 }
 
-/// The checks that come before the grammar: length and UTF-8. Gives the text without whitespace
-/// around it.
+/// Checks length and UTF-8, before the grammar is checked. Returns the text without whitespace around it.
 pub(crate) fn check_text(text: &[u8], limits: &Limits) -> Result<Span, WireError> {
     let span = trimmed(text);
     if span.start == span.end {

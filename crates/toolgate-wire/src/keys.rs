@@ -1,4 +1,4 @@
-//! Keys that decide something: which they are, and the other ways in which one could write them.
+//! The keys that affect decisions, and the other spellings of them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use crate::error::Reason;
 use crate::mcp::meta;
 use crate::text::unescape;
 
-/// Whether a key, spelled like this between its quotes, is this one.
+/// Whether a spelling (between the quotes) has this key as its value.
 #[inline]
 pub(crate) fn says(spelling: &[u8], key: &str) -> bool {
     match memchr::memchr(b'\\', spelling) {
@@ -16,11 +16,10 @@ pub(crate) fn says(spelling: &[u8], key: &str) -> bool {
     }
 }
 
-/// Whether a lenient parser could take the key for this one: other case, other spelling.
+/// Whether a lenient parser could read the key as this name: in another case or spelling.
 ///
-/// Go's `encoding/json` folds case by Unicode, where two letters outside of ASCII fold into it:
-/// `ſ` (U+017F) is an `s` and `K` (U+212A) is a `k`. Java's `equalsIgnoreCase` takes `İ` (U+0130) and
-/// `ı` (U+0131) for an `i`.
+/// Go's `encoding/json` folds case by Unicode, where two letters outside of ASCII fold into it: `ſ` (U+017F) is an `s`
+/// and `K` (U+212A) is a `k`. Java's `equalsIgnoreCase` reads `İ` (U+0130) and `ı` (U+0131) as an `i`.
 fn resembles(key: &str, name: &str) -> bool {
     if key.is_ascii() {
         return key.eq_ignore_ascii_case(name);
@@ -34,13 +33,13 @@ fn resembles(key: &str, name: &str) -> bool {
     folded.eq(name.chars().map(|c| c.to_ascii_lowercase()))
 }
 
-/// The keys of one object that decide something: none may stand there twice, or in another spelling.
+/// The keys of one object that affect decisions: none may occur twice, or in another spelling.
 #[derive(Debug)]
 pub(crate) struct Watched {
     names: &'static [&'static str],
-    /// Those of them whose values are objects with watched keys of their own.
+    /// The keys whose values are objects with watched keys of their own.
     inner: &'static [(&'static str, &'static Watched)],
-    /// Whether no key at all may stand there twice: the keys are names that somebody else has chosen.
+    /// Whether no key at all may occur twice: the keys are names that a peer has chosen.
     distinct: bool,
 }
 
@@ -48,11 +47,11 @@ const fn plain(names: &'static [&'static str]) -> Watched {
     Watched { names, inner: &[], distinct: false }
 }
 
-/// The envelope, in the order of [`crate::envelope::Part`].
+/// The envelope, in the order of [`crate::envelope::EnvelopePart`].
 pub(crate) const ENVELOPE: Watched =
     plain(&["jsonrpc", "id", "method", "params", "result", "error"]);
 
-/// What requests and notifications are decided by: by layers, by the gateway, and by who reads them.
+/// The keys of params that layers, the gateway, clients and servers decide by.
 pub(crate) const PARAMS: Watched = Watched {
     names: &[
         "name",
@@ -148,7 +147,7 @@ pub(crate) const RESULT: Watched = Watched {
     distinct: false,
 };
 
-/// Their types are checked, so the ones that were checked must be the only ones.
+/// The types of these members are checked, so each must occur once.
 pub(crate) const ERROR: Watched = plain(&["code", "message", "data"]);
 
 const META: Watched = Watched {
@@ -212,12 +211,12 @@ const LIST: Watched = plain(&["listChanged", "subscribe"]);
 
 const CHOSEN: Watched = Watched { names: &[], inner: &[], distinct: true };
 
-/// Which watched key this is.
+/// The watched key that a spelling matches.
 pub(crate) enum Match {
     None,
-    /// This one, spelled as it should be (or in a way that does no harm).
+    /// This key, in its exact spelling (or a harmless one).
     Key(usize),
-    /// One that must be spelled exactly, in another spelling.
+    /// A key that must be spelled exactly, in another spelling.
     Variant(usize),
 }
 
@@ -230,7 +229,7 @@ impl Watched {
         self.names
     }
 
-    /// Keys whose values are watched too, and what is watched there.
+    /// The keys whose values are watched, too, with their tables.
     pub(crate) fn nested(&self) -> &'static [(&'static str, &'static Self)] {
         self.inner
     }
@@ -239,20 +238,20 @@ impl Watched {
         self.distinct
     }
 
-    /// What to watch in the value of this key.
+    /// The table for the value of this key.
     pub(crate) fn inner(&self, index: usize) -> Option<&'static Self> {
         let name = self.name(index);
         self.inner.iter().find(|(key, _)| *key == name).map(|(_, watched)| *watched)
     }
 
-    /// Which watched key is spelled like this.
+    /// Finds the watched key with this spelling.
     pub(crate) fn find(&self, spelling: &[u8]) -> Match {
         if let Some(index) = self.position(spelling) {
             return Match::Key(index);
         }
         let key = unescape(spelling);
         match self.variant(&String::from_utf8_lossy(&key)) {
-            // PHP escapes slashes, and everybody reads that.
+            // PHP escapes slashes, and every parser decodes that.
             Some(index) if slashes_only(spelling) && *key == *self.name(index).as_bytes() => {
                 Match::Key(index)
             }
@@ -262,7 +261,7 @@ impl Watched {
     }
 
     fn position(&self, key: &[u8]) -> Option<usize> {
-        // The first byte spares most calls to memcmp.
+        // Comparing the first byte avoids most calls of memcmp.
         let mut names = self.names.iter().map(|name| name.as_bytes());
         names.position(|name| name.first() == key.first() && name == key)
     }
@@ -277,16 +276,16 @@ fn slashes_only(spelling: &[u8]) -> bool {
     memchr::memchr_iter(b'\\', spelling).all(|at| spelling.get(at + 1) == Some(&b'/'))
 }
 
-/// Which watched keys of one object have been seen.
+/// The watched keys of one object that have occurred.
 #[derive(Debug, Default)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct SeenKeys<'a> {
     watched: u64,
-    /// All of them, where none may stand there twice.
+    /// All keys, if none may occur twice.
     all: HashSet<Cow<'a, [u8]>>,
 }
 
-impl<'a> Seen<'a> {
-    /// False if it was there already.
+impl<'a> SeenKeys<'a> {
+    /// Records a key; false if it has occurred before.
     pub(crate) fn first(&mut self, index: usize) -> bool {
         let bit = 1 << index;
         let first = self.watched & bit == 0;
@@ -298,7 +297,7 @@ impl<'a> Seen<'a> {
         self.watched & (1 << index) != 0
     }
 
-    /// Checks a key against the rules; gives the number of a watched one.
+    /// Checks a key against the rules; returns the index of a watched key.
     pub(crate) fn check(
         &mut self,
         spelling: &'a [u8],

@@ -1,11 +1,11 @@
-//! How much of a message is read before it is refused.
+//! Limits for one message.
 
-/// Bounds on one message. They are checked before anything is kept.
+/// Limits for one message. They are checked before anything is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest text in bytes, not counting whitespace around it.
+    /// The maximum length of the text in bytes, without whitespace around it.
     pub max_bytes: usize,
-    /// Most arrays and objects that may stand inside each other; `[[1]]` has depth 2.
+    /// The maximum nesting of arrays and objects; `[[1]]` has depth 2.
     pub max_depth: usize,
 }
 

@@ -1,50 +1,50 @@
-//! Framing by newlines: splits what arrives into lines without a copy.
+//! Splits a byte stream into lines without copying.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::scan::trimmed;
 
-/// Room that is kept free for the next read.
-const SPARE: usize = 16 * 1024;
+/// The free capacity for the next read.
+const READ_CAPACITY: usize = 16 * 1024;
 
-/// A buffer that grew beyond this is given back once its long line is gone.
-const SWOLLEN: usize = 256 * 1024;
+/// A buffer that grew beyond this is released after its long line.
+const MAX_IDLE_CAPACITY: usize = 256 * 1024;
 
-/// How much of either end of an over-long line is kept.
-const END: usize = 4096;
+/// How many bytes of each end of an overlong line are kept.
+const KEPT_BYTES: usize = 4096;
 
 /// One line of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
     /// A line, with its newline if there was one.
     Whole(Bytes),
-    /// A line beyond the limit. It was dropped as it came in; its ends are kept for
+    /// A line beyond the limit. It is discarded while it is received; its ends are kept for
     /// [`salvage_id`](crate::salvage_id).
     TooLong {
         /// The first 4 KiB.
         head: Bytes,
         /// The last 4 KiB.
         tail: Bytes,
-        /// How long it was, its newline not counted.
+        /// Its length without the newline.
         length: u64,
     },
 }
 
-/// Splits a stream into lines. Read into [`buffer`](Lines::buffer), then take lines with
-/// [`next`](Lines::next) until there are no more. Blank lines are left out.
+/// Splits a stream into lines. Read into [`buffer`](Lines::buffer), then take lines with [`next`](Lines::next) until it
+/// returns `None`. Blank lines are skipped.
 #[derive(Debug)]
 pub struct Lines {
     buffer: BytesMut,
     max_bytes: usize,
-    /// No newline stands before this place of the buffer.
+    /// There is no newline before this position of the buffer.
     searched: usize,
     swollen: bool,
-    skipped: Option<Skipped>,
+    skipped: Option<OverlongLine>,
 }
 
-/// An over-long line of which the end has not come yet.
+/// An overlong line whose end was not received yet.
 #[derive(Debug, Default)]
-struct Skipped {
+struct OverlongLine {
     head: Vec<u8>,
     tail: BytesMut,
     length: u64,
@@ -57,20 +57,20 @@ impl Lines {
         Self { buffer: BytesMut::new(), max_bytes, searched: 0, swollen: false, skipped: None }
     }
 
-    /// Where to append what was read: with 16 KiB of room or more.
+    /// Where to append received bytes: it has at least 16 KiB of free capacity.
     pub fn buffer(&mut self) -> &mut BytesMut {
-        if self.swollen && self.buffer.len() <= SPARE {
-            let mut fresh = BytesMut::with_capacity(2 * SPARE);
+        if self.swollen && self.buffer.len() <= READ_CAPACITY {
+            let mut fresh = BytesMut::with_capacity(2 * READ_CAPACITY);
             fresh.extend_from_slice(&self.buffer);
             self.buffer = fresh;
             self.swollen = false;
         }
-        self.buffer.reserve(SPARE);
-        self.swollen |= self.buffer.capacity() > SWOLLEN;
+        self.buffer.reserve(READ_CAPACITY);
+        self.swollen |= self.buffer.capacity() > MAX_IDLE_CAPACITY;
         &mut self.buffer
     }
 
-    /// The next line that has come in whole.
+    /// The next complete line.
     #[expect(
         clippy::should_implement_trait,
         reason = "None means not yet, where an iterator would mean never"
@@ -91,8 +91,7 @@ impl Lines {
         }
     }
 
-    /// At the end of the stream: what [`next`](Lines::next) would give, then a last line without a
-    /// newline.
+    /// At the end of the stream: like [`next`](Lines::next), and finally a last line without a newline.
     pub fn finish(&mut self) -> Option<Line> {
         let line = self.next();
         if line.is_some() {
@@ -103,12 +102,12 @@ impl Lines {
         self.ended(rest)
     }
 
-    /// What a line is once all of it has come; `None` if it is blank.
+    /// The line after its end was received; `None` if it is blank.
     fn ended(&mut self, line: BytesMut) -> Option<Line> {
         let length = line.strip_suffix(b"\n").unwrap_or(&line).len();
         let mut skipped = match self.skipped.take() {
             Some(skipped) => skipped,
-            None if length > self.max_bytes => Skipped::default(),
+            None if length > self.max_bytes => OverlongLine::default(),
             None if is_blank(&line) => return None,
             None => return Some(Line::Whole(line.freeze())),
         };
@@ -116,10 +115,10 @@ impl Lines {
         Some(skipped.line())
     }
 
-    /// Lets go of a line that is too long already, though its end has not come.
+    /// Discards a line that is too long before its end was received.
     fn skip_if_too_long(&mut self) {
         if self.skipped.is_none() && self.buffer.len() > self.max_bytes {
-            self.skipped = Some(Skipped::default());
+            self.skipped = Some(OverlongLine::default());
         }
         if let Some(skipped) = &mut self.skipped {
             skipped.add(&self.buffer);
@@ -129,14 +128,14 @@ impl Lines {
     }
 }
 
-impl Skipped {
+impl OverlongLine {
     fn add(&mut self, part: &[u8]) {
         self.length += part.len() as u64;
-        let missing = END - self.head.len();
+        let missing = KEPT_BYTES - self.head.len();
         let first = part.get(..missing).unwrap_or(part);
         self.head.extend_from_slice(first);
-        let last = part.get(part.len().saturating_sub(END)..).unwrap_or(part);
-        let surplus = (self.tail.len() + last.len()).saturating_sub(END);
+        let last = part.get(part.len().saturating_sub(KEPT_BYTES)..).unwrap_or(part);
+        let surplus = (self.tail.len() + last.len()).saturating_sub(KEPT_BYTES);
         let _ = self.tail.split_to(surplus);
         self.tail.extend_from_slice(last);
     }

@@ -1,23 +1,23 @@
-//! One JSON-RPC message, read by its envelope.
+//! A JSON-RPC message, read by its envelope.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
 
-use crate::envelope::{Envelope, Part};
+use crate::envelope::{Envelope, EnvelopePart};
 use crate::id::Id;
 use crate::json::{Json, Object, check_text};
 use crate::keys;
 use crate::limits::Limits;
 use crate::refused::Refused;
 use crate::scan::{Member, Span, inside_quotes};
-use crate::shape::{Method, Shape, fit};
+use crate::shape::{MethodText, Shape, fit};
 use crate::single_line::without_breaks;
 use crate::splice::{Edit, splice};
 
-/// One JSON-RPC message. One pass over the bytes has checked all of it and noted where the members
-/// of `params`, `result` or `error` stand; nothing was decoded or copied.
+/// A JSON-RPC message. One pass over the bytes has checked all of it and recorded the positions of the members of
+/// `params`, `result` or `error`; nothing was decoded or copied.
 #[derive(Clone)]
 pub struct Message {
     // INVARIANT: no CR and no LF.
@@ -27,16 +27,16 @@ pub struct Message {
     shape: Shape,
     id: Option<Id>,
     id_span: Option<Span>,
-    method: Method,
+    method: MethodText,
     body: Option<Span>,
     members: Vec<Member>,
-    /// Whether `members` is all of the body's members; if not, they are looked up by a scan.
+    /// Whether `members` has all members of the body; if not, a scan finds the others.
     recorded: bool,
 }
 
 impl Message {
-    /// Reads one message. Whitespace around it (the newline of its line) is allowed. What is read has no line break:
-    /// those between tokens become spaces, those behind the message are dropped.
+    /// Reads one message. Whitespace around it (the newline of its line) is allowed. The message has no line breaks
+    /// afterwards: those between tokens become spaces, those at the end are removed.
     pub fn parse(mut line: Bytes, limits: &Limits) -> Result<Self, Refused> {
         let text = match check_text(&line, limits) {
             Ok(text) => text,
@@ -49,12 +49,12 @@ impl Message {
             Err(error) => return Err(Refused::read(&line, error, &found, id)),
         };
         let body = match shape {
-            Shape::Request | Shape::Notification => Part::Params,
-            Shape::Response => Part::Result,
-            Shape::Error => Part::Error,
+            Shape::Request | Shape::Notification => EnvelopePart::Params,
+            Shape::Response => EnvelopePart::Result,
+            Shape::Error => EnvelopePart::Error,
         };
         line.truncate(text.end);
-        // The scan has found all line breaks to be between tokens.
+        // The scan has shown that all line breaks are between tokens.
         if let Cow::Owned(single) = without_breaks(&line) {
             line = single.into();
         }
@@ -62,7 +62,7 @@ impl Message {
             text,
             shape,
             id,
-            id_span: found.span(Part::Id),
+            id_span: found.span(EnvelopePart::Id),
             method,
             body: found.span(body),
             members: found.members,
@@ -71,13 +71,13 @@ impl Message {
         })
     }
 
-    /// What the message is.
+    /// The shape of the message.
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// The id. None for notifications, and for errors that could not tell which request failed.
+    /// The id. `None` for notifications, and for errors without an id.
     #[must_use]
     pub fn id(&self) -> Option<&Id> {
         self.id.as_ref()
@@ -87,16 +87,16 @@ impl Message {
     #[must_use]
     pub fn method(&self) -> &str {
         match &self.method {
-            Method::None => "",
-            Method::Plain(span) => {
+            MethodText::None => "",
+            MethodText::Plain(span) => {
                 std::str::from_utf8(inside_quotes(span.of(&self.line))).unwrap_or_default()
             }
-            Method::Decoded(text) => text,
+            MethodText::Decoded(text) => text,
         }
     }
 
-    /// The bytes that came in, with a space for each line break between tokens and nothing behind the message: one
-    /// line, without the newline that ends it.
+    /// The original bytes, with a space for each line break between tokens and without line breaks at the end: one
+    /// line, without its newline.
     #[must_use]
     pub fn line(&self) -> &Bytes {
         &self.line
@@ -148,33 +148,33 @@ impl Message {
         Some(Object::recorded(self.line.clone(), span, &self.members))
     }
 
-    /// The message with other params, result or error, and not one other byte changed. Params are
-    /// added if there were none. No newline at the end.
+    /// The message with other params, result or error; all other bytes are unchanged. Params are added if there were
+    /// none. No newline at the end.
     #[must_use]
     pub fn with_body(&self, body: Json) -> Bytes {
         self.with(None, Some(body))
     }
 
-    /// The message with another id, and not one other byte changed. A notification has none and
-    /// stays what it is. No newline at the end.
+    /// The message with another id; all other bytes are unchanged. A notification has no id and stays the same. No
+    /// newline at the end.
     #[must_use]
     pub fn with_id(&self, id: &Id) -> Bytes {
         self.with(Some(id), None)
     }
 
-    /// The message with another id and another body, where given.
+    /// The message with another id and another body, if given.
     #[must_use]
     pub fn with(&self, id: Option<&Id>, body: Option<Json>) -> Bytes {
         let id = id.filter(|_| self.shape != Shape::Notification);
         let edits = [
-            id.map(|id| self.edit(self.id_span, Part::Id, id.as_json().clone())),
-            body.map(|body| self.edit(self.body, Part::Params, body)),
+            id.map(|id| self.edit(self.id_span, EnvelopePart::Id, id.as_json().clone())),
+            body.map(|body| self.edit(self.body, EnvelopePart::Params, body)),
         ];
         splice(&self.line, self.text, edits)
     }
 
-    /// Puts a value where its part stands; a part that is not there becomes the last member.
-    fn edit(&self, span: Option<Span>, part: Part, value: Json) -> Edit {
+    /// Replaces the value of a part. A missing part becomes the last member.
+    fn edit(&self, span: Option<Span>, part: EnvelopePart, value: Json) -> Edit {
         match span {
             Some(span) => Edit::replace(span, value),
             None => Edit::append(self.text.end, part.name(), value),
@@ -182,7 +182,7 @@ impl Message {
     }
 }
 
-/// Shape, method and id only: the payload may be secret.
+/// Only shape, method and id: the payload may be secret.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message")

@@ -1,10 +1,10 @@
-//! Numbers by value and not by spelling: `5`, `5.0` and `50e-1` are one number.
+//! Numbers compared by value: `5`, `5.0` and `50e-1` are equal.
 
-/// The value of a number, in a form that is equal when the values are.
+/// The value of a number, in a form that is equal if the values are.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Number {
     Integer(i128),
-    /// Fractions and what does not fit: sign, digits without zeros at either end, exponent.
+    /// Fractions and numbers that do not fit: sign, digits without zeros at either end, exponent.
     Other(Box<str>),
 }
 
@@ -32,7 +32,7 @@ impl Number {
         if significant.is_empty() {
             return Self::Integer(0);
         }
-        // An exponent beyond i64 is nobody's number: such spellings equal only themselves.
+        // An exponent beyond i64: such numbers are only equal if their spellings are.
         let Some(exponent) = exponent else {
             return Self::Other(spelling.into());
         };
@@ -43,7 +43,7 @@ impl Number {
     }
 }
 
-/// The exponent once the point stands behind the last digit that is not zero.
+/// The exponent if the point is placed after the last digit that is not zero.
 fn exponent_of(spelled: &str, fraction_digits: usize, trailing_zeros: usize) -> Option<i64> {
     let spelled: i64 = spelled.parse().ok()?;
     spelled

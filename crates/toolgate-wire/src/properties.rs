@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all. The fuzz targets and the tests call the same functions.
+//! Properties that hold for any bytes. The fuzz targets and the tests call the same functions.
 
 mod lines;
 mod message;
@@ -11,14 +11,14 @@ pub use message::check_message;
 pub use single_line::check_single_line;
 pub use splice::check_splice;
 
-/// A property that does not hold is told, not panicked about.
+/// A violated property is returned as an error, without a panic.
 type Check = Result<(), String>;
 
 fn ensure(holds: bool, what: &str) -> Check {
     if holds { Ok(()) } else { Err(what.to_owned()) }
 }
 
-/// A small generator of numbers (xorshift), so that a check needs its input and nothing else.
+/// A small random generator (xorshift), so that a check depends only on its input.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
@@ -29,7 +29,7 @@ impl Dice {
         Self(seed | 1)
     }
 
-    /// Seeded by what the bytes are.
+    /// Seeded by the bytes.
     fn of(bytes: &[u8]) -> Self {
         let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         Self::new(bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix))

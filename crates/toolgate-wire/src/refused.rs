@@ -1,4 +1,4 @@
-//! What is left of a line that cannot be passed on.
+//! What is known about a line that is no valid message.
 
 use bytes::Bytes;
 
@@ -10,36 +10,36 @@ use crate::salvage::{shape_hint, tail_id};
 use crate::scan::{Span, trimmed};
 use crate::shape::Shape;
 
-/// How much of an over-long line is read for its id.
-const HEAD: usize = 4096;
+/// How many bytes of an overlong line are searched for its id.
+const SALVAGE_BYTES: usize = 4096;
 
-/// Why a line is not a message that can be passed on, and what is needed to answer it.
+/// Why a line is refused, and what is needed to respond to it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{error}")]
 pub struct Refused {
     /// What is wrong.
     pub error: WireError,
-    /// The id, if there is one and it could be read without doubt.
+    /// The id, if it could be read reliably.
     pub id: Option<Id>,
-    /// What the line was going to be, as far as its keys tell. A line with `method` that broke off
-    /// before any `id` could be either kind and gives `None`.
+    /// The shape of the message, as far as its keys show. `None` for a line with `method` that ends before an `id`: it
+    /// could be a request or a notification.
     pub shape_hint: Option<Shape>,
 }
 
 impl Refused {
-    /// Whether nobody waits for an answer, so that the message can be dropped: a notification that its sender may not
-    /// send, or a request without an id.
+    /// Whether the sender expects no response, so that the message can be dropped: a notification that its sender may
+    /// not send, or a request without an id.
     #[must_use]
     pub fn is_unanswerable(&self) -> bool {
         self.error.kind() == WireErrorKind::Misplaced || self.error.is_missing_id()
     }
 
-    /// A line that failed before its envelope could be read.
+    /// For a line that was refused before its envelope was read.
     pub(crate) fn unread(line: &Bytes, error: WireError, limits: &Limits) -> Self {
         let text = trimmed(line);
         let end = match error.kind() {
-            WireErrorKind::TooLarge => text.end.min(text.start + HEAD),
-            // The text before the fault is as good as ever.
+            WireErrorKind::TooLarge => text.end.min(text.start + SALVAGE_BYTES),
+            // The text before the invalid byte can be read.
             WireErrorKind::Utf8 => error.position(),
             _ => text.start,
         };
@@ -49,10 +49,10 @@ impl Refused {
         Self::read(line, error, &found, id)
     }
 
-    /// A line whose envelope was read, as far as that was possible.
+    /// For a line whose envelope was read as far as possible.
     pub(crate) fn read(line: &Bytes, error: WireError, found: &Envelope, id: Option<Id>) -> Self {
-        // These faults say nothing against the end of the line. After an error in the grammar,
-        // nobody can tell what its last brace closes.
+        // These errors do not affect the end of the line. After a syntax error it is unknown what its last brace
+        // closes.
         let sound_end = matches!(
             error.kind(),
             WireErrorKind::TooLarge | WireErrorKind::TooDeep | WireErrorKind::Utf8
@@ -63,7 +63,7 @@ impl Refused {
             None => id,
         };
         let shape_hint = match shape_hint(found, id.is_some()) {
-            // By its method it is a request.
+            // Its method shows that it is a request.
             Some(Shape::Notification) if error.is_missing_id() => Some(Shape::Request),
             hint => hint,
         };

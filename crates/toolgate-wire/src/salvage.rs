@@ -1,25 +1,24 @@
-//! The id of a line that is too long or too broken to be read, so that its sender gets an answer.
+//! Finds the id of a line that is too long or invalid, so that its sender gets a response.
 
-use crate::envelope::{Envelope, Part};
+use crate::envelope::{Envelope, EnvelopePart};
 use crate::id::Id;
 use crate::json::{Json, Kind};
 use crate::limits::Limits;
 use crate::scan::{Scanner, Span, trimmed};
 use crate::shape::Shape;
 
-/// The id of a line of which only the two ends are at hand (they may overlap, or both be the whole
-/// line).
+/// The id of a line, from its two ends (which may overlap, or both be the whole line).
 ///
-/// It is read where it is certain to be that of the envelope: among the members at the start of
-/// the head that are there in full, or as the last member before the closing brace of the tail.
-/// Where the two disagree, or `id` stands there twice or misspelled, there is none.
+/// The id is only read where it certainly belongs to the envelope: among the complete members at the start of the head,
+/// or as the last member before the closing brace of the tail. If both differ, or `id` occurs twice or in another
+/// spelling, this is `None`.
 #[must_use]
 pub fn salvage_id(head: &[u8], tail: &[u8]) -> Option<Id> {
     let start = envelope_of(head);
     if start.unclear_id {
         return None;
     }
-    let Some(span) = start.span(Part::Id) else {
+    let Some(span) = start.span(EnvelopePart::Id) else {
         return tail_id(tail);
     };
     let first = scalar(span.of(head))?;
@@ -29,8 +28,7 @@ pub fn salvage_id(head: &[u8], tail: &[u8]) -> Option<Id> {
     }
 }
 
-/// What a line was going to be, as far as the keys at its start tell: whether it wants an answer
-/// or is one. `None` for a `method` that may or may not have an `id` further on.
+/// The shape of the message, as far as the keys at its start show. `None` for a `method` if an `id` may follow.
 #[must_use]
 pub fn salvage_shape(head: &[u8]) -> Option<Shape> {
     shape_hint(&envelope_of(head), false)
@@ -42,10 +40,12 @@ fn envelope_of(head: &[u8]) -> Envelope {
     Envelope::read(head, Span { start, end }, &Limits::default())
 }
 
-/// What the keys that were seen tell.
+/// The shape that the keys show.
 pub(crate) fn shape_hint(found: &Envelope, id_known: bool) -> Option<Shape> {
-    match [Part::Method, Part::Result, Part::Error].map(|part| found.has(part)) {
-        [true, false, false] if id_known || found.has(Part::Id) => Some(Shape::Request),
+    match [EnvelopePart::Method, EnvelopePart::Result, EnvelopePart::Error]
+        .map(|part| found.has(part))
+    {
+        [true, false, false] if id_known || found.has(EnvelopePart::Id) => Some(Shape::Request),
         [true, false, false] if found.complete => Some(Shape::Notification),
         [false, true, false] => Some(Shape::Response),
         [false, false, true] => Some(Shape::Error),
@@ -53,10 +53,10 @@ pub(crate) fn shape_hint(found: &Envelope, id_known: bool) -> Option<Shape> {
     }
 }
 
-/// The id at the very end of a line: `,"id":7}`.
+/// The id at the end of a line: `,"id":7}`.
 ///
-/// In a line that is valid but for its length, the last brace closes the envelope, and a string
-/// cannot end in `"id":7}`: what stands there is a member of the envelope.
+/// In a line that is valid except for its length, the last brace closes the envelope, and a string cannot end in
+/// `"id":7}`: so the id is a member of the envelope.
 pub(crate) fn tail_id(tail: &[u8]) -> Option<Id> {
     let text = trim_end(trim_end(tail).strip_suffix(b"}")?);
     let (before, id) = text.split_at(last_scalar(text)?);
@@ -70,7 +70,7 @@ fn trim_end(text: &[u8]) -> &[u8] {
     text.get(..trimmed(text).end).unwrap_or_default()
 }
 
-/// Where the string or number starts that the text ends with.
+/// The start of the string or number at the end of the text.
 fn last_scalar(text: &[u8]) -> Option<usize> {
     let Some(inner) = text.strip_suffix(b"\"") else {
         let part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
@@ -87,7 +87,7 @@ fn last_scalar(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// The id that this text is, all of it.
+/// The id, if the text is exactly one.
 fn scalar(text: &[u8]) -> Option<Id> {
     std::str::from_utf8(text).ok()?;
     let mut scanner = Scanner::new(text, 0, 0);

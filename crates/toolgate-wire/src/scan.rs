@@ -1,7 +1,6 @@
-//! One pass over JSON text: checks the grammar of RFC 8259 and says where values end.
+//! Scans JSON text in one pass: checks the grammar of RFC 8259 and finds the ends of values.
 //!
-//! Nothing here recurses, so no input can exhaust the stack. Positions are offsets into the text
-//! that the scanner was given.
+//! Nothing recurses, so no input can exhaust the stack. Positions are offsets into the given text.
 
 mod cursor;
 mod fault;
@@ -33,7 +32,7 @@ impl Span {
     }
 }
 
-/// Where one member of an object stands. Both spans include the quotes of strings.
+/// The position of a member of an object. Both spans include the quotes of strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) key: Span,
@@ -63,7 +62,7 @@ pub(crate) fn trimmed(text: &[u8]) -> Span {
     Span { start, end }
 }
 
-/// Reads the text once, front to back.
+/// Reads the text once, from start to end.
 #[derive(Debug)]
 pub(crate) struct Scanner<'a> {
     text: &'a [u8],
@@ -81,7 +80,7 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
-    /// Skips whitespace and shows the byte after it without taking it.
+    /// Skips whitespace and returns the next byte without consuming it.
     #[inline]
     pub(crate) fn token(&mut self) -> u8 {
         let mut cursor = Cursor::new(self.text, self.at);
@@ -90,7 +89,7 @@ impl<'a> Scanner<'a> {
         token
     }
 
-    /// Enters an object; its members follow by [`Self::next_key`].
+    /// Enters an object; [`Self::next_key`] reads its members.
     pub(crate) fn open_object(&mut self) -> Result<(), WireError> {
         let opened = match self.token() {
             b'{' => self.open(Container::Object),
@@ -99,7 +98,7 @@ impl<'a> Scanner<'a> {
         opened.map_err(|fault| self.error(fault))
     }
 
-    /// Enters an array; its elements follow by [`Self::next_element`].
+    /// Enters an array; [`Self::next_element`] reads its elements.
     pub(crate) fn open_array(&mut self) -> Result<(), WireError> {
         let opened = match self.token() {
             b'[' => self.open(Container::Array),
@@ -108,7 +107,7 @@ impl<'a> Scanner<'a> {
         opened.map_err(|fault| self.error(fault))
     }
 
-    /// The key of the next member, or `None` when the object closes. The value comes next.
+    /// The key of the next member, or `None` at the end of the object. Read the value next.
     #[inline]
     pub(crate) fn next_key(&mut self, first: &mut bool) -> Result<Option<Span>, WireError> {
         let first = std::mem::take(first);
@@ -124,7 +123,7 @@ impl<'a> Scanner<'a> {
         self.key().map(Some)
     }
 
-    /// The next element of an array, or `None` when the array closes.
+    /// The next element of an array, or `None` at its end.
     pub(crate) fn next_element(&mut self, first: &mut bool) -> Result<Option<Span>, WireError> {
         let first = std::mem::take(first);
         match self.token() {
@@ -139,7 +138,7 @@ impl<'a> Scanner<'a> {
         self.value().map(Some)
     }
 
-    /// The member whose value was read last must end here, by a comma or a brace.
+    /// Checks that the last member ends here, by a comma or a brace.
     #[inline]
     pub(crate) fn member_ends(&mut self) -> Result<(), WireError> {
         match self.token() {
@@ -148,7 +147,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// One whole value with everything in it.
+    /// Skips one value.
     #[inline]
     pub(crate) fn value(&mut self) -> Result<Span, WireError> {
         self.token();
@@ -164,7 +163,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Nothing but whitespace may be left.
+    /// Checks that only whitespace is left.
     pub(crate) fn end(&mut self) -> Result<(), WireError> {
         self.token();
         if self.at < self.text.len() {

@@ -3,8 +3,8 @@
 /// The side that a message comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sender {
-    /// A client, or what stands in its place.
+    /// A client, or a gateway in the place of one.
     Client,
-    /// A server, or what stands in its place.
+    /// A server, or a gateway in the place of one.
     Server,
 }

@@ -1,15 +1,14 @@
-//! The rules by which the parts of an envelope make a request, a notification, a response or an
-//! error.
+//! The rules by which the members of an envelope form a request, a notification, a response or an error.
 
 use std::borrow::Cow;
 
-use crate::envelope::{Envelope, Part};
+use crate::envelope::{Envelope, EnvelopePart};
 use crate::error::{Reason, WireError};
 use crate::scan::{Span, inside_quotes};
 use crate::text::unescape;
 
-/// What the name of every notification begins with, and no request's.
-const NOTIFICATION: &str = "notifications/";
+/// The prefix of every notification's name. No request's name has it.
+const NOTIFICATION_PREFIX: &str = "notifications/";
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,68 +23,69 @@ pub enum Shape {
     Error,
 }
 
-/// Where the method is.
+/// The position of the method.
 #[derive(Clone)]
-pub(crate) enum Method {
+pub(crate) enum MethodText {
     None,
-    /// Without escapes: between the quotes it is what it says.
+    /// Without escapes: the text between the quotes is the method.
     Plain(Span),
     Decoded(Box<str>),
 }
 
-/// What the parts amount to, if they fit together.
+/// The shape of an envelope, if its parts fit together.
 pub(crate) fn fit(
     found: &mut Envelope,
     line: &[u8],
     has_id: bool,
-) -> Result<(Shape, Method), WireError> {
+) -> Result<(Shape, MethodText), WireError> {
     if let Some(fault) = found.fault.take() {
         return Err(fault);
     }
     found.check_types(line)?;
     let shape = shape(found)?;
-    if found.span(Part::Jsonrpc).is_none() {
-        return Err(WireError::new(0, Reason::Missing(Part::Jsonrpc.name())));
+    if found.span(EnvelopePart::Jsonrpc).is_none() {
+        return Err(WireError::new(0, Reason::Missing(EnvelopePart::Jsonrpc.name())));
     }
     check_id(found, line, shape, has_id)?;
-    if let Some(error) = found.span(Part::Error) {
+    if let Some(error) = found.span(EnvelopePart::Error) {
         found.check_error(line, error)?;
     }
-    let method = match found.span(Part::Method) {
+    let method = match found.span(EnvelopePart::Method) {
         Some(span) => method(line, span, shape)?,
-        None => Method::None,
+        None => MethodText::None,
     };
     Ok((shape, method))
 }
 
-/// Exactly one of method, result and error, and params beside method only.
+/// Exactly one of method, result and error is allowed, and params only with method.
 fn shape(found: &Envelope) -> Result<Shape, WireError> {
     let part = |part| found.span(part).map(|span| (part, span.start));
-    let main = part(Part::Method).or(part(Part::Result)).or(part(Part::Error));
+    let main =
+        part(EnvelopePart::Method).or(part(EnvelopePart::Result)).or(part(EnvelopePart::Error));
     let Some((main, _)) = main else {
-        return Err(WireError::new(0, Reason::Missing(Part::Method.name())));
+        return Err(WireError::new(0, Reason::Missing(EnvelopePart::Method.name())));
     };
-    let beside: &[Part] = match main {
-        Part::Method => &[Part::Result, Part::Error],
-        _ => &[Part::Error, Part::Params],
+    let beside: &[EnvelopePart] = match main {
+        EnvelopePart::Method => &[EnvelopePart::Result, EnvelopePart::Error],
+        _ => &[EnvelopePart::Error, EnvelopePart::Params],
     };
-    let unfit = |other: &&Part| **other != main && found.span(**other).is_some();
+    let unfit = |other: &&EnvelopePart| **other != main && found.span(**other).is_some();
     if let Some((other, at)) = beside.iter().find(unfit).and_then(|other| part(*other)) {
         let (key, with) = (other.name(), main.name());
         return Err(WireError::new(at, Reason::Conflict { key, with }));
     }
     Ok(match main {
-        Part::Method if found.span(Part::Id).is_some() => Shape::Request,
-        Part::Method => Shape::Notification,
-        Part::Result => Shape::Response,
+        EnvelopePart::Method if found.span(EnvelopePart::Id).is_some() => Shape::Request,
+        EnvelopePart::Method => Shape::Notification,
+        EnvelopePart::Result => Shape::Response,
         _ => Shape::Error,
     })
 }
 
-/// A response must say which request it answers; an error may not know.
+/// A response must have an id; an error may have none.
 fn check_id(found: &Envelope, line: &[u8], shape: Shape, readable: bool) -> Result<(), WireError> {
-    let key = Part::Id.name();
-    match found.span(Part::Id) {
+    let key = EnvelopePart::Id.name();
+    match found.span(EnvelopePart::Id) {
         Some(_) if readable => Ok(()),
         Some(span) if shape == Shape::Error && span.of(line) == b"null" => Ok(()),
         Some(span) => {
@@ -97,23 +97,23 @@ fn check_id(found: &Envelope, line: &[u8], shape: Shape, readable: bool) -> Resu
     }
 }
 
-/// Only `notifications/…` go without an id, and no server takes one for a request: a call that nobody waits for would
-/// be seen by no layer.
-fn method(line: &[u8], span: Span, shape: Shape) -> Result<Method, WireError> {
+/// Only `notifications/…` have no id, and a notification's name is never a request: otherwise a call without a response
+/// would pass by all layers.
+fn method(line: &[u8], span: Span, shape: Shape) -> Result<MethodText, WireError> {
     let said = unescape(inside_quotes(span.of(line)));
-    match (shape, said.starts_with(NOTIFICATION.as_bytes())) {
+    match (shape, said.starts_with(NOTIFICATION_PREFIX.as_bytes())) {
         (Shape::Notification, false) => return Err(WireError::new(span.start, Reason::NoId)),
         (Shape::Request, true) => return Err(WireError::new(span.start, Reason::NotificationId)),
         _ => {}
     }
     let Cow::Owned(decoded) = said else {
-        return Ok(Method::Plain(span));
+        return Ok(MethodText::Plain(span));
     };
     String::from_utf8(decoded).map_or_else(
         |_| {
-            let (key, want) = (Part::Method.name(), "Unicode text");
+            let (key, want) = (EnvelopePart::Method.name(), "Unicode text");
             Err(WireError::new(span.start, Reason::WrongType { key, want }))
         },
-        |text| Ok(Method::Decoded(text.into())),
+        |text| Ok(MethodText::Decoded(text.into())),
     )
 }

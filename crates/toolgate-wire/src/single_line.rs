@@ -1,13 +1,13 @@
-//! One line: a message, and every value that can be part of one, holds no line break.
+//! Removes line breaks: a message, and every value that can be part of one, is one line.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 
-/// The text without line breaks: each CR and LF within it becomes a space, those at its end are dropped.
+/// The text without line breaks: each CR and LF in it becomes a space, those at its end are removed.
 ///
-/// JSON allows both characters between tokens only, so the text of a valid message means the same afterwards. A text
-/// that is not valid JSON may mean something else, but it never becomes two lines.
+/// JSON allows both characters only between tokens, so the meaning of a valid message does not change. The meaning of
+/// invalid JSON may change, but it never becomes two lines.
 #[must_use]
 pub fn single_line(mut text: Bytes) -> Bytes {
     let end = text.iter().rposition(|byte| !is_break(*byte)).map_or(0, |last| last + 1);
@@ -18,7 +18,7 @@ pub fn single_line(mut text: Bytes) -> Bytes {
     text
 }
 
-/// The text with a space for each CR and LF: all offsets stay.
+/// The text with a space for each CR and LF. All offsets stay the same.
 pub(crate) fn without_breaks(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr2(b'\n', b'\r', text).is_none() {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! Changes to a text that leave every other byte as it is.
+//! Changes parts of a text; all other bytes stay the same.
 
 use bytes::Bytes;
 
@@ -9,19 +9,19 @@ use crate::scan::Span;
 #[derive(Clone)]
 pub(crate) struct Edit {
     span: Span,
-    /// The key to write before the value, where the member is new.
+    /// The key to write before the value of a new member.
     key: Option<&'static str>,
     value: Json,
 }
 
 impl Edit {
-    /// Puts a value where another stands.
+    /// Replaces a value.
     pub(crate) fn replace(span: Span, value: Json) -> Self {
         Self { span, key: None, value }
     }
 
-    /// Puts a member behind the last one of the object that ends at `end`. The object must have
-    /// one already: the comma is written.
+    /// Appends a member to the object that ends at `end`. The object must have a member already, since a comma is
+    /// written.
     pub(crate) fn append(end: usize, key: &'static str, value: Json) -> Self {
         let brace = end.saturating_sub(1);
         Self { span: Span { start: brace, end: brace }, key: Some(key), value }
@@ -41,7 +41,7 @@ impl Edit {
     }
 }
 
-/// The part `text` of a line with both edits made. They must not overlap.
+/// The part `text` of a line with both edits, which must not overlap.
 pub(crate) fn splice(line: &Bytes, text: Span, edits: [Option<Edit>; 2]) -> Bytes {
     let mut edits = edits;
     edits.sort_by_key(|edit| edit.as_ref().map(|edit| edit.span.start));

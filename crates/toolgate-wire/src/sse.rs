@@ -1,49 +1,49 @@
-//! Server-sent events: what arrives is split into events, without a copy where an event has one line of data.
+//! Splits a byte stream into server-sent events, without copying events with one line of data.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use crate::single_line::without_breaks;
 
-/// Room that is kept free for the next read.
-const SPARE: usize = 16 * 1024;
+/// The free capacity for the next read.
+const READ_CAPACITY: usize = 16 * 1024;
 
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// What it says; several lines of data are joined by newlines.
+    /// The data; several lines are joined by newlines.
     pub data: Bytes,
-    /// Its name, `message` if it has none.
+    /// The name; `message` if there is none.
     pub name: Option<Bytes>,
-    /// The id to resume after.
+    /// The id after which a stream can be resumed.
     pub id: Option<Bytes>,
-    /// How long to wait before the stream is opened again, in milliseconds.
+    /// The time to wait before reconnecting, in milliseconds.
     pub retry: Option<u64>,
 }
 
-/// An event is larger than what is kept in memory: the stream cannot be followed any further.
+/// An event is larger than the limit: the stream cannot be read any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event of more than {0} bytes")]
 pub struct TooLong(pub usize);
 
-/// Splits a stream into events. Read into [`buffer`](Events::buffer), then take events with
-/// [`next`](Events::next) until there are no more.
+/// Splits a stream into events. Read into [`buffer`](Events::buffer), then take events with [`next`](Events::next)
+/// until it returns `None`.
 #[derive(Debug)]
 pub struct Events {
     buffer: BytesMut,
     max_bytes: usize,
-    /// No line ends before this place of the buffer.
+    /// No line ends before this position of the buffer.
     searched: usize,
-    /// The last line ended with a carriage return: a newline that follows belongs to it.
+    /// The last line ended with a carriage return: a following newline belongs to it.
     after_return: bool,
     begun: bool,
     event: Event,
     has_data: bool,
-    /// Data of several lines.
+    /// The data of several lines.
     joined: BytesMut,
 }
 
 impl Events {
-    /// An event with more than `max_bytes` of data ends it with an error.
+    /// More than `max_bytes` of data in an event is an error.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self {
@@ -58,14 +58,14 @@ impl Events {
         }
     }
 
-    /// Where to append what was read: with 16 KiB of room or more.
+    /// Where to append received bytes: it has at least 16 KiB of free capacity.
     pub fn buffer(&mut self) -> &mut BytesMut {
-        self.buffer.reserve(SPARE);
+        self.buffer.reserve(READ_CAPACITY);
         &mut self.buffer
     }
 
-    /// The next event that has come in whole; `None` if more has to be read. What the stream ends within is no
-    /// event.
+    /// The next complete event; `None` if more bytes are needed. An incomplete event at the end of the stream is
+    /// dropped.
     #[expect(
         clippy::should_implement_trait,
         reason = "None means not yet, where an iterator would mean never"
@@ -80,7 +80,7 @@ impl Events {
                 if std::mem::take(&mut self.has_data) {
                     return Ok(Some(event));
                 }
-                // An id without data is remembered by nobody here; a pause stands for itself.
+                // An event without data is returned for its id or its retry time.
                 if event.retry.is_some() || event.id.is_some() {
                     return Ok(Some(event));
                 }
@@ -91,7 +91,7 @@ impl Events {
                 return Err(TooLong(self.max_bytes));
             }
         }
-        if self.buffer.len() > self.max_bytes.saturating_add(SPARE) {
+        if self.buffer.len() > self.max_bytes.saturating_add(READ_CAPACITY) {
             return Err(TooLong(self.max_bytes));
         }
         Ok(None)
@@ -135,7 +135,7 @@ impl Events {
                 let digits = std::str::from_utf8(&value).ok();
                 self.event.retry = digits.and_then(|digits| digits.parse().ok());
             }
-            // A comment, or what nobody knows.
+            // A comment or an unknown field.
             _ => {}
         }
     }
@@ -146,7 +146,7 @@ impl Events {
             return;
         }
         if self.joined.is_empty() {
-            // The newline makes it differ from nothing, so that no line is lost.
+            // With a newline, so that an empty first line is not lost.
             self.joined.put(std::mem::take(&mut self.event.data));
         }
         self.joined.put_u8(b'\n');
@@ -154,7 +154,7 @@ impl Events {
     }
 }
 
-/// The bytes of an event whose data is one JSON message: on one line, as a line break would end the data.
+/// The bytes of an event whose data is one JSON message, on one line: a line break would end the data.
 #[must_use]
 pub fn event(message: &[u8], id: Option<&str>) -> Bytes {
     let mut out = BytesMut::with_capacity(message.len() + 32);
@@ -169,7 +169,7 @@ pub fn event(message: &[u8], id: Option<&str>) -> Bytes {
     out.freeze()
 }
 
-/// A comment: it keeps the connection open and says nothing.
+/// A comment without meaning, which keeps the connection open.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! Between text and its spelling as a JSON string.
+//! Converts between text and its spelling as a JSON string.
 
 use std::borrow::Cow;
 
 use crate::scan::plain_prefix;
 
-/// What a string says, as bytes, given its spelling without quotes.
+/// The value of a string as bytes, from its spelling without quotes.
 ///
-/// Lone surrogates (`"\ud800"`) are legal JSON but no Unicode text. They come out in the three
-/// bytes that UTF-8 would use if it could, so equal strings stay equal and `from_utf8` refuses them.
+/// Lone surrogates (`"\ud800"`) are valid JSON but not valid Unicode text. They become the three bytes that UTF-8 would
+/// use for them, so equal strings stay equal and `from_utf8` refuses them.
 pub(crate) fn unescape(spelling: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', spelling).is_none() {
         return Cow::Borrowed(spelling);
@@ -23,7 +23,7 @@ pub(crate) fn unescape(spelling: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Decodes the escape at the start of `text` and gives back what follows it.
+/// Decodes the escape at the start of `text` and returns the rest.
 fn push_escape<'a>(out: &mut Vec<u8>, text: &'a [u8]) -> &'a [u8] {
     if let Some((high, after)) = unicode_escape(text) {
         return push_unicode(out, high, after);
@@ -53,7 +53,7 @@ fn push_unicode<'a>(out: &mut Vec<u8>, unit: u32, after: &'a [u8]) -> &'a [u8] {
     after
 }
 
-/// The code unit of a `\uXXXX` at the start of the text, and what follows it.
+/// The code unit of a `\uXXXX` at the start of the text, and the rest.
 fn unicode_escape(text: &[u8]) -> Option<(u32, &[u8])> {
     let (digits, after) = text.strip_prefix(b"\\u")?.split_first_chunk::<4>()?;
     let digits = std::str::from_utf8(digits).ok()?;

@@ -12,7 +12,7 @@ use toolgate::{
     settings::Settings,
     stack::Parts,
 };
-use toolgate_store::{Drain, Retention, Store};
+use toolgate_store::{LogWriter, Retention, Store};
 
 use super::{RecordsError, audit_store::AuditStore, trail::TrailExporter};
 use crate::config::TrailConfig;
@@ -23,7 +23,7 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The store with the thread that writes to it, and the thread that sends the audit trail.
 #[derive(Debug, Default)]
 pub(crate) struct StoreRecords {
-    store: Option<(Arc<dyn Store>, Drain)>,
+    store: Option<(Arc<dyn Store>, LogWriter)>,
     audit: Option<Arc<AuditStore>>,
     trail: Option<TrailExporter>,
 }
@@ -52,8 +52,8 @@ impl StoreRecords {
                     AuditStore::start(Arc::clone(&store)).map_err(|error| failed(&error))?;
                 parts.audit_outputs.push(Arc::clone(&audit) as _);
                 memory.audit = Some(audit);
-                let drain = Drain::start(queue, Arc::clone(&store), Retention::from(&config));
-                memory.store = Some((store, drain.map_err(|error| failed(&error))?));
+                let writer = LogWriter::start(queue, Arc::clone(&store), Retention::from(&config));
+                memory.store = Some((store, writer.map_err(|error| failed(&error))?));
                 parts.log = Some(sink);
             }
             None => needs_no_store(settings)?,
@@ -80,8 +80,8 @@ impl StoreRecords {
         if let Some(audit) = self.audit {
             audit.finish(STORE_TIMEOUT);
         }
-        if let Some((store, drain)) = self.store {
-            let _ = drain.finish(STORE_TIMEOUT);
+        if let Some((store, writer)) = self.store {
+            let _ = writer.finish(STORE_TIMEOUT);
             let _ = tokio::time::timeout(STORE_TIMEOUT, store.close()).await;
         }
         if let Some(trail) = self.trail {

@@ -1,4 +1,4 @@
-//! Writing records: many rows a statement, one transaction a batch.
+//! Writes records: many rows in a statement, one transaction for a batch.
 
 use std::{fmt::Write as _, sync::LazyLock};
 
@@ -14,10 +14,11 @@ pub(super) const COLUMNS: &str = "id, parent, kind, at_us, duration_us, session,
 
 const WIDTH: usize = 24;
 
-/// The sizes of statements: a few, so that each is prepared once.
-const ROWS: [usize; 4] = [128, 32, 8, 1];
+/// The numbers of rows in a statement: few, so that each statement is prepared once.
+const STATEMENT_ROWS: [usize; 4] = [128, 32, 8, 1];
 
-static INSERTS: LazyLock<[String; ROWS.len()]> = LazyLock::new(|| ROWS.map(insert));
+static INSERTS: LazyLock<[String; STATEMENT_ROWS.len()]> =
+    LazyLock::new(|| STATEMENT_ROWS.map(insert));
 
 fn insert(rows: usize) -> String {
     let row = format!("({})", vec!["?"; WIDTH].join(","));
@@ -30,14 +31,14 @@ pub(super) async fn append(writer: &Writer, records: &[CallRecord]) -> Result<()
     if records.is_empty() {
         return Ok(());
     }
-    // The lock is taken at once: one that is asked for later is refused, not waited for.
+    // The transaction takes the write lock immediately: SQLite does not wait for a lock that is requested later.
     let mut connection = writer.get().await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut rest = records;
-    for (rows, sql) in ROWS.into_iter().zip(INSERTS.iter()) {
+    for (rows, sql) in STATEMENT_ROWS.into_iter().zip(INSERTS.iter()) {
         while rest.len() >= rows {
             let (now, later) = rest.split_at(rows);
-            // Made of our own words and question marks.
+            // The text contains only constants and placeholders.
             let mut query = sqlx::query(sqlx::AssertSqlSafe(sql.as_str()));
             for record in now {
                 query = bind(query, record);
@@ -51,7 +52,7 @@ pub(super) async fn append(writer: &Writer, records: &[CallRecord]) -> Result<()
 
 type Insert<'q> = Query<'q, Sqlite, SqliteArguments>;
 
-/// In the order of [`COLUMNS`].
+/// Binds the columns in the order of [`COLUMNS`].
 fn bind<'q>(query: Insert<'q>, record: &'q CallRecord) -> Insert<'q> {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     query

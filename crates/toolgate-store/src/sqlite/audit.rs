@@ -1,4 +1,4 @@
-//! The lines of the audit.
+//! The audit lines.
 
 use sqlx::{Connection as _, SqlitePool};
 

@@ -1,4 +1,4 @@
-//! The store in a SQLite file. Several processes may use one file at once.
+//! The store in a SQLite file. Several processes may use one file at the same time.
 
 mod append;
 mod audit;
@@ -30,16 +30,16 @@ use toolgate::{Boxed, ToolId, middleware::log::CallRecord};
 use self::writer::Writer;
 use crate::{
     error::StoreError,
-    store::{Answer, AuditRecord, Cursor, Filter, Page, Pruned, Retention, Size, Store, Tree},
+    store::{AuditRecord, Cursor, Filter, Page, Pruned, Retention, Size, Store, StoreFuture, Tree},
 };
 
-/// How long one process waits for another to let go of the file.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a process waits for another one to release the file's lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many questions are answered at the same time.
-const READERS: u32 = 4;
+/// The maximum number of simultaneous queries.
+const MAX_READERS: u32 = 4;
 
-/// A store in one SQLite file, private to its owner.
+/// A store in one SQLite file with mode 0600.
 pub struct SqliteStore {
     path: PathBuf,
     writer: Writer,
@@ -47,15 +47,15 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file, makes it if it is not there, and brings its schema up to date.
+    /// Opens the file, creates it if it does not exist, and migrates its schema.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
         make_private(path).map_err(|error| StoreError::Unopened {
             path: path.to_owned(),
             why: error.to_string(),
         })?;
-        // While others open the same new file, SQLite does not always wait as long as it was told to.
-        let deadline = Instant::now() + PATIENCE;
+        // While several processes create the same file, SQLite does not always wait for the busy timeout.
+        let deadline = Instant::now() + BUSY_TIMEOUT;
         loop {
             match Self::try_open(path).await {
                 Err(error) if error.is_busy() && Instant::now() < deadline => {
@@ -70,21 +70,21 @@ impl SqliteStore {
         let failed = |error: sqlx::Error| StoreError::of(path, &error);
         let plain = SqliteConnectOptions::new()
             .filename(path)
-            .busy_timeout(PATIENCE)
+            .busy_timeout(BUSY_TIMEOUT)
             .disable_statement_logging();
-        // Whose file it is comes first: somebody else's must stay as it is.
+        // The owner is checked first: a database of another program must not be changed.
         schema::check(path, &plain).await?;
         let options = plain
             .auto_vacuum(SqliteAutoVacuum::Incremental)
             .journal_mode(SqliteJournalMode::Wal)
-            // A power cut may take the last moments of a log; a crash of ours takes nothing.
+            // A power cut may lose the last transactions of a log; a crash of this process loses none.
             .synchronous(SqliteSynchronous::Normal)
             .pragma("journal_size_limit", "67108864")
             .foreign_keys(false);
         let mut writer = options.connect().await.map_err(failed)?;
         schema::migrate(path, &mut writer).await?;
         let readers = SqlitePoolOptions::new()
-            .max_connections(READERS)
+            .max_connections(MAX_READERS)
             .max_lifetime(None)
             .idle_timeout(None)
             .test_before_acquire(false)
@@ -103,8 +103,7 @@ impl SqliteStore {
     }
 }
 
-/// Makes the file, and the folders that it is in, for nobody but their owner. What is there already keeps
-/// its mode.
+/// Creates the file and its folders, accessible only to their owner. Existing ones keep their mode.
 fn make_private(path: &Path) -> io::Result<()> {
     use std::fs::{DirBuilder, OpenOptions};
     let (mut folders, mut file) = (DirBuilder::new(), OpenOptions::new());
@@ -132,7 +131,7 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn append<'a>(&'a self, records: &'a [CallRecord]) -> Answer<'a, ()> {
+    fn append<'a>(&'a self, records: &'a [CallRecord]) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             append::append(&self.writer, records).await.map_err(|error| self.failed(&error))
         })
@@ -143,44 +142,48 @@ impl Store for SqliteStore {
         filter: &'a Filter,
         limit: usize,
         after: Option<Cursor>,
-    ) -> Answer<'a, Page> {
+    ) -> StoreFuture<'a, Page> {
         Box::pin(async move {
             let page = query::query(&self.readers, filter, limit, after).await;
             page.map_err(|error| self.failed(&error))
         })
     }
 
-    fn get<'a>(&'a self, id: &'a str) -> Answer<'a, Option<CallRecord>> {
+    fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<CallRecord>> {
         Box::pin(
             async move { query::get(&self.readers, id).await.map_err(|error| self.failed(&error)) },
         )
     }
 
-    fn tree<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Tree>> {
+    fn tree<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Tree>> {
         Box::pin(
             async move { tree::tree(&self.readers, id).await.map_err(|error| self.failed(&error)) },
         )
     }
 
-    fn prune<'a>(&'a self, retention: &'a Retention) -> Answer<'a, Pruned> {
+    fn prune<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, Pruned> {
         Box::pin(async move {
             prune::prune(&self.writer, retention).await.map_err(|error| self.failed(&error))
         })
     }
 
-    fn size(&self) -> Answer<'_, Size> {
+    fn size(&self) -> StoreFuture<'_, Size> {
         Box::pin(
             async move { prune::size(&self.readers).await.map_err(|error| self.failed(&error)) },
         )
     }
 
-    fn known_tools<'a>(&'a self, namespace: &'a str) -> Answer<'a, Vec<ToolId>> {
+    fn known_tools<'a>(&'a self, namespace: &'a str) -> StoreFuture<'a, Vec<ToolId>> {
         Box::pin(async move {
             tools::known(&self.readers, namespace).await.map_err(|error| self.failed(&error))
         })
     }
 
-    fn remember_tools<'a>(&'a self, namespace: &'a str, tools: &'a [ToolId]) -> Answer<'a, ()> {
+    fn remember_tools<'a>(
+        &'a self,
+        namespace: &'a str,
+        tools: &'a [ToolId],
+    ) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let done = tools::remember(&self.writer, namespace, tools).await;
             done.map_err(|error| self.failed(&error))
@@ -193,20 +196,20 @@ impl Store for SqliteStore {
         servers: &'a [Arc<str>],
         server: &'a str,
         tools: &'a [ToolId],
-    ) -> Answer<'a, Vec<ToolId>> {
+    ) -> StoreFuture<'a, Vec<ToolId>> {
         Box::pin(async move {
             let done = tools::approve(&self.writer, namespace, servers, server, tools).await;
             done.map_err(|error| self.failed(&error))
         })
     }
 
-    fn append_audit<'a>(&'a self, lines: &'a [AuditRecord]) -> Answer<'a, ()> {
+    fn append_audit<'a>(&'a self, lines: &'a [AuditRecord]) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             audit::append(&self.writer, lines).await.map_err(|error| self.failed(&error))
         })
     }
 
-    fn audit(&self, since_us: i64, limit: usize) -> Answer<'_, Vec<AuditRecord>> {
+    fn audit(&self, since_us: i64, limit: usize) -> StoreFuture<'_, Vec<AuditRecord>> {
         Box::pin(async move {
             let lines = audit::since(&self.readers, since_us, limit).await;
             lines.map_err(|error| self.failed(&error))
@@ -216,7 +219,7 @@ impl Store for SqliteStore {
     fn close(&self) -> Boxed<'_, ()> {
         Box::pin(async move {
             self.readers.close().await;
-            // The last one to go folds the journal into the file.
+            // The last connection to close merges the journal into the file.
             self.writer.close().await;
         })
     }

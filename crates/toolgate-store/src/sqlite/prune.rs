@@ -1,4 +1,4 @@
-//! Keeping within bounds: the oldest records go, a few at a time, so that writers do not wait for long.
+//! Removes the oldest records in small transactions, so that writers do not wait for long.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,13 +7,13 @@ use sqlx::{SqliteConnection, SqlitePool};
 use super::writer::Writer;
 use crate::store::{Pruned, Retention, Size};
 
-/// So many records go in one transaction.
-const CHUNK: i64 = 500;
-/// So many pages are given back to the disk in one.
-const PAGES: &str = "PRAGMA incremental_vacuum(500)";
-/// New records soon fill free pages again, and moving pages is slow: only if more than one in so many is
-/// free are some given back.
-const FREE: i64 = 4;
+/// The number of records removed in a transaction.
+const MAX_PRUNED_RECORDS: i64 = 500;
+/// How many pages are returned to the file system in a transaction.
+const RETURN_PAGES: &str = "PRAGMA incremental_vacuum(500)";
+/// Pages are returned only if more than one in this many is free: new records soon reuse free pages, and moving pages
+/// is slow.
+const FREE_PAGES_SHARE: i64 = 4;
 
 pub(super) async fn prune(writer: &Writer, retention: &Retention) -> Result<Pruned, sqlx::Error> {
     let mut pruned = Pruned::default();
@@ -22,7 +22,7 @@ pub(super) async fn prune(writer: &Writer, retention: &Retention) -> Result<Prun
         let before = i64::try_from(now.saturating_sub(age).as_micros()).unwrap_or(i64::MAX);
         pruned.by_age =
             all(writer, "SELECT seq FROM calls WHERE at_us < ?1 ORDER BY at_us", before).await?;
-        while oldest_of_audit(writer, "WHERE at_us < ?2", before, CHUNK).await? > 0 {}
+        while oldest_of_audit(writer, "WHERE at_us < ?2", before, MAX_PRUNED_RECORDS).await? > 0 {}
     }
     if let Some(most) = retention.records {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
@@ -43,13 +43,13 @@ pub(super) async fn prune(writer: &Writer, retention: &Retention) -> Result<Prun
     Ok(pruned)
 }
 
-/// Removes whatever `which` finds below the bound.
+/// Removes the records that `which` selects below the bound.
 async fn all(writer: &Writer, which: &'static str, bound: i64) -> Result<u64, sqlx::Error> {
     let mut removed = 0;
     loop {
-        // Made of our own words; what is bound is bound.
+        // The text contains only constants.
         let sql = format!("DELETE FROM calls WHERE seq IN ({which} LIMIT ?2)");
-        let delete = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(bound).bind(CHUNK);
+        let delete = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(bound).bind(MAX_PRUNED_RECORDS);
         match delete.execute(&mut *writer.get().await?).await?.rows_affected() {
             0 => return Ok(removed),
             count => removed += count,
@@ -57,14 +57,14 @@ async fn all(writer: &Writer, which: &'static str, bound: i64) -> Result<u64, sq
     }
 }
 
-/// Removes the oldest lines of the audit: here is a copy, and its file has all of them.
+/// Removes the oldest audit lines: the store has a copy, the audit file has all of them.
 async fn oldest_of_audit(
     writer: &Writer,
     which: &'static str,
     bound: i64,
     limit: i64,
 ) -> Result<u64, sqlx::Error> {
-    // Made of our own words; what is bound is bound.
+    // The text contains only constants.
     let sql = format!(
         "DELETE FROM audit WHERE id IN (SELECT id FROM audit {which} ORDER BY id LIMIT ?1)"
     );
@@ -72,7 +72,7 @@ async fn oldest_of_audit(
     Ok(delete.execute(&mut *writer.get().await?).await?.rows_affected())
 }
 
-/// Removes the oldest until the rest takes no more than `most` bytes.
+/// Removes the oldest records until the rest has at most `most` bytes.
 async fn down_to(writer: &Writer, most: u64) -> Result<u64, sqlx::Error> {
     let mut removed = 0;
     loop {
@@ -84,28 +84,30 @@ async fn down_to(writer: &Writer, most: u64) -> Result<u64, sqlx::Error> {
         if bytes <= most || records + lines == 0 {
             return Ok(removed);
         }
-        // As many as are too much if all are alike; the next round corrects what is left.
+        // The share of records to remove if all have the same size; the next round corrects the difference.
         let share = |of: u64| (bytes - most).saturating_mul(of) / bytes.max(1) + 1;
         let mut left = i64::try_from(share(lines)).unwrap_or(i64::MAX);
-        while left > 0 && oldest_of_audit(writer, "", 0, left.min(CHUNK)).await? > 0 {
-            left -= CHUNK;
+        while left > 0 && oldest_of_audit(writer, "", 0, left.min(MAX_PRUNED_RECORDS)).await? > 0 {
+            left -= MAX_PRUNED_RECORDS;
         }
         let too_many = share(records);
         let mut left = i64::try_from(too_many).unwrap_or(i64::MAX);
         while left > 0 {
             let sql = "DELETE FROM calls WHERE seq IN (SELECT seq FROM calls ORDER BY seq LIMIT ?)";
-            let delete =
-                sqlx::query(sql).bind(left.min(CHUNK)).execute(&mut *writer.get().await?).await?;
+            let delete = sqlx::query(sql)
+                .bind(left.min(MAX_PRUNED_RECORDS))
+                .execute(&mut *writer.get().await?)
+                .await?;
             if delete.rows_affected() == 0 {
                 break;
             }
             removed += delete.rows_affected();
-            left -= CHUNK;
+            left -= MAX_PRUNED_RECORDS;
         }
     }
 }
 
-/// Gives pages that nobody uses any more back to the disk, where they are many.
+/// Returns free pages to the file system if there are many.
 async fn give_back(writer: &Writer) -> Result<(), sqlx::Error> {
     let mut before = i64::MAX;
     loop {
@@ -113,11 +115,11 @@ async fn give_back(writer: &Writer) -> Result<(), sqlx::Error> {
         let pages =
             "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count";
         let (all, free): (i64, i64) = sqlx::query_as(pages).fetch_one(&mut *connection).await?;
-        if free < all / FREE || free >= before || free == 0 {
+        if free < all / FREE_PAGES_SHARE || free >= before || free == 0 {
             return Ok(());
         }
         before = free;
-        sqlx::query(PAGES).fetch_all(&mut *connection).await?;
+        sqlx::query(RETURN_PAGES).fetch_all(&mut *connection).await?;
     }
 }
 

@@ -1,10 +1,10 @@
-//! Reading records: by filter, page by page, or one by its id.
+//! Reads records: by filter in pages, or one by its id.
 
 use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool, sqlite::SqliteRow};
 use toolgate::middleware::log::{CallRecord, RecordKind};
 
 use super::append::COLUMNS;
-use crate::store::{Cursor, FINE, Filter, Page};
+use crate::store::{Cursor, Filter, NOT_FAILED, Page};
 
 pub(super) async fn query(
     readers: &SqlitePool,
@@ -12,12 +12,12 @@ pub(super) async fn query(
     limit: usize,
     after: Option<Cursor>,
 ) -> Result<Page, sqlx::Error> {
-    // One more than asked for tells whether there is more.
+    // One record more than requested shows whether there is a next page.
     let fetched = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut sql = QueryBuilder::<Sqlite>::new(format!("SELECT {COLUMNS}, seq FROM calls WHERE 1"));
     narrow(&mut sql, filter, after);
     sql.push(" ORDER BY seq DESC LIMIT ").push_bind(fetched);
-    // In one transaction, so that the head is that of the very state that the page shows.
+    // In one transaction, so that the head and the page are of the same state.
     let mut transaction = readers.begin().await?;
     let head = sqlx::query_scalar("SELECT coalesce(max(seq), 0) FROM calls");
     let head = Cursor(head.fetch_one(&mut *transaction).await?);
@@ -57,7 +57,7 @@ fn narrow(sql: &mut QueryBuilder<Sqlite>, filter: &Filter, after: Option<Cursor>
     if filter.failed {
         sql.push(" AND outcome NOT IN (");
         let mut list = sql.separated(", ");
-        for outcome in FINE {
+        for outcome in NOT_FAILED {
             list.push_bind(outcome);
         }
         sql.push(")");
@@ -81,7 +81,7 @@ fn narrow(sql: &mut QueryBuilder<Sqlite>, filter: &Filter, after: Option<Cursor>
     }
 }
 
-/// Our globs know `*` and `?`; SQLite's know `[…]` too.
+/// Converts a glob: toolgate's globs have `*` and `?`, SQLite's also `[…]`.
 fn glob(pattern: &str) -> String {
     pattern.replace('[', "[[]")
 }
@@ -92,7 +92,7 @@ pub(super) async fn get(readers: &SqlitePool, id: &str) -> Result<Option<CallRec
     row.as_ref().map(record).transpose()
 }
 
-/// A row of [`COLUMNS`].
+/// Reads a row of [`COLUMNS`].
 pub(super) fn record(row: &SqliteRow) -> Result<CallRecord, sqlx::Error> {
     let number = |name: &str| -> Result<Option<u64>, sqlx::Error> {
         let number: Option<i64> = row.try_get(name)?;

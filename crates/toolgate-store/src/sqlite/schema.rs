@@ -1,4 +1,4 @@
-//! The schema of the file: whose it is, how new it is, and the steps that bring it up to date.
+//! The schema of the file: its owner, its version, and the migrations.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use sqlx::{
 
 use crate::error::StoreError;
 
-/// The steps, in order. A step that was released is never changed; what changes is added below.
-const STEPS: &[&str] = &[
+/// The migrations in order. A released one is never changed; add new ones at the end.
+const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_calls.sql"),
     include_str!("../../migrations/0002_audit.sql"),
     include_str!("../../migrations/0003_approvals.sql"),
 ];
 
-/// The mark in the file's header that says that it is ours: `tgat`.
-const MARK: i64 = 0x7467_6174;
+/// The `application_id` in the file's header: `tgat`.
+const APPLICATION_ID: i64 = 0x7467_6174;
 
-/// What the header says.
+/// The values in the file's header.
 struct Header {
     mark: i64,
     version: i64,
@@ -30,7 +30,7 @@ impl Header {
         let number = async |connection: &mut SqliteConnection, sql: &'static str| {
             sqlx::query_scalar::<_, i64>(sql).fetch_one(connection).await
         };
-        // All from one moment: another process may be making the file just now.
+        // In one transaction: another process may be creating the file.
         let mut moment = connection.begin().await?;
         let header = Self {
             mark: number(&mut moment, "PRAGMA application_id").await?,
@@ -44,7 +44,7 @@ impl Header {
     fn check(&self, path: &Path) -> Result<(), StoreError> {
         let path = path.to_owned();
         let is_new = self.mark == 0 && self.version == 0 && self.is_empty;
-        if self.mark != MARK && !is_new {
+        if self.mark != APPLICATION_ID && !is_new {
             return Err(StoreError::Foreign { path });
         }
         if self.version > known() {
@@ -55,10 +55,10 @@ impl Header {
 }
 
 fn known() -> i64 {
-    i64::try_from(STEPS.len()).unwrap_or(i64::MAX)
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
-/// Looks whether the file is ours, without a change to it.
+/// Checks that the file belongs to toolgate, without changing it.
 pub(super) async fn check(path: &Path, options: &SqliteConnectOptions) -> Result<(), StoreError> {
     let failed = |error: sqlx::Error| StoreError::of(path, &error);
     let mut connection = options.connect().await.map_err(failed)?;
@@ -67,26 +67,26 @@ pub(super) async fn check(path: &Path, options: &SqliteConnectOptions) -> Result
     header?.check(path)
 }
 
-/// Takes the steps that the file lacks. Of several processes that try, one does it and the others find it
-/// done.
+/// Runs the missing migrations. If several processes try, one runs them and the others find them done.
 pub(super) async fn migrate(
     path: &Path,
     connection: &mut SqliteConnection,
 ) -> Result<(), StoreError> {
     let failed = |error: sqlx::Error| StoreError::of(path, &error);
     let header = Header::read(connection).await.map_err(failed)?;
-    if header.mark == MARK && header.version == known() {
+    if header.mark == APPLICATION_ID && header.version == known() {
         return Ok(());
     }
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
     let header = Header::read(&mut transaction).await.map_err(failed)?;
     header.check(path)?;
     let done = usize::try_from(header.version).unwrap_or(0);
-    for step in STEPS.iter().skip(done) {
+    for step in MIGRATIONS.iter().skip(done) {
         raw_sql(*step).execute(&mut *transaction).await.map_err(failed)?;
     }
-    // Numbers of our own: there is nothing to bind in a pragma.
-    let mark = format!("PRAGMA application_id = {MARK}; PRAGMA user_version = {}", known());
+    // A pragma takes no bound values; these are our own numbers.
+    let mark =
+        format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {}", known());
     raw_sql(sqlx::AssertSqlSafe(mark)).execute(&mut *transaction).await.map_err(failed)?;
     transaction.commit().await.map_err(failed)
 }

@@ -1,4 +1,4 @@
-//! The SQLite store: the suite, and what only a file can go through.
+//! Tests of the SQLite store: the suite, and cases that only a file has.
 
 use std::{fs, sync::Arc};
 
@@ -72,7 +72,7 @@ async fn a_store_that_nobody_closed_has_lost_nothing() {
     let (path, copy) = (folder.path().join("toolgate.db"), folder.path().join("copy.db"));
     let store = SqliteStore::open(&path).await.unwrap();
     store.append(&[sample(1)]).await.unwrap();
-    // As a crash would leave it: the file and its journal.
+    // The state after a crash: the file and its journal.
     fs::copy(&path, &copy).unwrap();
     fs::copy(path.with_extension("db-wal"), copy.with_extension("db-wal")).unwrap();
     let store = SqliteStore::open(&copy).await.unwrap();
@@ -141,7 +141,7 @@ async fn what_is_damaged_or_cannot_be_opened_says_so() {
     assert!(told.contains("check the path and its permissions"), "{told}");
 }
 
-/// Each opens the file for itself, as processes do, and all at once.
+/// Each opens the file separately, as processes do, all at the same time.
 #[test]
 fn several_may_open_a_new_file_and_write_to_it_at_once() {
     let folder = folder();

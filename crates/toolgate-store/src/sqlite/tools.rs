@@ -1,4 +1,4 @@
-//! The tools that namespaces were seen with.
+//! The tools that were seen in each namespace.
 
 use std::{
     sync::Arc,
@@ -15,13 +15,13 @@ pub(super) async fn known(
     namespace: &str,
 ) -> Result<Vec<ToolId>, sqlx::Error> {
     let rows: Vec<(String, String)> =
-        sqlx::query_as(KNOWN).bind(namespace).fetch_all(readers).await?;
+        sqlx::query_as(SELECT_KNOWN).bind(namespace).fetch_all(readers).await?;
     Ok(rows.into_iter().map(|(server, tool)| ToolId::new(server, tool)).collect())
 }
 
-/// Rows without a tool are no tools: they say that a namespace was seen (no server), or that the first list of a server
-/// is still to be approved.
-const KNOWN: &str =
+/// Rows without a tool are marks: that a namespace was seen (no server), or that the first list of a server is not
+/// approved yet.
+const SELECT_KNOWN: &str =
     "SELECT server, tool FROM known_tools WHERE namespace = ? AND tool <> '' ORDER BY server, tool";
 
 /// Approves the first list of a server, in one transaction.
@@ -49,7 +49,7 @@ pub(super) async fn approve(
         insert(&mut transaction, namespace, named).await?;
     }
     let rows: Vec<(String, String)> =
-        sqlx::query_as(KNOWN).bind(namespace).fetch_all(&mut *transaction).await?;
+        sqlx::query_as(SELECT_KNOWN).bind(namespace).fetch_all(&mut *transaction).await?;
     transaction.commit().await?;
     Ok(rows.into_iter().map(|(server, tool)| ToolId::new(server, tool)).collect())
 }

@@ -1,4 +1,4 @@
-//! Calls that belong together: up to the first of them, and down to all.
+//! Trees of nested calls.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,17 +11,17 @@ use super::{
 };
 use crate::store::{Node, Tree};
 
-/// A tree is for people to read; nobody reads more.
-const MOST: usize = 10_000;
-/// Parents are what clients say they are, so nothing is taken on trust: not that it ends, either.
-const HIGHEST: usize = 1_000;
+/// The maximum number of calls in a tree, which is made for people to read.
+const MAX_CALLS: usize = 10_000;
+/// The maximum number of ancestors that are followed. Clients name the parents, so a chain of parents may have no end.
+const MAX_ANCESTORS: usize = 1_000;
 
 pub(super) async fn tree(readers: &SqlitePool, id: &str) -> Result<Option<Tree>, sqlx::Error> {
     let Some(asked) = get(readers, id).await? else { return Ok(None) };
     let mut connection = readers.acquire().await?;
     let root = root(&mut connection, &asked).await?;
     let records = descendants(&mut connection, &root).await?;
-    let is_cut = records.len() >= MOST;
+    let is_cut = records.len() >= MAX_CALLS;
     let mut nodes = arrange(records, &root);
     let missing_parent = nodes.first().and_then(|node| node.record.parent.clone());
     if !nodes.iter().any(|node| node.record.id == asked.id) {
@@ -30,14 +30,14 @@ pub(super) async fn tree(readers: &SqlitePool, id: &str) -> Result<Option<Tree>,
     Ok(Some(Tree { nodes, missing_parent, is_cut }))
 }
 
-/// The id of the call that all began with.
+/// The id of the first ancestor.
 async fn root(
     connection: &mut SqliteConnection,
     asked: &CallRecord,
 ) -> Result<String, sqlx::Error> {
     let (mut root, mut seen) = (asked.id.clone(), HashSet::from([asked.id.clone()]));
     let mut parent = asked.parent.clone();
-    while let Some(id) = parent.filter(|id| seen.len() < HIGHEST && seen.insert(id.clone())) {
+    while let Some(id) = parent.filter(|id| seen.len() < MAX_ANCESTORS && seen.insert(id.clone())) {
         let found: Option<(Option<String>,)> =
             sqlx::query_as("SELECT parent FROM calls WHERE id = ?")
                 .bind(&id)
@@ -53,19 +53,19 @@ async fn descendants(
     connection: &mut SqliteConnection,
     root: &str,
 ) -> Result<Vec<CallRecord>, sqlx::Error> {
-    // UNION drops what is there already, so a circle ends.
+    // UNION ignores rows that exist already, so a cycle ends.
     let mut sql = QueryBuilder::<Sqlite>::new("WITH RECURSIVE family(member) AS (SELECT ");
     sql.push_bind(root).push(
         " UNION SELECT calls.id FROM calls JOIN family ON calls.parent = family.member LIMIT ",
     );
-    sql.push_bind(i64::try_from(MOST).unwrap_or(i64::MAX)).push(format!(
+    sql.push_bind(i64::try_from(MAX_CALLS).unwrap_or(i64::MAX)).push(format!(
         ") SELECT {COLUMNS} FROM family JOIN calls ON calls.id = family.member ORDER BY at_us, seq"
     ));
     let rows = sql.build().fetch_all(connection).await?;
     rows.iter().map(record).collect()
 }
 
-/// Each call followed by its children.
+/// Orders the calls: each is followed by its children.
 fn arrange(records: Vec<CallRecord>, root: &str) -> Vec<Node> {
     let mut children: HashMap<String, Vec<CallRecord>> = HashMap::new();
     let mut first = None;

@@ -1,12 +1,12 @@
-//! The one connection that writes. SQLite has one writer at a time: so have we, in the order of asking.
+//! The connection that writes. SQLite has one writer at a time; here writers wait in order.
 
 use sqlx::{Connection as _, SqliteConnection};
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 
-/// The connection, until it is closed.
+/// The connection; `None` after it was closed.
 ///
-/// Not a pool: a pool takes its connections back in a task of the runtime that used them, and a program
-/// that waits for its last records to be written may have stopped running that.
+/// Not a pool: a pool takes its connections back in a task of the runtime that used them, and a program that waits for
+/// its last records may have stopped that runtime.
 pub(super) struct Writer(Mutex<Option<SqliteConnection>>);
 
 impl Writer {
@@ -14,7 +14,7 @@ impl Writer {
         Self(Mutex::new(Some(connection)))
     }
 
-    /// The connection, for one transaction. Others wait as long as it is held.
+    /// Locks the connection for one transaction.
     pub(super) async fn get(&self) -> Result<MappedMutexGuard<'_, SqliteConnection>, sqlx::Error> {
         MutexGuard::try_map(self.0.lock().await, Option::as_mut)
             .map_err(|_| sqlx::Error::PoolClosed)

@@ -1,4 +1,4 @@
-//! The lines of the audit.
+//! Tests of audit lines.
 
 use std::sync::Arc;
 

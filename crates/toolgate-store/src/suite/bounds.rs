@@ -1,4 +1,4 @@
-//! Bounds, known tools, company, the end.
+//! Tests of bounds, known tools, simultaneous use and closing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ pub(super) async fn by_records(store: Arc<dyn Store>) {
     assert_eq!(pruned, Pruned { by_records: 4990, ..Pruned::default() });
     assert_eq!(all(&*store, &Filter::default()).await, (4990..5000).rev().collect::<Vec<_>>());
     let newest = store.query(&Filter::default(), 1, None).await.unwrap().head;
-    // Places are never used twice, even when all records are gone.
+    // A cursor value is never used twice, even after all records were removed.
     let none = Retention { age: Some(Duration::ZERO), ..Retention::default() };
     assert_eq!(store.prune(&none).await.unwrap().by_age, 10);
     store.append(&[sample(7)]).await.unwrap();
@@ -49,14 +49,14 @@ pub(super) async fn by_bytes(store: Arc<dyn Store>) {
     assert!(after.records > 100, "no more goes than has to: {after:?}");
     assert_eq!(pruned.by_bytes, 1000 - after.records);
     assert_eq!(all(&*store, &Filter::default()).await[0], 999, "the newest stay");
-    // A bound that nothing fits into ends too.
+    // A size below that of one record removes everything, and ends.
     let nothing = Retention { bytes: Some(1), ..Retention::default() };
     store.prune(&nothing).await.unwrap();
     let left = store.size().await.unwrap();
     assert!(left.records == 0 && left.bytes <= empty * 2, "{left:?}");
 }
 
-/// Approved is the first list of each server that the namespace began with, and nothing else, whoever asks at once.
+/// The first list of each server that the namespace began with is approved, and no other, also with simultaneous calls.
 pub(super) async fn first_lists(store: Arc<dyn Store>) {
     let servers: Vec<Arc<str>> = vec!["a".into(), "b".into(), "empty".into()];
     let id = |text: &str| {
@@ -75,11 +75,11 @@ pub(super) async fn first_lists(store: Arc<dyn Store>) {
     assert_eq!(approve("empty", &["empty/evil"]).await, ["a/x", "a/y"], "it began with none");
     assert_eq!(approve("added", &["added/x"]).await, ["a/x", "a/y"], "a server of later");
     assert_eq!(approve("b", &["b/late"]).await, ["a/x", "a/y", "b/late"], "it came up late");
-    // A store of before: what it knows is all that is approved.
+    // Tools of a store without approvals count as approved.
     store.remember_tools("before", &[id("a/x")]).await.unwrap();
     let known = store.approve_first_list("before", &servers, "b", &[id("b/x")]).await.unwrap();
     assert_eq!(known, [id("a/x")]);
-    // Of two lists at once one is the first.
+    // One of two simultaneous lists is the first.
     let (one, two) = ([id("a/one")], [id("a/two")]);
     let (left, right) = tokio::join!(
         store.approve_first_list("race", &servers, "a", &one),
@@ -99,7 +99,7 @@ pub(super) async fn known_tools(store: Arc<dyn Store>) {
     let known = store.known_tools("default").await.unwrap();
     assert_eq!(known, [ToolId::new("r", "a"), ToolId::new("s", "a"), ToolId::new("s", "b")]);
     assert_eq!(store.known_tools("dev").await.unwrap(), [ToolId::new("s", "b")]);
-    // What is forgotten of the log is not forgotten of the tools.
+    // Removing records keeps the known tools.
     let none = Retention { age: Some(Duration::ZERO), ..Retention::default() };
     store.prune(&none).await.unwrap();
     assert_eq!(store.known_tools("default").await.unwrap().len(), 3);

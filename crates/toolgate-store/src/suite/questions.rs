@@ -1,4 +1,4 @@
-//! Writing and asking.
+//! Tests of writing and querying.
 
 use std::sync::Arc;
 
@@ -68,11 +68,11 @@ pub(super) async fn following(store: Arc<dyn Store>) {
     let page = store.query(&newer(nothing.head), 10, None).await.unwrap();
     assert_eq!(numbers(&page), [2, 1, 0]);
     assert_eq!(all(&*store, &newer(page.head)).await, [0; 0]);
-    // What began earlier and ended later is newer.
+    // Order is by the time of writing: a call that began earlier and ended later is newer.
     let long = CallRecord { at_us: 0, ..sample(3) };
     store.append(&[long]).await.unwrap();
     assert_eq!(all(&*store, &newer(page.head)).await, [3]);
-    // The head is that of all records, not of those that pass.
+    // The head is the newest of all records, not of those that pass.
     let none = Filter { outcomes: vec!["denied".to_owned()], ..Filter::default() };
     let head = store.query(&none, 10, None).await.unwrap().head;
     assert_eq!(all(&*store, &newer(head)).await, [0; 0]);

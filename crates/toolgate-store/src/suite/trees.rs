@@ -1,4 +1,4 @@
-//! Calls that belong together.
+//! Tests of trees of nested calls.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn shape(tree: &Tree) -> Vec<String> {
 }
 
 pub(super) async fn whole(store: Arc<dyn Store>) {
-    // Children end before their parents, so they are written before them.
+    // Children end before their parents, so they are written first.
     let records = [under(5, 3), under(4, 1), under(3, 1), under(2, 0), under(1, 0), sample(0)];
     store.append(&records).await.unwrap();
     fill(&*store, 0).await;

@@ -1,4 +1,4 @@
-//! The guard's place in the chain.
+//! Adds the command guard to the settings and parts of a chain.
 
 use std::sync::Arc;
 
@@ -14,14 +14,15 @@ use toolgate::{
 };
 
 use super::{CommandGuard, ID, TOOLS};
-use crate::{call::Shared, name::NAME};
+use crate::{call::ServerState, name::NAME};
 
-/// Has the chain ask the command guard, where the chain has a place for it.
-pub(crate) fn require(shared: &Shared, settings: &mut Settings) {
+/// Requires the command guard in the chain, where the chain asks for confirmations.
+pub(crate) fn require(shared: &ServerState, settings: &mut Settings) {
     if !shared.options.commands.enabled {
         return;
     }
-    // A person is asked only about what nothing else refuses; libtmux-mcp's own order has safety last.
+    // The guard asks a person only about calls that no other layer refuses. In libtmux-mcp's own order the safety layer
+    // is last.
     let fits = |preset: Preset| {
         let place = |layer| preset.order().iter().position(|(name, _)| *name == layer);
         place(preconditions::NAME) > place(safety::NAME)
@@ -36,8 +37,8 @@ pub(crate) fn require(shared: &Shared, settings: &mut Settings) {
     rules.push(PreconditionRule { when, require: vec![ID.to_owned()] });
 }
 
-/// Gives the chain the command guard. A chain that never asks it may be followed by one that does.
-pub(crate) fn install(shared: &Arc<Shared>, parts: &mut Parts) {
+/// Adds the command guard to the parts. A chain without it may be replaced by one with it.
+pub(crate) fn install(shared: &Arc<ServerState>, parts: &mut Parts) {
     let config = &shared.options.commands;
     if config.enabled {
         let guard = CommandGuard::new(config.clone(), Some(Arc::clone(shared)));

@@ -1,4 +1,4 @@
-//! The command guard in the chain: asks what would be typed, before it is typed. What it judges by: [`commands`](crate::commands).
+//! The command guard as a precondition in the chain. [`commands`](crate::commands) judges the text.
 
 mod install;
 mod precondition;

@@ -1,4 +1,4 @@
-//! The guard in the chain: a precondition of the tools that type.
+//! The precondition that judges what a call would type.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,21 +14,21 @@ use toolgate_wire::Json;
 
 use crate::{
     buffers,
-    call::Shared,
+    call::ServerState,
     commands::{
-        Class, CommandsConfig, Finding, Judgement, Pending, Place, judge,
+        Class, CommandsConfig, Finding, Judgement, PendingInput, ShellContext, judge,
         keys::{self, rest},
-        pending::{Lines, Pane},
-        program::{self, Reader},
+        pending_input::{Lines, Pane},
+        reader::{self, Reader},
     },
-    engine::{Command, Kind, Server, Socket, text},
+    engine::{Command, ListTarget, Server, Socket, text},
     target::{self, PaneTarget},
 };
 
-/// The id of the precondition, and the first half of the rules that its refusals name.
+/// The id of the precondition, and the prefix of the rules that refusals name.
 pub const ID: &str = "command-guard";
 
-/// The tools whose arguments a shell may run.
+/// The tools with arguments that a shell may run.
 pub const TOOLS: [&str; 7] = [
     "paste_buffer",
     "paste_text",
@@ -39,45 +39,45 @@ pub const TOOLS: [&str; 7] = [
     "split_window",
 ];
 
-/// No line is longer than this before it is entered.
-const LONGEST: usize = 256 * 1024;
+/// The maximum length of a line that is not entered.
+const MAX_LINE_BYTES: usize = 256 * 1024;
 
-/// Judges what the tools would type.
+/// Judges what tools would type.
 #[derive(Debug)]
 pub struct CommandGuard {
     config: CommandsConfig,
     home: Option<PathBuf>,
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<ServerState>>,
 }
 
-/// A text for a pane.
-pub(crate) struct Typed {
+/// A text that a call would type into a pane.
+pub(crate) struct TypedText {
     pub(crate) text: String,
-    lands: Lands,
+    lands: LineState,
     /// The arguments that name the pane.
     target: Value,
 }
 
-/// Where a text lands.
+/// The line that a text is typed into.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lands {
-    /// Behind what is in the pane's line already.
-    Behind,
-    /// In a line that was emptied before.
+pub(super) enum LineState {
+    /// The pane's line, after the text that is on it.
+    Appended,
+    /// The pane's line after it was emptied.
     Emptied,
-    /// In a shell of its own.
-    Apart,
+    /// The line of a new shell.
+    OwnShell,
 }
 
 impl CommandGuard {
-    pub(crate) fn new(config: CommandsConfig, shared: Option<Arc<Shared>>) -> Self {
+    pub(crate) fn new(config: CommandsConfig, shared: Option<Arc<ServerState>>) -> Self {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let roots = config.roots.iter().flat_map(|root| real(root, home.as_deref())).collect();
         Self { config: CommandsConfig { roots, ..config }, home, shared }
     }
 
-    /// What a call would type, also out of a buffer.
-    async fn texts(&self, tool: &str, arguments: &Value) -> Vec<Typed> {
+    /// The texts that a call would type, also from a paste buffer.
+    async fn texts(&self, tool: &str, arguments: &Value) -> Vec<TypedText> {
         if tool != "paste_buffer" {
             return typed(tool, arguments);
         }
@@ -86,38 +86,38 @@ impl CommandGuard {
             return Vec::new();
         };
         let show = Command::new("show-buffer").option("-b", name);
-        // One that is not there, the tool says so.
+        // If the buffer does not exist, the tool itself refuses the call.
         let Ok(bytes) = server.exchange(show, &[]).await else { return Vec::new() };
-        vec![Typed { text: text(bytes), lands: Lands::Behind, target: arguments.clone() }]
+        vec![TypedText { text: text(bytes), lands: LineState::Appended, target: arguments.clone() }]
     }
 
-    /// What speaks against what a call would type, and what its panes' lines would be afterwards.
+    /// The findings for the texts of a call, and the pane's lines after the call.
     async fn look(
         &self,
-        typed: Vec<Typed>,
+        typed: Vec<TypedText>,
         lines: &Lines,
     ) -> Result<(Vec<Finding>, Vec<(Pane, String)>), Failure> {
         let (mut findings, mut after) = (Vec::new(), Vec::<(Pane, String)>::new());
         for mut typed in typed {
-            let open = !rest(&typed.text).is_empty() && typed.lands == Lands::Behind;
+            let open = !rest(&typed.text).is_empty() && typed.lands == LineState::Appended;
             let pane = match typed.lands {
-                Lands::Apart => None,
+                LineState::OwnShell => None,
                 _ if open || !lines.is_empty() => self.pane(&typed.target).await,
                 _ => None,
             };
             if let Some(pane) = pane {
-                if typed.lands == Lands::Behind {
+                if typed.lands == LineState::Appended {
                     let before = after.iter().rfind(|(other, _)| *other == pane);
                     let before = before.map_or_else(|| lines.before(&pane), |(_, line)| line);
                     if !keys::begins_anew(&typed.text, before) {
                         typed.text.insert_str(0, before);
                     }
                 }
-                let behind = typed.lands == Lands::Behind;
+                let behind = typed.lands == LineState::Appended;
                 let line = if behind { rest(&typed.text) } else { String::new() };
                 after.push((pane, line));
             }
-            if typed.text.len() > LONGEST && typed.lands == Lands::Behind && open {
+            if typed.text.len() > MAX_LINE_BYTES && typed.lands == LineState::Appended && open {
                 let message = "More was typed without Enter than can be judged as one command.";
                 return Err(
                     Failure::new(Code::Refused, message).suggest("Press Enter or C-c first.")
@@ -128,7 +128,7 @@ impl CommandGuard {
             if reader == Reader::Screen
                 && let Some((_, line)) = after.last_mut()
             {
-                // Its keys are not in a shell's line.
+                // The program's keys are not on a shell's line.
                 line.clear();
             }
             let edited = keys::of_entered(&typed.text).edited;
@@ -137,32 +137,32 @@ impl CommandGuard {
         Ok((findings, after))
     }
 
-    /// Where a text would run, without the pane's folder.
-    fn place(&self, typed: &Typed) -> Place {
-        Place {
+    /// The context in which a text would run, without the pane's folder.
+    fn place(&self, typed: &TypedText) -> ShellContext {
+        ShellContext {
             folder: None,
             roots: self.config.roots.clone(),
             home: self.home.clone(),
             strict: self.config.strict,
-            interactive: typed.lands == Lands::Behind,
+            interactive: typed.lands == LineState::Appended,
         }
     }
 
-    async fn judge(&self, typed: &Typed) -> Judgement {
+    async fn judge(&self, typed: &TypedText) -> Judgement {
         let mut place = self.place(typed);
         let first = judge(&typed.text, &place);
         if !first.needs_folder {
             return first;
         }
-        // Only what deletes costs a question to tmux.
+        // tmux is asked for the folder only if a finding depends on it.
         place.folder = self.folder(&typed.target).await;
         if place.folder.is_some() { judge(&typed.text, &place) } else { first }
     }
 
-    /// What reads the text: only asked where it makes a difference.
-    async fn reader(&self, typed: &Typed, said: &[Finding]) -> Reader {
+    /// The kind of program that reads the text. tmux is asked only if a finding depends on it.
+    async fn reader(&self, typed: &TypedText, said: &[Finding]) -> Reader {
         let unclear = |found: &Finding| matches!(found.class, Class::Unparsed | Class::History);
-        if typed.lands != Lands::Behind
+        if typed.lands != LineState::Appended
             || !(said.iter().any(unclear) || typed.text.contains(keys::acts))
         {
             return Reader::Shell;
@@ -170,12 +170,12 @@ impl CommandGuard {
         let Some(server) = self.server(&typed.target) else { return Reader::Shell };
         let Some((_, pane)) = self.pane(&typed.target).await else { return Reader::Shell };
         let rows = server
-            .list(Kind::Pane(&pane), &["pane_current_command", "alternate_on"])
+            .list(ListTarget::Pane(&pane), &["pane_current_command", "alternate_on"])
             .await
             .unwrap_or_default();
         let row = rows.first();
         row.map_or(Reader::Shell, |row| {
-            program::reader(&row.text("pane_current_command"), row.is_set("alternate_on"))
+            reader::reader(&row.text("pane_current_command"), row.is_set("alternate_on"))
         })
     }
 
@@ -188,7 +188,7 @@ impl CommandGuard {
         Some(shared.engine.server(socket))
     }
 
-    /// The pane that is named.
+    /// The pane that the arguments name.
     async fn pane(&self, target: &Value) -> Option<Pane> {
         let text = |name: &str| target.get(name).and_then(Value::as_str);
         let server = self.server(target)?;
@@ -202,7 +202,7 @@ impl CommandGuard {
         Some((server.socket().clone(), pane))
     }
 
-    /// The folder that the pane's program is in, or will start in.
+    /// The folder of the pane's program, or the folder in which a new program starts.
     async fn folder(&self, target: &Value) -> Option<PathBuf> {
         let text = |name: &str| target.get(name).and_then(Value::as_str);
         if let Some(folder) = text("start_directory") {
@@ -210,12 +210,13 @@ impl CommandGuard {
         }
         let server = self.server(target)?;
         let (_, pane) = self.pane(target).await?;
-        let rows = server.list(Kind::Pane(&pane), &["pane_id", "pane_current_path"]).await.ok()?;
+        let rows =
+            server.list(ListTarget::Pane(&pane), &["pane_id", "pane_current_path"]).await.ok()?;
         let row = rows.into_iter().next()?;
         row.get("pane_current_path").filter(|path| path.starts_with('/')).map(PathBuf::from)
     }
 
-    /// What the findings come to: the worst of what is set for their kinds.
+    /// The verdict: the strictest setting for the kinds of the findings.
     fn verdict(&self, findings: &[Finding]) -> Verdict {
         if let Some(worst) = findings.iter().find(|found| self.config.deny.contains(&found.class)) {
             let message = format!("The command was not typed: {}", told(worst));
@@ -230,7 +231,7 @@ impl CommandGuard {
     }
 }
 
-/// A root as it is written, with `~` for the home folder, and where its links lead: tmux tells folders without links.
+/// A root as written, with `~` expanded, and with its symbolic links resolved: tmux reports folders without links.
 fn real(root: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let full = match (root.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) => home.join(rest),
@@ -240,7 +241,7 @@ fn real(root: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     [Some(full), real].into_iter().flatten().collect()
 }
 
-/// Why, and the words that it is about, if it is about some.
+/// The reason of a finding, with the words that it is about.
 fn told(found: &Finding) -> String {
     match &*found.words {
         "" => found.why.clone(),
@@ -264,7 +265,7 @@ impl Precondition for CommandGuard {
                 Err(failure) => return Verdict::Deny(failure),
             };
             let typed = self.texts(call.id().name(), &arguments).await;
-            let nothing = Pending::default();
+            let nothing = PendingInput::default();
             let pending = self.shared.as_ref().map_or(&nothing, |shared| &shared.pending);
             let mut lines = pending.lines().await;
             let (findings, after) = match self.look(typed, &lines).await {
@@ -281,8 +282,8 @@ impl Precondition for CommandGuard {
         })
     }
 
-    /// Judged by the text alone: no tmux server is asked, and no line is remembered. What depends on the
-    /// pane's folder, or on a buffer, is told when the call is made.
+    /// Judges by the text alone: no tmux server is asked, and no line is remembered. The actual call also considers the
+    /// pane's folder and paste buffers.
     fn foresee(&self, _: &Context, call: &Call) -> Option<Verdict> {
         let tool = call.id().name();
         if tool == "paste_buffer" {
@@ -303,7 +304,7 @@ impl Precondition for CommandGuard {
     }
 }
 
-/// The arguments of a call. What cannot be read cannot be judged, and the tool may read it in its own way.
+/// The arguments of a call. Arguments that cannot be read are refused, since the tool might read them differently.
 fn readable(call: &Call) -> Result<Value, Failure> {
     let arguments = call.arguments().map(Json::to_value).transpose();
     arguments.map(Option::unwrap_or_default).map_err(|error| {
@@ -314,8 +315,8 @@ fn readable(call: &Call) -> Result<Value, Failure> {
     })
 }
 
-/// What a call would type. Keys without Enter count too: the next call may press it.
-pub(crate) fn typed(tool: &str, arguments: &Value) -> Vec<Typed> {
+/// The texts that a call would type. Keys without Enter count, too: a later call may press it.
+pub(crate) fn typed(tool: &str, arguments: &Value) -> Vec<TypedText> {
     let name = match tool {
         "run_command" => "command",
         "send_keys" => "keys",
@@ -325,15 +326,17 @@ pub(crate) fn typed(tool: &str, arguments: &Value) -> Vec<Typed> {
         _ => return Vec::new(),
     };
     let (text, lands) = match name {
-        "keys" => (entered(arguments), Lands::Behind),
-        "text" => (pasted(arguments), Lands::Behind),
-        "command" => (string(arguments, name), Lands::Emptied),
-        _ => (string(arguments, name).map(|text| variables(arguments) + &text), Lands::Apart),
+        "keys" => (entered(arguments), LineState::Appended),
+        "text" => (pasted(arguments), LineState::Appended),
+        "command" => (string(arguments, name), LineState::Emptied),
+        _ => {
+            (string(arguments, name).map(|text| variables(arguments) + &text), LineState::OwnShell)
+        }
     };
-    text.map(|text| Typed { text, lands, target: arguments.clone() }).into_iter().collect()
+    text.map(|text| TypedText { text, lands, target: arguments.clone() }).into_iter().collect()
 }
 
-/// The variables that a program is started with, as a shell would set them.
+/// The variables of a new program, as shell assignments.
 fn variables(arguments: &Value) -> String {
     let given = match arguments.get("environment") {
         Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_default(),
@@ -348,13 +351,13 @@ fn variables(arguments: &Value) -> String {
     all.collect()
 }
 
-/// What keys type, with the Enter that follows.
+/// The text of the keys, with the Enter that follows.
 fn entered(arguments: &Value) -> Option<String> {
     let enter = arguments.get("enter").and_then(Value::as_bool).unwrap_or(true);
     keys(arguments).map(|keys| if enter { keys + "\n" } else { keys })
 }
 
-/// What is pasted. Without brackets, a tab completes what nobody can foresee.
+/// The text of a paste. Without bracketed paste, a tab completes to unknown text.
 fn pasted(arguments: &Value) -> Option<String> {
     let bracket = arguments.get("bracket").and_then(Value::as_bool).unwrap_or(true);
     let text = string(arguments, "text")?;
@@ -365,18 +368,18 @@ fn string(arguments: &Value, name: &str) -> Option<String> {
     arguments.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// What keys type: the name of a key is no text.
+/// The text of the keys. A key name types no text.
 fn keys(arguments: &Value) -> Option<String> {
     let keys = string(arguments, "keys")?;
     let literal = arguments.get("literal").and_then(Value::as_bool).unwrap_or(false);
-    // Also literally, a tab completes what nobody can foresee.
+    // A tab completes to unknown text, also if it is typed literally.
     Some(if literal { keys.replace('\t', "\u{7f}") } else { keys::typed(&keys) })
 }
 
-/// What goes to one pane, one after the other, is one text.
-fn batch(arguments: &Value) -> Vec<Typed> {
+/// Consecutive texts for one pane are one text.
+fn batch(arguments: &Value) -> Vec<TypedText> {
     let names = ["pane_id", "session_name", "session_id", "window_id"];
-    let mut all: Vec<Typed> = Vec::new();
+    let mut all: Vec<TypedText> = Vec::new();
     for operation in arguments.get("operations").and_then(Value::as_array).into_iter().flatten() {
         let keys = entered(operation).unwrap_or_default();
         let mut target = operation.clone();
@@ -384,13 +387,13 @@ fn batch(arguments: &Value) -> Vec<Typed> {
         {
             target.insert("socket_name".to_owned(), socket.clone());
         }
-        let same = |typed: &&mut Typed| {
+        let same = |typed: &&mut TypedText| {
             names.iter().all(|name| typed.target.get(name) == target.get(name))
         };
-        // In their order: two ways to name a pane may mean the same one.
+        // The order is kept: different arguments may name the same pane.
         match all.last_mut().filter(same) {
             Some(typed) => typed.text.push_str(&keys),
-            None => all.push(Typed { text: keys, lands: Lands::Behind, target }),
+            None => all.push(TypedText { text: keys, lands: LineState::Appended, target }),
         }
     }
     all

@@ -1,9 +1,9 @@
-//! Reading options and operands.
+//! Reads the options and operands of a program.
 
-use super::expand::Arg;
+use super::arg::Arg;
 
-/// The arguments after a program's own leading options. `with_value` are the short ones that take the next
-/// argument; long ones that do are in `long`.
+/// The arguments after a program's own leading options. `with_value` has the short options that take the next argument,
+/// `long` the long ones.
 pub(super) fn after_options<'a>(args: &'a [Arg], with_value: &str, long: &[&str]) -> &'a [Arg] {
     let mut rest = args;
     while let Some((first, more)) = rest.split_first() {
@@ -25,12 +25,12 @@ pub(super) fn after_options<'a>(args: &'a [Arg], with_value: &str, long: &[&str]
     rest
 }
 
-/// Whether an option is there, in a cluster too: `-rf` has `f`.
+/// Whether an option is given, also in a cluster: `-rf` contains `f`.
 pub(super) fn has(args: &[Arg], short: &str, long: &[&str]) -> bool {
     options(args).any(|text| match text.strip_prefix("--") {
         Some(name) => {
             let name = name.split('=').next().unwrap_or_default();
-            // A unique beginning is enough for most programs.
+            // Most programs accept a unique prefix of a long option.
             long.iter().any(|long| *long == name || name.len() > 3 && long.starts_with(name))
         }
         None => text.chars().skip(1).any(|c| short.contains(c)),
@@ -42,7 +42,7 @@ fn options(args: &[Arg]) -> impl Iterator<Item = &str> {
     args.filter(|arg| arg.is_option()).map(|arg| arg.text.as_str())
 }
 
-/// What is no option.
+/// The arguments that are no options.
 pub(super) fn operands(args: &[Arg]) -> Vec<&Arg> {
     let mut ended = false;
     let mut all = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn operands(args: &[Arg]) -> Vec<&Arg> {
     all
 }
 
-/// The value of an option: `-c x`, `-cx`, `--command x`, `--command=x`; in a cluster of letters it is the last.
+/// The value of an option: `-c x`, `-cx`, `--command x`, `--command=x`. In a cluster of letters it is the last one.
 pub(super) fn value<'a>(
     args: &'a [Arg],
     short: Option<char>,
@@ -86,7 +86,7 @@ pub(super) fn value<'a>(
     None
 }
 
-/// The texts of all.
+/// The texts of arguments.
 pub(super) fn texts<'a>(args: &[&'a Arg]) -> Vec<&'a str> {
     args.iter().map(|arg| arg.text.as_str()).collect()
 }

@@ -108,7 +108,7 @@ impl Class {
     }
 
     /// The kinds that had this name before they got names of their own.
-    pub(super) const fn once_meant(self) -> &'static [Self] {
+    pub(super) const fn split_kinds(self) -> &'static [Self] {
         match self {
             Self::DeleteOutsideRoot => &[
                 Self::WriteOutsideRoot,

@@ -52,7 +52,7 @@ impl CommandsConfig {
 fn kinds<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Class>, D::Error> {
     let mut kinds = Vec::<Class>::deserialize(from)?;
     for class in Class::ALL.into_iter().filter(|class| kinds.contains(class)).collect::<Vec<_>>() {
-        let split = class.once_meant();
+        let split = class.split_kinds();
         if !split.iter().any(|class| kinds.contains(class)) {
             kinds.extend(split);
         }

@@ -1,59 +1,26 @@
-//! From words to arguments, as far as that can be known before they run.
+//! Expands words to arguments, as far as possible before the command runs.
 
 use std::rc::Rc;
 
 use super::{
+    arg::{Arg, HOME, UNKNOWN, VariableValue},
+    judge::Judge,
     shell::{Piece, Word},
-    walk::Judge,
 };
 
-/// Stands for what is only known when it runs.
-pub(super) const HOLE: char = '\u{e000}';
-/// Stands for somebody's home folder.
-pub(super) const HOME: char = '\u{e001}';
-/// Braces make no more words than this.
-const MOST: usize = 64;
+/// The maximum number of words that braces expand to.
+const MAX_BRACE_WORDS: usize = 64;
 
-/// One argument.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Arg {
-    /// With [`HOLE`] and [`HOME`] for what they stand for.
-    pub(super) text: String,
-    /// It has wildcards that are not quoted.
-    pub(super) globs: bool,
-    /// It, or the file that it names, is what was downloaded.
-    pub(super) fetched: bool,
-    /// What is in the file that it names, if that is known: `<(echo x)`.
-    pub(super) content: Option<Rc<str>>,
-}
-
-impl Arg {
-    pub(super) fn is_known(&self) -> bool {
-        !self.text.contains(HOLE)
-    }
-
-    pub(super) fn is_option(&self) -> bool {
-        self.text.len() > 1 && self.text.starts_with('-')
-    }
-}
-
-/// What a variable holds.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Value {
-    pub(super) text: String,
-    pub(super) fetched: bool,
-}
-
-/// Characters, each with whether it was quoted, of the word that is being made.
+/// A word during expansion: its characters, each with whether it was quoted.
 #[derive(Default)]
-struct Field {
+struct WordField {
     chars: Vec<(char, bool)>,
     quoted: bool,
     fetched: bool,
     content: Option<Rc<str>>,
 }
 
-impl Field {
+impl WordField {
     fn is_there(&self) -> bool {
         self.quoted || !self.chars.is_empty()
     }
@@ -64,23 +31,23 @@ impl Judge<'_> {
         words.iter().flat_map(|word| self.expand(word)).collect()
     }
 
-    /// A word as one text, as in assignments and here-documents: nothing is split.
-    pub(super) fn value(&mut self, word: &Word) -> Value {
-        let mut fields = vec![Field::default()];
+    /// Expands a word to one text, as in assignments and here-documents.
+    pub(super) fn value(&mut self, word: &Word) -> VariableValue {
+        let mut fields = vec![WordField::default()];
         self.pieces(&word.0, &mut fields, false);
         let fetched = fields.iter().any(|field| field.fetched);
         let text = fields.iter().flat_map(|field| field.chars.iter().map(|(c, _)| *c)).collect();
-        Value { text, fetched }
+        VariableValue { text, fetched }
     }
 
     fn expand(&mut self, word: &Word) -> Vec<Arg> {
-        let mut fields = vec![Field::default()];
+        let mut fields = vec![WordField::default()];
         self.pieces(&word.0, &mut fields, true);
-        let fields = fields.into_iter().filter(Field::is_there);
+        let fields = fields.into_iter().filter(WordField::is_there);
         fields.flat_map(finish).collect()
     }
 
-    fn pieces(&mut self, pieces: &[Piece], fields: &mut Vec<Field>, splits: bool) {
+    fn pieces(&mut self, pieces: &[Piece], fields: &mut Vec<WordField>, splits: bool) {
         for piece in pieces {
             match piece {
                 Piece::Text { text, quoted } => add(fields, text, *quoted, false),
@@ -94,7 +61,7 @@ impl Judge<'_> {
                     let output = self.nested(script);
                     mark(fields, output.fetched);
                     let text = output.text.map(|text| text.trim_end_matches('\n').to_owned());
-                    let text = text.unwrap_or_else(|| HOLE.to_string());
+                    let text = text.unwrap_or_else(|| UNKNOWN.to_string());
                     add(fields, &text, *quoted, splits && !quoted);
                 }
                 Piece::Process { script, reads } => {
@@ -106,15 +73,15 @@ impl Judge<'_> {
                     }
                 }
                 Piece::Unknown(inner) => {
-                    // For what runs inside of it.
+                    // Judges what runs inside of it.
                     self.value(inner);
-                    add(fields, &HOLE.to_string(), true, false);
+                    add(fields, &UNKNOWN.to_string(), true, false);
                 }
             }
         }
     }
 
-    fn variable(&mut self, name: &str, or: Option<&Word>) -> Value {
+    fn variable(&mut self, name: &str, or: Option<&Word>) -> VariableValue {
         let or = or.map(|word| self.value(word));
         if let Some(value) = self.variables.get(name) {
             return value.clone();
@@ -130,23 +97,23 @@ impl Judge<'_> {
             "BROWSER" => "browser".to_owned(),
             "PYTHON" => "python3".to_owned(),
             "IFS" => " ".to_owned(),
-            _ => return or.unwrap_or(Value { text: HOLE.to_string(), fetched: false }),
+            _ => return or.unwrap_or(VariableValue { text: UNKNOWN.to_string(), fetched: false }),
         };
-        Value { text: known, fetched: false }
+        VariableValue { text: known, fetched: false }
     }
 }
 
-fn mark(fields: &mut [Field], fetched: bool) {
+fn mark(fields: &mut [WordField], fetched: bool) {
     if let Some(field) = fields.last_mut() {
         field.fetched |= fetched;
     }
 }
 
-fn add(fields: &mut Vec<Field>, text: &str, quoted: bool, splits: bool) {
+fn add(fields: &mut Vec<WordField>, text: &str, quoted: bool, splits: bool) {
     for c in text.chars() {
         if splits && c.is_whitespace() {
-            if fields.last().is_some_and(Field::is_there) {
-                fields.push(Field::default());
+            if fields.last().is_some_and(WordField::is_there) {
+                fields.push(WordField::default());
             }
         } else if let Some(field) = fields.last_mut() {
             field.chars.push((c, quoted));
@@ -157,8 +124,8 @@ fn add(fields: &mut Vec<Field>, text: &str, quoted: bool, splits: bool) {
     }
 }
 
-fn finish(field: Field) -> Vec<Arg> {
-    let Field { chars, fetched, content, .. } = field;
+fn finish(field: WordField) -> Vec<Arg> {
+    let WordField { chars, fetched, content, .. } = field;
     let make = |chars: &[(char, bool)]| Arg {
         text: chars.iter().map(|(c, _)| *c).collect(),
         globs: chars.iter().any(|(c, quoted)| !quoted && matches!(c, '*' | '?' | '[')),
@@ -170,9 +137,11 @@ fn finish(field: Field) -> Vec<Arg> {
     all.iter().map(|chars| make(chars)).collect()
 }
 
-/// `{a,b}` makes two words.
+/// Expands `{a,b}` to two words.
 fn braces(chars: &[(char, bool)], all: &mut Vec<Vec<(char, bool)>>, depth: usize) {
-    let Some((open, close, commas)) = brace(chars).filter(|_| depth < 8 && all.len() < MOST) else {
+    let Some((open, close, commas)) =
+        brace(chars).filter(|_| depth < 8 && all.len() < MAX_BRACE_WORDS)
+    else {
         all.push(chars.to_vec());
         return;
     };
@@ -185,7 +154,7 @@ fn braces(chars: &[(char, bool)], all: &mut Vec<Vec<(char, bool)>>, depth: usize
     }
 }
 
-/// The first brace that has commas: where it opens and closes, and its commas.
+/// The first brace with commas: the positions of its ends and of its commas.
 fn brace(chars: &[(char, bool)]) -> Option<(usize, usize, Vec<usize>)> {
     let mut open: Vec<(usize, Vec<usize>)> = Vec::new();
     for (at, c) in chars.iter().enumerate() {

@@ -1,28 +1,28 @@
-//! Keys in a line that is being typed: which of them edit it or bring an earlier one back, and history expansion.
+//! Keys that act on a shell's line: editing, recalling earlier commands, and history expansion.
 
 use super::shell;
 
-/// Stands for a key that edits the line, or that nothing is known about.
+/// Stands for a key that edits the line, or whose effect is unknown.
 const EDITS: &str = "\u{7f}";
-/// Stands for a key that brings an earlier line back: what C-p types.
+/// Stands for a key that recalls an earlier command: the character of C-p.
 const RECALLS: &str = "\u{10}";
-/// C-c gives the line up.
+/// C-c discards the line.
 const GIVES_UP: char = '\u{3}';
-/// C-u empties the line before the cursor: at its start it changes nothing.
+/// C-u removes the text before the cursor. At the start of a line it changes nothing.
 const EMPTIES: char = '\u{15}';
-/// C-v and C-q make a character of the next key.
+/// C-v and C-q insert the next key as a character.
 const QUOTES: [char; 2] = ['\u{16}', '\u{11}'];
-/// C-l only draws the screen again.
+/// C-l redraws the screen.
 const REDRAWS: char = '\u{c}';
 
-/// Named keys of tmux that type no text. <https://man.openbsd.org/tmux#KEY_BINDINGS>
+/// Named tmux keys that type no text. <https://man.openbsd.org/tmux#KEY_BINDINGS>
 const NAMED: &[&str] = &[
     "bspace", "btab", "dc", "delete", "end", "escape", "home", "ic", "insert", "left", "right",
     "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f11", "f12",
 ];
 const RECALLING: &[&str] = &["up", "down", "npage", "pagedown", "pgdn", "ppage", "pageup", "pgup"];
 
-/// What a key of `send_keys` types: the name of a key is no text.
+/// The text that a key of `send_keys` types. A key name types no text.
 pub(crate) fn typed(keys: &str) -> String {
     let lower = keys.to_ascii_lowercase();
     let (modifiers, key) = modifiers(&lower);
@@ -47,7 +47,7 @@ pub(crate) fn typed(keys: &str) -> String {
         (modifiers, _) if named || key == "tab" || (single && !modifiers.is_empty()) => {
             EDITS.to_owned()
         }
-        // A tab completes what nobody can foresee.
+        // A tab completes to unknown text.
         _ => character(&lower).map_or_else(|| keys.replace('\t', EDITS), String::from),
     }
 }
@@ -74,7 +74,7 @@ fn modifiers(name: &str) -> (String, &str) {
     (found.into_iter().collect(), rest)
 }
 
-/// The character of a key on the number pad, or of one that is named by its number.
+/// The character of a key on the number pad, or of a key that is named by its code.
 fn character(name: &str) -> Option<char> {
     let mut pad = name.strip_prefix("kp").unwrap_or_default().chars();
     match (pad.next(), pad.next()) {
@@ -83,21 +83,21 @@ fn character(name: &str) -> Option<char> {
     }
 }
 
-/// Whether a character is a key that acts on the line instead of being in it.
+/// Whether a character is a key that acts on the line instead of being inserted.
 pub(crate) fn acts(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t')
 }
 
-/// What was done to the lines of a text that were entered.
+/// The keys that acted on the entered lines of a text.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Acts {
+pub(crate) struct LineEdits {
     pub(crate) edited: bool,
     pub(crate) recalled: bool,
 }
 
-/// Looks at each line that was entered; what follows the last Enter may still change.
-pub(crate) fn of_entered(text: &str) -> Acts {
-    let mut acts = Acts::default();
+/// Reads each line that was entered. Text after the last Enter may still change.
+pub(crate) fn of_entered(text: &str) -> LineEdits {
+    let mut acts = LineEdits::default();
     let mut lines = text.split('\n').peekable();
     while let Some(line) = lines.next() {
         if lines.peek().is_none() {
@@ -114,23 +114,23 @@ pub(crate) fn of_entered(text: &str) -> Acts {
     acts
 }
 
-/// The sequence of an arrow up or down, after Escape.
+/// Whether the text after an Escape is the sequence of the up or down arrow.
 fn is_arrow(rest: &str) -> bool {
     matches!(rest.as_bytes(), [b'[' | b'O', b'A' | b'B', ..])
 }
 
-/// Whether keys begin by giving up the line that they are typed into.
+/// Whether the keys begin by discarding the line.
 pub(crate) fn begins_anew(keys: &str, line: &str) -> bool {
     keys.starts_with(GIVES_UP) && !line.ends_with(QUOTES)
 }
 
-/// What is in a line after C-c, and without the keys that change nothing in it.
+/// A line without what C-c discarded, and without keys that change nothing.
 fn kept(line: &str) -> String {
     let line = line.get(given_up(line)..).unwrap_or_default();
     line.trim_start_matches([EMPTIES, REDRAWS]).replace(REDRAWS, "")
 }
 
-/// Where a text begins that was not given up by C-c.
+/// The start of the text that C-c did not discard.
 fn given_up(text: &str) -> usize {
     let (mut from, mut before) = (0, ' ');
     for (at, c) in text.char_indices() {
@@ -142,7 +142,7 @@ fn given_up(text: &str) -> usize {
     from
 }
 
-/// What is left of a text in a shell's line: what follows the last Enter, or all of a command that is still open.
+/// The text that remains on a shell's line: that after the last Enter, or all of a command that is still open.
 pub(crate) fn rest(text: &str) -> String {
     let text = text.get(given_up(text)..).unwrap_or_default();
     let text = text.replace('\r', "\n");
@@ -159,7 +159,7 @@ pub(crate) fn rest(text: &str) -> String {
     kept(after)
 }
 
-/// Whether an interactive shell would put an earlier command in: `!!`, `!x`, `^a^b`.
+/// Whether an interactive shell would insert an earlier command: `!!`, `!x`, `^a^b`.
 pub(crate) fn expands_history(text: &str) -> bool {
     let (mut single, mut double) = (false, false);
     let mut before = '\n';
@@ -219,10 +219,10 @@ mod tests {
             ("rm -rf \\\n", "rm -rf \\\n"),
             ("echo \\\\\n", ""),
             ("rm -rf \u{3}", ""),
-            // Quoted, it is only a character.
+            // A quoted key is only a character.
             ("rm -rf \u{16}\u{3}", "rm -rf \u{16}\u{3}"),
             ("é\r", ""),
-            // A key alone may bring a line back that Enter runs.
+            // A recalled line may follow, which Enter runs.
             ("\u{10}", "\u{10}"),
             ("\u{15}", ""),
             ("echo \"a\n", "echo \"a\n"),
@@ -231,7 +231,7 @@ mod tests {
             ("cat <<E\na\n", "cat <<E\na\n"),
             ("echo \"a\n\u{3}", ""),
             ("#x\u{7f}\u{3}", ""),
-            // An error, which the shell forgets.
+            // The shell reports an error and discards the line.
             ("ls )\n", ""),
         ] {
             assert_eq!(rest(text), left, "{text:?}");

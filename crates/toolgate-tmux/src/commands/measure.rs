@@ -1,17 +1,19 @@
-//! Precision and recall of the guard as it is set by default, on lines as they are typed: with keys, in several calls.
+//! Measures precision and recall of the guard with its default settings, on typed lines: with keys, and in several
+//! calls.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{CommandsConfig, Place, judge};
+use super::{CommandsConfig, ShellContext, judge};
 use crate::command_guard::typed;
 
-/// Written before the rules that it measures (commit "a held-out corpus of typed lines"); the rules were then tuned on it.
+/// Written before the rules that it measures (commit "a held-out corpus of typed lines"); the rules were then tuned on
+/// it.
 const TYPED: &str = include_str!("../../corpus/typed-lines.tsv");
 
-/// Written when the rules were finished, and measured once: see the README of this folder for that figure. It has not been
-/// used to change a rule.
+/// Written after the rules were finished, and measured once: the figure is in the README of this crate. No rule was
+/// changed because of it.
 const HELD_OUT: &str = include_str!("../../corpus/typed-lines-held-out.tsv");
 
 /// How often the guard asks, of the lines where it should and of those where it should not.
@@ -20,7 +22,7 @@ struct Score {
     hits: u32,
     false_alarms: u32,
     missed: u32,
-    /// Asked about, but not for the reason that the corpus names.
+    /// The guard asks, but not for the kind that the corpus names.
     misnamed: u32,
 }
 
@@ -34,7 +36,7 @@ impl Score {
     }
 }
 
-/// What reaches the pane: `⏎` is a line break, `⟦Up⟧` a key. A line without a key at its end is entered.
+/// The text that reaches the pane: `⏎` is a line break, `⟦Up⟧` a key. A line without a key at its end is entered.
 fn text(line: &str) -> String {
     let mut rest = line.replace('⏎', "\n");
     let mut out = String::new();
@@ -52,11 +54,11 @@ fn text(line: &str) -> String {
 
 fn measure(title: &str, corpus: &str) -> Score {
     let ask = CommandsConfig::default().ask;
-    let place = Place {
+    let place = ShellContext {
         folder: Some("/home/me/project".into()),
         home: Some("/home/me".into()),
         interactive: true,
-        ..Place::default()
+        ..ShellContext::default()
     };
     let (mut all, mut each) = (Score::default(), BTreeMap::<&str, Score>::new());
     for row in corpus.lines() {

@@ -3,40 +3,23 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::{
-    Place,
-    expand::{Arg, HOLE, HOME},
-    walk::Judge,
+    arg::{Arg, HOME, UNKNOWN},
+    judge::{Judge, UNKNOWN_FOLDER, WorkingFolder},
 };
 
-/// Stands for the folder of a pane that nobody knows.
-const SOMEWHERE: &str = "/\u{e002}/\u{e002}/here";
-/// Where anybody may delete what is inside.
+/// Folders in which any file may be deleted.
 pub(super) const TEMPORARY: &[&str] = &["/tmp", "/var/tmp", "/private/tmp", "/dev/shm"];
-
-/// The folder that a script is in.
-#[derive(Clone, Debug)]
-pub(super) enum Folder {
-    Known(PathBuf),
-    /// After `cd "$X"`.
-    Lost,
-}
-
-impl Folder {
-    pub(super) fn start(place: &Place) -> Self {
-        Self::Known(place.folder.clone().unwrap_or_else(|| SOMEWHERE.into()))
-    }
-}
 
 /// Where a path leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spot {
+pub(super) enum PathLocation {
     /// Below a root.
     Inside,
-    /// A root itself, or all that is in it.
+    /// A root itself, or everything in it.
     Whole,
     /// Elsewhere.
     Outside,
-    /// It is only known when it runs.
+    /// Only known when the command runs.
     Unknown,
 }
 
@@ -46,19 +29,19 @@ impl Judge<'_> {
         let home = Arg { text: HOME.to_string(), ..Arg::default() };
         let to = to.unwrap_or(&home);
         self.folder = match self.full(&to.text) {
-            Some(path) if to.is_known() && to.text != "-" => Folder::Known(path),
-            _ => Folder::Lost,
+            Some(path) if to.is_known() && to.text != "-" => WorkingFolder::Known(path),
+            _ => WorkingFolder::Lost,
         };
     }
 
-    /// The path from the root, without `.` and `..`.
+    /// The absolute path, without `.` and `..`.
     fn full(&self, text: &str) -> Option<PathBuf> {
         let path = match text.strip_prefix(HOME) {
             Some(rest) => self.place.home().join(rest.trim_start_matches('/')),
             None if text.starts_with('/') => PathBuf::from(text),
             None => match &self.folder {
-                Folder::Known(folder) => folder.join(text),
-                Folder::Lost => return None,
+                WorkingFolder::Known(folder) => folder.join(text),
+                WorkingFolder::Lost => return None,
             },
         };
         let mut full = PathBuf::from("/");
@@ -75,23 +58,23 @@ impl Judge<'_> {
     }
 
     /// Where an argument leads.
-    pub(super) fn spot(&mut self, arg: &Arg) -> Spot {
-        self.said.needs_folder = true;
+    pub(super) fn spot(&mut self, arg: &Arg) -> PathLocation {
+        self.judgement.needs_folder = true;
         let relative = !arg.text.starts_with(['/', HOME]);
         if self.remote && relative {
-            return Spot::Outside;
+            return PathLocation::Outside;
         }
-        // Up to the first part that is not known; what follows is below that.
-        let (text, below) = match arg.text.find(HOLE) {
-            Some(0) => return Spot::Unknown,
-            // What follows may lead out again.
+        // Only the text before the first unknown part is resolved; the rest leads below it.
+        let (text, below) = match arg.text.find(UNKNOWN) {
+            Some(0) => return PathLocation::Unknown,
+            // The rest may lead out again.
             Some(at)
                 if arg
                     .text
                     .get(at..)
                     .is_some_and(|rest| rest.split('/').any(|part| part == "..")) =>
             {
-                return Spot::Unknown;
+                return PathLocation::Unknown;
             }
             Some(at) => {
                 let known = arg.text.get(..at).unwrap_or_default();
@@ -106,11 +89,11 @@ impl Judge<'_> {
         };
         let (text, all, below) =
             if arg.globs { wild(text, below) } else { (text.to_owned(), false, below) };
-        let Some(path) = self.full(&text) else { return Spot::Unknown };
+        let Some(path) = self.full(&text) else { return PathLocation::Unknown };
         self.compare(&path, all, below)
     }
 
-    /// Where a path is that is no part of a root, in words: the roots are named.
+    /// Describes a path outside of the roots for a message, with the roots.
     pub(super) fn outside(&self) -> String {
         let own = self.place.folder.iter().filter(|folder| fits(folder, &self.place.home()));
         let roots = own.chain(&self.place.roots).map(|root| root.display().to_string());
@@ -124,7 +107,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether a file is in the pane's own folder, which may be a home, and is none of its hidden settings.
+    /// Whether a file is in the pane's own folder, also if that is a home folder, and is no hidden file or folder
+    /// there.
     pub(super) fn is_below_pane(&self, arg: &Arg) -> bool {
         let home = self.place.home();
         let folder = self.place.folder.as_ref().filter(|folder| folder.starts_with(&home));
@@ -135,22 +119,22 @@ impl Judge<'_> {
         first.is_some_and(|name| !name.as_os_str().to_string_lossy().starts_with('.'))
     }
 
-    /// `all`: everything in the folder; `below`: something in it.
-    fn compare(&self, path: &Path, all: bool, below: bool) -> Spot {
-        let folder = self.place.folder.clone().unwrap_or_else(|| SOMEWHERE.into());
+    /// Compares a path with the roots. `all`: everything in the folder; `below`: something in it.
+    fn compare(&self, path: &Path, all: bool, below: bool) -> PathLocation {
+        let folder = self.place.folder.clone().unwrap_or_else(|| UNKNOWN_FOLDER.into());
         let own = fits(&folder, &self.place.home()).then_some(folder);
         let mut whole = false;
         for root in self.place.roots.iter().chain(own.as_ref()) {
             if path == root {
                 whole = true;
                 if below && !all {
-                    return Spot::Inside;
+                    return PathLocation::Inside;
                 }
             } else if path.starts_with(root) {
-                return Spot::Inside;
+                return PathLocation::Inside;
             }
         }
-        // A home is somebody's own, also where it lies below a temporary folder.
+        // A home folder is not temporary, even if it is below a temporary folder.
         let home = self.place.home();
         let is_home = path.starts_with(&home) || home.starts_with(path);
         let temporary = !is_home
@@ -158,19 +142,19 @@ impl Judge<'_> {
                 .iter()
                 .any(|root| path.starts_with(root) && (path != Path::new(root) || (below && !all)));
         match (whole, temporary) {
-            (true, _) => Spot::Whole,
-            (false, true) => Spot::Inside,
-            (false, false) => Spot::Outside,
+            (true, _) => PathLocation::Whole,
+            (false, true) => PathLocation::Inside,
+            (false, false) => PathLocation::Outside,
         }
     }
 }
 
-/// Whether a folder is small enough to be a root: neither a home nor above one, nor at the top.
+/// Whether a folder may be a root: it is no home folder, not above one, and not at the top level.
 fn fits(folder: &Path, home: &Path) -> bool {
     !home.starts_with(folder) && folder.components().count() > 2
 }
 
-/// The folder that a wildcard looks into; whether it means all that is there.
+/// The folder that a wildcard is in, and whether it matches everything there.
 fn wild(text: &str, below: bool) -> (String, bool, bool) {
     let mut before: Vec<&str> = Vec::new();
     let mut parts = text.split('/');

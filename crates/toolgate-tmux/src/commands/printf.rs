@@ -1,8 +1,8 @@
-//! What `printf` and `echo -e` print.
+//! The output of `printf` and `echo -e`.
 
-use super::{argv::after_options, expand::Arg};
+use super::{arg::Arg, argv::after_options};
 
-/// What `printf` prints, for the formats that matter here.
+/// The output of `printf`, for the most common formats.
 pub(super) fn formatted(args: &[Arg]) -> String {
     let args = after_options(args, "v", &[]);
     let Some((format, values)) = args.split_first() else { return String::new() };
@@ -23,7 +23,7 @@ pub(super) fn formatted(args: &[Arg]) -> String {
     text
 }
 
-/// Escapes as `printf` and `echo -e` know them.
+/// Replaces the escapes of `printf` and `echo -e`.
 pub(super) fn unescaped(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars().peekable();

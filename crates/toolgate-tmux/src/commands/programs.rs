@@ -1,17 +1,17 @@
-//! One program with its arguments: what it runs in turn, what it prints, and what speaks against it.
+//! Judges one program with its arguments: the programs that it starts, its output, and the findings of the rules.
 
 use std::rc::Rc;
 
 use super::{
     Class,
+    arg::{Arg, UNKNOWN, VariableValue},
     argv::{after_options, operands, value},
-    expand::{Arg, HOLE, Value},
-    printf, rules, shells,
-    walk::{Input, Judge, Output},
+    judge::{Judge, PipeData},
+    printf, rules, shell_programs,
 };
 
-/// Programs that run the program that their arguments name: their options with values (short, long), and how many
-/// operands come before it.
+/// Programs that run the program in their arguments: their options with values (short, long), and how many operands
+/// come before it.
 const WRAPPERS: &[(&str, &str, &[&str], usize)] = &[
     ("sudo", "ugCDhpRrtTU", &["user", "group", "chdir", "host", "prompt", "close-from"], 0),
     ("doas", "uC", &[], 0),
@@ -50,13 +50,13 @@ const WRAPPERS: &[(&str, &str, &[&str], usize)] = &[
 ];
 
 impl Judge<'_> {
-    pub(super) fn program(&mut self, line: &[Arg], input: &Input) -> Output {
+    pub(super) fn program(&mut self, line: &[Arg], input: &PipeData) -> PipeData {
         self.deeper(|judge| judge.run(line, input))
     }
 
-    fn run(&mut self, line: &[Arg], input: &Input) -> Output {
-        let Some((program, args)) = line.split_first() else { return Output::default() };
-        if program.text.rsplit('/').next().is_some_and(|name| name.contains(HOLE)) {
+    fn run(&mut self, line: &[Arg], input: &PipeData) -> PipeData {
+        let Some((program, args)) = line.split_first() else { return PipeData::default() };
+        if program.text.rsplit('/').next().is_some_and(|name| name.contains(UNKNOWN)) {
             if program.fetched || self.hidden {
                 self.find(Class::PipeToShell, line, "it runs what was just downloaded");
             } else {
@@ -66,12 +66,12 @@ impl Judge<'_> {
                 } else {
                     self.find(Class::Unparsed, line, why);
                 }
-                // It may be a shell.
+                // The program may be a shell.
                 if let Some((arg, text)) = value(args, Some('c'), &[]) {
                     return self.text(&text, arg.fetched, input);
                 }
             }
-            return Output::default();
+            return PipeData::default();
         }
         if self.downloaded.iter().any(|file| same_file(file, &program.text)) {
             self.find(Class::PipeToShell, line, "it runs a file that was just downloaded");
@@ -79,20 +79,22 @@ impl Judge<'_> {
         let name = program.text.rsplit('/').next().unwrap_or_default().to_owned();
         if let Some(body) = self.functions.get(&name).map(Rc::clone) {
             for (at, arg) in args.iter().enumerate().take(9) {
-                let value = Value { text: arg.text.clone(), fetched: arg.fetched };
+                let value = VariableValue { text: arg.text.clone(), fetched: arg.fetched };
                 self.variables.insert((at + 1).to_string(), value);
             }
             let all = super::argv::texts(&args.iter().collect::<Vec<_>>()).join(" ");
             for name in ["@", "*"] {
-                let value =
-                    Value { text: all.clone(), fetched: args.iter().any(|arg| arg.fetched) };
+                let value = VariableValue {
+                    text: all.clone(),
+                    fetched: args.iter().any(|arg| arg.fetched),
+                };
                 self.variables.insert(name.to_owned(), value);
             }
             return self.script(&body, input);
         }
         rules::check(self, &name, line, args, input);
         self.hook(&name, line, args);
-        if let Some(output) = shells::run(self, &name, line, args, input) {
+        if let Some(output) = shell_programs::run(self, &name, line, args, input) {
             return output;
         }
         if let Some((_, short, long, before)) = WRAPPERS.iter().find(|wrapper| wrapper.0 == name) {
@@ -102,39 +104,39 @@ impl Judge<'_> {
         self.wrapper(&name, args, input).unwrap_or_else(|| self.prints(&name, args, input))
     }
 
-    /// Programs that name what they run in a way of their own.
-    fn wrapper(&mut self, name: &str, args: &[Arg], input: &Input) -> Option<Output> {
+    /// Programs that name the program that they run in a special way.
+    fn wrapper(&mut self, name: &str, args: &[Arg], input: &PipeData) -> Option<PipeData> {
         match name {
             "env" => Some(self.env(args, input)),
             "command" if args.first().is_some_and(|arg| matches!(&*arg.text, "-v" | "-V")) => {
                 let text = args.get(1).map(|arg| arg.text.clone());
-                Some(Output { text, ..Output::default() })
+                Some(PipeData { text, ..PipeData::default() })
             }
             "command" => Some(self.program(after_options(args, "", &[]), input)),
             "xargs" | "parallel" => Some(self.xargs(args, input)),
             "cd" | "pushd" => {
                 let to = operands(args).first().copied().cloned();
                 self.change_folder(to.as_ref());
-                Some(Output { text: Some(String::new()), ..Output::default() })
+                Some(PipeData { text: Some(String::new()), ..PipeData::default() })
             }
             "export" | "declare" | "typeset" | "local" | "readonly" => {
                 for arg in operands(args) {
                     if let Some((name, text)) = arg.text.split_once('=') {
-                        let value = Value { text: text.to_owned(), fetched: arg.fetched };
+                        let value = VariableValue { text: text.to_owned(), fetched: arg.fetched };
                         let name = name.trim_end_matches('+');
                         self.hook_variable(name, &value, false);
                         self.variables.insert(name.to_owned(), value);
                     }
                 }
-                Some(Output { text: Some(String::new()), ..Output::default() })
+                Some(PipeData { text: Some(String::new()), ..PipeData::default() })
             }
             "read" | "mapfile" | "readarray" => {
                 for arg in operands(args) {
-                    let value = Value { text: HOLE.to_string(), fetched: input.fetched };
+                    let value = VariableValue { text: UNKNOWN.to_string(), fetched: input.fetched };
                     self.hook_variable(&arg.text, &value, false);
                     self.variables.insert(arg.text.clone(), value);
                 }
-                Some(Output::default())
+                Some(PipeData::default())
             }
             "poetry" | "pipenv" | "pdm" | "uv" | "rye" | "hatch" if is(args, "run") => {
                 Some(self.program(
@@ -151,7 +153,7 @@ impl Judge<'_> {
     }
 
     /// `env -C folder -S 'words' NAME=value program …`
-    fn env(&mut self, args: &[Arg], input: &Input) -> Output {
+    fn env(&mut self, args: &[Arg], input: &PipeData) -> PipeData {
         let rest = after_options(args, "uCS", &["unset", "chdir", "split-string"]);
         let options = args.get(..args.len() - rest.len()).unwrap_or_default();
         let folder = self.folder.clone();
@@ -161,31 +163,31 @@ impl Judge<'_> {
         let program = assigned(rest);
         for arg in rest.iter().take(rest.len() - program.len()) {
             let (name, text) = arg.text.split_once('=').unwrap_or_default();
-            let value = Value { text: text.to_owned(), fetched: arg.fetched };
+            let value = VariableValue { text: text.to_owned(), fetched: arg.fetched };
             self.hook_variable(name, &value, true);
         }
         let output = match value(options, Some('S'), &["split-string"]) {
-            // Its words come first, then the operands as they are.
+            // The words of `-S` come first, then the operands.
             Some((arg, text)) => {
                 let operands = rest.iter().map(|arg| arg.text.replace('\'', r"'\''"));
                 let text = operands.fold(text, |text, operand| format!("{text} '{operand}'"));
                 self.text(&text, arg.fetched, input)
             }
-            None if program.is_empty() => Output::default(),
+            None if program.is_empty() => PipeData::default(),
             None => self.program(program, input),
         };
         self.folder = folder;
         output
     }
 
-    /// What is read becomes arguments, at the end or in place of a mark.
-    fn xargs(&mut self, args: &[Arg], input: &Input) -> Output {
+    /// `xargs`: its input becomes arguments, at the end or in place of a mark.
+    fn xargs(&mut self, args: &[Arg], input: &PipeData) -> PipeData {
         let long = ["max-args", "max-procs", "delimiter", "arg-file", "jobs", "replace"];
         let rest = after_options(args, "ILnPsdEajSR", &long);
         let options = args.get(..args.len() - rest.len()).unwrap_or_default();
         let mark = value(options, Some('I'), &["replace"]).map(|(_, mark)| mark);
         let unknown =
-            || vec![Arg { text: HOLE.to_string(), fetched: input.fetched, ..Arg::default() }];
+            || vec![Arg { text: UNKNOWN.to_string(), fetched: input.fetched, ..Arg::default() }];
         let words = |text: &String| {
             text.split_whitespace()
                 .map(|word| Arg { text: word.to_owned(), ..Arg::default() })
@@ -193,11 +195,11 @@ impl Judge<'_> {
         };
         let read: Vec<Arg> = input.text.as_ref().map_or_else(unknown, words);
         if rest.is_empty() {
-            return Output::default();
+            return PipeData::default();
         }
         let bulk = std::mem::replace(&mut self.bulk, true);
         let Some(mark) = mark.filter(|mark| !mark.is_empty()) else {
-            let output = self.program(&[rest, &read].concat(), &Input::default());
+            let output = self.program(&[rest, &read].concat(), &PipeData::default());
             self.bulk = bulk;
             return output;
         };
@@ -208,14 +210,14 @@ impl Judge<'_> {
                 ..arg.clone()
             };
             let line: Vec<Arg> = rest.iter().map(put).collect();
-            self.program(&line, &Input::default());
+            self.program(&line, &PipeData::default());
         }
         self.bulk = bulk;
-        Output::default()
+        PipeData::default()
     }
 
-    /// What a program prints, as far as it is told by its arguments.
-    fn prints(&mut self, name: &str, args: &[Arg], input: &Input) -> Output {
+    /// The output of a program, as far as its arguments determine it.
+    fn prints(&mut self, name: &str, args: &[Arg], input: &PipeData) -> PipeData {
         let joined =
             |args: &[Arg]| args.iter().map(|arg| arg.text.as_str()).collect::<Vec<_>>().join(" ");
         let text = match name {
@@ -231,7 +233,7 @@ impl Judge<'_> {
             "printf" => Some(printf::formatted(args)),
             "pwd" => Some(".".to_owned()),
             "mktemp" => Some("/tmp/mktemp".to_owned()),
-            _ if shells::sets_up(name, args) => Some(String::new()),
+            _ if shell_programs::sets_up(name, args) => Some(String::new()),
             "true" | ":" | "sleep" | "set" | "shopt" | "umask" | "mkdir" | "touch" | "chmod" => {
                 Some(String::new())
             }
@@ -241,7 +243,7 @@ impl Judge<'_> {
             "cat" | "tee" if operands(args).is_empty() || name == "tee" => input.text.clone(),
             _ => None,
         };
-        let fetched = shells::fetches(name, args)
+        let fetched = shell_programs::fetches(name, args)
             || input.fetched
             || args.iter().any(|arg| arg.fetched && name != "test");
         let copies = |arg: &&Arg| self.downloaded.iter().any(|file| same_file(file, &arg.text));
@@ -256,7 +258,7 @@ impl Judge<'_> {
             }
             _ => {}
         }
-        if shells::fetches(name, args) {
+        if shell_programs::fetches(name, args) {
             let file = value(
                 args,
                 Some(if name == "wget" { 'O' } else { 'o' }),
@@ -268,7 +270,7 @@ impl Judge<'_> {
             let last = urls.last().and_then(|url| url.text.rsplit('/').next());
             self.downloaded.extend(last.filter(|_| keeps_name).map(str::to_owned));
         }
-        Output { text, fetched, given: false }
+        PipeData { text, fetched, given: false }
     }
 }
 
@@ -276,7 +278,7 @@ fn is(args: &[Arg], text: &str) -> bool {
     args.first().is_some_and(|arg| arg.text == text)
 }
 
-/// After `NAME=value`.
+/// The arguments after assignments.
 fn assigned(args: &[Arg]) -> &[Arg] {
     let is_assignment = |arg: &&Arg| {
         arg.text.split_once('=').is_some_and(|(name, _)| {
@@ -286,7 +288,7 @@ fn assigned(args: &[Arg]) -> &[Arg] {
     args.get(args.iter().take_while(is_assignment).count()..).unwrap_or_default()
 }
 
-/// `./x` is `x`.
+/// Whether two paths are the same file: `./x` is `x`.
 fn same_file(one: &str, other: &str) -> bool {
     one.trim_start_matches("./") == other.trim_start_matches("./")
 }

@@ -1,4 +1,4 @@
-//! The corpora, and that no text breaks the reader.
+//! Measures the corpora, and tests that no text breaks the shell reader.
 
 use std::{
     collections::BTreeMap,
@@ -14,26 +14,26 @@ use toolgate::{
     settings::{ChainOrder, Settings},
 };
 
-use super::{Class, Judgement, Place, judge};
+use super::{Class, Judgement, ShellContext, judge};
 use crate::command_guard::{TOOLS, typed};
 use crate::{Options, Tmux};
 
-/// Written with the rules in view: every verdict is exact.
+/// Written together with the rules: every verdict must be exact.
 const KNOWN: &str = include_str!("../../corpus/commands.tsv");
-/// Written before the rules were first run. Its labels were changed where kinds got other names, and where the guard now
-/// asks on purpose (`git checkout -- .`). What it showed to be missed the rules have learnt:
-/// the figures of the first run, before that, stand in the README.
+/// Written before the rules were first run. Its labels were changed where kinds were renamed, and where the guard now
+/// asks on purpose (`git checkout -- .`). The rules were then changed to find what they had missed; the README has the
+/// figures of the first run.
 const HELD_OUT: &str = include_str!("../../corpus/commands-held-out.tsv");
 
-fn place() -> Place {
-    Place {
+fn place() -> ShellContext {
+    ShellContext {
         folder: Some("/home/me/project".into()),
         home: Some("/home/me".into()),
-        ..Place::default()
+        ..ShellContext::default()
     }
 }
 
-/// Each line: the kinds, a tab, a command with `⏎` for line breaks.
+/// Each line: the kinds, a tab, and a command with `⏎` for line breaks.
 fn rows(corpus: &'static str) -> impl Iterator<Item = (Vec<&'static str>, String)> {
     corpus.lines().map(|line| {
         let (classes, command) = line.split_once('\t').expect("a tab");
@@ -42,11 +42,11 @@ fn rows(corpus: &'static str) -> impl Iterator<Item = (Vec<&'static str>, String
     })
 }
 
-fn names(said: &Judgement) -> Vec<&'static str> {
-    said.classes().iter().map(|class| class.name()).collect()
+fn names(judgement: &Judgement) -> Vec<&'static str> {
+    judgement.classes().iter().map(|class| class.name()).collect()
 }
 
-/// Of one kind: found and there, found and not there, there and not found.
+/// For one kind: correct findings, wrong findings, missed findings.
 #[derive(Default)]
 struct Score {
     hits: f64,
@@ -64,14 +64,14 @@ impl Score {
     }
 }
 
-/// Scores by kind, and of the question that matters: dangerous or not.
+/// Scores by kind, and for the question whether a command is dangerous.
 fn measure(title: &str, corpus: &'static str) -> Score {
     let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
     let mut all = Score::default();
     for (expected, command) in rows(corpus) {
-        let said = judge(&command, &place());
+        let judgement = judge(&command, &place());
         let found: Vec<&str> =
-            names(&said).into_iter().filter(|name| *name != "unparsed").collect();
+            names(&judgement).into_iter().filter(|name| *name != "unparsed").collect();
         let wanted: Vec<&str> = expected.into_iter().filter(|name| *name != "unparsed").collect();
         match (wanted.is_empty(), found.is_empty()) {
             (false, false) => all.hits += 1.0,
@@ -83,7 +83,7 @@ fn measure(title: &str, corpus: &'static str) -> Score {
             let score = scores.entry(class).or_default();
             if found.contains(class) { score.hits += 1.0 } else { score.missed += 1.0 }
         }
-        // A kind that a held-out row does not name may still be there: `sudo` beside the rest.
+        // A held-out row names only its main kind: `sudo` may be found as well.
         if wanted.is_empty() {
             for class in &found {
                 scores.entry(class).or_default().false_alarms += 1.0;
@@ -126,32 +126,32 @@ fn corpus_verdicts_are_exact() {
 
 #[test]
 fn the_folder_and_the_roots_decide() {
-    let classes = |text: &str, place: &Place| judge(text, place).classes();
+    let classes = |text: &str, place: &ShellContext| judge(text, place).classes();
     let deletes = vec![Class::DeleteOutsideRoot];
-    let nowhere = Place::default();
+    let nowhere = ShellContext::default();
     assert!(
         classes("rm -rf target", &nowhere).is_empty(),
         "below the pane's folder, whichever it is"
     );
     assert_eq!(classes("rm -rf ../x", &nowhere), deletes);
-    // A home, or what is above it, is no root.
+    // A home folder, and a folder above it, is no root.
     for folder in ["/home/me", "/home", "/", "/etc"] {
-        let place = Place { folder: Some(folder.into()), ..place() };
+        let place = ShellContext { folder: Some(folder.into()), ..place() };
         assert_eq!(classes("rm -rf x", &place), deletes, "{folder}");
     }
-    let rooted = Place { roots: vec!["/srv/data".into()], ..place() };
+    let rooted = ShellContext { roots: vec!["/srv/data".into()], ..place() };
     assert!(classes("rm -rf /srv/data/old", &rooted).is_empty());
     assert_eq!(classes("rm -rf /srv/data", &rooted), deletes);
     assert_eq!(classes("rm -rf /srv/data2", &rooted), deletes);
-    // A home below a temporary folder is a home.
-    let home = Place { home: Some("/tmp/ci/home".into()), ..place() };
+    // A home folder below a temporary folder is a home folder.
+    let home = ShellContext { home: Some("/tmp/ci/home".into()), ..place() };
     for text in ["rm -rf ~/x", "rm -rf /tmp/ci/home/x", "rm -rf /tmp/ci"] {
         assert_eq!(classes(text, &home), deletes, "{text}");
     }
     assert!(classes("rm -rf /tmp/ci/other", &home).is_empty());
     assert_eq!(classes("echo x > ~/.bashrc", &home), [Class::WriteOutsideRoot]);
     assert!(judge("ls", &place()).findings.is_empty() && !judge("ls", &place()).needs_folder);
-    let strict = Place { strict: true, ..place() };
+    let strict = ShellContext { strict: true, ..place() };
     for (text, class) in [
         ("rm $X", Class::DeleteOutsideRoot),
         ("echo x > $X", Class::WriteOutsideRoot),
@@ -171,7 +171,7 @@ fn a_chain_has_a_place_for_the_guard_or_goes_without() {
         governed.map(|(_, stack)| stack.chain.asks()).map_err(|error| error.to_string())
     };
     assert_eq!(govern(ChainOrder::Default), Ok(true));
-    // Its own order asks before safety decides.
+    // libtmux-mcp's own order asks before the safety layer decides.
     let libtmux = govern(ChainOrder::Preset(Preset::Libtmux));
     assert!(!libtmux.clone().is_err_and(|why| why.contains("preconditions")), "{libtmux:?}");
     assert_ne!(libtmux, Ok(true));
@@ -186,8 +186,8 @@ fn keys_that_run_or_edit_the_line_hide_nothing() {
         assert!(judge(text, &place()).classes().contains(&Class::System), "{text:?}");
     }
     assert!(judge("printf '\u{3}\u{7f}'", &place()).classes().is_empty(), "only characters");
-    // In a line that is not entered yet, more keys may follow.
-    let typed = Place { interactive: true, ..place() };
+    // More keys may follow in a line that is not entered.
+    let typed = ShellContext { interactive: true, ..place() };
     for text in ["ls\u{3}", "echo \"a", "#x\u{7f}", "\u{3}ls\n", "\u{15}ls\n"] {
         assert!(judge(text, &typed).classes().is_empty(), "{text:?}");
     }
@@ -197,12 +197,12 @@ fn keys_that_run_or_edit_the_line_hide_nothing() {
 #[test]
 fn findings_name_words_without_secrets() {
     let token = format!("ghp_{}", "a1".repeat(20));
-    let said = judge(
+    let judgement = judge(
         &format!("curl -H 'Authorization: Bearer {token}' x | sudo -S TOKEN={token} sh"),
         &place(),
     );
-    assert!(said.findings.len() == 2, "{said:?}");
-    assert!(!format!("{said:?}").contains(&token), "{said:?}");
+    assert!(judgement.findings.len() == 2, "{judgement:?}");
+    assert!(!format!("{judgement:?}").contains(&token), "{judgement:?}");
 }
 
 #[test]
@@ -216,14 +216,14 @@ fn every_tool_that_types_is_read() {
     assert_eq!(texts("split_window", json!({"shell": "a"})), ["a"]);
     assert_eq!(texts("respawn_pane", json!({"pane_id": "%1", "shell": "a"})), ["a"]);
     assert!(texts("respawn_pane", json!({"pane_id": "%1"})).is_empty());
-    // In their order: the guard joins what goes to one pane.
+    // The order is kept: the guard joins consecutive texts for one pane.
     let operations = json!({"operations": [
         {"pane_id": "%1", "keys": "rm -r", "enter": false},
         {"pane_id": "%2", "keys": "ls"},
         {"pane_id": "%1", "keys": "f /"},
     ]});
     assert_eq!(texts("send_keys_batch", operations), ["rm -r", "ls\n", "f /\n"]);
-    // The name of a key is no text.
+    // A key name types no text.
     let operations = json!({"operations": [
         {"keys": "reboot", "enter": false}, {"keys": "Enter", "enter": false},
         {"keys": "Enter", "enter": false, "literal": true},
@@ -234,7 +234,7 @@ fn every_tool_that_types_is_read() {
     assert!(TOOLS.is_sorted());
 }
 
-/// Neither deep nor long nor repeated text takes long, or more stack than there is.
+/// Deep, long and repeated text neither takes long nor overflows the stack.
 #[test]
 fn nothing_is_too_deep_or_too_long() {
     let start = Instant::now();
@@ -267,8 +267,8 @@ fn nothing_is_too_deep_or_too_long() {
         "xargs ",
     ] {
         for count in [50, 5_000, 60_000 / piece.len()] {
-            let said = judge(&piece.repeat(count), &place());
-            assert!(said.findings.len() < 100, "{piece}");
+            let judgement = judge(&piece.repeat(count), &place());
+            assert!(judgement.findings.len() < 100, "{piece}");
         }
     }
     let long = format!("echo {}", "x".repeat(100_000));

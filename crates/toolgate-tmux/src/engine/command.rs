@@ -1,11 +1,11 @@
-//! Commands for tmux, and lists of them that run in one round trip.
+//! tmux commands, and batches of them that run in one round trip.
 
 use super::{
     error::TmuxError,
     quote::{argument, check, no_format, quoted},
 };
 
-/// One tmux command with its arguments. Arguments are data: whatever they hold, tmux gets exactly that.
+/// One tmux command with its arguments. Arguments are data: tmux receives exactly their text.
 #[derive(Clone, Debug)]
 pub struct Command {
     words: Vec<String>,
@@ -18,52 +18,52 @@ impl Command {
         Self { words: vec![name.to_owned()] }
     }
 
-    /// With a flag of our own writing, as `-d`.
+    /// Adds a constant flag, as `-d`.
     #[must_use]
     pub fn flag(mut self, flag: &'static str) -> Self {
         self.words.push(flag.to_owned());
         self
     }
 
-    /// With a flag if something holds.
+    /// Adds a flag if `holds` is true.
     #[must_use]
     pub fn flag_if(self, holds: bool, flag: &'static str) -> Self {
         if holds { self.flag(flag) } else { self }
     }
 
-    /// With a flag and its value, which tmux takes as it is.
+    /// Adds a flag with a value, which tmux takes as it is.
     #[must_use]
     pub fn option(mut self, flag: &'static str, value: impl Into<String>) -> Self {
         self.words.extend([flag.to_owned(), value.into()]);
         self
     }
 
-    /// With a flag and its value where tmux would expand a format: the value stands for itself.
+    /// Adds a flag with a value where tmux would expand a format: the value is escaped.
     #[must_use]
     pub fn text_option(self, flag: &'static str, value: &str) -> Self {
         self.option(flag, no_format(value))
     }
 
-    /// For this target: an id, as `%1`, `@1` or `$1`.
+    /// Adds `-t` with an id, as `%1`, `@1` or `$1`.
     #[must_use]
     pub fn target(self, id: impl Into<String>) -> Self {
         self.option("-t", id)
     }
 
-    /// The end of flags: what follows is no flag even if it begins with `-`.
+    /// Ends the flags: an argument after this is no flag even if it begins with `-`.
     #[must_use]
     pub fn end(self) -> Self {
         self.flag("--")
     }
 
-    /// With an argument, which tmux takes as it is. Write [`end`](Self::end) before the first one.
+    /// Adds an argument, which tmux takes as it is. Call [`end`](Self::end) before the first one.
     #[must_use]
     pub fn argument(mut self, value: impl Into<String>) -> Self {
         self.words.push(value.into());
         self
     }
 
-    /// With an argument where tmux would expand a format: the value stands for itself.
+    /// Adds an argument where tmux would expand a format: the text is escaped.
     #[must_use]
     pub fn text(self, value: &str) -> Self {
         self.argument(no_format(value))
@@ -80,7 +80,7 @@ impl Command {
     }
 }
 
-/// Commands that run one after the other, in one round trip; the first that fails ends the list.
+/// Commands that run in order, in one round trip. The first that fails ends the batch.
 #[derive(Clone, Debug)]
 pub struct Batch {
     commands: Vec<Command>,
@@ -88,26 +88,26 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Commands that only look. Should the connection break, they are asked again.
+    /// Commands that only read. If the connection breaks, they are sent again.
     #[must_use]
     pub fn read(commands: impl IntoIterator<Item = Command>) -> Self {
         Self { commands: commands.into_iter().collect(), replays: true }
     }
 
-    /// Commands that change something: never sent twice.
+    /// Commands that change something. They are never sent twice.
     #[must_use]
     pub fn write(commands: impl IntoIterator<Item = Command>) -> Self {
         Self { commands: commands.into_iter().collect(), replays: false }
     }
 
-    /// With one command more, at the end.
+    /// Adds a command at the end.
     #[must_use]
     pub fn and(mut self, command: Command) -> Self {
         self.commands.push(command);
         self
     }
 
-    /// Whether it may be asked again.
+    /// Whether the batch may be sent again.
     #[must_use]
     pub fn replays(&self) -> bool {
         self.replays
@@ -133,7 +133,7 @@ impl Batch {
         self.commands.iter()
     }
 
-    /// Each command by itself.
+    /// Batches with one command each.
     pub(crate) fn singles(&self) -> impl Iterator<Item = Self> {
         let replays = self.replays;
         self.commands.iter().map(move |command| Self { commands: vec![command.clone()], replays })
@@ -143,7 +143,7 @@ impl Batch {
         self.commands.iter().flat_map(|command| &command.words).try_for_each(|word| check(word))
     }
 
-    /// One line of control mode.
+    /// The batch as one line of control mode.
     pub(crate) fn line(&self) -> Result<String, TmuxError> {
         self.checked()?;
         let mut line = String::new();
@@ -161,7 +161,7 @@ impl Batch {
         Ok(line)
     }
 
-    /// The arguments of a process.
+    /// The batch as the arguments of a process.
     pub(crate) fn arguments(&self) -> Result<Vec<String>, TmuxError> {
         self.checked()?;
         let mut all = Vec::new();
@@ -176,7 +176,7 @@ impl Batch {
 }
 
 impl From<Command> for Batch {
-    /// One command that changes something.
+    /// A batch of one command that changes something.
     fn from(command: Command) -> Self {
         Self::write([command])
     }

@@ -1,4 +1,4 @@
-//! One control-mode client (`tmux -C`): commands go in, blocks come out, in order.
+//! One control-mode client (`tmux -C`): it writes commands and reads the blocks that answer them, in order.
 
 use std::{
     collections::VecDeque,
@@ -25,31 +25,31 @@ use super::{
     command::{Batch, Command},
     error::TmuxError,
     nonce::nonce,
-    parse::{News, Parsed, Parser},
-    parting::{Boxed, Leave},
-    spawn::Program,
+    open_clients::{Boxed, ControlClient},
+    parse::{LineMeaning, Notification, Parser},
+    program::Program,
 };
 
-/// How many requests wait to be written.
-const QUEUE: usize = 256;
-/// How much news a slow watcher may fall behind.
-const NEWS: usize = 4096;
-/// The most bytes of one line, or of the answer to one command.
-const LARGEST: usize = 64 * 1024 * 1024;
+/// How many batches may wait to be written.
+const QUEUE_CAPACITY: usize = 256;
+/// How many notifications are buffered for a slow watcher.
+const NOTIFICATION_CAPACITY: usize = 4096;
+/// The maximum size of one line, and of the answer to one command, in bytes.
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// What one command printed.
 pub type Printed = Vec<u8>;
 type Reply = Result<Vec<Printed>, TmuxError>;
 
-/// A client that is attached, and stays so until it is dropped.
+/// A client that stays attached until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    requests: mpsc::Sender<Request>,
-    shared: Arc<Shared>,
-    news: broadcast::Sender<News>,
-    /// The client's process.
+    batches: mpsc::Sender<QueuedBatch>,
+    state: Arc<ConnectionState>,
+    notifications: broadcast::Sender<Notification>,
+    /// The client's process id.
     pid: Option<u32>,
-    /// Holds the client's standard input: the client ends when that does.
+    /// The task that holds the client's standard input. The client ends when that closes.
     writer: AbortHandle,
 }
 
@@ -60,24 +60,24 @@ impl Drop for Connection {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    waiting: Mutex<VecDeque<Waiting>>,
+struct ConnectionState {
+    pending: Mutex<VecDeque<PendingBatch>>,
     session: Mutex<Option<Arc<str>>>,
     closed: AtomicBool,
-    /// Whether somebody waited in vain, and nothing was answered since.
+    /// Whether a batch timed out and tmux has answered nothing since.
     hangs: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
-struct Request {
+struct QueuedBatch {
     line: String,
-    waiting: Waiting,
+    pending: PendingBatch,
 }
 
-/// A request that was sent. Its blocks are those up to the one that prints its mark: a user's aliases may make
-/// two commands of one, and a mark cannot be guessed by what a pane shows.
+/// A batch that was sent. Its answer ends with the block that prints its mark: the blocks cannot be counted, since a
+/// user's alias may expand to two commands. No program in a pane can guess the mark.
 #[derive(Debug)]
-struct Waiting {
+struct PendingBatch {
     mark: String,
     commands: usize,
     blocks: Vec<Printed>,
@@ -86,17 +86,17 @@ struct Waiting {
 }
 
 impl Connection {
-    /// Attaches a client that shows nothing and has no size, to a session or to the one used last.
+    /// Attaches a client to a session, or to the session that was used last.
     ///
-    /// `Refused` means that tmux lets nobody attach: there is no session. It has no deadline: tmux 3.3a has crashed
-    /// when clients came and went while it hung, so whoever is tired of waiting leaves this to wait.
+    /// `Refused` means that there is no session. It has no deadline: tmux 3.3a has crashed when clients connected and
+    /// disconnected while it hung, so a caller whose deadline passes lets this continue in its task.
     pub(crate) async fn open(
         program: &Program,
         session: Option<&str>,
         flags: &str,
     ) -> Result<Self, TmuxError> {
         let mut command = program.staying_command();
-        // `-N`: to look for a server must not start one. `-E`: our environment is not the session's.
+        // `-N`: do not start a server. `-E`: do not copy this process's environment into the session.
         command.args(["-N", "-C", "attach-session", "-E", "-f", flags]);
         if let Some(session) = session {
             command.args(["-t", session]);
@@ -107,19 +107,19 @@ impl Connection {
             return Err(TmuxError::NoBinary);
         };
         let pid = child.id();
-        // Never killed: it ends by itself when its input does, as it also will if we are killed.
+        // Never killed: the client ends when its input closes, also if this process is killed.
         tokio::spawn(async move { child.wait().await });
-        let shared = Arc::new(Shared::default());
-        let (requests, queue) = mpsc::channel(QUEUE);
-        let (news, mut attached) = broadcast::channel(NEWS);
-        let reader = Reader { shared: Arc::clone(&shared), news: news.clone() };
+        let state = Arc::new(ConnectionState::default());
+        let (batches, queue) = mpsc::channel(QUEUE_CAPACITY);
+        let (notifications, mut attached) = broadcast::channel(NOTIFICATION_CAPACITY);
+        let reader = Reader { state: Arc::clone(&state), notifications: notifications.clone() };
         tokio::spawn(reader.run(stdout));
-        // What is written before the client is attached would run without a session.
+        // Commands that are written before the client is attached would run without a current session.
         let ready = async {
             loop {
                 match attached.recv().await {
-                    Ok(News::Attached { .. }) => return Ok(()),
-                    Ok(News::Exit) | Err(RecvError::Closed) => {
+                    Ok(Notification::Attached { .. }) => return Ok(()),
+                    Ok(Notification::Exit) | Err(RecvError::Closed) => {
                         return Err(TmuxError::Refused("no sessions".to_owned()));
                     }
                     _ => {}
@@ -128,32 +128,31 @@ impl Connection {
         };
         ready.await?;
         drop(attached);
-        let writer = tokio::spawn(write(stdin, queue, Arc::clone(&shared))).abort_handle();
-        Ok(Self { requests, shared, news, pid, writer })
+        let writer = tokio::spawn(write(stdin, queue, Arc::clone(&state))).abort_handle();
+        Ok(Self { batches, state, notifications, pid, writer })
     }
 
-    /// Runs a list of commands and gives what each of them printed.
-    pub(crate) async fn run(&self, batch: &Batch, patience: Duration) -> Reply {
+    /// Runs a list of commands and returns what each of them printed.
+    pub(crate) async fn run(&self, batch: &Batch, time_limit: Duration) -> Reply {
         let mark = nonce();
         let sentinel = Batch::read([Command::new("display-message").flag("-p").argument(&*mark)]);
-        // On a line of its own: a list ends where a command fails.
+        // The mark is printed on a line of its own: tmux skips the rest of a line after a command fails.
         let line = format!("{}\n{}\n", batch.line()?, sentinel.line()?);
         let (reply, answer) = oneshot::channel();
         let (commands, blocks) = (batch.len(), Vec::with_capacity(batch.len()));
-        let waiting = Waiting { mark, commands, blocks, error: None, reply };
+        let pending = PendingBatch { mark, commands, blocks, error: None, reply };
         let sent = AtomicBool::new(false);
         let run = async {
-            self.shared.answering().await;
+            self.state.until_answering().await;
             sent.store(true, Relaxed);
-            let request = Request { line, waiting };
-            self.requests.send(request).await.map_err(|_| TmuxError::Lost)?;
+            self.batches.send(QueuedBatch { line, pending }).await.map_err(|_| TmuxError::Lost)?;
             answer.await.map_err(|_| TmuxError::Lost)?
         };
-        let run = timeout(patience, run).await;
+        let run = timeout(time_limit, run).await;
         run.unwrap_or_else(|_| {
-            self.shared.hangs.send_replace(true);
+            self.state.hangs.send_replace(true);
             let (command, sent) = (batch.name().to_owned(), sent.load(Relaxed));
-            Err(TmuxError::TimedOut { command, after: patience, sent })
+            Err(TmuxError::TimedOut { command, after: time_limit, sent })
         })
     }
 
@@ -162,67 +161,75 @@ impl Connection {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.shared.closed.load(Relaxed)
+        self.state.closed.load(Relaxed)
     }
 
     /// The session that the client is attached to.
     pub(crate) fn session(&self) -> Option<Arc<str>> {
-        lock(&self.shared.session).clone()
+        lock(&self.state.session).clone()
     }
 
-    /// Closes the client's input and waits until tmux has let it go. What it still writes is read: tmux 3.3a keeps
-    /// a client for ever that it could not tell everything.
-    pub(crate) async fn leave(&self) {
-        let mut news = self.news();
+    /// Closes the client's input and waits until tmux has ended the client. The output until then is read: tmux 3.3a never
+    /// removes a client that it could not write all output to.
+    pub(crate) async fn close(&self) {
+        let mut notifications = self.notifications();
         self.writer.abort();
         while !self.is_closed()
-            && !matches!(news.recv().await, Ok(News::Exit) | Err(RecvError::Closed))
+            && !matches!(
+                notifications.recv().await,
+                Ok(Notification::Exit) | Err(RecvError::Closed)
+            )
         {}
     }
 
-    pub(crate) fn news(&self) -> broadcast::Receiver<News> {
-        self.news.subscribe()
+    pub(crate) fn notifications(&self) -> broadcast::Receiver<Notification> {
+        self.notifications.subscribe()
     }
 }
 
-impl Leave for Connection {
-    fn leave(&self) -> Boxed<'_> {
-        Box::pin(self.leave())
+impl ControlClient for Connection {
+    fn close(&self) -> Boxed<'_> {
+        Box::pin(self.close())
     }
 }
 
-async fn write(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Request>, shared: Arc<Shared>) {
-    while let Some(Request { line, waiting }) = queue.recv().await {
-        if shared.closed.load(Relaxed) {
+async fn write(
+    mut stdin: ChildStdin,
+    mut queue: mpsc::Receiver<QueuedBatch>,
+    state: Arc<ConnectionState>,
+) {
+    while let Some(QueuedBatch { line, pending }) = queue.recv().await {
+        if state.closed.load(Relaxed) {
             break;
         }
-        lock(&shared.waiting).push_back(waiting);
+        lock(&state.pending).push_back(pending);
         if stdin.write_all(line.as_bytes()).await.is_err() {
             break;
         }
     }
-    shared.close();
+    state.close();
 }
 
-impl Shared {
-    /// Waits while tmux hangs. Nothing more is sent to it then: it would happen long after its caller was told that
-    /// it failed. The connection stays; tmux 3.3a has crashed when clients came and went while it hung.
-    async fn answering(&self) {
-        // It fails if this is gone, which it is not.
+impl ConnectionState {
+    /// Waits while tmux hangs. Nothing more is sent to it then: tmux would run the commands long after their callers were
+    /// told that they failed. The connection stays open, since tmux 3.3a has crashed when clients connected and
+    /// disconnected while it hung.
+    async fn until_answering(&self) {
+        // It fails only if the sender is dropped, and `self` holds it.
         let _ = self.hangs.subscribe().wait_for(|hangs| !hangs).await;
     }
 
-    /// Nobody waits for what cannot come.
+    /// Fails the pending batches: no more answers will come.
     fn close(&self) {
         self.closed.store(true, Relaxed);
         self.hangs.send_replace(false);
-        lock(&self.waiting).clear();
+        lock(&self.pending).clear();
     }
 }
 
 struct Reader {
-    shared: Arc<Shared>,
-    news: broadcast::Sender<News>,
+    state: Arc<ConnectionState>,
+    notifications: broadcast::Sender<Notification>,
 }
 
 impl Reader {
@@ -231,7 +238,7 @@ impl Reader {
         let (mut parser, mut line) = (Parser::default(), Vec::new());
         loop {
             line.clear();
-            let limit = u64::try_from(LARGEST).unwrap_or(u64::MAX);
+            let limit = u64::try_from(MAX_ANSWER_BYTES).unwrap_or(u64::MAX);
             let read = (&mut stdout).take(limit).read_until(b'\n', &mut line).await;
             if !matches!(read, Ok(1..)) {
                 break;
@@ -239,43 +246,45 @@ impl Reader {
             if line.last() == Some(&b'\n') {
                 line.pop();
             }
-            if parser.held() + line.len() >= LARGEST {
-                self.fail(TmuxError::TooLarge(LARGEST));
+            if parser.held() + line.len() >= MAX_ANSWER_BYTES {
+                self.fail(TmuxError::TooLarge(MAX_ANSWER_BYTES));
                 break;
             }
             match parser.line(&line) {
-                Parsed::Nothing => {}
-                Parsed::Stray => self.fail(TmuxError::Garbled("a block ends that never began")),
-                Parsed::Block(block) if !block.ours => {}
-                Parsed::Block(block) => self.block(block.failed, block.text),
-                Parsed::News(news) => {
-                    // The pipe is read to its end all the same, so that tmux can write what it has.
-                    if news == News::Exit {
-                        self.shared.close();
+                LineMeaning::Nothing => {}
+                LineMeaning::Stray => {
+                    self.fail(TmuxError::Garbled("a block ends that never began"));
+                }
+                LineMeaning::Block(block) if !block.ours => {}
+                LineMeaning::Block(block) => self.block(block.failed, block.text),
+                LineMeaning::Notification(notification) => {
+                    // The pipe is still read to its end, so that tmux can write its remaining output.
+                    if notification == Notification::Exit {
+                        self.state.close();
                     }
-                    self.tell(news);
-                    // A full buffer holds more lines than a watcher may fall behind: it gets its turn first.
-                    if self.news.len() > NEWS / 2 {
+                    self.send(notification);
+                    // One read may contain more notifications than the buffer holds: let the watchers run first.
+                    if self.notifications.len() > NOTIFICATION_CAPACITY / 2 {
                         tokio::task::yield_now().await;
                     }
                 }
             }
         }
-        self.shared.close();
-        self.tell(News::Exit);
+        self.state.close();
+        self.send(Notification::Exit);
     }
 
-    fn tell(&self, news: News) {
-        if let News::Attached { session } = &news {
-            *lock(&self.shared.session) = Some(Arc::clone(session));
+    fn send(&self, notification: Notification) {
+        if let Notification::Attached { session } = &notification {
+            *lock(&self.state.session) = Some(Arc::clone(session));
         }
-        // Nobody may be listening.
-        let _ = self.news.send(news);
+        // It fails if there is no watcher.
+        let _ = self.notifications.send(notification);
     }
 
     fn block(&self, failed: bool, text: Printed) {
-        self.shared.hangs.send_if_modified(std::mem::take);
-        let mut queue = lock(&self.shared.waiting);
+        self.state.hangs.send_if_modified(std::mem::take);
+        let mut queue = lock(&self.state.pending);
         let Some(first) = queue.front_mut() else {
             return;
         };
@@ -297,12 +306,12 @@ impl Reader {
             }
             None => Ok(done.blocks),
         };
-        // Whoever asked may have given up.
+        // It fails if the caller was cancelled.
         let _ = done.reply.send(reply);
     }
 
     fn fail(&self, error: TmuxError) {
-        if let Some(first) = lock(&self.shared.waiting).front_mut() {
+        if let Some(first) = lock(&self.state.pending).front_mut() {
             first.error = Some(error);
         }
     }

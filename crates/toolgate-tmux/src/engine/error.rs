@@ -1,54 +1,54 @@
-//! What can go wrong between us and tmux.
+//! Errors of the engine.
 
 use std::time::Duration;
 
 use toolgate::{Code, Executed, Failure};
 
-/// Why tmux did not do what it was asked.
+/// Why tmux did not run a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TmuxError {
-    /// Nobody listens on the socket.
+    /// No process listens on the socket.
     #[error("no tmux server is running on this socket")]
     NoServer,
-    /// tmux refused a command; its own words.
+    /// tmux refused a command. Contains tmux's message.
     #[error("{0}")]
     Refused(String),
-    /// tmux did not answer in time. What was sent may still happen.
+    /// tmux did not answer in time. If the command was sent, tmux may still run it.
     #[error("tmux {command} did not return within {}s; the tmux server is unresponsive", .after.as_secs_f64())]
     TimedOut {
         /// The first command of the list.
         command: String,
-        /// How long it was waited for.
+        /// The time limit.
         after: Duration,
-        /// Whether it was sent at all.
+        /// Whether the command was sent.
         sent: bool,
     },
-    /// The connection broke while an answer was on its way.
+    /// The connection broke before tmux answered.
     #[error("the connection to tmux broke before it answered")]
     Lost,
-    /// An argument has a NUL.
+    /// An argument contains a NUL.
     #[error("tmux takes no text with a NUL character")]
     Nul,
-    /// The program could not be started.
+    /// The tmux program could not be started.
     #[error("tmux binary not found. Ensure tmux is installed and in PATH.")]
     NoBinary,
-    /// An answer that makes no sense.
+    /// tmux's answer could not be understood.
     #[error("tmux answered in a way that toolgate does not understand: {0}")]
     Garbled(&'static str),
-    /// An answer that is larger than what is kept in memory.
+    /// tmux's answer is larger than the limit.
     #[error("tmux answered with more than {0} bytes")]
     TooLarge(usize),
 }
 
 impl TmuxError {
-    /// Whether tmux refused, and said this in its words.
+    /// Whether tmux refused with a message that contains these words.
     #[must_use]
     pub fn says(&self, words: &str) -> bool {
         matches!(self, Self::Refused(said) if said.contains(words))
     }
 
-    /// The failure, with a next step if tmux refused with any of these words.
+    /// The failure, with this suggestion if tmux refused with any of these messages.
     #[must_use]
     pub fn hinted(self, words: &[&str], next: &'static str) -> Failure {
         let said = words.iter().any(|words| self.says(words));
@@ -90,10 +90,10 @@ impl From<TmuxError> for Failure {
     }
 }
 
-/// tmux says in a few ways that a target is not there.
+/// The failure for a missing target: tmux has several messages for that.
 fn missing(said: &str) -> Option<Failure> {
     if said == "no current target" {
-        // Whatever the target is: it looks for a session first.
+        // tmux looks for a session first, whatever the target is.
         let message = "The tmux server has no session";
         return Some(Failure::tool("SessionNotFound", message).suggest("Call create_session."));
     }
@@ -101,7 +101,7 @@ fn missing(said: &str) -> Option<Failure> {
         ("can't find pane: ", not_found::pane as fn(&str) -> Failure),
         ("can't find window: ", not_found::window),
         ("can't find session: ", not_found::session),
-        // Commands about options have words of their own.
+        // Commands about options have messages of their own.
         ("no such pane: ", not_found::pane),
         ("no such window: ", not_found::window),
         ("no such session: ", not_found::session),
@@ -109,25 +109,25 @@ fn missing(said: &str) -> Option<Failure> {
     kinds.iter().find_map(|(words, failure)| Some(failure(said.strip_prefix(words)?)))
 }
 
-/// The words for what is not there, in one place.
+/// The failures for targets that do not exist.
 pub mod not_found {
     use toolgate::Failure;
 
-    /// No such pane.
+    /// The pane does not exist.
     #[must_use]
     pub fn pane(id: &str) -> Failure {
         Failure::tool("PaneNotFound", format!("Pane not found: {id}"))
             .suggest("Call list_panes to discover valid pane ids.")
     }
 
-    /// No such window.
+    /// The window does not exist.
     #[must_use]
     pub fn window(what: &str) -> Failure {
         Failure::tool("WindowNotFound", format!("Window not found: {what}"))
             .suggest("Call list_windows to discover valid window ids.")
     }
 
-    /// No such session.
+    /// The session does not exist.
     #[must_use]
     pub fn session(what: &str) -> Failure {
         Failure::tool("SessionNotFound", format!("Session not found: {what}"))

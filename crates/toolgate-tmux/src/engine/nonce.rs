@@ -1,12 +1,12 @@
-//! Marks that nothing on a screen and no name can hold by accident or on purpose.
+//! Random marks that no screen and no name contains.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A text of letters and digits that was never used before and cannot be guessed.
+/// A unique text of letters and digits that cannot be guessed.
 pub(crate) fn nonce() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Relaxed);
-    // Without randomness it is still unique, which is what matching needs; it only could be guessed.
+    // If there is no randomness, the text can be guessed, but is still unique.
     let random = getrandom::u64().unwrap_or_default();
     format!("tg{random:x}x{count:x}")
 }

@@ -1,4 +1,4 @@
-//! What tmux writes in control mode, line by line: answers in blocks, and news between them.
+//! Reads what tmux writes in control mode, line by line: blocks that answer commands, and notifications between them.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use std::sync::Arc;
 pub(crate) struct Block {
     /// Whether tmux refused the command.
     pub(crate) failed: bool,
-    /// Whether it answers a command that came over this connection, and not one of a hook.
+    /// Whether it answers a command that came over this connection, and not a command of a hook.
     pub(crate) ours: bool,
-    /// What it printed, without the last newline.
+    /// What the command printed, without the last newline.
     pub(crate) text: Vec<u8>,
 }
 
-/// News of a session that a client is attached to.
+/// A notification about the session that the client is attached to, or about the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub(crate) enum News {
+pub(crate) enum Notification {
     /// A pane's program wrote something.
     Output {
         /// The pane's id, as `%1`.
@@ -34,43 +34,43 @@ pub(crate) enum News {
         /// The pane's id.
         pane: Arc<str>,
     },
-    /// A window closed, or its panes changed.
-    Windows,
-    /// A session, a window or a client came, went or got another name.
-    Things,
+    /// A window was closed, or its panes changed.
+    WindowsChanged,
+    /// A session, a window or a client was created, removed or renamed.
+    ObjectsChanged,
     /// The client is now attached to this session.
     Attached {
         /// The session's id, as `$1`.
         session: Arc<str>,
     },
-    /// tmux let the client go.
+    /// tmux closed the client.
     Exit,
-    /// Something else happened.
+    /// Any other notification.
     Other,
 }
 
-/// What a line completes.
+/// What a line means, with the lines before it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parsed {
-    /// Nothing yet.
+pub(crate) enum LineMeaning {
+    /// Part of a block that has not ended.
     Nothing,
-    /// A block.
+    /// The end of a block.
     Block(Block),
-    /// News.
-    News(News),
-    /// The end of a block that was never begun.
+    /// A notification.
+    Notification(Notification),
+    /// The end of a block that never began.
     Stray,
 }
 
-/// Reads lines and knows whether it is inside of a block.
+/// Reads lines and keeps the block that has begun.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
-    open: Option<Open>,
+    open: Option<OpenBlock>,
 }
 
 #[derive(Debug)]
-struct Open {
-    /// Time, number and flags: a block ends with exactly those that it began with.
+struct OpenBlock {
+    /// Time, number and flags of the line that began the block: the line that ends it has the same ones.
     guard: Vec<u8>,
     text: Vec<u8>,
     lines: usize,
@@ -83,7 +83,7 @@ impl Parser {
     }
 
     /// Takes one line, without its newline.
-    pub(crate) fn line(&mut self, line: &[u8]) -> Parsed {
+    pub(crate) fn line(&mut self, line: &[u8]) -> LineMeaning {
         if let Some(open) = &mut self.open {
             let ended = ends(line, &open.guard);
             let Some(failed) = ended else {
@@ -92,21 +92,21 @@ impl Parser {
                 }
                 open.text.extend_from_slice(line);
                 open.lines += 1;
-                return Parsed::Nothing;
+                return LineMeaning::Nothing;
             };
             let ours = open.guard.ends_with(b" 1");
             let text = std::mem::take(&mut open.text);
             self.open = None;
-            return Parsed::Block(Block { failed, ours, text });
+            return LineMeaning::Block(Block { failed, ours, text });
         }
         if let Some(guard) = line.strip_prefix(b"%begin ") {
-            self.open = Some(Open { guard: guard.to_vec(), text: Vec::new(), lines: 0 });
-            return Parsed::Nothing;
+            self.open = Some(OpenBlock { guard: guard.to_vec(), text: Vec::new(), lines: 0 });
+            return LineMeaning::Nothing;
         }
         if line.starts_with(b"%end ") || line.starts_with(b"%error ") {
-            return Parsed::Stray;
+            return LineMeaning::Stray;
         }
-        news(line).map_or(Parsed::Nothing, Parsed::News)
+        news(line).map_or(LineMeaning::Nothing, LineMeaning::Notification)
     }
 }
 
@@ -119,23 +119,23 @@ fn ends(line: &[u8], guard: &[u8]) -> Option<bool> {
     (rest == guard).then_some(failed)
 }
 
-fn news(line: &[u8]) -> Option<News> {
+fn news(line: &[u8]) -> Option<Notification> {
     let line = line.strip_prefix(b"%")?;
     let (kind, rest) = split(line);
     let (first, after) = split(rest);
     let id = || Arc::from(String::from_utf8_lossy(first));
     Some(match kind {
-        b"output" => News::Output { pane: id(), bytes: unescaped(after).into() },
+        b"output" => Notification::Output { pane: id(), bytes: unescaped(after).into() },
         b"extended-output" => {
-            // `%1 AGE : BYTES`; what may stand between is for later versions.
+            // `%1 AGE : BYTES`; later versions of tmux may add fields before the colon.
             let start = after.windows(2).position(|pair| pair == b": ").map(|at| at + 2)?;
-            News::Output { pane: id(), bytes: unescaped(after.get(start..)?).into() }
+            Notification::Output { pane: id(), bytes: unescaped(after.get(start..)?).into() }
         }
-        b"pane-mode-changed" => News::Mode { pane: id() },
-        b"pause" => News::Paused { pane: id() },
-        b"session-changed" => News::Attached { session: id() },
+        b"pane-mode-changed" => Notification::Mode { pane: id() },
+        b"pause" => Notification::Paused { pane: id() },
+        b"session-changed" => Notification::Attached { session: id() },
         b"window-close" | b"unlinked-window-close" | b"layout-change" | b"window-pane-changed" => {
-            News::Windows
+            Notification::WindowsChanged
         }
         b"sessions-changed"
         | b"session-renamed"
@@ -145,9 +145,9 @@ fn news(line: &[u8]) -> Option<News> {
         | b"unlinked-window-add"
         | b"unlinked-window-renamed"
         | b"client-session-changed"
-        | b"client-detached" => News::Things,
-        b"exit" => News::Exit,
-        _ => News::Other,
+        | b"client-detached" => Notification::ObjectsChanged,
+        b"exit" => Notification::Exit,
+        _ => Notification::Other,
     })
 }
 
@@ -191,14 +191,14 @@ fn octal(digits: &[u8]) -> Option<u8> {
 mod tests {
     use super::*;
 
-    fn all(text: &str) -> Vec<Parsed> {
+    fn all(text: &str) -> Vec<LineMeaning> {
         let mut parser = Parser::default();
         let parsed = text.lines().map(|line| parser.line(line.as_bytes()));
-        parsed.filter(|parsed| *parsed != Parsed::Nothing).collect()
+        parsed.filter(|parsed| *parsed != LineMeaning::Nothing).collect()
     }
 
-    fn block(failed: bool, ours: bool, text: &str) -> Parsed {
-        Parsed::Block(Block { failed, ours, text: text.into() })
+    fn block(failed: bool, ours: bool, text: &str) -> LineMeaning {
+        LineMeaning::Block(Block { failed, ours, text: text.into() })
     }
 
     #[test]
@@ -213,20 +213,20 @@ mod tests {
 
     #[test]
     fn an_end_without_a_beginning_is_noticed() {
-        assert_eq!(all("%end 1 2 1"), [Parsed::Stray]);
+        assert_eq!(all("%end 1 2 1"), [LineMeaning::Stray]);
     }
 
     #[test]
     fn output_comes_as_the_program_wrote_it() {
         let output = |text: &str| {
             let (pane, bytes) = ("%7".into(), text.as_bytes().into());
-            Parsed::News(News::Output { pane, bytes })
+            LineMeaning::Notification(Notification::Output { pane, bytes })
         };
         assert_eq!(all("%output %7 a\\134\\015\\012é\\9"), [output("a\\\r\né\\9")]);
         assert_eq!(all("%extended-output %7 12 : a : b"), [output("a : b")]);
         assert_eq!(
             all("%session-changed $3 my name"),
-            [Parsed::News(News::Attached { session: "$3".into() })]
+            [LineMeaning::Notification(Notification::Attached { session: "$3".into() })]
         );
     }
 }

@@ -1,11 +1,11 @@
-//! Arguments are data: how a text reaches tmux exactly as it is.
+//! Quotes text so that it reaches tmux exactly as it is.
 
 use super::error::TmuxError;
 
-/// One argument for tmux's command parser: what control mode reads from a line.
+/// Quotes one argument for tmux's command parser, which reads the lines of control mode.
 ///
-/// Inside double quotes the parser still knows `"`, `\`, `$` and a leading `~`, and a line ends at a newline; all
-/// of these are escaped. Whatever else stands between the quotes (`;`, `#`, spaces) is itself.
+/// Inside double quotes the parser interprets `"`, `\`, `$` and a leading `~`, and a newline ends the line: all of
+/// these are escaped. Other characters between the quotes (`;`, `#`, spaces) stand for themselves.
 pub(crate) fn quoted(text: &str, line: &mut String) {
     line.push('"');
     for char in text.chars() {
@@ -24,7 +24,7 @@ pub(crate) fn quoted(text: &str, line: &mut String) {
     line.push('"');
 }
 
-/// One argument of a `tmux` process. tmux takes an argument that ends in `;` for the end of a command.
+/// Escapes one argument of a `tmux` process: tmux reads a `;` at the end of an argument as the end of the command.
 pub(crate) fn argument(text: &str) -> String {
     match text.strip_suffix(';') {
         Some(rest) => format!("{rest}\\;"),
@@ -32,9 +32,9 @@ pub(crate) fn argument(text: &str) -> String {
     }
 }
 
-/// A text where tmux expects a format: what would be expanded stands for itself.
+/// Escapes a text where tmux expects a format, so that nothing in it is expanded.
 ///
-/// `##` stands for `#`, except before `[`, where tmux leaves any run of them as it is.
+/// `##` stands for `#`, except before `[`, where tmux leaves any number of `#` as they are.
 #[must_use]
 pub fn no_format(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -51,7 +51,7 @@ pub fn no_format(text: &str) -> String {
     out
 }
 
-/// tmux's arguments end at a NUL; what follows it would be lost in silence.
+/// Refuses a NUL: tmux would ignore the rest of the argument.
 pub(crate) fn check(text: &str) -> Result<(), TmuxError> {
     if text.contains('\0') { Err(TmuxError::Nul) } else { Ok(()) }
 }

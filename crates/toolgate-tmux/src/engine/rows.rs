@@ -1,12 +1,12 @@
-//! Typed reads: lists of sessions, windows and panes, whatever their names hold.
+//! Lists of sessions, windows, panes and clients, read as rows of fields.
 
 use std::{collections::HashSet, fmt::Write as _};
 
 use super::{command::Command, error::TmuxError, nonce::nonce};
 
-/// What is listed.
+/// What to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind<'a> {
+pub enum ListTarget<'a> {
     /// All sessions.
     Sessions,
     /// All windows, or those of a session (`$1`).
@@ -21,13 +21,14 @@ pub enum Kind<'a> {
     Clients,
 }
 
-impl Kind<'_> {
+impl ListTarget<'_> {
     pub(super) fn command(self) -> Command {
         match self {
             Self::Sessions => Command::new("list-sessions"),
             Self::Windows(None) => Command::new("list-windows").flag("-a"),
             Self::Windows(Some(session)) => Command::new("list-windows").target(session),
-            // Its links are in several sessions, which `-t` would choose from. The id is checked to be one.
+            // The window's links are in several sessions, from which `-t` would choose one. The id is checked to be
+            // one.
             Self::Window(id) => {
                 let this = format!("#{{==:#{{window_id}},{id}}}");
                 Command::new("list-windows").flag("-a").option("-f", this)
@@ -36,7 +37,7 @@ impl Kind<'_> {
             Self::Panes(Some(id)) => {
                 Command::new("list-panes").flag_if(id.starts_with('$'), "-s").target(id)
             }
-            // The window's panes, of which the filter lets one through. The id is checked to be one.
+            // Lists the window's panes; the filter selects one. The id is checked to be one.
             Self::Pane(id) => {
                 let this = format!("#{{==:#{{pane_id}},{id}}}");
                 Command::new("list-panes").option("-f", this).target(id)
@@ -45,12 +46,12 @@ impl Kind<'_> {
         }
     }
 
-    /// Whether it names no session to look in.
+    /// Whether the list covers all sessions.
     pub(super) fn is_everywhere(self) -> bool {
         !matches!(self, Self::Windows(Some(_)) | Self::Panes(Some(_)) | Self::Pane(_))
     }
 
-    /// tmux lists a window, and its panes, once for each session that it is linked into.
+    /// Keeps one row of each window and pane: tmux lists one for each session that the window is linked into.
     pub(super) fn once_each(self, mut rows: Vec<Row>) -> Vec<Row> {
         let id = match self {
             Self::Sessions => "session_id",
@@ -64,7 +65,7 @@ impl Kind<'_> {
     }
 }
 
-/// One session, window or pane, by field.
+/// The fields of one session, window, pane or client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     fields: &'static [&'static str],
@@ -72,32 +73,32 @@ pub struct Row {
 }
 
 impl Row {
-    /// The value of a field that was asked for.
+    /// The value of a field that was requested.
     #[must_use]
     pub fn get(&self, field: &str) -> Option<&str> {
         let at = self.fields.iter().position(|name| *name == field)?;
         self.values.get(at).map(String::as_str)
     }
 
-    /// The value as a text of its own; empty if it was not asked for.
+    /// The value of a field; empty if it was not requested.
     #[must_use]
     pub fn text(&self, field: &str) -> String {
         self.get(field).unwrap_or_default().to_owned()
     }
 
-    /// The value, or `None` where tmux has nothing to say.
+    /// The value of a field; `None` if it is empty.
     #[must_use]
     pub fn maybe(&self, field: &str) -> Option<String> {
         self.get(field).filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
-    /// The value as a number; 0 if it is none.
+    /// The value of a field as a number; 0 if it is none.
     #[must_use]
     pub fn number(&self, field: &str) -> i64 {
         self.get(field).and_then(|value| value.parse().ok()).unwrap_or_default()
     }
 
-    /// Whether the value is `1`.
+    /// Whether the value of a field is `1`.
     #[must_use]
     pub fn is_set(&self, field: &str) -> bool {
         self.get(field) == Some("1")
@@ -113,8 +114,8 @@ impl Row {
     }
 }
 
-/// A format whose fields are parted by a mark that no value holds: names and paths may hold anything, newlines
-/// too.
+/// A tmux format whose fields are separated by a random mark, since names and paths may contain any text, also
+/// newlines.
 pub(super) struct Listing {
     fields: &'static [&'static str],
     mark: String,
@@ -136,14 +137,14 @@ impl Listing {
 
     pub(super) fn rows(&self, printed: &str) -> Result<Vec<Row>, TmuxError> {
         let mut values = printed.split(&self.mark).collect::<Vec<_>>();
-        // What follows the last mark: nothing.
+        // The text after the last mark is empty.
         values.pop();
         if self.fields.is_empty() || !values.len().is_multiple_of(self.fields.len()) {
             return Err(TmuxError::Garbled("a list has fields that nobody asked for"));
         }
         let row = |(at, values): (usize, &[&str])| {
             let mut values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
-            // A row begins after the newline that ends the one before.
+            // A row begins after the newline that ends the row before.
             if at > 0
                 && let Some(first) = values.first_mut()
             {

@@ -1,65 +1,37 @@
-//! One tmux server: asked over one connection where there can be one, by processes where not.
+//! One tmux server: commands run over one control connection, or in processes where no connection can be opened.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Mutex, task::JoinHandle, time::timeout};
 
 use super::{
+    channel_wait::{CancelledWaits, ChannelWait, Signal},
     command::{Batch, Command},
     connection::{Connection, Printed},
     error::TmuxError,
-    parting,
-    rows::{Kind, Listing, Row},
+    identity::Identity,
+    pane_locks::{PaneLock, PaneLocks},
+    program::Program,
+    recent_input::RecentInput,
+    rows::{ListTarget, Listing, Row},
     socket::Socket,
-    spawn::Program,
-    typed::Typed,
-    waiter::{Waiters, Waiting},
-    wake::Watch,
-    watch::Watching,
+    watch::Watch,
+    watch_clients::WatchClients,
 };
 
-/// A client that takes no part in sizes, and gets no output.
-const SILENT: &str = "ignore-size,no-output";
+/// Client flags: the client does not influence window sizes and receives no pane output.
+const NO_SIZE_NO_OUTPUT: &str = "ignore-size,no-output";
 
-/// Which server answers behind a socket: a new one has another process or another start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The server's process.
-    pub pid: u32,
-    /// When it started, in seconds of the epoch.
-    pub started: u64,
-    /// The socket, in tmux's own words.
-    pub socket: String,
-    /// tmux's version.
-    pub version: String,
-}
-
-impl Identity {
-    /// What to ask for.
-    pub const FORMAT: &str = "#{pid} #{start_time} #{version} #{socket_path}";
-
-    /// Reads the answer.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut words = text.splitn(4, ' ');
-        Some(Self {
-            pid: words.next()?.parse().ok()?,
-            started: words.next()?.parse().ok()?,
-            version: words.next()?.to_owned(),
-            socket: words.next()?.to_owned(),
-        })
-    }
-}
-
-/// A tmux server, which may be down, come and go.
+/// The tmux server on one socket. The server may be down, start and end at any time.
 #[derive(Debug)]
 pub struct Server {
     program: Program,
-    patience: Duration,
+    time_limit: Duration,
     links: Mutex<Links>,
-    watching: Watching,
-    typed: Typed,
-    waiters: Waiters,
+    watch_clients: WatchClients,
+    recent_input: RecentInput,
+    cancelled_waits: Arc<CancelledWaits>,
+    pane_locks: PaneLocks,
 }
 
 #[derive(Debug, Default)]
@@ -75,14 +47,15 @@ struct Link {
 }
 
 impl Server {
-    pub(super) fn new(program: Program, patience: Duration) -> Self {
+    pub(super) fn new(program: Program, time_limit: Duration) -> Self {
         Self {
             program,
-            patience,
+            time_limit,
             links: Mutex::default(),
-            watching: Watching::default(),
-            typed: Typed::default(),
-            waiters: Waiters::default(),
+            watch_clients: WatchClients::default(),
+            recent_input: RecentInput::default(),
+            cancelled_waits: Arc::default(),
+            pane_locks: PaneLocks::default(),
         }
     }
 
@@ -94,86 +67,100 @@ impl Server {
 
     /// How long tmux may take to answer.
     #[must_use]
-    pub fn patience(&self) -> Duration {
-        self.patience
+    pub fn time_limit(&self) -> Duration {
+        self.time_limit
     }
 
-    /// Runs commands in one round trip and gives what each of them printed.
+    /// Runs commands in one round trip and returns what each of them printed.
     pub async fn run(&self, batch: impl Into<Batch>) -> Result<Vec<Printed>, TmuxError> {
         let batch = batch.into();
-        self.typed.note(&batch);
+        self.recent_input.note(&batch);
         match self.link().await? {
             None => self.spawn(&batch).await,
-            Some(link) => match link.connection.run(&batch, self.patience).await {
-                // The server went away, perhaps another has come.
+            Some(link) => match link.connection.run(&batch, self.time_limit).await {
+                // The server ended; another one may listen on the socket by now.
                 Err(TmuxError::Lost) if batch.replays() => match self.link().await? {
                     None => self.spawn(&batch).await,
-                    Some(link) => link.connection.run(&batch, self.patience).await,
+                    Some(link) => link.connection.run(&batch, self.time_limit).await,
                 },
                 reply => reply,
             },
         }
     }
 
-    /// Runs one command and gives what it printed, as text.
+    /// Runs commands and returns what the last one printed, as text.
     pub async fn ask(&self, batch: impl Into<Batch>) -> Result<String, TmuxError> {
         let printed = self.run(batch).await?.pop().unwrap_or_default();
         Ok(text(printed))
     }
 
-    /// Runs one command in a process of its own, with these bytes on its standard input (`-` as a file), and gives
-    /// exactly the bytes that it prints. Over the connection some commands print escaped text, and a long argument
-    /// keeps tmux's parser busy.
+    /// Runs one command in a process of its own, with `input` on its standard input (`-` as a file), and returns
+    /// exactly the bytes that it prints. Over the connection, some commands print escaped text, and tmux parses long
+    /// arguments slowly.
     pub async fn exchange(&self, command: Command, input: &[u8]) -> Result<Printed, TmuxError> {
-        self.program.exchange(&Batch::write([command]), input, self.patience).await
+        self.program.exchange(&Batch::write([command]), input, self.time_limit).await
     }
 
-    /// Waits for a signal on a channel (`wait-for`), by a client of its own.
-    pub async fn wait_for(self: &Arc<Self>, channel: &str) -> Result<Waiting, TmuxError> {
-        let identity = self.who().await?;
-        let waiter = self.waiters.take(channel, &identity);
-        let waiter = waiter.map_or_else(|| self.program.waiter(channel, identity), Ok)?;
-        Ok(Waiting::new(Arc::clone(self), waiter))
+    /// Waits for a signal on a channel (`wait-for`), in a client of its own. A signal that comes after this future was
+    /// dropped is kept for the next call that waits for the channel.
+    pub async fn wait_for(&self, channel: &str) -> Result<Signal, TmuxError> {
+        let identity = self.current_identity().await?;
+        let waiter = self.cancelled_waits.take(channel, &identity);
+        let waiter = waiter.map_or_else(|| self.program.waiter(channel, identity.clone()), Ok)?;
+        let wait = ChannelWait::new(Arc::clone(&self.cancelled_waits), waiter);
+        let signalled = wait.ended().await;
+        let now = match self.current_identity().await {
+            Ok(now) => Some(now),
+            Err(TmuxError::NoServer | TmuxError::Lost) => None,
+            Err(error) => return Err(error),
+        };
+        wait.finish();
+        match (now == Some(identity), signalled) {
+            (false, _) => Ok(Signal::ServerGone),
+            (true, true) => Ok(Signal::Came),
+            (true, false) => Err(TmuxError::Lost),
+        }
     }
 
-    pub(super) fn waiters(&self) -> &Waiters {
-        &self.waiters
+    /// Locks a pane for one `run_command`; `None` if another one holds the lock.
+    pub(crate) fn lock_pane(&self, pane: &str) -> Option<PaneLock> {
+        self.pane_locks.lock(pane)
     }
 
-    /// Which server it is, also where it has no session.
-    pub(super) async fn who(&self) -> Result<Identity, TmuxError> {
+    /// Which server answers now, also if it has no session.
+    async fn current_identity(&self) -> Result<Identity, TmuxError> {
         let ask = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
         let said = self.ask(Batch::read([ask])).await?;
         Identity::parse(&said).ok_or(TmuxError::Garbled("it does not say who it is"))
     }
 
-    /// Lists sessions, windows or panes with these fields of theirs, in one round trip.
+    /// Lists sessions, windows, panes or clients with these fields, in one round trip. Each is listed once.
     pub async fn list(
         &self,
-        kind: Kind<'_>,
+        kind: ListTarget<'_>,
         fields: &'static [&'static str],
     ) -> Result<Vec<Row>, TmuxError> {
         Ok(kind.once_each(self.each(kind, fields).await?))
     }
 
-    /// The same as tmux lists them: what is linked into several sessions, once for each.
+    /// Like [`list`](Self::list), with one row for each session that a window is linked into.
     pub async fn each(
         &self,
-        kind: Kind<'_>,
+        kind: ListTarget<'_>,
         fields: &'static [&'static str],
     ) -> Result<Vec<Row>, TmuxError> {
         match self.then_each(Batch::read([]), kind, fields).await {
-            // A server without a session: tmux looks for one before it sees that all are meant.
+            // A server without a session: tmux looks for a current session before it sees `-a`.
             Err(error) if kind.is_everywhere() && error.says("no current target") => Ok(Vec::new()),
             listed => Ok(listed?.1),
         }
     }
 
-    /// Commands and then a list, in one round trip: what the commands printed, and the rows as tmux lists them.
+    /// Runs commands and then lists, in one round trip: returns what the commands printed, and the rows.
     pub async fn then_each(
         &self,
         batch: Batch,
-        kind: Kind<'_>,
+        kind: ListTarget<'_>,
         fields: &'static [&'static str],
     ) -> Result<(Vec<Printed>, Vec<Row>), TmuxError> {
         let listing = Listing::new(fields);
@@ -184,13 +171,13 @@ impl Server {
         Ok((printed, rows))
     }
 
-    /// The processes of our own clients.
+    /// The process ids of the tmux clients that this engine has started.
     pub async fn own_clients(&self) -> Vec<u32> {
         let main = self.links.lock().await.open.as_ref().and_then(|link| link.connection.pid());
-        main.into_iter().chain(self.watching.pids()).collect()
+        main.into_iter().chain(self.watch_clients.pids()).collect()
     }
 
-    /// Makes something with a command that prints what it made (`-P -F`).
+    /// Runs a command that creates something and prints it (`-P -F`); returns the row of what was created.
     pub async fn make(
         &self,
         command: Command,
@@ -205,56 +192,60 @@ impl Server {
         rows.pop().ok_or(TmuxError::Garbled("it made something and did not say what"))
     }
 
-    /// Clients of ours are no users: they are taken off the count of those that are attached.
+    /// Subtracts this engine's own clients from `session_attached`, which counts the users that are attached.
     async fn uncount(&self, rows: &mut [Row]) {
         let main = self.links.lock().await.open.as_ref().and_then(|link| link.connection.session());
         for row in rows.iter_mut().filter(|row| row.get("session_attached").is_some()) {
             let session = row.text("session_id");
             let ours = usize::from(main.as_deref() == Some(&*session));
-            row.reduce("session_attached", ours + self.watching.attached(&session));
+            row.reduce("session_attached", ours + self.watch_clients.attached(&session));
         }
     }
 
-    /// Which server it is, or `None` if none runs or it has no session.
+    /// Which server answers; `None` if no server runs or it has no session.
     pub async fn identity(&self) -> Result<Option<Arc<Identity>>, TmuxError> {
         Ok(self.link().await?.map(|link| link.identity))
     }
 
-    /// Whether there is a connection, or may be one in a moment.
+    /// Whether a connection is open or is being opened.
     pub(super) fn is_linked(&self) -> bool {
         let links = self.links.try_lock();
         links.map_or(true, |links| links.open.is_some() || links.opening.is_some())
     }
 
-    /// Whether somebody listens on the socket.
+    /// Whether a process listens on the socket.
     pub async fn is_listening(&self) -> bool {
         self.program.socket.is_listened_to().await
     }
 
-    /// News of a pane of this session, from now on.
+    /// Notifications about a pane of this session, from now on.
     ///
-    /// While somebody watches, a second client is attached to the session; it is gone with the last watcher.
+    /// While at least one watch exists, a second client is attached to the session; it is closed after the last one.
     pub async fn watch(&self, session: &str, pane: &str) -> Result<Watch, TmuxError> {
-        self.watching.watch(&self.program, session, pane, self.patience).await
+        let watcher = self.watch_clients.watcher(&self.program, session, self.time_limit).await?;
+        let watch = Watch::new(watcher, pane);
+        watch.start(self.time_limit).await?;
+        Ok(watch)
     }
 
-    /// News of what comes, goes and changes in all sessions, over the connection that is there anyway; `None` if
-    /// there is no server or no session. Layouts are told of those windows only that its session has.
+    /// Notifications about sessions, windows and panes that are created, changed or removed, over the engine's own
+    /// connection; `None` if there is no server or no session. tmux reports layout changes only of windows in the session
+    /// that the connection is attached to.
     pub async fn watch_all(&self) -> Result<Option<Watch>, TmuxError> {
-        Ok(self.link().await?.map(|link| Watch::over(link.connection)))
+        Ok(self.link().await?.map(|link| Watch::of_server(link.connection)))
     }
 
-    /// The lines that were typed into a pane over this connection a moment ago, and may not have been echoed yet.
+    /// The lines that were recently typed into a pane over this connection, whose echo may still come.
     #[must_use]
-    pub fn typed(&self, pane: &str) -> Vec<String> {
-        self.typed.lines(pane)
+    pub fn recent_input(&self, pane: &str) -> Vec<String> {
+        self.recent_input.lines(pane)
     }
 
-    /// The connection, if there can be one, within the deadline.
+    /// The connection, opened if possible, within the deadline; `None` if there is no server or no session.
     async fn link(&self) -> Result<Option<Link>, TmuxError> {
-        timeout(self.patience, self.linked()).await.unwrap_or_else(|_| {
+        timeout(self.time_limit, self.linked()).await.unwrap_or_else(|_| {
             let command = "attach-session".to_owned();
-            Err(TmuxError::TimedOut { command, after: self.patience, sent: false })
+            Err(TmuxError::TimedOut { command, after: self.time_limit, sent: false })
         })
     }
 
@@ -269,31 +260,31 @@ impl Server {
         }
         let program = &self.program;
         let opening = links.opening.get_or_insert_with(|| tokio::spawn(connect(program.clone())));
-        // Whoever gives up here leaves it to the next one.
+        // If this future is dropped here, the next caller continues to wait for the same task.
         let opened = opening.await;
         links.opening = None;
         links.open = opened.map_err(|_| TmuxError::Lost)??;
         Ok(links.open.clone())
     }
 
-    /// Without a connection each command has a process, so that their answers stay apart.
+    /// Runs each command in a process of its own, so that their output stays separate.
     async fn spawn(&self, batch: &Batch) -> Result<Vec<Printed>, TmuxError> {
         let mut printed = Vec::new();
         for one in batch.singles() {
-            printed.push(self.program.run(&one, self.patience).await?);
+            printed.push(self.program.run(&one, self.time_limit).await?);
         }
         Ok(printed)
     }
 }
 
-/// Attaches and asks who is there. Those who wait for it have deadlines.
+/// Attaches a client and asks which server it is. It has no deadline of its own; the callers that wait for it have.
 async fn connect(program: Program) -> Result<Option<Link>, TmuxError> {
-    let connection = match Connection::open(&program, None, SILENT).await {
+    let connection = match Connection::open(&program, None, NO_SIZE_NO_OUTPUT).await {
         Ok(connection) => Arc::new(connection),
         Err(TmuxError::Refused(_)) => return Ok(None),
         Err(error) => return Err(error),
     };
-    parting::enlist(Arc::downgrade(&connection) as _);
+    program.clients.register(Arc::downgrade(&connection) as _);
     let ask = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
     let printed = connection.run(&Batch::read([ask]), Duration::MAX).await?.pop();
     let identity = Identity::parse(&text(printed.unwrap_or_default()));
@@ -301,7 +292,7 @@ async fn connect(program: Program) -> Result<Option<Link>, TmuxError> {
     Ok(Some(Link { connection, identity: Arc::new(identity) }))
 }
 
-/// Bytes of tmux as text. What is not UTF-8 becomes U+FFFD.
+/// What tmux printed as text. Invalid UTF-8 becomes U+FFFD.
 pub(crate) fn text(printed: Printed) -> String {
     String::from_utf8(printed)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())

@@ -1,4 +1,4 @@
-//! Which tmux server is meant: its socket.
+//! The socket of a tmux server.
 
 use std::{
     env,
@@ -7,17 +7,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The socket of a tmux server, as a person names it.
+/// The socket of a tmux server, by name or path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Socket {
-    /// `-L NAME`: in tmux's own folder.
+    /// `-L NAME`: a socket in tmux's own folder.
     Name(String),
     /// `-S PATH`
     Path(PathBuf),
 }
 
 impl Socket {
-    /// The socket that tmux itself would take: that of `TMUX`, or `default`.
+    /// The socket that tmux would use by default: that of `TMUX`, or `default`.
     #[must_use]
     pub fn ambient() -> Self {
         let inside = env::var("TMUX").ok();
@@ -28,7 +28,7 @@ impl Socket {
         }
     }
 
-    /// The arguments that name it.
+    /// The tmux arguments that select the socket.
     pub(crate) fn arguments(&self) -> [OsString; 2] {
         match self {
             Self::Name(name) => ["-L".into(), name.into()],
@@ -36,7 +36,7 @@ impl Socket {
         }
     }
 
-    /// The name, if it was given by name.
+    /// The name, if the socket was given by name.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self {
@@ -45,7 +45,7 @@ impl Socket {
         }
     }
 
-    /// Where the socket should be. tmux's own word (`#{socket_path}`) is better where it can be had.
+    /// The expected path of the socket. A running server reports the exact one (`#{socket_path}`).
     #[must_use]
     pub fn path(&self) -> PathBuf {
         match self {
@@ -54,17 +54,17 @@ impl Socket {
         }
     }
 
-    /// Whether somebody listens. Costs no process.
+    /// Whether a process listens on the socket. Starts no process.
     pub(crate) async fn is_listened_to(&self) -> bool {
         listens(&self.path()).await
     }
 }
 
-/// Whether somebody listens on this socket. A server that hangs still listens.
+/// Whether a process listens on a socket. A server that hangs still listens.
 pub async fn listens(path: &Path) -> bool {
     match tokio::net::UnixStream::connect(path).await {
         Ok(_) => true,
-        // The queue of a server that hangs is full: it is there.
+        // The backlog of a server that hangs is full: the server exists.
         Err(error) => error.kind() == ErrorKind::WouldBlock,
     }
 }

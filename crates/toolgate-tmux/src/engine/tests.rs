@@ -1,4 +1,4 @@
-//! The engine against real tmux, on private sockets.
+//! Tests of the engine with real tmux, on private sockets.
 
 use std::{process::Command as Process, time::Instant};
 
@@ -10,7 +10,7 @@ use proptest::{
 
 use super::*;
 
-/// A server of its own, gone at the end.
+/// A private tmux server, which is killed at the end.
 struct Private {
     name: String,
     engine: Engine,
@@ -19,7 +19,7 @@ struct Private {
 impl Private {
     fn start(name: &str) -> Self {
         let name = format!("tg-unit-{name}-{}", std::process::id());
-        let private = Self { name, engine: Engine::new("tmux", PATIENCE) };
+        let private = Self { name, engine: Engine::new("tmux", ANSWER_TIMEOUT) };
         private.tmux(&["new-session", "-d", "-x", "120", "-y", "40", "-s", "one", "cat"]);
         private
     }
@@ -44,7 +44,7 @@ impl Private {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // tmux 3.3a was seen to stay, now and then, when it is killed while a control client leaves.
+        // tmux 3.3a sometimes stays when it is killed while a control client disconnects.
         let tmux = |command| Process::new("tmux").args(["-L", &self.name, command]).output();
         let deadline = Instant::now() + Duration::from_secs(2);
         let has_clients = || tmux("list-clients").is_ok_and(|output| !output.stdout.is_empty());
@@ -113,7 +113,8 @@ fn a_list_that_fails_says_why_and_the_next_is_answered() {
     let wrong = Command::new("list-windows").target("$99");
     let failed = runtime.block_on(server.run(Batch::write([rename.clone(), wrong, rename])));
     assert!(failed.as_ref().is_err_and(|error| error.says("can't find session")), "{failed:?}");
-    let windows = runtime.block_on(server.list(Kind::Windows(None), &["window_id", "window_name"]));
+    let windows =
+        runtime.block_on(server.list(ListTarget::Windows(None), &["window_id", "window_name"]));
     assert_eq!(windows.unwrap()[0].get("window_name"), Some("first"));
 }
 
@@ -124,7 +125,7 @@ fn our_clients_are_not_counted_and_change_no_size() {
     let fields = &["session_id", "session_attached", "window_width", "window_height"];
     runtime.block_on(async {
         let _watch = server.watch("$0", "%0").await.unwrap();
-        let rows = server.list(Kind::Sessions, fields).await.unwrap();
+        let rows = server.list(ListTarget::Sessions, fields).await.unwrap();
         assert_eq!(rows[0].get("session_attached"), Some("0"));
         assert_eq!(rows[0].get("window_width"), Some("120"));
         assert_eq!(rows[0].get("window_height"), Some("40"));
@@ -139,11 +140,12 @@ fn linked_windows_are_listed_once_whatever_their_names_hold() {
     private.tmux(&["link-window", "-s", "one:0", "-t", "two:5"]);
     private.tmux(&["rename-window", "-t", "@0", "a | b ## %end 1 2 1"]);
     let fields = &["window_id", "window_name", "session_id"];
-    let rows = runtime.block_on(private.server().list(Kind::Windows(None), fields)).unwrap();
+    let rows = runtime.block_on(private.server().list(ListTarget::Windows(None), fields)).unwrap();
     let ids: Vec<_> = rows.iter().map(|row| row.text("window_id")).collect();
     assert_eq!(ids, ["@0", "@1"]);
     assert_eq!(rows[0].get("window_name"), Some("a | b # %end 1 2 1"));
-    let panes = runtime.block_on(private.server().list(Kind::Panes(None), &["pane_id"])).unwrap();
+    let panes =
+        runtime.block_on(private.server().list(ListTarget::Panes(None), &["pane_id"])).unwrap();
     assert_eq!(panes.len(), 2);
 }
 
@@ -173,7 +175,7 @@ fn without_a_server_there_is_an_error_and_a_new_one_is_found() {
     let server = private.server();
     let first = runtime.block_on(server.identity()).unwrap().unwrap();
     private.tmux(&["kill-server"]);
-    let list = || runtime.block_on(server.list(Kind::Sessions, &["session_name"]));
+    let list = || runtime.block_on(server.list(ListTarget::Sessions, &["session_name"]));
     assert_eq!(list(), Err(TmuxError::NoServer));
     private.tmux(&["new-session", "-d", "-s", "second", "cat"]);
     assert_eq!(list().unwrap()[0].get("session_name"), Some("second"));
@@ -189,8 +191,8 @@ fn clients_that_come_and_go_while_a_pane_floods_them_let_tmux_live_and_end() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         for round in 0..50 {
-            // Another engine each time: none finds a client that is there already.
-            let engine = Engine::new("tmux", PATIENCE);
+            // Another engine each time, so that none uses a client that is open already.
+            let engine = Engine::new("tmux", ANSWER_TIMEOUT);
             let server = engine.server(Socket::Name(private.name.clone()));
             let mut watch = server.watch("$0", "%0").await.unwrap();
             if round % 2 == 0 {

@@ -1,4 +1,4 @@
-//! One asciicast file (version 2).
+//! Writes an asciicast file (version 2).
 
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -10,15 +10,15 @@ use std::{
 
 use serde_json::json;
 
-/// What an event is.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum CastEvent {
     Output,
     Resize,
     Marker,
 }
 
-impl Event {
+impl CastEvent {
     const fn code(self) -> &'static str {
         match self {
             Self::Output => "o",
@@ -28,7 +28,7 @@ impl Event {
     }
 }
 
-/// A file that is being written. Each event is one write: whatever ends us, all lines before are whole.
+/// A file that is being written. Each event is one write, so all lines before a crash are complete.
 #[derive(Debug)]
 pub(super) struct Cast {
     file: File,
@@ -37,7 +37,7 @@ pub(super) struct Cast {
 }
 
 impl Cast {
-    /// A new file, for its owner only. `name` is made unique.
+    /// Creates a file that only its owner can read. A number makes `name` unique.
     pub(super) fn create(
         folder: &Path,
         name: &str,
@@ -69,9 +69,9 @@ impl Cast {
         Ok(cast)
     }
 
-    pub(super) fn event(&mut self, event: Event, data: &str) -> io::Result<()> {
+    pub(super) fn event(&mut self, event: CastEvent, data: &str) -> io::Result<()> {
         let at = self.begun.elapsed().as_micros();
-        // Microseconds are exact in a double for as long as anybody records.
+        // Microseconds are exact in a double for longer than any recording.
         let at = serde_json::Number::from_f64(
             std::time::Duration::from_micros(u64::try_from(at).unwrap_or(u64::MAX)).as_secs_f64(),
         );

@@ -1,7 +1,7 @@
-//! Recordings: a pane that a tool writes into is recorded from then on, as an asciicast file.
+//! Recordings: from its first input by a tool on, a pane is recorded as an asciicast file.
 //!
-//! What the pane's program writes comes over a control client of its own, which tmux wakes; nothing polls. A file begins
-//! with the screen as it is, and has a marker for each call of a tool (its name and id, not its arguments).
+//! A control client of its own receives the pane's output. A file begins with the current screen, and has a marker for
+//! each call (tool name and call id, not the arguments).
 
 mod cast;
 mod config;
@@ -12,7 +12,7 @@ mod tests;
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 pub use config::RecordConfig;
-use pane::{Note, Recording};
+use pane::{RecordMessage, Recording};
 use serde_json::Value;
 use tokio::{
     sync::{
@@ -37,30 +37,30 @@ const WRITERS: [&str; 7] = [
     "send_keys_batch",
 ];
 
-/// The panes that are recorded.
+/// Records panes.
 #[derive(Debug)]
 pub struct Recorder {
     config: RecordConfig,
     mask: bool,
-    panes: Mutex<HashMap<(PathBuf, String), Slot>>,
+    panes: Mutex<HashMap<(PathBuf, String), RecordingSlot>>,
 }
 
 #[derive(Debug)]
-enum Slot {
-    Running(Running),
-    /// It failed, and that was said.
+enum RecordingSlot {
+    Running(RecordingTask),
+    /// The recording failed, and a warning was logged.
     Failed,
 }
 
 #[derive(Debug)]
-struct Running {
-    notes: Sender<Note>,
-    /// Whether it ended well.
+struct RecordingTask {
+    notes: Sender<RecordMessage>,
+    /// Returns whether the recording ended without an error.
     task: JoinHandle<bool>,
 }
 
 impl Recorder {
-    /// A recorder, if there is a folder for it.
+    /// A recorder; `None` if no folder is set.
     #[must_use]
     pub fn new(config: &RecordConfig, mask: bool) -> Option<Self> {
         config.folder.as_ref()?;
@@ -73,7 +73,7 @@ impl Recorder {
         WRITERS.contains(&tool)
     }
 
-    /// A tool is about to write into a pane: it is recorded from now on.
+    /// Starts to record a pane if needed, and adds a marker for a call.
     pub(crate) async fn called(
         &self,
         server: &Arc<Server>,
@@ -81,45 +81,51 @@ impl Recorder {
         call: String,
     ) -> Result<(), Failure> {
         let Some(notes) = self.notes(server, pane).await else { return self.unrecorded() };
-        // A recording that is slow to write waits here, not in memory. One that has just ended is begun again by
-        // the next call.
-        notes.send(Note::Call(call)).await.or_else(|_| self.unrecorded())
+        // If the recording writes slowly, the call waits here. A recording that has just ended is started again by the
+        // next call.
+        notes.send(RecordMessage::Call(call)).await.or_else(|_| self.unrecorded())
     }
 
-    /// The recording of a pane, begun if need be.
-    async fn notes(&self, server: &Arc<Server>, pane: &str) -> Option<Sender<Note>> {
+    /// The channel to the recording of a pane, which is started if needed.
+    async fn notes(&self, server: &Arc<Server>, pane: &str) -> Option<Sender<RecordMessage>> {
         let mut panes = self.panes.lock().await;
         let key = (server.socket().path(), pane.to_owned());
         let mut failed = false;
         match panes.remove(&key) {
             None => {}
-            Some(Slot::Failed) => failed = true,
-            Some(Slot::Running(running)) if !running.task.is_finished() => {
+            Some(RecordingSlot::Failed) => failed = true,
+            Some(RecordingSlot::Running(running)) if !running.task.is_finished() => {
                 let notes = running.notes.clone();
-                panes.insert(key, Slot::Running(running));
+                panes.insert(key, RecordingSlot::Running(running));
                 return Some(notes);
             }
-            Some(Slot::Running(running)) => failed = !running.task.await.unwrap_or(false),
+            Some(RecordingSlot::Running(running)) => {
+                failed = !running.task.await.unwrap_or(false);
+            }
         }
-        // What has failed is only tried again where calls depend on it.
+        // A failed recording is only retried if calls depend on it.
         if !failed || self.config.required {
             match self.begin(server, pane).await {
                 Ok(running) => {
                     let notes = running.notes.clone();
-                    panes.insert(key, Slot::Running(running));
+                    panes.insert(key, RecordingSlot::Running(running));
                     return Some(notes);
                 }
-                // The tool will say so.
-                Err(pane::Broken::Gone) => return None,
+                // The tool itself refuses the call.
+                Err(pane::RecordError::Gone) => return None,
                 Err(error) if !failed => tell(pane, &error),
                 Err(_) => {}
             }
         }
-        panes.insert(key, Slot::Failed);
+        panes.insert(key, RecordingSlot::Failed);
         None
     }
 
-    async fn begin(&self, server: &Arc<Server>, pane: &str) -> Result<Running, pane::Broken> {
+    async fn begin(
+        &self,
+        server: &Arc<Server>,
+        pane: &str,
+    ) -> Result<RecordingTask, pane::RecordError> {
         let recording = Recording::begin(Arc::clone(server), pane, &self.config, self.mask).await?;
         let (notes, said) = channel(64);
         let pane = pane.to_owned();
@@ -132,7 +138,7 @@ impl Recorder {
                 }
             }
         });
-        Ok(Running { notes, task })
+        Ok(RecordingTask { notes, task })
     }
 
     fn unrecorded(&self) -> Result<(), Failure> {
@@ -144,29 +150,29 @@ impl Recorder {
         Err(failure.suggest("Ask the operator to look at `record.folder`."))
     }
 
-    /// Ends all recordings; what has come is written.
+    /// Ends all recordings after they have written what they received.
     pub async fn close(&self) {
         let panes = std::mem::take(&mut *self.panes.lock().await);
         let running = panes.into_values().filter_map(|slot| match slot {
-            Slot::Running(running) => Some(running),
-            Slot::Failed => None,
+            RecordingSlot::Running(running) => Some(running),
+            RecordingSlot::Failed => None,
         });
-        let running: Vec<Running> = running.collect();
-        for Running { notes, .. } in &running {
-            let _ = notes.try_send(Note::End);
+        let running: Vec<RecordingTask> = running.collect();
+        for RecordingTask { notes, .. } in &running {
+            let _ = notes.try_send(RecordMessage::End);
         }
-        for Running { task, .. } in running {
+        for RecordingTask { task, .. } in running {
             let _ = timeout(Duration::from_secs(1), task).await;
         }
     }
 }
 
-/// Said once for each recording: it ends with it.
-fn tell(pane: &str, error: &pane::Broken) {
+/// Logs the error that ended a recording.
+fn tell(pane: &str, error: &pane::RecordError) {
     tracing::warn!("pane {pane} is no longer recorded: {error}");
 }
 
-/// The targets that a call's arguments name: one, or those of a batch.
+/// The targets in a call's arguments: one, or those of a batch.
 pub(crate) fn targets(tool: &str, arguments: &serde_json::Map<String, Value>) -> Vec<Value> {
     if tool != "send_keys_batch" {
         return vec![Value::Object(arguments.clone())];

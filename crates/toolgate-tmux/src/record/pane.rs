@@ -1,4 +1,4 @@
-//! One pane that is recorded.
+//! The recording of one pane.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -6,26 +6,26 @@ use tokio::{sync::mpsc::Receiver, time::timeout};
 
 use super::{
     RecordConfig,
-    cast::{Cast, Event},
+    cast::{Cast, CastEvent},
 };
 use crate::{
-    engine::{Batch, Command, Kind, Row, Server, TmuxError, Wake, Watch, text},
-    mask::{Rows, masked_coloured},
+    engine::{Batch, Command, ListTarget, Row, Server, TmuxError, Wake, Watch, text},
+    mask::{ScreenRows, masked_coloured},
 };
 
 const FIELDS: &[&str] =
     &["pane_id", "session_id", "pane_width", "pane_height", "cursor_x", "cursor_y"];
 /// How long text waits for the rest of its line before it is masked and written.
-const QUIET: Duration = Duration::from_millis(200);
-/// Text that waits does not grow beyond this.
-const MOST_WAITING: usize = 64 * 1024;
-/// How a private key begins and ends.
+const LINE_TIMEOUT: Duration = Duration::from_millis(200);
+/// How much text may wait for the rest of its line.
+const MAX_BUFFERED_BYTES: usize = 64 * 1024;
+/// The first and last line of a private key.
 const KEY_BEGINS: &str = "-----BEGIN ";
 const KEY_ENDS: &str = "-----END ";
 
-/// Why a recording cannot begin, or ended.
+/// Why a recording cannot start, or ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum RecordError {
     #[error("{0}")]
     File(#[from] io::Error),
     #[error("{0}")]
@@ -34,12 +34,12 @@ pub(super) enum Broken {
     Gone,
 }
 
-/// What is said to a recording.
+/// A message to a recording.
 #[derive(Debug)]
-pub(super) enum Note {
-    /// A tool writes into the pane.
+pub(super) enum RecordMessage {
+    /// A call writes into the pane.
     Call(String),
-    /// Write what waits, and end.
+    /// Write what is buffered, and end.
     End,
 }
 
@@ -52,22 +52,22 @@ pub(super) struct Recording {
     session: String,
     size: (u32, u32),
     cast: Cast,
-    /// Bytes of a character that has not come to its end.
+    /// The bytes of an incomplete character.
     partial: Vec<u8>,
     /// Text that waits for the rest of its line.
     waiting: String,
-    /// How many bytes of a private key that goes on were left out.
+    /// How many bytes of an unfinished private key were left out; `None` outside of a key.
     key: Option<usize>,
 }
 
 impl Recording {
-    /// Begins with what is on the screen.
+    /// Starts a recording with the text on the screen.
     pub(super) async fn begin(
         server: Arc<Server>,
         pane: &str,
         config: &RecordConfig,
         mask: bool,
-    ) -> Result<Self, Broken> {
+    ) -> Result<Self, RecordError> {
         let row = look(&server, pane).await?;
         let session = row.text("session_id");
         let watch = server.watch(&session, pane).await?;
@@ -93,25 +93,28 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Records until the pane, the server or we end.
-    pub(super) async fn run(mut self, mut notes: Receiver<Note>) -> Result<(), Broken> {
+    /// Records until the pane or the server ends, or the recorder closes.
+    pub(super) async fn run(
+        mut self,
+        mut notes: Receiver<RecordMessage>,
+    ) -> Result<(), RecordError> {
         loop {
             let waits = !self.waiting.is_empty();
             let wake = tokio::select! {
                 biased;
                 note = notes.recv() => match note {
-                    Some(Note::Call(call)) => {
+                    Some(RecordMessage::Call(call)) => {
                         self.flush()?;
-                        self.cast.event(Event::Marker, &call)?;
+                        self.cast.event(CastEvent::Marker, &call)?;
                         continue;
                     }
-                    Some(Note::End) | None => {
+                    Some(RecordMessage::End) | None => {
                         self.drain().await?;
                         return self.flush();
                     }
                 },
                 wake = self.watch.next() => wake,
-                () = tokio::time::sleep(QUIET), if waits => {
+                () = tokio::time::sleep(LINE_TIMEOUT), if waits => {
                     self.flush()?;
                     continue;
                 }
@@ -127,14 +130,14 @@ impl Recording {
         }
     }
 
-    /// Whether there is more to come.
-    async fn woken(&mut self, wake: Wake) -> Result<bool, Broken> {
+    /// Whether the recording continues.
+    async fn woken(&mut self, wake: Wake) -> Result<bool, RecordError> {
         match wake {
             Wake::Output(bytes) => self.output(&bytes)?,
             Wake::Changed => return self.changed().await,
             Wake::Missed => {
                 self.flush()?;
-                self.cast.event(Event::Marker, "output was missed: the screen follows")?;
+                self.cast.event(CastEvent::Marker, "output was missed: the screen follows")?;
                 self.screen().await?;
             }
             Wake::Gone => return Ok(false),
@@ -142,8 +145,8 @@ impl Recording {
         Ok(true)
     }
 
-    /// What has already come, at the end.
-    async fn drain(&mut self) -> Result<(), Broken> {
+    /// Writes what was received, at the end.
+    async fn drain(&mut self) -> Result<(), RecordError> {
         while let Ok(Wake::Output(bytes)) =
             timeout(Duration::from_millis(50), self.watch.next()).await
         {
@@ -152,17 +155,17 @@ impl Recording {
         Ok(())
     }
 
-    /// Another size, another session, or the end.
-    async fn changed(&mut self) -> Result<bool, Broken> {
+    /// Handles a change of size or session. Whether the recording continues.
+    async fn changed(&mut self) -> Result<bool, RecordError> {
         let row = match look(&self.server, &self.pane).await {
-            Err(Broken::Gone) => return Ok(false),
+            Err(RecordError::Gone) => return Ok(false),
             row => row?,
         };
         let size = size(&row);
         if size != self.size {
             self.flush()?;
             self.size = size;
-            self.cast.event(Event::Resize, &format!("{}x{}", size.0, size.1))?;
+            self.cast.event(CastEvent::Resize, &format!("{}x{}", size.0, size.1))?;
         }
         let session = row.text("session_id");
         if session != self.session {
@@ -172,19 +175,19 @@ impl Recording {
         Ok(true)
     }
 
-    fn output(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+    fn output(&mut self, bytes: &[u8]) -> Result<(), RecordError> {
         self.partial.extend_from_slice(bytes);
         let text = whole(&mut self.partial);
         if !self.mask {
             return if text.is_empty() {
                 Ok(())
             } else {
-                Ok(self.cast.event(Event::Output, &text)?)
+                Ok(self.cast.event(CastEvent::Output, &text)?)
             };
         }
         self.waiting.push_str(&text);
         let ready = match self.waiting.rfind('\n') {
-            _ if self.waiting.len() > MOST_WAITING => self.waiting.len(),
+            _ if self.waiting.len() > MAX_BUFFERED_BYTES => self.waiting.len(),
             Some(at) => at + 1,
             None => return Ok(()),
         };
@@ -194,22 +197,22 @@ impl Recording {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Broken> {
+    fn flush(&mut self) -> Result<(), RecordError> {
         let text = std::mem::take(&mut self.waiting);
         let text = after_key(&text, &mut self.key);
         if !text.is_empty() {
-            self.cast.event(Event::Output, &masked_coloured(text))?;
+            self.cast.event(CastEvent::Output, &masked_coloured(text))?;
         }
         Ok(())
     }
 
-    /// The screen as it is now, as one event.
-    async fn screen(&mut self) -> Result<(), Broken> {
+    /// Writes the current screen as one event.
+    async fn screen(&mut self) -> Result<(), RecordError> {
         let capture = |flag| Command::new("capture-pane").flag("-p").flag(flag).target(&*self.pane);
         let batch = Batch::read([capture("-N"), capture("-J"), capture("-e")]);
         let mut captured = self.server.run(batch).await?.into_iter().map(text);
         let mut next = || captured.next().unwrap_or_default();
-        let (plain, coloured) = (Rows::new(&next(), &next()), next());
+        let (plain, coloured) = (ScreenRows::new(&next(), &next()), next());
         let row = look(&self.server, &self.pane).await?;
         let coloured = coloured.trim_end_matches('\n');
         let rows = if self.mask { plain.masked_coloured(coloured) } else { coloured.to_owned() };
@@ -218,7 +221,7 @@ impl Recording {
         let (x, y) = (place("cursor_x"), place("cursor_y"));
         let text =
             format!("\u{1b}[H\u{1b}[2J{}\u{1b}[0m\u{1b}[{y};{x}H", rows.replace('\n', "\r\n"));
-        Ok(self.cast.event(Event::Output, &text)?)
+        Ok(self.cast.event(CastEvent::Output, &text)?)
     }
 }
 
@@ -235,12 +238,12 @@ fn create(
     Cast::create(folder, &format!("{name}-{digits}"), &format!("tmux {name} {pane}"), size)
 }
 
-async fn look(server: &Server, pane: &str) -> Result<Row, Broken> {
-    let rows = match server.list(Kind::Pane(pane), FIELDS).await {
-        Err(TmuxError::Refused(_) | TmuxError::NoServer) => return Err(Broken::Gone),
+async fn look(server: &Server, pane: &str) -> Result<Row, RecordError> {
+    let rows = match server.list(ListTarget::Pane(pane), FIELDS).await {
+        Err(TmuxError::Refused(_) | TmuxError::NoServer) => return Err(RecordError::Gone),
         rows => rows?,
     };
-    rows.into_iter().next().ok_or(Broken::Gone)
+    rows.into_iter().next().ok_or(RecordError::Gone)
 }
 
 fn size(row: &Row) -> (u32, u32) {
@@ -248,16 +251,16 @@ fn size(row: &Row) -> (u32, u32) {
     (number("pane_width"), number("pane_height"))
 }
 
-/// What of a text is not part of a private key that began in an earlier one. The key's own rows come one by one, and
-/// by themselves tell nothing of what they are.
+/// The text without the rest of a private key that began earlier. The key's rows come one by one, and no detector
+/// recognises a single row.
 fn after_key<'a>(text: &'a str, key: &mut Option<usize>) -> &'a str {
     let rest = match (&mut *key, text.rfind(KEY_ENDS)) {
         (None, _) => text,
         (Some(_), Some(at)) => text.get(at + KEY_ENDS.len()..).unwrap_or_default(),
         (Some(left_out), None) => {
             *left_out += text.len();
-            // No key is that long.
-            if *left_out < MOST_WAITING {
+            // No key is longer.
+            if *left_out < MAX_BUFFERED_BYTES {
                 return "";
             }
             text
@@ -268,7 +271,7 @@ fn after_key<'a>(text: &'a str, key: &mut Option<usize>) -> &'a str {
     rest
 }
 
-/// The text up to the last whole character; the bytes of one that has only begun stay.
+/// The text up to the last complete character; the bytes of an incomplete one stay.
 fn whole(bytes: &mut Vec<u8>) -> String {
     let mut text = String::new();
     loop {

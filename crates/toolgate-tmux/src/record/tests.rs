@@ -1,4 +1,4 @@
-//! Recordings of a real pane that is written into faster than a file may grow.
+//! Records a real pane that is written into faster than a file may grow.
 
 use std::{
     path::Path,
@@ -9,9 +9,9 @@ use std::{
 use serde_json::Value;
 
 use super::{RecordConfig, Recorder};
-use crate::engine::{Engine, PATIENCE, Socket};
+use crate::engine::{ANSWER_TIMEOUT, Engine, Socket};
 
-/// A private tmux server, gone at the end.
+/// A private tmux server, killed at the end.
 struct Tmux(String);
 
 impl Tmux {
@@ -28,7 +28,7 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        // tmux 3.3a was seen to stay, now and then, when it is killed while a control client leaves.
+        // tmux 3.3a sometimes stays when it is killed while a control client disconnects.
         let deadline = std::time::Instant::now() + Duration::from_secs(2);
         let clients = || self.output(&["list-clients"]).stdout;
         while !clients().is_empty() && std::time::Instant::now() < deadline {}
@@ -47,13 +47,13 @@ fn casts(folder: &Path) -> Vec<String> {
 fn a_file_that_is_full_is_followed_by_another() {
     let tmux = Tmux(format!("tg-record-{}", std::process::id()));
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    // It ends before tmux does, and with it our clients.
+    // The runtime ends before tmux does, and with it the clients.
     runtime.enable_all().build().unwrap().block_on(record(&tmux));
 }
 
 async fn record(tmux: &Tmux) {
     assert!(tmux.run(&["new-session", "-d", "-x", "80", "-y", "24", "bash --norc"]));
-    let server = Engine::new("tmux", PATIENCE).server(Socket::Name(tmux.0.clone()));
+    let server = Engine::new("tmux", ANSWER_TIMEOUT).server(Socket::Name(tmux.0.clone()));
     let folder = tempfile::tempdir().unwrap();
     let config = RecordConfig {
         folder: Some(folder.path().to_owned()),
@@ -68,7 +68,7 @@ async fn record(tmux: &Tmux) {
         assert!(tokio::time::Instant::now() < deadline, "{:?}", casts(folder.path()).len());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // A pane that ends takes its recording with it; the next call of another pane begins one of its own.
+    // When a pane ends, its recording ends; the next call for another pane starts a new recording.
     assert!(tmux.run(&["split-window", "-t", "%0", "bash --norc"]));
     recorder.called(&server, "%1", "second".to_owned()).await.unwrap();
     assert!(tmux.run(&["kill-pane", "-t", "%1"]));

@@ -1,4 +1,5 @@
-//! Telling a client that a resource changed: woken by tmux, never by a clock while tmux is there.
+//! Notifies a client when a resource changes. tmux's notifications wake it; only a resource that does not exist is
+//! polled.
 
 use std::{
     future::{Future, ready},
@@ -11,26 +12,27 @@ use toolgate::Failure;
 
 use super::{
     read::{checked, read},
-    tail::{self, Tails},
-    uri::{Address, What},
+    tail::{self, TailPositions},
+    uri::{Resource, ResourceAddress},
 };
 use crate::{
-    call::Cx,
-    engine::{Kind, Wake, Watch},
+    call::ToolContext,
+    engine::{ListTarget, Wake, Watch},
     target::{self, is_id},
 };
 
-/// At most ten a second; what changes meanwhile is told afterwards.
-const PAUSE: Duration = Duration::from_millis(100);
-/// How often it is looked whether what was not there is there now.
-const LATER: Duration = Duration::from_secs(1);
+/// The minimum time between two notifications: at most ten a second. A later notification covers the changes in
+/// between.
+const MIN_NOTIFICATION_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a resource that does not exist is checked.
+const MISSING_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was last seen of a resource.
+/// A hash of the content of a resource that was read last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen(u64);
+struct ContentHash(u64);
 
-impl Seen {
-    async fn now(cx: &Cx, address: &Address) -> Self {
+impl ContentHash {
+    async fn now(cx: &ToolContext, address: &ResourceAddress) -> Self {
         let mut hasher = DefaultHasher::new();
         match look(cx, address).await {
             Ok(text) => text.hash(&mut hasher),
@@ -40,40 +42,41 @@ impl Seen {
     }
 }
 
-/// Reads it without moving on: what is new in a pane stays new until the client reads it.
-pub(super) async fn look(cx: &Cx, address: &Address) -> Result<String, Failure> {
-    match &address.what {
-        What::Tail(id) => {
+/// Reads a resource without moving the client's position: new lines in a pane stay new until the client reads them.
+pub(super) async fn look(cx: &ToolContext, address: &ResourceAddress) -> Result<String, Failure> {
+    match &address.resource {
+        Resource::Tail(id) => {
             let server = cx.server(address.socket_name.as_deref())?;
             tail::stamp(&server, checked(id)?).await
         }
-        _ => read(cx, address, &Tails::default()).await,
+        _ => read(cx, address, &TailPositions::default()).await,
     }
 }
 
-/// A resource that is watched.
-pub(super) struct Follower {
-    following: Following,
+/// A watched resource.
+pub(super) struct ResourceWatch {
+    following: WatchedResource,
     place: Option<String>,
     watch: Option<Watch>,
 }
 
-impl Follower {
-    /// From now on: what changes after this is told.
-    pub(super) async fn new(cx: Cx, address: Address) -> Self {
-        let mut following = Following { cx, address, seen: Seen(0), next: Instant::now() };
-        // Opened before it is looked: what changes after the look wakes.
+impl ResourceWatch {
+    /// Starts to watch: changes from now on are reported.
+    pub(super) async fn new(cx: ToolContext, address: ResourceAddress) -> Self {
+        let mut following =
+            WatchedResource { cx, address, seen: ContentHash(0), next: Instant::now() };
+        // The watch starts before the content is read, so that no change in between is missed.
         let place = following.place().await;
         let watch = following.watch(place.as_deref()).await;
-        following.seen = Seen::now(&following.cx, &following.address).await;
+        following.seen = ContentHash::now(&following.cx, &following.address).await;
         Self { following, place, watch }
     }
 
-    /// Says so whenever the resource changed, until nobody listens (`tell` gives `false`).
-    pub(super) async fn run<F, Told>(self, tell: F)
+    /// Calls `tell` after each change, until `tell` returns `false`.
+    pub(super) async fn run<F, Sent>(self, tell: F)
     where
-        F: Fn() -> Told + Send,
-        Told: Future<Output = bool> + Send,
+        F: Fn() -> Sent + Send,
+        Sent: Future<Output = bool> + Send,
     {
         let Self { mut following, mut place, mut watch } = self;
         loop {
@@ -82,7 +85,7 @@ impl Follower {
                     return;
                 }
             } else {
-                sleep(LATER).await;
+                sleep(MISSING_CHECK_INTERVAL).await;
             }
             place = following.place().await;
             watch = following.watch(place.as_deref()).await;
@@ -93,24 +96,24 @@ impl Follower {
     }
 }
 
-struct Following {
-    cx: Cx,
-    address: Address,
-    seen: Seen,
-    /// When it may next be told.
+struct WatchedResource {
+    cx: ToolContext,
+    address: ResourceAddress,
+    seen: ContentHash,
+    /// The earliest time of the next notification.
     next: Instant,
 }
 
-impl Following {
-    /// The session whose news has to be heard; `None` where it is not there.
+impl WatchedResource {
+    /// The session to watch; `None` if the resource does not exist.
     async fn place(&self) -> Option<String> {
         let server = self.cx.server(self.address.socket_name.as_deref()).ok()?;
-        let row = match &self.address.what {
-            What::Session(name) | What::Windows(name) | What::Window(name, _) => {
+        let row = match &self.address.resource {
+            Resource::Session(name) | Resource::Windows(name) | Resource::Window(name, _) => {
                 target::session(&server, None, Some(name), target::SESSION).await.ok()?
             }
-            What::Pane(id) | What::Content(id) | What::Tail(id) if is_id(id, '%') => {
-                server.list(Kind::Pane(id), &["pane_id", "session_id"]).await.ok()?.pop()?
+            Resource::Pane(id) | Resource::Content(id) | Resource::Tail(id) if is_id(id, '%') => {
+                server.list(ListTarget::Pane(id), &["pane_id", "session_id"]).await.ok()?.pop()?
             }
             _ => return None,
         };
@@ -119,9 +122,9 @@ impl Following {
 
     async fn watch(&self, place: Option<&str>) -> Option<Watch> {
         let server = self.cx.server(self.address.socket_name.as_deref()).ok()?;
-        match (&self.address.what, place) {
-            (What::Sessions, _) => server.watch_all().await.ok()?,
-            (What::Pane(id) | What::Content(id) | What::Tail(id), Some(session)) => {
+        match (&self.address.resource, place) {
+            (Resource::Sessions, _) => server.watch_all().await.ok()?,
+            (Resource::Pane(id) | Resource::Content(id) | Resource::Tail(id), Some(session)) => {
                 server.watch(session, id).await.ok()
             }
             (_, Some(session)) => server.watch(session, "").await.ok(),
@@ -129,21 +132,22 @@ impl Following {
         }
     }
 
-    /// Tells what is told until tmux lets go, or what is watched is elsewhere. `false` if nobody listens.
-    async fn until_gone<F, Told>(
+    /// Reports changes until tmux closes the watch or the resource moves to another session. `false` if `tell` returned
+    /// `false`.
+    async fn until_gone<F, Sent>(
         &mut self,
         mut watch: Watch,
         place: Option<String>,
         tell: &F,
     ) -> bool
     where
-        F: Fn() -> Told + Send,
-        Told: Future<Output = bool> + Send,
+        F: Fn() -> Sent + Send,
+        Sent: Future<Output = bool> + Send,
     {
         loop {
             let first = watch.next_of_all().await;
             sleep_until(self.next).await;
-            let woken = Woken::with(&first).and_all_that_waits(&mut watch).await;
+            let woken = WakeReasons::with(&first).and_all_that_waits(&mut watch).await;
             if woken.gone {
                 return true;
             }
@@ -156,31 +160,31 @@ impl Following {
         }
     }
 
-    async fn told_if_changed<F, Told>(&mut self, output: bool, tell: &F) -> bool
+    async fn told_if_changed<F, Sent>(&mut self, output: bool, tell: &F) -> bool
     where
-        F: Fn() -> Told + Send,
-        Told: Future<Output = bool> + Send,
+        F: Fn() -> Sent + Send,
+        Sent: Future<Output = bool> + Send,
     {
-        let now = Seen::now(&self.cx, &self.address).await;
-        // A screen may look the same though something was written: for a tail that is news.
-        let is_news = output && matches!(self.address.what, What::Tail(_));
+        let now = ContentHash::now(&self.cx, &self.address).await;
+        // For a tail, output is a change even if the screen looks the same.
+        let is_news = output && matches!(self.address.resource, Resource::Tail(_));
         if now == self.seen && !is_news {
             return true;
         }
         self.seen = now;
-        self.next = Instant::now() + PAUSE;
+        self.next = Instant::now() + MIN_NOTIFICATION_INTERVAL;
         tell().await
     }
 }
 
 #[derive(Default)]
-struct Woken {
+struct WakeReasons {
     output: bool,
     changed: bool,
     gone: bool,
 }
 
-impl Woken {
+impl WakeReasons {
     fn with(wake: &Wake) -> Self {
         let mut woken = Self::default();
         woken.add(wake);

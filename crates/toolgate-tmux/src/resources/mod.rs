@@ -1,7 +1,7 @@
-//! What can be read without a tool: sessions, windows, panes and their screens, and news of them.
+//! Resources: sessions, windows, panes, screens, and the new output of panes.
 //!
-//! A resource is read as a call of the tool that tells the same, through the same chain: who may not call that may
-//! not read this, and both are recorded.
+//! A resource is read as a call of the tool that returns the same data, through the same chain: a caller that may not
+//! call the tool may not read the resource, and the call log and the audit record both.
 
 mod follow;
 mod read;
@@ -24,19 +24,19 @@ use toolgate::Failure;
 use toolgate_rmcp::raise;
 
 use crate::{
-    call::Cx,
-    engine::{Kind, TmuxError},
-    front::Front,
+    call::ToolContext,
+    engine::{ListTarget, TmuxError},
+    governed_resources::GovernedResources,
 };
 pub(crate) use subscriptions::Subscriptions;
-use tail::Tails;
+use tail::TailPositions;
 pub(crate) use uri::is_missing;
-use uri::{Address, encoded};
+use uri::{ResourceAddress, encoded};
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 
-/// URI, name, title, kind and description.
+/// URI, name, title, MIME type and description.
 const TEMPLATES: [[&str; 5]; 7] = [
     ["tmux://sessions{?socket_name}", "get_sessions", "All Sessions", JSON, "All sessions."],
     [
@@ -83,17 +83,17 @@ const TEMPLATES: [[&str; 5]; 7] = [
     ],
 ];
 
-/// The most resources that are listed.
-const LISTED: usize = 200;
+/// How many resources are listed.
+const MAX_LISTED: usize = 200;
 
-/// What of resources belongs to one client.
+/// The resource state of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Resources {
-    tails: Arc<Tails>,
+    tails: Arc<TailPositions>,
     pub(crate) subscriptions: Subscriptions,
 }
 
-/// The URIs that there are.
+/// `resources/templates/list`
 pub(crate) fn templates() -> ListResourceTemplatesResult {
     let template = |[uri, name, title, kind, about]: [&str; 5]| {
         ResourceTemplate::new(uri, name)
@@ -104,15 +104,18 @@ pub(crate) fn templates() -> ListResourceTemplatesResult {
     ListResourceTemplatesResult::with_all_items(TEMPLATES.map(template).into())
 }
 
-/// What is there now: the sessions, and the screen of each pane. Nothing where there is no server.
-pub(crate) async fn list(cx: &Cx, front: &Front) -> Result<ListResourcesResult, Failure> {
+/// `resources/list`: the sessions, and the screen of each pane. Empty if there is no server.
+pub(crate) async fn list(
+    cx: &ToolContext,
+    governed: &GovernedResources,
+) -> Result<ListResourcesResult, Failure> {
     let nothing = json!({});
-    if !front.allows("list_sessions", &nothing) || !front.allows("list_panes", &nothing) {
+    if !governed.allows("list_sessions", &nothing) || !governed.allows("list_panes", &nothing) {
         return Ok(ListResourcesResult::default());
     }
     let server = cx.server(None)?;
     let fields = &["session_name", "window_index", "window_name", "pane_id", "pane_index"];
-    let rows = match server.list(Kind::Panes(None), fields).await {
+    let rows = match server.list(ListTarget::Panes(None), fields).await {
         Err(TmuxError::NoServer) => Vec::new(),
         rows => rows?,
     };
@@ -131,22 +134,22 @@ pub(crate) async fn list(cx: &Cx, front: &Front) -> Result<ListResourcesResult, 
             .with_mime_type(TEXT)
             .with_description("What is on the pane's screen.")
     };
-    let all = names.iter().map(session).chain(rows.iter().map(pane)).take(LISTED);
+    let all = names.iter().map(session).chain(rows.iter().map(pane)).take(MAX_LISTED);
     Ok(ListResourcesResult::with_all_items(all.collect()))
 }
 
 impl Resources {
-    /// Reads one.
+    /// `resources/read`
     pub(crate) async fn read(
         &self,
-        cx: &Cx,
-        front: &Front,
+        cx: &ToolContext,
+        governed: &GovernedResources,
         uri: String,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let text = async {
-            let address = Address::parse(&uri)?;
+            let address = ResourceAddress::parse(&uri)?;
             let run = || read::read(cx, &address, &self.tails);
-            let text = allowed(cx, front, &address, run).await?;
+            let text = allowed(cx, governed, &address, run).await?;
             Ok((text, address))
         };
         let (text, address) = text.await.map_err(|failure| refused(&cx.request, failure, &uri))?;
@@ -156,17 +159,17 @@ impl Resources {
     }
 }
 
-impl Address {
+impl ResourceAddress {
     fn is_text(&self) -> bool {
-        matches!(self.what, uri::What::Content(_) | uri::What::Tail(_))
+        matches!(self.resource, uri::Resource::Content(_) | uri::Resource::Tail(_))
     }
 }
 
-/// Runs it as a call of the tool that the resource stands for. Where it tells what several do, all must be allowed.
+/// Runs `run` as a call of the tool that the resource stands for. If it stands for several tools, all must be allowed.
 async fn allowed<F, Fut>(
-    cx: &Cx,
-    front: &Front,
-    address: &Address,
+    cx: &ToolContext,
+    governed: &GovernedResources,
+    address: &ResourceAddress,
     run: F,
 ) -> Result<String, Failure>
 where
@@ -176,12 +179,12 @@ where
     let (tools, arguments) = read::stands_for(address);
     let mut tools = tools.iter();
     let Some(first) = tools.next() else { return run().await };
-    // The first of these that is denied says so, by a call that never runs.
-    let denied = tools.find(|tool| !front.allows(tool, &arguments));
-    front.run(denied.unwrap_or(first), &arguments, &cx.request, run).await
+    // The first tool that is denied produces the refusal, in a call that never runs.
+    let denied = tools.find(|tool| !governed.allows(tool, &arguments));
+    governed.run(denied.unwrap_or(first), &arguments, &cx.request, run).await
 }
 
-/// The error of a request: what is not there has a number of its own.
+/// The error of a request. A resource that does not exist has an error code of its own.
 fn refused(request: &RequestContext<RoleServer>, failure: Failure, uri: &str) -> ErrorData {
     if !is_missing(&failure) {
         return raise(request, failure);

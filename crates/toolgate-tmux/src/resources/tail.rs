@@ -1,4 +1,4 @@
-//! What is new in a pane since this client last looked.
+//! The output of a pane that is new since a client has last read it.
 
 use std::{
     collections::HashMap,
@@ -9,50 +9,50 @@ use toolgate::Failure;
 
 use crate::{
     engine::{Batch, Command, Server, Socket, TmuxError, text},
-    mask::Rows,
+    mask::ScreenRows,
 };
 
-/// How far back a pane's history is looked at.
-const ROWS: usize = 20_000;
-/// How many rows are remembered to find the place again.
-const REMEMBERED: usize = 20;
-/// How many panes are remembered; a client that reads more of them starts anew.
-const PANES: usize = 256;
+/// How many rows of a pane's history are searched.
+const MAX_HISTORY_ROWS: usize = 20_000;
+/// How many rows are remembered to find a position again.
+const POSITION_ROWS: usize = 20;
+/// How many panes are remembered. A client that reads more of them starts from the beginning.
+const MAX_PANES: usize = 256;
 
-/// Said where it cannot be told what is new.
+/// The first line if the new output cannot be determined.
 const LOST: &str = "[... lines were missed, or the screen was cleared; this is the screen ...]";
 
-/// How far a client has read, pane by pane.
+/// How far a client has read, by pane.
 #[derive(Debug, Default)]
-pub(super) struct Tails(Mutex<HashMap<(Socket, String), Place>>);
+pub(super) struct TailPositions(Mutex<HashMap<(Socket, String), TailPosition>>);
 
-/// The last row that was read. Its text may grow later: it is then read again.
+/// The last row that was read. If its text grows later, the row is read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct TailPosition {
     pid: String,
-    /// Its number, from the first row of the history.
+    /// The row's number, counted from the first row of the history.
     row: usize,
-    /// Its text, and before it those of the rows above.
+    /// The row's text, after the texts of the rows above it.
     rows: Vec<String>,
 }
 
-/// A pane's rows as they are now, history and screen.
+/// The rows of a pane: history and screen.
 #[derive(Debug)]
 struct Screen {
     pid: String,
-    /// How many rows of the history were left out before the first one here.
+    /// How many rows of the history are not captured, above the first row here.
     skipped: usize,
-    /// Whether tmux may have thrown old rows away since the last look: numbers then mean nothing.
+    /// Whether tmux may have dropped old rows since the last capture: row numbers mean nothing then.
     trimmed: bool,
-    /// The first row that is on the screen, in `rows`.
+    /// The index in `rows` of the first row on the screen.
     top: usize,
     rows: Vec<String>,
-    /// The same, with where tmux broke lines.
-    grid: Rows,
+    /// The same rows, with the places where tmux wrapped lines.
+    grid: ScreenRows,
 }
 
-impl Tails {
-    /// What is new; at first, the screen. Without secrets, if they are to be masked.
+impl TailPositions {
+    /// The new output; the screen at the first time. Secrets are masked if that is set.
     pub(super) async fn read(
         &self,
         server: &Server,
@@ -61,20 +61,20 @@ impl Tails {
     ) -> Result<String, Failure> {
         let now = Screen::of(server, pane).await?;
         let key = (server.socket().clone(), pane.to_owned());
-        let mut places = self.places();
-        if places.len() >= PANES && !places.contains_key(&key) {
-            places.clear();
+        let mut positions = self.positions();
+        if positions.len() >= MAX_PANES && !positions.contains_key(&key) {
+            positions.clear();
         }
-        let before = places.insert(key, now.place());
+        let before = positions.insert(key, now.position());
         Ok(now.since(before.as_ref(), mask))
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<(Socket, String), Place>> {
+    fn positions(&self) -> MutexGuard<'_, HashMap<(Socket, String), TailPosition>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Something that is another one whenever the pane moved on, as far as tmux can tell.
+/// A text that differs whenever the pane has changed, as far as tmux shows.
 pub(super) async fn stamp(server: &Server, pane: &str) -> Result<String, Failure> {
     let facts = Command::new("display-message").flag("-p").target(pane).argument(Screen::FACTS);
     let capture = Command::new("capture-pane").flag("-p").target(pane);
@@ -89,7 +89,7 @@ impl Screen {
         let facts = Command::new("display-message").flag("-p").target(pane).argument(Self::FACTS);
         let capture = |flag: &'static str| {
             let capture = Command::new("capture-pane").flag("-p").flag(flag).target(pane);
-            capture.option("-S", format!("-{ROWS}"))
+            capture.option("-S", format!("-{MAX_HISTORY_ROWS}"))
         };
         let batch = Batch::read([facts, capture("-N"), capture("-J")]);
         let mut printed = server.run(batch).await?.into_iter().map(text);
@@ -103,30 +103,30 @@ impl Screen {
         let mut number = || words.next()?.parse::<usize>().ok();
         let (history, limit, height) = (number()?, number()?, number()?);
         let pid = words.next()?.to_owned();
-        let grid = Rows::new(captured, joined);
+        let grid = ScreenRows::new(captured, joined);
         let rows = captured.split('\n').map(|row| row.trim_end_matches(' ').to_owned());
         let mut rows: Vec<String> = rows.collect();
         while rows.pop_if(|row| row.is_empty()).is_some() {}
-        let skipped = history.saturating_sub(ROWS);
-        // At its limit, tmux throws a tenth of the history away.
+        let skipped = history.saturating_sub(MAX_HISTORY_ROWS);
+        // At its limit, tmux drops a tenth of the history.
         let trimmed = history + height >= limit.saturating_sub(limit / 10);
         Some(Self { pid, skipped, trimmed, top: history - skipped, rows, grid })
     }
 
-    fn place(&self) -> Place {
-        let first = self.rows.len().saturating_sub(REMEMBERED);
+    fn position(&self) -> TailPosition {
+        let first = self.rows.len().saturating_sub(POSITION_ROWS);
         let rows = self.rows.get(first..).unwrap_or_default().to_vec();
-        Place { pid: self.pid.clone(), row: self.skipped + self.rows.len(), rows }
+        TailPosition { pid: self.pid.clone(), row: self.skipped + self.rows.len(), rows }
     }
 
-    fn since(&self, before: Option<&Place>, mask: bool) -> String {
+    fn since(&self, before: Option<&TailPosition>, mask: bool) -> String {
         let (lost, from) = self.new_since(before);
         let text = if mask { self.grid.masked(from) } else { self.grid.plain(from) };
         if lost { format!("{LOST}\n{text}") } else { text }
     }
 
-    /// Whether lines were lost, and the first row that is new.
-    fn new_since(&self, before: Option<&Place>) -> (bool, usize) {
+    /// Whether lines were lost, and the first new row.
+    fn new_since(&self, before: Option<&TailPosition>) -> (bool, usize) {
         let Some(before) = before else {
             return (false, self.top);
         };
@@ -137,8 +137,8 @@ impl Screen {
         (false, if same { end } else { end - 1 })
     }
 
-    /// The number of rows, of those here, that were read before.
-    fn find(&self, before: &Place) -> Option<usize> {
+    /// The number of captured rows that were read before.
+    fn find(&self, before: &TailPosition) -> Option<usize> {
         if before.pid != self.pid {
             return None;
         }
@@ -170,31 +170,34 @@ mod tests {
     fn new_rows_are_told_once_and_a_row_that_grew_again() {
         let first = rows("1 2000 3 7", "a\nb\n$\n");
         assert_eq!(first.since(None, false), "b\n$");
-        let place = first.place();
-        assert_eq!(rows("1 2000 3 7", "a\nb\n$\n").since(Some(&place), false), "");
-        assert_eq!(rows("1 2000 3 7", "a\nb\n$ x").since(Some(&place), false), "$ x");
-        assert_eq!(rows("3 2000 3 7", "a\nb\n$ x\n1\n$").since(Some(&place), false), "$ x\n1\n$");
-        assert_eq!(rows("2 2000 3 7", "a\nb\n$\n$\n").since(Some(&place), false), "$");
+        let position = first.position();
+        assert_eq!(rows("1 2000 3 7", "a\nb\n$\n").since(Some(&position), false), "");
+        assert_eq!(rows("1 2000 3 7", "a\nb\n$ x").since(Some(&position), false), "$ x");
+        assert_eq!(
+            rows("3 2000 3 7", "a\nb\n$ x\n1\n$").since(Some(&position), false),
+            "$ x\n1\n$"
+        );
+        assert_eq!(rows("2 2000 3 7", "a\nb\n$\n$\n").since(Some(&position), false), "$");
     }
 
     #[test]
     fn what_cannot_be_told_says_so() {
-        let place = rows("1 2000 3 7", "a\nb\nc").place();
+        let position = rows("1 2000 3 7", "a\nb\nc").position();
         for other in
             [rows("0 2000 3 7", "x"), rows("1 2000 3 7", "a\nx\nc"), rows("1 2000 3 8", "a\nb\nc")]
         {
-            assert!(other.since(Some(&place), false).starts_with(LOST), "{other:?}");
+            assert!(other.since(Some(&position), false).starts_with(LOST), "{other:?}");
         }
-        // Near the limit of the history a place is found by its text, if that is there once.
+        // Near the limit of the history, the position is found by its text if that occurs once.
         assert_eq!(
-            rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "a\nb\nc").place()), false),
+            rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "a\nb\nc").position()), false),
             LOST.to_owned() + "\n"
         );
         assert_eq!(
-            rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "b\nc").place()), false),
+            rows("9 10 1 7", "b\nc\nd").since(Some(&rows("9 10 1 7", "b\nc").position()), false),
             "d"
         );
-        let same = rows("9 10 1 7", "y\ny\ny").place();
+        let same = rows("9 10 1 7", "y\ny\ny").position();
         assert!(rows("9 10 1 7", "y\ny\ny\ny").since(Some(&same), false).starts_with(LOST));
     }
 }

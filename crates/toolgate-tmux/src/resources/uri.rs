@@ -1,4 +1,4 @@
-//! From a URI to what it means.
+//! Reads resource URIs.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,9 @@ use toolgate::{Code, Failure};
 
 use crate::target::is_id;
 
-/// What can be read.
+/// What a URI names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Resource {
     /// All sessions.
     Sessions,
     /// One session, by name, with its windows.
@@ -19,23 +19,23 @@ pub(crate) enum What {
     Window(String, String),
     /// A pane by id.
     Pane(String),
-    /// What is on a pane's screen.
+    /// The text on a pane's screen.
     Content(String),
-    /// What is new in a pane.
+    /// The new output of a pane.
     Tail(String),
 }
 
-/// What a URI means, and on which server.
+/// What a URI names, and on which tmux server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
-    /// What is meant.
-    pub(crate) what: What,
-    /// The socket, if the URI names one.
+pub(crate) struct ResourceAddress {
+    /// The resource.
+    pub(crate) resource: Resource,
+    /// The socket name, if the URI has one.
     pub(crate) socket_name: Option<String>,
 }
 
-impl Address {
-    /// Reads a URI; refuses what no template makes.
+impl ResourceAddress {
+    /// Reads a URI. Refuses URIs that match no template.
     pub(crate) fn parse(uri: &str) -> Result<Self, Failure> {
         Self::read(uri).ok_or_else(|| unknown(uri))
     }
@@ -49,17 +49,19 @@ impl Address {
             Some(query) => Some(decoded(query.strip_prefix("socket_name=")?)?),
         };
         let segments: Vec<&str> = path.split('/').collect();
-        let what = match *segments {
-            ["sessions"] => What::Sessions,
-            ["sessions", name] => What::Session(decoded(name)?),
-            ["sessions", name, "windows"] => What::Windows(decoded(name)?),
-            ["sessions", name, "windows", index] => What::Window(decoded(name)?, decoded(index)?),
-            ["panes", id] => What::Pane(pane(id)?),
-            ["panes", id, "content"] => What::Content(pane(id)?),
-            ["panes", id, "tail"] => What::Tail(pane(id)?),
+        let resource = match *segments {
+            ["sessions"] => Resource::Sessions,
+            ["sessions", name] => Resource::Session(decoded(name)?),
+            ["sessions", name, "windows"] => Resource::Windows(decoded(name)?),
+            ["sessions", name, "windows", index] => {
+                Resource::Window(decoded(name)?, decoded(index)?)
+            }
+            ["panes", id] => Resource::Pane(pane(id)?),
+            ["panes", id, "content"] => Resource::Content(pane(id)?),
+            ["panes", id, "tail"] => Resource::Tail(pane(id)?),
             _ => return None,
         };
-        Some(Self { what, socket_name })
+        Some(Self { resource, socket_name })
     }
 }
 
@@ -70,14 +72,14 @@ fn unknown(uri: &str) -> Failure {
         .suggest("Call resources/templates/list for available URIs.")
 }
 
-/// A pane's id is `%1`, which is `%251` in a URI. Whoever forgets that is understood all the same: what `%12` would
-/// stand for is no id.
+/// The pane id of a path segment. The id `%1` is `%251` in a URI; unencoded ids are accepted, too, since decoding `%12`
+/// would give no id.
 fn pane(text: &str) -> Option<String> {
     let id = decoded(text)?;
     if !is_id(&id, '%') && is_id(text, '%') { Some(text.to_owned()) } else { Some(id) }
 }
 
-/// Percent signs decoded, where two digits follow. `None` for what may climb out of its place, or is nothing.
+/// Decodes percent signs that two digits follow. `None` for an empty text, and for one with a NUL or a `..`.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -101,7 +103,7 @@ fn decoded(text: &str) -> Option<String> {
     (!text.is_empty() && !climbs).then_some(text)
 }
 
-/// The same the other way round.
+/// Encodes a segment.
 pub(crate) fn encoded(text: &str) -> String {
     let mut uri = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -115,7 +117,7 @@ pub(crate) fn encoded(text: &str) -> String {
     uri
 }
 
-/// Whether a failure says that something is not there.
+/// Whether a failure means that something does not exist.
 pub(crate) fn is_missing(failure: &Failure) -> bool {
     let kind = failure.error_type();
     failure.code() == Code::ToolFailed
@@ -126,31 +128,31 @@ pub(crate) fn is_missing(failure: &Failure) -> bool {
 mod tests {
     use super::*;
 
-    fn what(uri: &str) -> Option<What> {
-        Address::read(uri).map(|address| address.what)
+    fn what(uri: &str) -> Option<Resource> {
+        ResourceAddress::read(uri).map(|address| address.resource)
     }
 
     #[test]
     fn uris_mean_what_their_templates_say() {
-        assert_eq!(what("tmux://sessions"), Some(What::Sessions));
-        assert_eq!(what("tmux://sessions/a%20b%2Fc"), Some(What::Session("a b/c".into())));
+        assert_eq!(what("tmux://sessions"), Some(Resource::Sessions));
+        assert_eq!(what("tmux://sessions/a%20b%2Fc"), Some(Resource::Session("a b/c".into())));
         assert_eq!(
             what("tmux://sessions/%C3%A9/windows/3"),
-            Some(What::Window("é".into(), "3".into()))
+            Some(Resource::Window("é".into(), "3".into()))
         );
         for id in ["%250", "%0"] {
             assert_eq!(
                 what(&format!("tmux://panes/{id}/content")),
-                Some(What::Content("%0".into()))
+                Some(Resource::Content("%0".into()))
             );
         }
-        assert_eq!(what("tmux://panes/%2541"), Some(What::Pane("%41".into())));
-        assert_eq!(what("tmux://panes/%41/tail"), Some(What::Tail("%41".into())));
-        let named = Address::read("tmux://sessions?socket_name=a%2Db").unwrap();
+        assert_eq!(what("tmux://panes/%2541"), Some(Resource::Pane("%41".into())));
+        assert_eq!(what("tmux://panes/%41/tail"), Some(Resource::Tail("%41".into())));
+        let named = ResourceAddress::read("tmux://sessions?socket_name=a%2Db").unwrap();
         assert_eq!(named.socket_name.as_deref(), Some("a-b"));
         assert_eq!(
             what(&format!("tmux://sessions/{}", encoded("ü/%0 x"))),
-            Some(What::Session("ü/%0 x".into()))
+            Some(Resource::Session("ü/%0 x".into()))
         );
     }
 

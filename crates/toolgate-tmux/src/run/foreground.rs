@@ -1,4 +1,4 @@
-//! Who reads what is typed into a pane: a shell at its prompt, or something else.
+//! Finds out which program reads what is typed into a pane: a shell at its prompt, or another program.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -10,21 +10,21 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::shell::Shell;
 
-/// What is in a pane's foreground.
+/// The program in the foreground of a pane.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Foreground {
-    /// This shell waits for a line.
+    /// A shell that waits for a line.
     Prompt(Shell),
-    /// A shell that is known, but does something.
+    /// A known shell that is running something.
     Busy(String),
     /// Another program.
     Other(String),
 }
 
-/// Looks at the terminal's foreground process; where there is no `/proc`, tmux's word for it has to do.
+/// Determines the foreground process of the terminal; without `/proc`, only tmux's name for it is known.
 pub(super) fn foreground(pane_pid: u32, tty: &str, current: &str) -> Foreground {
     let Some(process) = Process::in_front(pane_pid) else {
-        // It has just ended, and whoever started it has not yet come back to the front.
+        // The foreground process has just ended, and its parent is not yet in the foreground.
         if stat(pane_pid).is_some() {
             return Foreground::Busy(current.to_owned());
         }
@@ -40,8 +40,8 @@ pub(super) fn foreground(pane_pid: u32, tty: &str, current: &str) -> Foreground 
         return Foreground::Other(process.name);
     };
     let busy = match is_canonical(tty) {
-        // fish takes the terminal's lines over before it takes the terminal back from what it ran: from the `sh` that
-        // looks after our commands, for one.
+        // fish switches the terminal's line mode before it takes the foreground back from what it ran, for example from
+        // the `sh` that runs our commands.
         Some(false) => {
             !process.waits_for(|what| what != "do_wait")
                 || (!shell.edits() && process.runs_a_script())
@@ -52,7 +52,7 @@ pub(super) fn foreground(pane_pid: u32, tty: &str, current: &str) -> Foreground 
             process.runs_a_script() || !process.waits_for(reads) || process.has_children_in_front()
         }
     };
-    // While it was looked at, another may have come to the front.
+    // Another process may have come to the foreground in the meantime.
     let busy = busy || Process::in_front(pane_pid).is_none_or(|now| now.pid != process.pid);
     if busy { Foreground::Busy(process.name) } else { Foreground::Prompt(shell) }
 }
@@ -65,24 +65,24 @@ pub(super) fn is_young(pid: u32) -> bool {
     uptime.saturating_sub(started / rustix::param::clock_ticks_per_second().max(1)) <= 2
 }
 
-/// Whether the kernel edits the terminal's lines: then no line editor does.
+/// Whether the kernel edits the terminal's lines. A line editor turns that off.
 fn is_canonical(tty: &str) -> Option<bool> {
     Some(tcgetattr(open(tty)?).ok()?.local_modes.contains(LocalModes::ICANON))
 }
 
-/// Turns the terminal's echo off, where it is on.
+/// Turns the terminal's echo off.
 pub(super) fn hush(tty: &str) {
     if let Some(tty) = open(tty)
         && let Ok(mut modes) = tcgetattr(&tty)
         && modes.local_modes.contains(LocalModes::ECHO)
     {
         modes.local_modes.remove(LocalModes::ECHO);
-        // If it cannot be done, the script is seen.
+        // If this fails, the script is visible on the screen.
         let _ = tcsetattr(&tty, OptionalActions::Now, &modes);
     }
 }
 
-/// Opens a terminal, which must not become our own.
+/// Opens a terminal without making it the controlling terminal of this process.
 fn open(tty: &str) -> Option<File> {
     let flags = rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).ok()?;
@@ -101,7 +101,7 @@ impl Process {
         Some(Self { pid, name })
     }
 
-    /// `sh` is whatever it is a link to.
+    /// The shell that it runs. `sh` is the program that its link points to.
     fn shell(&self) -> Option<Shell> {
         let program = fs::read_link(format!("/proc/{}/exe", self.pid)).ok();
         let program = program.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
@@ -109,14 +109,15 @@ impl Process {
         Some(program.filter(|_| self.name == "sh").and_then(Shell::named).unwrap_or(by_name))
     }
 
-    /// Whether it sleeps, and in what: the kernel's word, where it gives it away.
+    /// Whether the process sleeps in a kernel function that `known` accepts, if the kernel tells the function.
     fn waits_for(&self, known: impl FnOnce(&str) -> bool) -> bool {
         let asleep = stat(self.pid).is_some_and(|fields| fields.first().is_some_and(|s| s == "S"));
         let what = fs::read_to_string(format!("/proc/{}/wchan", self.pid)).unwrap_or_default();
         asleep && (matches!(&*what, "" | "0") || known(&what))
     }
 
-    /// `sh FILE` and `sh -c TEXT` read no lines from the terminal, and what just ends, which has no words left, neither.
+    /// Whether it runs a script: `sh FILE` and `sh -c TEXT` read no lines from the terminal. A process that is ending
+    /// has no arguments, and does not read lines either.
     fn runs_a_script(&self) -> bool {
         let words = fs::read_to_string(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let mut words = words.split_terminator('\0');
@@ -134,7 +135,7 @@ impl Process {
         false
     }
 
-    /// At its prompt, a shell's children are in groups of their own.
+    /// Whether children of the shell are in the foreground group. At the prompt, they have groups of their own.
     fn has_children_in_front(&self) -> bool {
         let pid = self.pid;
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));

@@ -1,22 +1,21 @@
-//! Running a command in the shell of a pane: its own output, its exit status, and nothing left behind.
+//! Runs a command in the shell of a pane: returns its own output and its exit status, and leaves nothing behind.
 //!
-//! How the command gets to the shell is told in `shell`. What is known not to be perfect:
-//! - zsh keeps the knock in its history unless `HIST_IGNORE_SPACE` is set; the command itself is never in it. fish
-//!   before 4 has no way to add the command where that is asked for.
-//! - In fish the command has a fish of its own: what was defined at the prompt and not exported is not known there.
+//! `shell` explains how the command gets to the shell. Known limits:
+//! - zsh keeps the loader in its history unless `HIST_IGNORE_SPACE` is set; the command itself is never in it. fish
+//!   before version 4 cannot add the command to its history.
+//! - In fish the command runs in a fish of its own: functions and variables that were not exported are not known there.
 //! - A prompt that is `>` and nothing else is taken for the middle of a command, and refused.
-//! - Half-typed text right of the cursor is not put back in zsh and fish (their kill ring has it): the screen does not
-//!   tell it from suggestions and right prompts. A line editor in vi's command mode loses the knock's first letters:
-//!   the rest does its work, and stays on the screen.
+//! - Text right of the cursor is not restored in zsh and fish (their kill ring has it): on the screen it looks like
+//!   suggestions and right prompts. A line editor in vi's command mode drops the loader's first letters: the rest
+//!   works, and stays on the screen.
 //! - A shell without line editor that reads a line for a script (`read`) looks as if it were at its prompt.
 
-mod deliver;
+mod command_output;
+mod delivery;
 mod foreground;
+mod prompt_screen;
 mod render;
 mod shell;
-mod text;
-mod turn;
-mod view;
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,55 +26,54 @@ use tokio::{
 use toolgate::{Executed, Failure};
 
 use self::{
-    deliver::{Delivered, Job},
+    delivery::{Delivery, RunningCommand},
     foreground::{Foreground, foreground, is_young},
-    render::{Phase, Recording},
+    prompt_screen::PromptScreen,
+    render::{OutputReader, Phase},
     shell::Shell,
-    turn::Turn,
-    view::View,
 };
-use crate::engine::{Kind, Server, Wake, Watch, nonce, not_found};
+use crate::engine::{ListTarget, PaneLock, Server, Wake, Watch, nonce, not_found};
 
-pub(crate) use text::Text;
+pub(crate) use command_output::CommandOutput;
 
-/// How long a shell may take to come back to its prompt.
-const PROMPT: Duration = Duration::from_secs(1);
-/// The same for one that has just been started.
-const START: Duration = Duration::from_secs(3);
-/// A line editor says nothing when it takes the terminal over; this is how often it is looked at meanwhile.
-const GLANCE: Duration = Duration::from_millis(20);
+/// How long a shell may take to return to its prompt.
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a shell that was just started may take to show its prompt.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often the terminal is checked: a line editor gives no sign when it takes the terminal over.
+const PROMPT_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// After output was missed, silence of this length makes us look whether the shell is back at its prompt.
-const QUIET: Duration = Duration::from_millis(250);
+/// If output was missed, the pane is checked for a prompt after a silence of this length.
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A command for a pane.
+/// A command to run in a pane.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct RunRequest {
     pub(crate) pane: String,
     pub(crate) command: String,
     pub(crate) timeout: Duration,
-    /// Whether the shell's history has it afterwards.
+    /// Whether the command goes into the shell's history.
     pub(crate) keep: bool,
 }
 
-/// What became of it.
+/// The result of a command.
 #[derive(Debug)]
-pub(crate) struct Outcome {
-    /// Whether it ended.
+pub(crate) struct RunOutcome {
+    /// Whether the command has ended.
     pub(crate) ended: bool,
-    /// `None` if it still runs, or if its end was among what could not be read in time.
+    /// The exit status; `None` if the command still runs, or if the end of its output was missed.
     pub(crate) status: Option<i32>,
-    pub(crate) text: Text,
+    pub(crate) text: CommandOutput,
 }
 
-/// Runs a command. If it does not end in time, or nobody waits any more, it runs on.
-pub(crate) async fn run(server: Arc<Server>, request: Request) -> Result<Outcome, Failure> {
+/// Runs a command. It continues in the pane after the deadline, and if the caller is cancelled.
+pub(crate) async fn run(server: Arc<Server>, request: RunRequest) -> Result<RunOutcome, Failure> {
     let deadline = Instant::now() + request.timeout;
-    let turn = Turn::take(server.socket(), &request.pane)?;
+    let pane_lock = lock(&server, &request.pane)?;
     let (shell, before, watch) = prompt(&server, &request.pane, deadline).await?;
     let (height, nonce) = (before.height, nonce());
     let (tell, told) = oneshot::channel();
-    let job = Job {
+    let job = Delivery {
         server: Arc::clone(&server),
         pane: request.pane.clone(),
         shell,
@@ -83,48 +81,59 @@ pub(crate) async fn run(server: Arc<Server>, request: Request) -> Result<Outcome
         command: request.command,
         keep: request.keep,
         nonce: nonce.clone(),
-        turn,
+        pane_lock,
     };
-    // A script that was begun must be ended, whether or not somebody waits for it.
+    // In a task of its own: a script that was begun must be sent completely, also if the caller is cancelled.
     tokio::spawn(job.run(watch, deadline, tell));
     let delivered =
         told.await.unwrap_or_else(|_| Err(Failure::internal("the delivery was lost")))?;
-    record(&server, &request.pane, delivered, Recording::new(&nonce, height), deadline).await
+    record(&server, &request.pane, delivered, OutputReader::new(&nonce, height), deadline).await
 }
 
-/// Waits for the shell's prompt, and tells what is on the screen then.
+/// Locks a pane for one command.
+fn lock(server: &Server, pane: &str) -> Result<Arc<PaneLock>, Failure> {
+    let lock = server.lock_pane(pane).map(Arc::new);
+    lock.ok_or_else(|| {
+        let message = format!("Another run_command has not ended in pane {pane}");
+        Failure::tool("PaneBusy", message).with_executed(Executed::No).suggest(
+            "Wait for that one, or use another pane: commands in different panes run at once.",
+        )
+    })
+}
+
+/// Waits for the shell's prompt, and returns the screen at that moment.
 async fn prompt(
     server: &Server,
     pane: &str,
     deadline: Instant,
-) -> Result<(Shell, View, Watch), Failure> {
-    let mut view = View::of(server, pane).await?;
-    let patience = if is_young(view.pid) { START } else { PROMPT };
-    let patience = deadline.min(Instant::now() + patience);
+) -> Result<(Shell, PromptScreen, Watch), Failure> {
+    let mut view = PromptScreen::of(server, pane).await?;
+    let time_limit = if is_young(view.pid) { STARTUP_TIMEOUT } else { PROMPT_TIMEOUT };
+    let time_limit = deadline.min(Instant::now() + time_limit);
     let mut watch = server.watch(&view.session, pane).await?;
     loop {
         let mut other = false;
         let refused = match foreground(view.pid, &view.tty, &view.current) {
             Foreground::Prompt(shell) => {
-                // What was on the screen before it was looked at who reads may be older than the prompt.
-                let view = View::of(server, pane).await?;
+                // The screen is read again: it may have been read before the prompt appeared.
+                let view = PromptScreen::of(server, pane).await?;
                 return view.check_prompt(pane).map(|()| (shell, view, watch));
             }
             Foreground::Busy(name) => {
                 busy(pane, &format!("its shell, {name}, is not at its prompt"))
             }
             Foreground::Other(name) => {
-                // The shell of a pane that was just made may not be there yet.
+                // The shell of a new pane may not have started yet.
                 other = !is_young(view.pid);
                 busy(pane, &format!("it runs {name}, which is no shell that is known"))
             }
         };
         view.check(pane)?;
-        if other || Instant::now() >= patience {
+        if other || Instant::now() >= time_limit {
             return Err(refused);
         }
-        let _ = timeout(GLANCE, watch.next()).await;
-        view = View::of(server, pane).await?;
+        let _ = timeout(PROMPT_CHECK_INTERVAL, watch.next()).await;
+        view = PromptScreen::of(server, pane).await?;
     }
 }
 
@@ -136,19 +145,20 @@ fn busy(pane: &str, why: &str) -> Failure {
         )
 }
 
-/// Reads what the command writes until it ends.
+/// Reads the command's output until the command ends.
 async fn record(
     server: &Server,
     pane: &str,
-    mut delivered: Delivered,
-    mut recording: Recording,
+    mut delivered: RunningCommand,
+    mut recording: OutputReader,
     deadline: Instant,
-) -> Result<Outcome, Failure> {
+) -> Result<RunOutcome, Failure> {
     let mut missed = false;
     let (ended, status) = loop {
-        // The mark of the end may be among what was missed: then the prompt tells.
-        let patience = if missed { deadline.min(Instant::now() + QUIET) } else { deadline };
-        match timeout_at(patience, delivered.watch.next()).await {
+        // The mark at the end may be among what was missed: then the prompt shows that the command has ended.
+        let time_limit =
+            if missed { deadline.min(Instant::now() + SILENCE_TIMEOUT) } else { deadline };
+        match timeout_at(time_limit, delivered.watch.next()).await {
             Err(_) if missed && is_at_prompt(server, pane).await? => break (true, None),
             Err(_) if Instant::now() >= deadline => break (false, None),
             Err(_) => {}
@@ -162,7 +172,7 @@ async fn record(
                 recording.missed();
             }
             Ok(Wake::Changed) => {
-                let panes = server.list(Kind::Pane(pane), &["pane_id", "pane_dead"]).await?;
+                let panes = server.list(ListTarget::Pane(pane), &["pane_id", "pane_dead"]).await?;
                 if !panes
                     .iter()
                     .any(|row| row.get("pane_id") == Some(pane) && !row.is_set("pane_dead"))
@@ -173,11 +183,11 @@ async fn record(
             Ok(Wake::Gone) => return Err(pane_ended(pane)),
         }
     };
-    Ok(Outcome { ended, status, text: recording.finish() })
+    Ok(RunOutcome { ended, status, text: recording.finish() })
 }
 
 async fn is_at_prompt(server: &Server, pane: &str) -> Result<bool, Failure> {
-    let view = View::of(server, pane).await?;
+    let view = PromptScreen::of(server, pane).await?;
     Ok(matches!(foreground(view.pid, &view.tty, &view.current), Foreground::Prompt(_)))
 }
 

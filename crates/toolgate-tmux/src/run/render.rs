@@ -1,43 +1,43 @@
-//! What a program wrote to its terminal, as lines of text.
+//! Turns what a program wrote to its terminal into lines of text.
 //!
 //! Lines are those of the program, however narrow the pane is. The last ones, as many as the pane is high, can still be
-//! written over, as progress bars do; what goes to the alternate screen is no output.
+//! overwritten, as progress bars do. What is written to the alternate screen is no output.
 
 use std::{collections::VecDeque, mem};
 
 use vte::{Params, Parser, Perform};
 
-use super::text::Text;
+use super::command_output::CommandOutput;
 
-/// The most bytes that are kept, the last ones: more than any result may have.
-const KEPT: usize = 1024 * 1024;
+/// How many bytes are kept, from the end: more than a result may contain.
+const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 /// The longest line, in characters.
-const LONGEST: usize = KEPT / 2;
-/// Rows that can be written over, at most.
-const TALLEST: usize = 500;
+const MAX_LINE_CHARS: usize = MAX_OUTPUT_BYTES / 2;
+/// The maximum number of rows that can be overwritten.
+const MAX_LIVE_ROWS: usize = 500;
 
-/// The number of our OSC sequences, which terminals pass over.
+/// The number of our OSC sequences, which terminals ignore.
 pub(super) const OSC: &str = "7717";
 
-/// How far a run is.
+/// The progress of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Waiting,
     Running,
-    /// With this exit status.
+    /// The command ended with this exit status.
     Ended(i32),
 }
 
-/// Reads a pane's bytes and keeps what comes between the marks of one run.
-pub(super) struct Recording {
+/// Reads a pane's bytes and keeps those between the marks of one command.
+pub(super) struct OutputReader {
     parser: Parser,
-    page: Page,
+    page: Terminal,
 }
 
-impl Recording {
-    /// For the run with these marks, in a pane of this height.
+impl OutputReader {
+    /// For the command with these marks, in a pane of this height.
     pub(super) fn new(nonce: &str, height: usize) -> Self {
-        Self { parser: Parser::new(), page: Page::new(nonce, height) }
+        Self { parser: Parser::new(), page: Terminal::new(nonce, height) }
     }
 
     pub(super) fn read(&mut self, bytes: &[u8]) -> Phase {
@@ -45,7 +45,7 @@ impl Recording {
         self.page.phase
     }
 
-    /// Some bytes were never seen: what came before them is left off, since no text has a hole in it.
+    /// Some bytes were missed: all output before them is discarded, so that the text has no gap.
     pub(super) fn missed(&mut self) {
         self.page.forget();
         self.page.missed = true;
@@ -53,18 +53,18 @@ impl Recording {
         self.parser = Parser::new();
     }
 
-    pub(super) fn finish(self) -> Text {
+    pub(super) fn finish(self) -> CommandOutput {
         self.page.finish()
     }
 }
 
-struct Page {
+struct Terminal {
     nonce: Vec<u8>,
     phase: Phase,
     height: usize,
     done: VecDeque<String>,
     done_bytes: usize,
-    /// The rows that can still be written over; never empty.
+    /// The rows that can still be overwritten; never empty.
     live: VecDeque<Vec<char>>,
     row: usize,
     col: usize,
@@ -77,12 +77,12 @@ struct Page {
     left_bytes: usize,
 }
 
-impl Page {
+impl Terminal {
     fn new(nonce: &str, height: usize) -> Self {
         Self {
             nonce: nonce.as_bytes().to_vec(),
             phase: Phase::Waiting,
-            height: height.clamp(1, TALLEST),
+            height: height.clamp(1, MAX_LIVE_ROWS),
             done: VecDeque::new(),
             done_bytes: 0,
             live: VecDeque::from([Vec::new()]),
@@ -101,7 +101,7 @@ impl Page {
         self.phase == Phase::Running && !self.alternate
     }
 
-    /// Sees to it that the cursor's row is there, and that no more rows are than can be written over.
+    /// Adds rows down to the cursor, and completes the rows that can no longer be overwritten.
     fn settle(&mut self) {
         while self.live.len() <= self.row {
             self.live.push_back(Vec::new());
@@ -115,18 +115,18 @@ impl Page {
         }
     }
 
-    /// Changes the cursor's line, at the cursor's column.
+    /// Changes the cursor's line at the cursor's column.
     fn edit<T: Default>(&mut self, change: impl FnOnce(&mut Vec<char>, usize) -> T) -> T {
         self.settle();
         let col = self.col;
         self.live.get_mut(self.row).map(|line| change(line, col)).unwrap_or_default()
     }
 
-    /// A line that is not written over any more.
+    /// Adds a line that can no longer be overwritten.
     fn keep(&mut self, line: String) {
         self.done_bytes += line.len() + 1;
         self.done.push_back(line);
-        while self.done_bytes > KEPT {
+        while self.done_bytes > MAX_OUTPUT_BYTES {
             let Some(first) = self.done.pop_front() else { break };
             self.done_bytes -= first.len() + 1;
             self.left_lines += 1;
@@ -154,10 +154,11 @@ impl Page {
             }
         });
         self.col += 1;
-        if self.col > LONGEST {
-            self.left_bytes +=
-                self.edit(|line, _| line.drain(..LONGEST / 2).map(char::len_utf8).sum::<usize>());
-            self.col -= LONGEST / 2;
+        if self.col > MAX_LINE_CHARS {
+            self.left_bytes += self.edit(|line, _| {
+                line.drain(..MAX_LINE_CHARS / 2).map(char::len_utf8).sum::<usize>()
+            });
+            self.col -= MAX_LINE_CHARS / 2;
         }
     }
 
@@ -166,15 +167,15 @@ impl Page {
         self.settle();
     }
 
-    /// To a place that is counted from the top of the screen: what was written before stays.
+    /// Moves the cursor to a position from the top of the screen. Rows that were written before stay.
     fn go(&mut self, row: usize, col: usize) {
         let home = self.home.unwrap_or_else(|| self.turn());
         self.row = (home + row.clamp(1, self.height) - 1).min(home + self.height);
-        self.col = col.clamp(1, TALLEST) - 1;
+        self.col = col.clamp(1, MAX_LIVE_ROWS) - 1;
         self.settle();
     }
 
-    /// A new page below all that was written.
+    /// Starts an empty screen below all rows.
     fn turn(&mut self) -> usize {
         self.row = self.live.len() - usize::from(self.live.back().is_some_and(Vec::is_empty));
         self.col = 0;
@@ -196,13 +197,13 @@ impl Page {
         self.live.truncate(self.row + 1);
     }
 
-    fn finish(mut self) -> Text {
+    fn finish(mut self) -> CommandOutput {
         for line in mem::take(&mut self.live) {
             self.keep(line.into_iter().collect());
         }
         // After the last newline there is no line.
         self.done.pop_back_if(|last| last.is_empty());
-        Text {
+        CommandOutput {
             lines: self.done.into(),
             left_lines: self.left_lines,
             left_bytes: self.left_bytes,
@@ -211,7 +212,7 @@ impl Page {
     }
 }
 
-impl Perform for Page {
+impl Perform for Terminal {
     fn print(&mut self, char: char) {
         if self.listens() {
             self.put(char);
@@ -265,9 +266,9 @@ impl Perform for Page {
         match action {
             'A' | 'F' => self.row = self.row.saturating_sub(count),
             'B' | 'E' => self.down(count),
-            'C' => self.col = (self.col + count).min(LONGEST),
+            'C' => self.col = (self.col + count).min(MAX_LINE_CHARS),
             'D' => self.col = self.col.saturating_sub(count),
-            'G' | '`' => self.col = (count - 1).min(LONGEST),
+            'G' | '`' => self.col = (count - 1).min(MAX_LINE_CHARS),
             'H' | 'f' => self.go(count, number(1).max(1)),
             'd' => self.go(count, self.col + 1),
             'J' if number(0) >= 2 => drop(self.turn()),
@@ -307,9 +308,9 @@ mod tests {
     use super::*;
 
     fn rendered(written: &str) -> Vec<String> {
-        let mut recording = Recording::new("n", 5);
+        let mut recording = OutputReader::new("n", 5);
         let all = format!("before\x1b]7717;n;B\x07{written}\x1b]7717;n;3\x07after");
-        // Bytes come in pieces that know nothing of characters or sequences.
+        // Pieces may end inside of characters and sequences.
         let phase = all.as_bytes().chunks(3).fold(Phase::Waiting, |_, piece| recording.read(piece));
         assert_eq!(phase, Phase::Ended(3));
         recording.finish().lines
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_was_missed_leaves_only_what_came_after() {
-        let mut recording = Recording::new("n", 5);
+        let mut recording = OutputReader::new("n", 5);
         recording.read(b"\x1b]7717;n;B\x07a\r\nb\r\nc");
         recording.missed();
         recording.read(b"d\r\n");

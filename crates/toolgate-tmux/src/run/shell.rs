@@ -1,20 +1,21 @@
-//! The shells that are known, and what is written to them.
+//! The shells that are known, and the text that is typed into them.
 //!
-//! A short line is typed at the prompt, the *knock*: it turns the terminal's echo off, says that it did with a NUL, which
-//! terminals pass over, and makes the shell read a script from its terminal. The script is sent only then, so that it is
-//! never on the screen. It takes the knock back from the screen and from the history, shows the command in its place, and
-//! runs it in a subshell between two marks that no terminal shows.
+//! First a short line, the *loader*, is typed at the prompt. It turns the terminal's echo off, prints a NUL, which
+//! terminals ignore, and makes the shell read a script from its terminal. The script is sent only after the NUL, so
+//! that it never appears on the screen. The script removes the loader from the screen and from the history, shows the
+//! command in its place, and runs the command in a subshell between two marks that no terminal shows.
 //!
-//! The knock has no quotes: where a shell waits for the end of a quote, it stays part of that quote and nothing runs.
+//! The loader has no quotes: if a shell is waiting for the end of a quote, the loader becomes part of that quote and
+//! nothing runs.
 
 use std::fmt::Write as _;
 
 use super::render::OSC;
 
-/// Lines of a terminal end at 4096 bytes; ours are far from that.
-const LINE: usize = 1000;
-/// How much of a command is shown on the screen.
-const SHOWN: usize = 2000;
+/// The maximum length of a line of the script. A terminal's line buffer holds 4096 bytes.
+const MAX_SCRIPT_LINE: usize = 1000;
+/// How many characters of a command are shown on the screen.
+const MAX_SHOWN_CHARS: usize = 2000;
 
 /// A kind of shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,26 +23,26 @@ pub(super) enum Shell {
     Bash,
     Zsh,
     Fish,
-    /// dash and its like: no line editor that we know of, no history.
+    /// dash and similar shells, without line editor and history.
     Posix,
 }
 
-/// What the script is to do.
+/// The parts of the script.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Script<'a> {
+pub(super) struct LoadedScript<'a> {
     pub(super) nonce: &'a str,
-    /// `None` takes the knock back and does nothing else.
+    /// The command; `None` for a script that only removes the loader.
     pub(super) command: Option<&'a str>,
-    /// Escape sequences that take the knock from the screen, as `printf %b` reads them.
+    /// Escape sequences that remove the loader from the screen, in the notation of `printf %b`.
     pub(super) erase: &'a str,
     /// Whether the command goes into the history.
     pub(super) keep: bool,
-    /// What was on the line before.
+    /// The text that was on the line before.
     pub(super) half: &'a str,
 }
 
 impl Shell {
-    /// By the name of its program.
+    /// The shell with this program name.
     pub(super) fn named(name: &str) -> Option<Self> {
         match name {
             "bash" => Some(Self::Bash),
@@ -52,19 +53,19 @@ impl Shell {
         }
     }
 
-    /// Whether it has a line editor, which turns the terminal's own one off while it waits for a line.
+    /// Whether the shell has a line editor, which turns off the terminal's own line editing while it reads a line.
     pub(super) fn edits(self) -> bool {
         self != Self::Posix
     }
 
-    /// Whether it can put text on its next line by itself.
+    /// Whether the script can put text on the shell's next line.
     pub(super) fn prefills(self) -> bool {
         matches!(self, Self::Zsh | Self::Fish)
     }
 
     /// The line that is typed. It begins with a space, which keeps it out of many histories, and ends with a comment
-    /// where it can, so that nothing runs that may still be on the line behind it.
-    pub(super) fn knock(self) -> &'static str {
+    /// sign where possible, so that text that may remain on the line behind it does not run.
+    pub(super) fn loader(self) -> &'static str {
         match self {
             Self::Fish => r" stty -echo;printf \\0;eval (cat|string collect) #",
             Self::Bash => r" stty -echo;printf \\0;. /dev/tty #",
@@ -72,22 +73,22 @@ impl Shell {
         }
     }
 
-    /// What is sent once the knock was answered.
-    pub(super) fn script(self, script: Script<'_>) -> String {
+    /// The script that is sent after the loader has run.
+    pub(super) fn script(self, script: LoadedScript<'_>) -> String {
         let body = match self {
             Self::Fish => fish(script),
             _ => self.posix(script),
         };
-        // These two read all of it before they run any of it, up to the end of the file.
+        // bash and fish read the script up to the end of the file before they run it.
         let end = if matches!(self, Self::Bash | Self::Fish) { "\x04" } else { "" };
         format!("{body}{end}")
     }
 
-    fn posix(self, script: Script<'_>) -> String {
-        let Script { nonce, erase, keep, half, .. } = script;
+    fn posix(self, script: LoadedScript<'_>) -> String {
+        let LoadedScript { nonce, erase, keep, half, .. } = script;
         let mut text = String::from("{ \\stty echo\n");
         if self == Self::Bash {
-            text.push_str(FORGET);
+            text.push_str(BASH_FORGET_LOADER);
         }
         if self == Self::Zsh && !half.is_empty() {
             let _ = writeln!(text, "\\print -rz -- {}", self.quoted(half));
@@ -107,14 +108,14 @@ impl Shell {
         }
         let shown = self.quoted(&shown(command));
         let _ = writeln!(text, "\\printf '%b%s\\n%b' '{erase}' {shown} '{}'", mark(nonce, "B"));
-        // The outer subshell lives on when keys end the inner one, and tells.
+        // The outer subshell survives when keys such as C-c end the inner one, and prints the exit status.
         let _ = writeln!(text, "( \\trap : INT QUIT\n( \\eval {} )", self.quoted(command));
         let _ = write!(text, "s=$?\n\\printf '{}' \"$s\"\n", mark(nonce, "%s"));
         text.push_str("\\exit \"$s\" )\n\\return\n}\n");
         text
     }
 
-    /// One word, whatever it holds, in lines that a terminal takes.
+    /// Quotes a text as one word, in lines that are short enough for a terminal.
     fn quoted(self, text: &str) -> String {
         let mut out = String::from("'");
         let mut length = 0;
@@ -127,7 +128,7 @@ impl Shell {
                     out.push('\n');
                     length = 0;
                 }
-                // The terminal would act on it.
+                // The terminal would interpret a control character.
                 '\0'..='\x08' | '\x0b'..='\x1f' | '\x7f' => {
                     let code = u32::from(char);
                     let _ = match self {
@@ -139,7 +140,7 @@ impl Shell {
                 plain => out.push(plain),
             }
             length += 4;
-            if length > LINE {
+            if length > MAX_SCRIPT_LINE {
                 out.push_str("'\\\n'");
                 length = 0;
             }
@@ -149,15 +150,15 @@ impl Shell {
     }
 }
 
-/// bash: our line goes from the history, if it is there. Nothing else in it is looked at.
-const FORGET: &str = r#"\builtin history -d "$(HISTTIMEFORMAT=; h=$(\builtin history 1)
+/// bash: removes the loader from the history if it is the last entry.
+const BASH_FORGET_LOADER: &str = r#"\builtin history -d "$(HISTTIMEFORMAT=; h=$(\builtin history 1)
 case $h in *'tty -echo;printf \\0;. /dev/tty #'*) h=${h#"${h%%[0-9]*}"}; \echo "${h%%[!0-9]*}";; esac)" 2>/dev/null
 "#;
 
-/// fish has no subshells: the command has a fish of its own, and `sh` to look after it. `fish -c` alone would give 0
-/// for what it cannot parse.
-fn fish(script: Script<'_>) -> String {
-    let Script { nonce, erase, half, .. } = script;
+/// fish has no subshells: the command runs in a fish of its own, started by a `sh` that reports its exit status. `fish
+/// -c` alone would report 0 for a command that it cannot parse.
+fn fish(script: LoadedScript<'_>) -> String {
+    let LoadedScript { nonce, erase, half, .. } = script;
     let quoted = |text: &str| Shell::Fish.quoted(text);
     let mut text = String::from("begin\ncommand stty echo\n");
     if !half.is_empty() {
@@ -179,17 +180,18 @@ fn fish(script: Script<'_>) -> String {
     text
 }
 
-/// As `printf` reads it.
+/// A mark in the notation of `printf`.
 fn mark(nonce: &str, what: &str) -> String {
     format!("\\033]{OSC};{nonce};{what}\\007")
 }
 
-/// The command as it would have been seen had it been typed: no control characters, and not without end.
+/// The command as it appears on the screen: shortened, without control characters.
 fn shown(command: &str) -> String {
     let seen =
         |char: char| if char.is_control() && char != '\n' && char != '\t' { '?' } else { char };
-    let mut text: String = command.trim_end_matches('\n').chars().take(SHOWN).map(seen).collect();
-    if command.chars().nth(SHOWN).is_some() {
+    let mut text: String =
+        command.trim_end_matches('\n').chars().take(MAX_SHOWN_CHARS).map(seen).collect();
+    if command.chars().nth(MAX_SHOWN_CHARS).is_some() {
         text.push_str(" ...");
     }
     text

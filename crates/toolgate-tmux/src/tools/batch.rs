@@ -1,4 +1,4 @@
-//! Several calls in one. Each goes through the whole chain, as if it had come by itself.
+//! The batch tools: several calls in one. Each goes through the whole chain, as if the client had sent it.
 
 use std::time::Instant;
 
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use toolgate::{Failure, Tier};
 
 use crate::{
-    call::{Cx, Door},
-    tool::{Fresh, Known, Model, Tool},
+    call::{GovernedTools, ToolContext},
+    tool::{Model, SharedModel, ShortModel, Tool},
 };
 
-/// The most bytes of an answer, with its text and its structured content.
-const LARGEST: usize = 1_000_000;
-/// What stands where a result was left off.
-const LEFT_OFF: &str = "[... batch truncated nested content ...]";
+/// The maximum size of a result, with its text and its structured content, in bytes.
+const MAX_ANSWER_BYTES: usize = 1_000_000;
+/// The content of a row that was left out.
+const OMITTED_CONTENT: &str = "[... batch truncated nested content ...]";
 
 const READONLY: &str = "call_readonly_tools_batch";
 const MUTATING: &str = "call_mutating_tools_batch";
@@ -40,7 +40,7 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// Whether the rest is done after a step that fails.
+/// Whether a batch continues after a call that fails.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum OnError {
@@ -53,7 +53,7 @@ pub(super) enum OnError {
 struct CallBatch {
     /// In this order.
     #[schemars(length(min = 1, max = 1000))]
-    operations: Vec<Operation>,
+    operations: Vec<BatchedCall>,
     /// What to do after one that fails.
     #[serde(default)]
     on_error: OnError,
@@ -61,7 +61,7 @@ struct CallBatch {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Operation {
+struct BatchedCall {
     tool: String,
     #[serde(default)]
     arguments: JsonObject,
@@ -69,7 +69,7 @@ struct Operation {
 
 #[derive(Serialize, JsonSchema)]
 struct BatchResult {
-    results: Vec<Row>,
+    results: Vec<BatchRow>,
     succeeded: usize,
     failed: usize,
     stopped_at: Option<usize>,
@@ -78,7 +78,7 @@ struct BatchResult {
 }
 
 #[derive(Default, Serialize, JsonSchema)]
-struct Row {
+struct BatchRow {
     index: usize,
     tool: String,
     success: bool,
@@ -89,31 +89,32 @@ struct Row {
     elapsed_seconds: f64,
 }
 
-async fn readonly(cx: Cx, args: CallBatch) -> Result<Model<BatchResult>, Failure> {
+async fn readonly(cx: ToolContext, args: CallBatch) -> Result<Model<BatchResult>, Failure> {
     call_all(cx, args, Tier::Readonly).await.map(Model)
 }
 
-async fn mutating(cx: Cx, args: CallBatch) -> Result<Fresh<BatchResult>, Failure> {
-    call_all(cx, args, Tier::Mutating).await.map(Fresh)
+async fn mutating(cx: ToolContext, args: CallBatch) -> Result<ShortModel<BatchResult>, Failure> {
+    call_all(cx, args, Tier::Mutating).await.map(ShortModel)
 }
 
-async fn destructive(cx: Cx, args: CallBatch) -> Result<Fresh<BatchResult>, Failure> {
-    call_all(cx, args, Tier::Destructive).await.map(Fresh)
+async fn destructive(cx: ToolContext, args: CallBatch) -> Result<ShortModel<BatchResult>, Failure> {
+    call_all(cx, args, Tier::Destructive).await.map(ShortModel)
 }
 
-impl Known for BatchResult {
-    const TOLD_BY: &str = "call_readonly_tools_batch";
+impl SharedModel for BatchResult {
+    const FULL_SCHEMA_TOOL: &str = "call_readonly_tools_batch";
 }
 
-async fn call_all(cx: Cx, args: CallBatch, most: Tier) -> Result<BatchResult, Failure> {
-    let door = cx.door().ok_or_else(|| Failure::internal("batches need the chain around them"))?;
-    let (mut rows, mut stopped_at) = (Rows::default(), None);
+async fn call_all(cx: ToolContext, args: CallBatch, most: Tier) -> Result<BatchResult, Failure> {
+    let chain =
+        cx.governed().ok_or_else(|| Failure::internal("batches need the chain around them"))?;
+    let (mut rows, mut stopped_at) = (BatchRows::default(), None);
     for (index, operation) in args.operations.into_iter().enumerate() {
         let started = Instant::now();
         let name = operation.tool.clone();
-        let mut row = match allowed(&*door, &name, most) {
-            Ok(()) => call(&cx, &*door, operation).await,
-            Err(error) => Row { error: Some(error), ..Row::default() },
+        let mut row = match allowed(&*chain, &name, most) {
+            Ok(()) => call(&cx, &*chain, operation).await,
+            Err(error) => BatchRow { error: Some(error), ..BatchRow::default() },
         };
         row.index = index;
         row.tool = name;
@@ -126,7 +127,7 @@ async fn call_all(cx: Cx, args: CallBatch, most: Tier) -> Result<BatchResult, Fa
             break;
         }
     }
-    let Rows { all: rows, dropped, left_off, .. } = rows;
+    let BatchRows { all: rows, dropped, left_off, .. } = rows;
     let succeeded = rows.iter().filter(|row| row.success).count();
     Ok(BatchResult {
         succeeded,
@@ -138,10 +139,10 @@ async fn call_all(cx: Cx, args: CallBatch, most: Tier) -> Result<BatchResult, Fa
     })
 }
 
-/// Whether a tool may be part of this batch. Whether it may be called at all, the chain decides.
-fn allowed(door: &dyn Door, name: &str, most: Tier) -> Result<(), String> {
-    // An operator may have given tools other names: what is judged is what the door will call.
-    let Some(tool) = door.part(name) else {
+/// Whether a batch of this tier may contain a tool. The chain decides whether the tool may be called at all.
+fn allowed(chain: &dyn GovernedTools, name: &str, most: Tier) -> Result<(), String> {
+    // An operator may have renamed tools: the tool that the chain would call is checked.
+    let Some(tool) = chain.find(name) else {
         return Err(format!("Unknown tool: '{name}'"));
     };
     if [READONLY, MUTATING, DESTRUCTIVE].contains(&tool.name) {
@@ -161,23 +162,23 @@ fn allowed(door: &dyn Door, name: &str, most: Tier) -> Result<(), String> {
     Ok(())
 }
 
-/// Calls one tool through the chain. The door knows from the request's extensions that it is a part of this call.
-async fn call(cx: &Cx, door: &dyn Door, operation: Operation) -> Row {
+/// Calls one tool through the chain. The request's extensions identify it as a nested call.
+async fn call(cx: &ToolContext, chain: &dyn GovernedTools, operation: BatchedCall) -> BatchRow {
     let params = CallToolRequestParams::new(operation.tool).with_arguments(operation.arguments);
     let mut request = cx.request.clone();
-    // The progress of a part is not that of the whole.
+    // The progress token belongs to the batch.
     request.meta.remove("progressToken");
-    match door.call(params, request).await {
+    match chain.call(params, request).await {
         Ok(CallToolResponse::Complete(result)) => answered(&result),
         Ok(_) => {
             let error = "The tool asks for input before it runs, which a batch cannot give. Call it directly.";
-            Row { error: Some(error.to_owned()), ..Row::default() }
+            BatchRow { error: Some(error.to_owned()), ..BatchRow::default() }
         }
-        Err(error) => Row { error: Some(error.message.into_owned()), ..Row::default() },
+        Err(error) => BatchRow { error: Some(error.message.into_owned()), ..BatchRow::default() },
     }
 }
 
-fn answered(result: &CallToolResult) -> Row {
+fn answered(result: &CallToolResult) -> BatchRow {
     let object = |value: Value| match value {
         Value::Object(object) => Some(object),
         _ => None,
@@ -190,35 +191,35 @@ fn answered(result: &CallToolResult) -> Row {
         none if none.is_empty() => "Tool call returned an error result.".to_owned(),
         texts => texts,
     });
-    Row {
+    BatchRow {
         error,
         content: result.content.iter().filter_map(|block| object(json!(block))).collect(),
         structured_content: result.structured_content.clone().and_then(object),
         meta: result.meta.as_ref().and_then(|meta| object(json!(meta))),
-        ..Row::default()
+        ..BatchRow::default()
     }
 }
 
-/// The rows so far, within bounds: the oldest are left off first, while it runs, so that a thousand large answers
-/// are never held at once.
+/// The rows of a result, within the size limit. The content of the oldest rows is removed while the batch runs, so that
+/// a thousand large results are never in memory at once.
 #[derive(Default)]
-struct Rows {
-    all: Vec<Row>,
+struct BatchRows {
+    all: Vec<BatchRow>,
     bytes: usize,
     left_off: usize,
     dropped: usize,
 }
 
-impl Rows {
-    fn push(&mut self, row: Row) {
+impl BatchRows {
+    fn push(&mut self, row: BatchRow) {
         self.bytes += size(&row);
         self.all.push(row);
-        while self.bytes > LARGEST {
+        while self.bytes > MAX_ANSWER_BYTES {
             let Some(oldest) = self.all.get_mut(self.left_off) else {
                 break;
             };
             let before = size(oldest);
-            let mark = json!({ "type": "text", "text": LEFT_OFF });
+            let mark = json!({ "type": "text", "text": OMITTED_CONTENT });
             oldest.content = mark.as_object().cloned().into_iter().collect();
             oldest.structured_content = None;
             let saved = before.saturating_sub(size(oldest));
@@ -229,8 +230,8 @@ impl Rows {
     }
 }
 
-/// How many bytes a row has in the answer: as structured content, and again as a text of JSON.
-fn size(row: &Row) -> usize {
+/// The bytes of a row in the result: as structured content, and as JSON inside a string.
+fn size(row: &BatchRow) -> usize {
     let once = serde_json::to_string(row).unwrap_or_default();
     once.len() + serde_json::to_string(&once).unwrap_or_default().len()
 }

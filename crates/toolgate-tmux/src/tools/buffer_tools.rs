@@ -1,4 +1,4 @@
-//! Tools about paste buffers of our own, and pasting.
+//! Tools for this server's paste buffers, and for pasting.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use toolgate::{Code, Executed, Failure};
 
 use crate::{
-    buffers::{self, Scratch},
-    call::Cx,
+    buffers::{self, TemporaryBuffer},
+    call::ToolContext,
     engine::{Batch, Command, Server, TmuxError, text},
-    limits,
+    result_size,
     target::PaneArgs,
     tool::{Model, Tool},
 };
@@ -42,12 +42,12 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// Names that are not ours are refused before tmux is asked.
+/// Refuses names of other buffers before tmux is asked.
 fn checked(name: &str) -> Result<(), Failure> {
     if buffers::is_ours(name) {
         return Ok(());
     }
-    // What a client gives here may be anything, also long.
+    // The name comes from the client and may be long.
     let shown: String = name.chars().take(100).collect();
     let message = format!("Invalid buffer name: '{shown}'");
     Err(Failure::tool("InvalidBufferName", message)
@@ -55,7 +55,7 @@ fn checked(name: &str) -> Result<(), Failure> {
         .with_executed(Executed::No))
 }
 
-/// tmux's words about a buffer, as the original tells them.
+/// The failure for a tmux error about a buffer, with libtmux-mcp's message.
 fn about(what: &str, name: &str, error: TmuxError) -> Failure {
     match error {
         TmuxError::Refused(said) if said.contains("buffer") => {
@@ -85,7 +85,7 @@ struct BufferRef {
     logical_name: Option<String>,
 }
 
-async fn load_buffer(cx: Cx, args: LoadBuffer) -> Result<Model<BufferRef>, Failure> {
+async fn load_buffer(cx: ToolContext, args: LoadBuffer) -> Result<Model<BufferRef>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let logical = args.logical_name.as_deref().filter(|name| !name.is_empty());
     let mut buffer = scratch(&cx, server, logical.unwrap_or("buf")).await?;
@@ -95,11 +95,15 @@ async fn load_buffer(cx: Cx, args: LoadBuffer) -> Result<Model<BufferRef>, Failu
     Ok(Model(BufferRef { buffer_name, logical_name: args.logical_name }))
 }
 
-/// A name for a new buffer, on a server where those who are gone have left nothing.
-async fn scratch(cx: &Cx, server: Arc<Server>, logical: &str) -> Result<Scratch, Failure> {
+/// A name for a new buffer, after the buffers of ended processes were deleted.
+async fn scratch(
+    cx: &ToolContext,
+    server: Arc<Server>,
+    logical: &str,
+) -> Result<TemporaryBuffer, Failure> {
     cx.buffers().tidy(&server).await?;
     let name = cx.buffers().name(&server, logical)?;
-    Ok(Scratch { server, name, done: false })
+    Ok(TemporaryBuffer { server, name, done: false })
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -117,12 +121,12 @@ fn yes() -> bool {
     true
 }
 
-/// The command that pastes.
+/// The command that pastes a buffer.
 fn paste(name: &str, pane: &str, bracket: bool) -> Command {
     Command::new("paste-buffer").flag_if(bracket, "-p").option("-b", name).target(pane)
 }
 
-async fn paste_buffer(cx: Cx, args: PasteBuffer) -> Result<String, Failure> {
+async fn paste_buffer(cx: ToolContext, args: PasteBuffer) -> Result<String, Failure> {
     checked(&args.buffer_name)?;
     let (server, pane) = args.pane.find(&cx).await?;
     cx.guard().check_typing(&server, &pane).await?;
@@ -156,17 +160,17 @@ struct BufferContent {
     content_truncated_lines: usize,
 }
 
-async fn show_buffer(cx: Cx, args: ShowBuffer) -> Result<Model<BufferContent>, Failure> {
+async fn show_buffer(cx: ToolContext, args: ShowBuffer) -> Result<Model<BufferContent>, Failure> {
     checked(&args.buffer_name)?;
     let server = cx.server(args.socket_name.as_deref())?;
-    // By a process: over the connection tmux writes control characters escaped.
+    // In a process: over the connection tmux escapes control characters.
     let show = Command::new("show-buffer").option("-b", &*args.buffer_name);
     let shown = server.exchange(show, &[]).await;
     let whole = text(shown.map_err(|error| about("show-buffer", &args.buffer_name, error))?);
     let whole = cx.shown(&whole);
     let most = args.max_lines.and_then(|most| usize::try_from(most).ok());
     let lines = whole.lines().map(str::to_owned).collect();
-    let tail = limits::tail(lines, most, None);
+    let tail = result_size::tail(lines, most, None);
     let truncated = tail.left_lines > 0 || tail.left_bytes > 0;
     Ok(Model(BufferContent {
         buffer_name: args.buffer_name,
@@ -184,7 +188,7 @@ struct DeleteBuffer {
     socket_name: Option<String>,
 }
 
-async fn delete_buffer(cx: Cx, args: DeleteBuffer) -> Result<String, Failure> {
+async fn delete_buffer(cx: ToolContext, args: DeleteBuffer) -> Result<String, Failure> {
     checked(&args.buffer_name)?;
     let server = cx.server(args.socket_name.as_deref())?;
     let deleted = server.run(buffers::delete(&args.buffer_name)).await;
@@ -205,8 +209,8 @@ struct PasteText {
     bracket: bool,
 }
 
-async fn paste_text(cx: Cx, args: PasteText) -> Result<String, Failure> {
-    // What follows it would be typed, not pasted.
+async fn paste_text(cx: ToolContext, args: PasteText) -> Result<String, Failure> {
+    // The text would end the bracketed paste early; the rest would be typed.
     if args.bracket && args.text.contains("\x1b[201~") {
         let message = "the text has the sequence that ends a bracketed paste (ESC [201~)";
         return Err(Failure::new(Code::InvalidArguments, message)
@@ -217,7 +221,7 @@ async fn paste_text(cx: Cx, args: PasteText) -> Result<String, Failure> {
     cx.guard().check_typing(&server, &pane).await?;
     let mut buffer = scratch(&cx, server, "paste").await?;
     let paste = paste(&buffer.name, &pane, args.bracket).flag("-d");
-    // In one list where it can be, so that nobody can come between.
+    // One list of commands if possible, so that no other client runs commands in between.
     if let Some(set) = buffers::set(&buffer.name, &args.text) {
         buffer.server.run(Batch::write([set, paste])).await?;
     } else {

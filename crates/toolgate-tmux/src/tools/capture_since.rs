@@ -1,4 +1,4 @@
-//! What is new in a pane since the last time one looked.
+//! `capture_since`: the output of a pane since the previous call.
 
 use std::time::Instant;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use toolgate::Failure;
 
 use crate::{
-    baseline::{Baseline, Since},
-    call::Cx,
-    cursor::{self, Cursor},
+    baseline::{Baseline, NewLines},
+    call::ToolContext,
+    capture_cursor::{self, Cursor},
     engine::Server,
-    grid::{self, Line, Look},
-    limits,
+    pane_capture::{self, PaneCapture, PaneLine},
+    result_size,
     target::PaneArgs,
     tool::{Model, Tool},
 };
@@ -24,8 +24,8 @@ pub(super) fn tools() -> Vec<Tool> {
     )]
 }
 
-/// So many rows may scroll between two calls before a second look is needed.
-const SLACK: i64 = 500;
+/// How many rows may scroll between two calls before a second capture is needed.
+const SCROLL_MARGIN: i64 = 500;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {
@@ -65,7 +65,7 @@ struct CaptureSince {
     truncated_bytes: usize,
 }
 
-async fn capture_since(cx: Cx, args: Args) -> Result<Model<CaptureSince>, Failure> {
+async fn capture_since(cx: ToolContext, args: Args) -> Result<Model<CaptureSince>, Failure> {
     let started = Instant::now();
     let known = args.cursor.as_deref().map(Cursor::open).transpose()?;
     let (server, pane) = target(&cx, &args.pane, known.as_ref()).await?;
@@ -84,7 +84,7 @@ async fn capture_since(cx: Cx, args: Args) -> Result<Model<CaptureSince>, Failur
     };
     let lines = cx.shown_lines(since.lines);
     let size = |most: Option<u32>| most.and_then(|most| usize::try_from(most).ok());
-    let tail = limits::tail(lines, size(args.max_lines), size(args.max_bytes));
+    let tail = result_size::tail(lines, size(args.max_lines), size(args.max_bytes));
     Ok(Model(CaptureSince {
         pane_id: pane,
         cursor: sealed.seal()?,
@@ -97,9 +97,9 @@ async fn capture_since(cx: Cx, args: Args) -> Result<Model<CaptureSince>, Failur
     }))
 }
 
-/// The pane that the arguments name, or else the cursor's.
+/// The pane that the arguments name, or the pane of the cursor.
 async fn target(
-    cx: &Cx,
+    cx: &ToolContext,
     args: &PaneArgs,
     known: Option<&Cursor>,
 ) -> Result<(std::sync::Arc<Server>, String), Failure> {
@@ -127,21 +127,21 @@ async fn socket(server: &Server) -> Result<String, Failure> {
     Ok(identity.map(|identity| identity.socket.clone()).unwrap_or_default())
 }
 
-/// What is told, and what is remembered for the next call.
-struct News {
+/// The lines to return, and the cursor for the next call.
+struct CaptureSinceReply {
     lines: Vec<String>,
     missed: bool,
     main: Baseline,
     alternate: Option<Baseline>,
 }
 
-fn texts<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Vec<String> {
+fn texts<'a>(lines: impl IntoIterator<Item = &'a PaneLine>) -> Vec<String> {
     lines.into_iter().map(|line| line.text.clone()).collect()
 }
 
-/// The screen, and where the next call begins.
-async fn fresh(server: &Server, pane: &str) -> Result<(Look, News), Failure> {
-    let look = Look::at(server, pane, Some(-SLACK)).await?;
+/// The screen, and a cursor for the next call.
+async fn fresh(server: &Server, pane: &str) -> Result<(PaneCapture, CaptureSinceReply), Failure> {
+    let look = PaneCapture::at(server, pane, Some(-SCROLL_MARGIN)).await?;
     if look.state.dead {
         let message = format!("pane {pane} died during pane read");
         return Err(Failure::tool("ExpectedToolError", message)
@@ -149,7 +149,7 @@ async fn fresh(server: &Server, pane: &str) -> Result<(Look, News), Failure> {
     }
     let screen = Baseline::of(&look);
     let (main, alternate) = if look.state.alternate {
-        let hidden = Look::hidden(server, pane).await?;
+        let hidden = PaneCapture::hidden(server, pane).await?;
         let main =
             hidden.map_or_else(|| Baseline::nothing(&look.state), |look| Baseline::of(&look));
         (main, Some(screen))
@@ -157,33 +157,38 @@ async fn fresh(server: &Server, pane: &str) -> Result<(Look, News), Failure> {
         (screen, None)
     };
     let lines = texts(look.visible());
-    Ok((look, News { lines, missed: false, main, alternate }))
+    Ok((look, CaptureSinceReply { lines, missed: false, main, alternate }))
 }
 
-async fn since(server: &Server, pane: &str, known: Cursor) -> Result<(Look, News), Failure> {
-    let mut look = match Look::at(server, pane, Some(known.main.from(SLACK))).await {
-        Err(error) if error.says("can't find pane") => return Err(grid::died(pane)),
+async fn since(
+    server: &Server,
+    pane: &str,
+    known: Cursor,
+) -> Result<(PaneCapture, CaptureSinceReply), Failure> {
+    let mut look = match PaneCapture::at(server, pane, Some(known.main.from(SCROLL_MARGIN))).await {
+        Err(error) if error.says("can't find pane") => return Err(pane_capture::died(pane)),
         look => look?,
     };
     if known.server != look.state.server || known.socket != socket(server).await? {
-        return Err(cursor::bad("it is for another tmux server"));
+        return Err(capture_cursor::bad("it is for another tmux server"));
     }
-    grid::check_life(pane, known.pid, &look.state)?;
-    if !look.state.alternate && known.main.since(&look) == Since::LookFurther {
-        look = Look::at(server, pane, None).await?;
-        grid::check_life(pane, known.pid, &look.state)?;
+    pane_capture::check_life(pane, known.pid, &look.state)?;
+    if !look.state.alternate && known.main.since(&look) == NewLines::LookFurther {
+        look = PaneCapture::at(server, pane, None).await?;
+        pane_capture::check_life(pane, known.pid, &look.state)?;
     }
     let screen = Baseline::of(&look);
     if look.state.alternate {
-        // The screen that scrolls is hidden and does not change: its place is kept for when it is back.
+        // The normal screen is hidden and does not change: its position is kept.
         let lines = known.alternate.as_ref().and_then(|seen| seen.written_over(&look));
         let lines = lines.map_or_else(|| texts(look.visible()), texts);
-        let news = News { lines, missed: false, main: known.main, alternate: Some(screen) };
+        let news =
+            CaptureSinceReply { lines, missed: false, main: known.main, alternate: Some(screen) };
         return Ok((look, news));
     }
     let (lines, missed) = match known.main.since(&look) {
-        Since::Exactly(lines) => (texts(lines), false),
-        Since::Lost(_) | Since::LookFurther => (texts(look.visible()), true),
+        NewLines::Exactly(lines) => (texts(lines), false),
+        NewLines::Lost(_) | NewLines::LookFurther => (texts(look.visible()), true),
     };
-    Ok((look, News { lines, missed, main: screen, alternate: None }))
+    Ok((look, CaptureSinceReply { lines, missed, main: screen, alternate: None }))
 }

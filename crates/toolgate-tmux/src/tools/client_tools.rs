@@ -1,12 +1,12 @@
-//! Tools about those who look at tmux: attached clients and their keys.
+//! Tools for attached clients and key bindings.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolgate::Failure;
 
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind, Row, TmuxError},
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, Row, TmuxError},
     tool::Tool,
 };
 
@@ -77,9 +77,9 @@ struct ListClients {
     socket_name: Option<String>,
 }
 
-async fn list_clients(cx: Cx, args: ListClients) -> Result<Vec<ClientInfo>, Failure> {
+async fn list_clients(cx: ToolContext, args: ListClients) -> Result<Vec<ClientInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
-    let rows = match server.list(Kind::Clients, ClientInfo::FIELDS).await {
+    let rows = match server.list(ListTarget::Clients, ClientInfo::FIELDS).await {
         Err(TmuxError::NoServer) => return Ok(Vec::new()),
         rows => rows?,
     };
@@ -91,7 +91,7 @@ async fn list_clients(cx: Cx, args: ListClients) -> Result<Vec<ClientInfo>, Fail
     Ok(rows.iter().filter(|row| !is_ours(row)).map(ClientInfo::from).collect())
 }
 
-/// What a key does.
+/// A key binding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct KeyInfo {
     table: String,
@@ -108,9 +108,9 @@ struct ListKeys {
     socket_name: Option<String>,
 }
 
-async fn list_keys(cx: Cx, args: ListKeys) -> Result<Vec<KeyInfo>, Failure> {
+async fn list_keys(cx: ToolContext, args: ListKeys) -> Result<Vec<KeyInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
-    // Without this, tmux would start a server only to tell its keys.
+    // Without this check, tmux would start a server only to list its keys.
     if !server.is_listening().await {
         return Err(TmuxError::NoServer.into());
     }
@@ -122,7 +122,7 @@ async fn list_keys(cx: Cx, args: ListKeys) -> Result<Vec<KeyInfo>, Failure> {
     Ok(cx.shown(&printed).lines().filter_map(key).collect())
 }
 
-/// `bind-key [-r] -T TABLE KEY COMMAND…`, in columns.
+/// Reads `bind-key [-r] -T TABLE KEY COMMAND…`, in columns.
 fn key(line: &str) -> Option<KeyInfo> {
     let rest = line.strip_prefix("bind-key")?.trim_start();
     let (repeat, rest) = match rest.strip_prefix("-r") {
@@ -132,7 +132,7 @@ fn key(line: &str) -> Option<KeyInfo> {
     let (table, rest) = rest.strip_prefix("-T")?.trim_start().split_once(' ')?;
     let (key, command) = rest.trim_start().split_once(' ')?;
     let bare = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
-    // tmux writes a backslash before what its own parser would read as something else.
+    // tmux writes a backslash before characters that its parser would interpret.
     let bare = if bare.len() > 1 { bare.strip_prefix('\\').unwrap_or(bare) } else { bare };
     Some(KeyInfo {
         table: table.to_owned(),

@@ -1,15 +1,14 @@
-//! `display_message`: what tmux knows by name, and nothing that would run or reach further.
+//! `display_message`: evaluates tmux variables, and nothing that could run a program.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toolgate::Failure;
 
-use super::pane_tools::refused;
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::{Batch, Command, not_found, text},
     target::PaneArgs,
-    tool::Tool,
+    tool::{Tool, invalid_arguments},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -19,8 +18,8 @@ pub(super) fn tools() -> Vec<Tool> {
     )]
 }
 
-/// The variables that may be asked for. Whatever is not here is a modifier, a job, an option or a variable of the
-/// environment, or tells of a client (ours among them) or a buffer: tmux looks all of these up by the same syntax.
+/// The allowed variables. tmux looks up modifiers, jobs, options, environment variables, clients and buffers by the
+/// same syntax, so any other name is refused.
 const VARIABLES: &[&str] = &[
     "active_window_index",
     "alternate_on",
@@ -149,8 +148,8 @@ const VARIABLES: &[&str] = &[
     "wrap_flag",
 ];
 
-/// tmux's short names.
-const SHORT: &[(char, &str)] = &[
+/// tmux's short names for variables.
+const SHORT_NAMES: &[(char, &str)] = &[
     ('D', "pane_id"),
     ('F', "window_flags"),
     ('H', "host"),
@@ -172,21 +171,20 @@ struct DisplayMessage {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Part {
+enum FormatPart {
     Text(String),
     Variable(&'static str),
 }
 
-async fn display_message(cx: Cx, args: DisplayMessage) -> Result<String, Failure> {
+async fn display_message(cx: ToolContext, args: DisplayMessage) -> Result<String, Failure> {
     let parts = parse(&args.format_string)?;
     let (server, pane) = args.pane.find(&cx).await?;
-    // Only names of the list go to tmux, one at a time; the text around them stays here. So nothing of it can be
-    // expanded, not even a `%H` to the hour. The first answer tells whether the pane is there: tmux would answer
-    // for one that is not, with nothing.
+    // Only allowed names are sent to tmux, one at a time; the text around them is not. So tmux expands nothing else,
+    // not even `%H`. The first answer shows whether the pane exists: for one that does not, tmux prints empty values.
     let mut names = vec!["pane_id"];
     names.extend(parts.iter().filter_map(|part| match part {
-        Part::Variable(name) => Some(*name),
-        Part::Text(_) => None,
+        FormatPart::Variable(name) => Some(*name),
+        FormatPart::Text(_) => None,
     }));
     let ask = |name: &&str| {
         let target = Command::new("display-message").flag("-p").target(&*pane);
@@ -199,17 +197,19 @@ async fn display_message(cx: Cx, args: DisplayMessage) -> Result<String, Failure
     let whole: String = parts
         .into_iter()
         .map(|part| match part {
-            Part::Text(text) => text,
-            Part::Variable(_) => values.next().unwrap_or_default(),
+            FormatPart::Text(text) => text,
+            FormatPart::Variable(_) => values.next().unwrap_or_default(),
         })
         .collect();
     Ok(cx.shown(&whole).into_owned())
 }
 
-/// A format in parts, or why it is not one that may be asked.
-fn parse(format: &str) -> Result<Vec<Part>, Failure> {
+/// Splits a format into text and variables; refuses other variables.
+fn parse(format: &str) -> Result<Vec<FormatPart>, Failure> {
     if format.contains("#(") {
-        return Err(refused("tmux format jobs (#(...)) are not allowed in display_message"));
+        return Err(invalid_arguments(
+            "tmux format jobs (#(...)) are not allowed in display_message",
+        ));
     }
     let mut parts = Vec::new();
     let mut text = String::new();
@@ -223,12 +223,12 @@ fn parse(format: &str) -> Result<Vec<Part>, Failure> {
                 let (name, after) = from
                     .strip_prefix('{')
                     .and_then(|from| from.split_once('}'))
-                    .ok_or_else(|| refused("format_string has a `#{` without its `}`"))?;
+                    .ok_or_else(|| invalid_arguments("format_string has a `#{` without its `}`"))?;
                 rest = after;
                 Some(variable(name)?)
             }
             Some(char) => {
-                let short = SHORT.iter().find(|(short, _)| *short == char);
+                let short = SHORT_NAMES.iter().find(|(short, _)| *short == char);
                 if short.is_some() || matches!(char, '#' | ',' | '}') {
                     rest = chars.as_str();
                 }
@@ -244,18 +244,18 @@ fn parse(format: &str) -> Result<Vec<Part>, Failure> {
             }
         };
         if let Some(name) = name {
-            parts.push(Part::Text(std::mem::take(&mut text)));
-            parts.push(Part::Variable(name));
+            parts.push(FormatPart::Text(std::mem::take(&mut text)));
+            parts.push(FormatPart::Variable(name));
         }
     }
     text.push_str(rest);
-    parts.push(Part::Text(text));
+    parts.push(FormatPart::Text(text));
     Ok(parts)
 }
 
 fn variable(name: &str) -> Result<&'static str, Failure> {
     VARIABLES.iter().copied().find(|known| *known == name).ok_or_else(|| {
-        refused(format!("display_message does not evaluate `#{{{name}}}`")).suggest(
+        invalid_arguments(format!("display_message does not evaluate `#{{{name}}}`")).suggest(
             "Use literal text and plain variables, as #{pane_id}, #{pane_current_command} or #{window_name}. \
              Options are told by show_option, variables of the environment by show_environment.",
         )
@@ -268,13 +268,13 @@ mod tests {
 
     #[test]
     fn only_plain_variables_are_evaluated() {
-        let text = |text: &str| Part::Text(text.to_owned());
+        let text = |text: &str| FormatPart::Text(text.to_owned());
         let parts = parse("a%H ##{x} #S #[b] ##[c] #,#{pid}#").unwrap();
         let expected = [
             text("a%H #{x} "),
-            Part::Variable("session_name"),
+            FormatPart::Variable("session_name"),
             text(" #[b] #[c] ,"),
-            Part::Variable("pid"),
+            FormatPart::Variable("pid"),
             text("#"),
         ];
         assert_eq!(parts, expected);

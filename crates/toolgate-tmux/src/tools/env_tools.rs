@@ -1,4 +1,4 @@
-//! Tools about the variables that tmux gives to what it starts.
+//! Tools for the environment variables that tmux gives to programs that it starts.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use toolgate::Failure;
 
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::{Batch, Command, TmuxError},
-    programs,
+    program_settings,
     target::{SESSION, SessionArgs},
     tool::{Model, Tool},
 };
@@ -30,9 +30,9 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// The end of a command about the environment of a session, or of all of them.
+/// Adds the target to a command about the environment of a session, or of all sessions.
 async fn scoped(
-    cx: &Cx,
+    cx: &ToolContext,
     session: &SessionArgs,
     command: Command,
 ) -> Result<(std::sync::Arc<crate::engine::Server>, Command), Failure> {
@@ -48,7 +48,7 @@ struct EnvironmentResult {
     variables: BTreeMap<String, TextOrTrue>,
 }
 
-/// A value, or `true` for a variable that is removed.
+/// A value; `true` for a variable that is removed.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum TextOrTrue {
@@ -56,15 +56,18 @@ enum TextOrTrue {
     True(bool),
 }
 
-async fn show_environment(cx: Cx, args: SessionArgs) -> Result<Model<EnvironmentResult>, Failure> {
-    // As shell text: there a value with a newline cannot pass for two variables.
+async fn show_environment(
+    cx: ToolContext,
+    args: SessionArgs,
+) -> Result<Model<EnvironmentResult>, Failure> {
+    // As shell text, in which a value with a newline cannot be mistaken for two variables.
     let show = Command::new("show-environment").flag("-s");
     let (server, show) = scoped(&cx, &args, show).await?;
     let said = server.ask(Batch::read([show])).await?;
     let mut variables = read(&said).ok_or(TmuxError::Garbled("its variables"))?;
     for (name, value) in &mut variables {
         if let TextOrTrue::Text(text) = value {
-            // The name tells what the value is, as of AWS_SECRET_ACCESS_KEY.
+            // With the name: masking needs it for values as that of AWS_SECRET_ACCESS_KEY.
             let line = format!("{name}={text}");
             *text = cx.shown(&line).split_once('=').map_or_else(String::new, |(_, v)| v.to_owned());
         }
@@ -72,7 +75,7 @@ async fn show_environment(cx: Cx, args: SessionArgs) -> Result<Model<Environment
     Ok(Model(EnvironmentResult { variables }))
 }
 
-/// Reads `NAME="value"; export NAME;` and `unset NAME;`, one after the other.
+/// Reads `NAME="value"; export NAME;` and `unset NAME;`.
 fn read(said: &str) -> Option<BTreeMap<String, TextOrTrue>> {
     let mut all = BTreeMap::new();
     let mut rest = said.trim_start_matches('\n');
@@ -92,7 +95,8 @@ fn read(said: &str) -> Option<BTreeMap<String, TextOrTrue>> {
     Some(all)
 }
 
-/// The text up to the quote that ends it, and what follows. A backslash stands before what a shell would know.
+/// The text up to the closing quote, and the rest. tmux writes a backslash before characters that a shell would
+/// interpret.
 fn unquoted(quoted: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = quoted.char_indices();
@@ -125,13 +129,13 @@ struct EnvironmentSetResult {
 }
 
 async fn set_environment(
-    cx: Cx,
+    cx: ToolContext,
     args: SetEnvironment,
 ) -> Result<Model<EnvironmentSetResult>, Failure> {
     if args.session.session_id.is_none() && args.session.session_name.is_none() {
-        programs::global_variable(cx.options(), &args.name)?;
+        program_settings::global_variable(cx.options(), &args.name)?;
     } else {
-        programs::variable(cx.options(), &args.name)?;
+        program_settings::variable(cx.options(), &args.name)?;
     }
     let set = Command::new("set-environment");
     let (server, set) = scoped(&cx, &args.session, set).await?;

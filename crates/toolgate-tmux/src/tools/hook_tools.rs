@@ -1,4 +1,4 @@
-//! Tools that look at hooks. None sets one: it would run on long after whoever set it is gone.
+//! Tools that show hooks. No tool sets one: a hook would run on after the agent has ended.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use toolgate::Failure;
 
 use super::scope::{Scope, ScopeArgs, named};
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::{Batch, Command, TmuxError, text},
     tool::{Model, Tool},
 };
@@ -33,8 +33,8 @@ struct HookEntry {
     command: String,
 }
 
-/// `show-hooks`, with what says where they live. tmux has the global hooks of the server in two trees, sessions' and
-/// windows'; none is the server's own.
+/// The `show-hooks` commands for a scope. tmux has global hooks of sessions and of windows; the scope `server` covers
+/// both.
 fn show(args: &ScopeArgs, target: Option<&str>) -> Vec<Command> {
     let show = || Command::new("show-hooks");
     match args.scope {
@@ -43,7 +43,7 @@ fn show(args: &ScopeArgs, target: Option<&str>) -> Vec<Command> {
     }
 }
 
-async fn show_hooks(cx: Cx, args: ScopeArgs) -> Result<Model<HookListResult>, Failure> {
+async fn show_hooks(cx: ToolContext, args: ScopeArgs) -> Result<Model<HookListResult>, Failure> {
     let (server, target) = args.find(&cx).await?;
     let printed = server.run(Batch::read(show(&args, target.as_deref()))).await.map_err(named)?;
     let mut entries: Vec<HookEntry> =
@@ -62,9 +62,9 @@ struct ShowHook {
     scope: ScopeArgs,
 }
 
-async fn show_hook(cx: Cx, args: ShowHook) -> Result<Model<HookListResult>, Failure> {
+async fn show_hook(cx: ToolContext, args: ShowHook) -> Result<Model<HookListResult>, Failure> {
     let (server, target) = args.scope.find(&cx).await?;
-    // tmux would tell of any option here. All hooks are in these two lists, also those that are not set.
+    // With a name, tmux would also show options. These two lists contain all hooks, also those that are not set.
     let global = || Command::new("show-hooks").flag("-g");
     let hooks = server.run(Batch::read([global(), global().flag("-w")])).await?;
     let hooks: Vec<String> = hooks.into_iter().map(text).collect();
@@ -82,8 +82,8 @@ async fn show_hook(cx: Cx, args: ShowHook) -> Result<Model<HookListResult>, Fail
     Ok(Model(HookListResult { entries: found }))
 }
 
-/// Lines as `name[0] command`; a hook that is not set has no command.
-fn entries(cx: &Cx, printed: &str) -> Vec<HookEntry> {
+/// Reads lines as `name[0] command`. A hook that is not set has no command.
+fn entries(cx: &ToolContext, printed: &str) -> Vec<HookEntry> {
     let entry = |line: &str| {
         let (_, command) = line.split_once(' ')?;
         let (hook_name, index) = name(line);
@@ -93,7 +93,7 @@ fn entries(cx: &Cx, printed: &str) -> Vec<HookEntry> {
     printed.lines().filter_map(entry).collect()
 }
 
-/// The hook's name at the beginning of a line, and its index.
+/// The name and the index of a hook at the beginning of a line.
 fn name(line: &str) -> (&str, Option<u32>) {
     let word = line.split(' ').next().unwrap_or_default();
     match word.strip_suffix(']').and_then(|word| word.split_once('[')) {

@@ -1,4 +1,4 @@
-//! Keys for several panes, or several times, in one call.
+//! `send_keys_batch`: keys for several panes, or several times, in one call.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use toolgate::Failure;
 
 use super::{batch::OnError, pane_io::keystrokes};
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::Server,
     target::{self, PaneTarget},
     tool::{Model, Tool},
@@ -30,7 +30,7 @@ pub(super) fn tools() -> Vec<Tool> {
 struct SendKeysBatch {
     /// As for `send_keys`, in this order.
     #[schemars(length(min = 1, max = 1000))]
-    operations: Vec<Operation>,
+    operations: Vec<KeysOperation>,
     /// What to do after one that fails.
     #[serde(default)]
     on_error: OnError,
@@ -43,7 +43,7 @@ struct SendKeysBatch {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Operation {
+struct KeysOperation {
     keys: String,
     pane_id: Option<String>,
     session_name: Option<String>,
@@ -63,14 +63,14 @@ fn yes() -> bool {
 
 #[derive(Serialize, JsonSchema)]
 struct SendKeysBatchResult {
-    results: Vec<Row>,
+    results: Vec<KeysRow>,
     succeeded: usize,
     failed: usize,
     stopped_at: Option<usize>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Row {
+struct KeysRow {
     index: usize,
     pane_id: Option<String>,
     success: bool,
@@ -79,7 +79,7 @@ struct Row {
 }
 
 async fn send_keys_batch(
-    cx: Cx,
+    cx: ToolContext,
     args: SendKeysBatch,
 ) -> Result<Model<SendKeysBatchResult>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
@@ -103,7 +103,7 @@ async fn send_keys_batch(
         let (success, error) = (done.is_ok(), done.err());
         let pane_id = pane_id.or_else(|| operation.pane_id.clone());
         let elapsed_seconds = started.elapsed().as_secs_f64();
-        results.push(Row { index, pane_id, success, error, elapsed_seconds });
+        results.push(KeysRow { index, pane_id, success, error, elapsed_seconds });
         if !success && args.on_error == OnError::Stop {
             stopped_at = Some(index);
             break;
@@ -115,9 +115,9 @@ async fn send_keys_batch(
 }
 
 async fn typed(
-    cx: &Cx,
+    cx: &ToolContext,
     server: &Server,
-    operation: &Operation,
+    operation: &KeysOperation,
     pane_id: &mut Option<String>,
 ) -> Result<(), Failure> {
     let wanted = PaneTarget {
@@ -128,12 +128,12 @@ async fn typed(
     };
     let pane = pane_id.insert(target::pane(server, wanted).await?);
     cx.guard().check_typing(server, pane).await?;
-    let Operation { keys, enter, literal, suppress_history, .. } = operation;
+    let KeysOperation { keys, enter, literal, suppress_history, .. } = operation;
     server.run(keystrokes(pane, keys, *enter, *literal, *suppress_history)).await?;
     Ok(())
 }
 
-/// A failure as one text, with what to do about it.
+/// A failure as one text, with its suggestion.
 fn words(failure: &Failure) -> String {
     match failure.suggestion() {
         Some(suggestion) => format!("{failure}\n{suggestion}"),

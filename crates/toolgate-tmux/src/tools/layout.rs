@@ -1,28 +1,28 @@
-//! Layouts, checked before tmux sees them: tmux 3.3a crashes, with all that runs in it, on one that it cannot read.
+//! Checks layouts before tmux reads them: tmux 3.3a crashes on an invalid layout, and ends all programs in it.
 
 use toolgate::Failure;
 
-use super::pane_tools::refused;
+use crate::tool::invalid_arguments;
 
-const NAMES: &[&str] =
+const LAYOUTS: &[&str] =
     &["even-horizontal", "even-vertical", "main-horizontal", "main-vertical", "tiled"];
-/// These came with tmux 3.5; what it does not know, an older one takes for a layout that it cannot read.
-const LATER: &[&str] = &["main-horizontal-mirrored", "main-vertical-mirrored"];
+/// The layouts that tmux 3.5 added. An older tmux reads them as invalid custom layouts.
+const LAYOUTS_OF_3_5: &[&str] = &["main-horizontal-mirrored", "main-vertical-mirrored"];
 
-/// As deep as cells may be in cells.
-const DEEPEST: usize = 64;
-/// The largest size of tmux.
-const LARGEST: u32 = 10_000;
+/// The maximum nesting of cells.
+const MAX_DEPTH: usize = 64;
+/// The largest size that tmux allows.
+const MAX_SIZE: u32 = 10_000;
 
-/// Whether tmux of this version can read a layout.
+/// Refuses a layout that tmux of this version cannot read.
 pub(super) fn check(layout: &str, version: Option<&str>) -> Result<(), Failure> {
-    let readable = NAMES.contains(&layout)
-        || LATER.contains(&layout) && version.is_some_and(knows_later)
+    let readable = LAYOUTS.contains(&layout)
+        || LAYOUTS_OF_3_5.contains(&layout) && version.is_some_and(knows_later)
         || is_custom(layout);
     if readable {
         return Ok(());
     }
-    Err(refused(format!("invalid layout: {layout}")).suggest(
+    Err(invalid_arguments(format!("invalid layout: {layout}")).suggest(
         "Use even-horizontal, even-vertical, main-horizontal, main-vertical, tiled, or a layout as window_layout \
          of get_window_info tells it.",
     ))
@@ -34,7 +34,7 @@ fn knows_later(version: &str) -> bool {
     matches!(parts, Some((Ok(one), Ok(two))) if (one, two) >= (3, 5))
 }
 
-/// `CHECKSUM,CELL` as tmux writes it.
+/// Whether the text is a valid `CHECKSUM,CELL`, as tmux writes it.
 fn is_custom(layout: &str) -> bool {
     let Some((sum, cells)) = layout.split_once(',') else {
         return false;
@@ -47,9 +47,9 @@ fn checksum(cells: &str) -> u16 {
     cells.bytes().fold(0, |sum: u16, byte| sum.rotate_right(1).wrapping_add(u16::from(byte)))
 }
 
-/// Reads `WxH,X,Y`, then `,PANE` or two or more cells in brackets, and gives what follows.
+/// Reads `WxH,X,Y`, then `,PANE` or two or more cells in brackets; returns the rest.
 fn cell(text: &str, depth: usize) -> Option<&str> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return None;
     }
     let (width, rest) = number(text)?;
@@ -74,7 +74,7 @@ fn cell(text: &str, depth: usize) -> Option<&str> {
     }
 }
 
-/// A pane's number may follow; one before an `x` begins the next cell.
+/// Skips a pane number. A number before an `x` begins the next cell.
 fn pane(text: &str) -> &str {
     match text.strip_prefix(',').and_then(number) {
         Some((_, rest)) if !rest.starts_with('x') => rest,
@@ -85,9 +85,9 @@ fn pane(text: &str) -> &str {
 fn number(text: &str) -> Option<(u32, &str)> {
     let end = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
-    // Numbers of panes may be larger than any size.
+    // Pane numbers may be larger than any size.
     let number = digits.parse().ok()?;
-    (digits.len() <= 9 && (number <= LARGEST || !rest.starts_with('x'))).then_some((number, rest))
+    (digits.len() <= 9 && (number <= MAX_SIZE || !rest.starts_with('x'))).then_some((number, rest))
 }
 
 #[cfg(test)]

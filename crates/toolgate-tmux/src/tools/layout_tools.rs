@@ -1,24 +1,24 @@
 //! Tools that move panes and windows between windows and sessions.
 //!
-//! The pane that this server runs in is not moved, although that would not end it. The guard knows by our
-//! environment in which session we run, and where the pane is not known that is all it has: after a move it would
-//! protect the wrong one. And whoever looks at that pane would lose sight of it.
+//! The pane that this process runs in is not moved, although that would not end it. The self guard knows the session
+//! from the environment, and nothing more if the pane is unknown: after a move it would protect the wrong session. A
+//! user who looks at the pane would also lose sight of it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toolgate::Failure;
 
 use super::{
-    placing::{Place, Size},
+    split_placement::{SplitSide, SplitSize},
     window_tools::{moved, no_room},
 };
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind, TmuxError, not_found},
-    guard::Victim,
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, TmuxError, not_found},
     info::{PaneInfo, WindowInfo},
+    self_guard::KillTarget,
     target::{self, SessionArgs, WindowArgs},
-    tool::{Fresh, Tool},
+    tool::{ShortModel, Tool, invalid_arguments},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -43,23 +43,23 @@ struct JoinPane {
     /// The pane beside which it goes.
     target_pane_id: String,
     /// On which side; below if not given.
-    direction: Option<Place>,
+    direction: Option<SplitSide>,
     /// Rows or columns of the pane that moves, or a part as `50%`.
-    size: Option<Size>,
+    size: Option<SplitSize>,
     socket_name: Option<String>,
 }
 
-async fn join_pane(cx: Cx, args: JoinPane) -> Result<Fresh<PaneInfo>, Failure> {
+async fn join_pane(cx: ToolContext, args: JoinPane) -> Result<ShortModel<PaneInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let source = target::pane_id(&args.source_pane_id)?;
     let beside = target::pane_id(&args.target_pane_id)?;
-    cx.guard().check(&server, Victim::Pane(&source), "move").await?;
+    cx.guard().check(&server, KillTarget::Pane(&source), "move").await?;
     let join = Command::new("join-pane").flag("-d").option("-s", &*source).target(&*beside);
-    let join = Size::put(args.size.as_ref(), Place::put(args.direction, join));
-    let of = Kind::Pane(&source);
+    let join = SplitSize::put(args.size.as_ref(), SplitSide::put(args.direction, join));
+    let of = ListTarget::Pane(&source);
     let joined = server.then_each(Batch::write([join]), of, PaneInfo::FIELDS).await;
     let (_, rows) = joined.map_err(no_room)?;
-    PaneInfo::one(&cx, &server, &rows, &source).await.map(Fresh)
+    PaneInfo::one(&cx, &server, &rows, &source).await.map(ShortModel)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -76,28 +76,28 @@ struct BreakPane {
     socket_name: Option<String>,
 }
 
-async fn break_pane(cx: Cx, args: BreakPane) -> Result<Fresh<WindowInfo>, Failure> {
+async fn break_pane(cx: ToolContext, args: BreakPane) -> Result<ShortModel<WindowInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let pane = target::pane_id(&args.pane_id)?;
-    // Else tmux would take the session that our own client is attached to.
+    // Without a target, tmux would use the session that this server's own client is attached to.
     let session = if let Some(session) = args.destination_session.as_deref() {
         target::destination(&server, session).await?
     } else {
-        let rows = server.list(Kind::Pane(&pane), &["pane_id", "session_id"]).await?;
+        let rows = server.list(ListTarget::Pane(&pane), &["pane_id", "session_id"]).await?;
         let row = rows.first().ok_or_else(|| not_found::pane(&pane))?;
         row.text("session_id")
     };
-    cx.guard().check(&server, Victim::Pane(&pane), "move").await?;
+    cx.guard().check(&server, KillTarget::Pane(&pane), "move").await?;
     let broken = Command::new("break-pane")
         .flag_if(!args.attach, "-d")
         .option("-s", &*pane)
         .target(format!("{session}:"));
-    // Here tmux takes a name as it is.
+    // tmux takes this name as it is.
     let broken = args.window_name.iter().fold(broken, |command, name| command.option("-n", name));
-    // The pane's row tells of its window, in which it is alone.
-    let (batch, of) = (Batch::write([broken]), Kind::Pane(&pane));
+    // The pane is alone in its new window: its row contains the window's fields.
+    let (batch, of) = (Batch::write([broken]), ListTarget::Pane(&pane));
     let (_, rows) = server.then_each(batch, of, WindowInfo::FIELDS).await?;
-    rows.first().map(|row| Fresh(WindowInfo::from(row))).ok_or_else(|| not_found::pane(&pane))
+    rows.first().map(|row| ShortModel(WindowInfo::from(row))).ok_or_else(|| not_found::pane(&pane))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -115,8 +115,8 @@ struct LinkWindow {
     attach: bool,
 }
 
-/// Without `-k` nothing makes way for the link, so nothing can end: our own window may be linked as well.
-async fn link_window(cx: Cx, args: LinkWindow) -> Result<Fresh<WindowInfo>, Failure> {
+/// Without `-k`, a link replaces no window, so nothing ends: the own window may be linked, too.
+async fn link_window(cx: ToolContext, args: LinkWindow) -> Result<ShortModel<WindowInfo>, Failure> {
     let (server, row) = args.window.find(&cx, target::WINDOW).await?;
     let (id, from) = (row.text("window_id"), row.text("session_id"));
     let to = target::destination(&server, &args.destination_session).await?;
@@ -124,7 +124,7 @@ async fn link_window(cx: Cx, args: LinkWindow) -> Result<Fresh<WindowInfo>, Fail
         .flag_if(!args.attach, "-d")
         .option("-s", format!("{from}:{id}"))
         .target(format!("{to}:{}", args.destination_index));
-    moved(&server, command, &id, (&to, &args.destination_index)).await.map(Fresh)
+    moved(&server, command, &id, (&to, &args.destination_index)).await.map(ShortModel)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -135,16 +135,16 @@ struct UnlinkWindow {
     session: SessionArgs,
 }
 
-async fn unlink_window(cx: Cx, args: UnlinkWindow) -> Result<String, Failure> {
+async fn unlink_window(cx: ToolContext, args: UnlinkWindow) -> Result<String, Failure> {
     let id = target::window_id(&args.window_id)?;
     if args.session.session_id.is_none() && args.session.session_name.is_none() {
         let message = "Provide session_name or session_id: the session that loses the window.";
-        return Err(super::pane_tools::refused(message));
+        return Err(invalid_arguments(message));
     }
     let (server, row) = args.session.find(&cx, target::SESSION).await?;
     let (session, name) = (row.text("session_id"), row.text("session_name"));
-    // The session that we run in may end with it, and which of the links is ours cannot always be told.
-    cx.guard().check(&server, Victim::Window(&id), "unlink").await?;
+    // The own session may end with the link, and it is not always known which link is the own one.
+    cx.guard().check(&server, KillTarget::Window(&id), "unlink").await?;
     let unlink = Command::new("unlink-window").target(format!("{session}:{id}"));
     server.run(unlink).await.map_err(|error| only_link(error, &id))?;
     Ok(format!("Window {id} unlinked from session {name}"))

@@ -15,20 +15,20 @@ mod pane_io;
 mod pane_tools;
 mod pane_view;
 mod pipe_pane;
-mod placing;
 mod run_command;
 mod scope;
 mod search_panes;
 mod server_tools;
 mod session_tools;
 mod sgr;
+mod split_placement;
 mod wait_channel;
 mod wait_text;
 mod window_tools;
 
 use crate::tool::Tool;
 
-/// Every tool, in the order in which they are listed.
+/// All tools, in the order in which they are listed.
 #[must_use]
 pub(crate) fn all() -> Vec<Tool> {
     let families = [

@@ -1,4 +1,4 @@
-//! Tools about tmux's options.
+//! Tools for tmux's options.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use toolgate::Failure;
 
 use super::scope::{ScopeArgs, named};
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::{Batch, Command, Server, TmuxError},
-    guard::Victim,
-    programs,
+    program_settings,
+    self_guard::KillTarget,
     tool::{Model, Tool},
 };
 
@@ -43,7 +43,7 @@ struct OptionResult {
     value: Value,
 }
 
-async fn show_option(cx: Cx, args: ShowOption) -> Result<Model<OptionResult>, Failure> {
+async fn show_option(cx: ToolContext, args: ShowOption) -> Result<Model<OptionResult>, Failure> {
     let (server, target) = args.scope.find(&cx).await?;
     let show = || args.scope.of(Command::new("show-options"), target.as_deref());
     let printed = |name: &str| {
@@ -53,7 +53,7 @@ async fn show_option(cx: Cx, args: ShowOption) -> Result<Model<OptionResult>, Fa
     let (names, value) = both(&server, printed(&args.option)).await?;
     let value = match indexes(&names) {
         _ if names.is_empty() => Value::Null,
-        // A name with an index has one value.
+        // An option with an index has one value.
         Some(_) if args.option.ends_with(']') => typed(&cx.shown(&value)),
         None => typed(&cx.shown(&value)),
         Some((name, indexes)) => {
@@ -75,7 +75,7 @@ async fn both(server: &Server, commands: [Command; 2]) -> Result<(String, String
     Ok((printed.next().unwrap_or_default(), printed.next().unwrap_or_default()))
 }
 
-/// The full name of an array and its indexes, if what tmux printed is one: lines as `name[3] value`.
+/// The full name and the indexes of an array option, if tmux printed one: lines as `name[3] value`.
 fn indexes(names: &str) -> Option<(&str, Vec<&str>)> {
     let parts = |line| {
         let word: &str = str::split(line, ' ').next()?;
@@ -83,12 +83,12 @@ fn indexes(names: &str) -> Option<(&str, Vec<&str>)> {
         index.parse::<u32>().ok().map(|_| (name, index))
     };
     let (name, _) = names.lines().next().and_then(parts)?;
-    // A value may have lines of its own, which do not look like that, or do so by chance.
+    // A value may contain newlines: its lines do not look like this, or only by chance.
     let own = names.lines().filter_map(parts).filter(|(other, _)| *other == name);
     Some((name, own.map(|(_, index)| index).collect()))
 }
 
-/// Values as the original types them: digits are a number, `on` and `off` are true and false.
+/// Converts a value as libtmux-mcp does: digits become a number, `on` and `off` become true and false.
 fn typed(value: &str) -> Value {
     match value {
         "on" => Value::Bool(true),
@@ -117,12 +117,12 @@ struct OptionSetResult {
     status: &'static str,
 }
 
-async fn set_option(cx: Cx, args: SetOption) -> Result<Model<OptionSetResult>, Failure> {
-    programs::option(cx.options(), &args.option, &args.value)?;
+async fn set_option(cx: ToolContext, args: SetOption) -> Result<Model<OptionSetResult>, Failure> {
+    program_settings::option(cx.options(), &args.option, &args.value)?;
     let (server, target) = args.scope.find(&cx).await?;
-    if programs::ends_sessions(&args.option) && !matches!(&*args.value, "off" | "0") {
+    if program_settings::ends_sessions(&args.option) && !matches!(&*args.value, "off" | "0") {
         let session = target.as_deref().filter(|id| id.starts_with('$') && !args.scope.global_);
-        let victim = session.map_or(Victim::Server, Victim::Session);
+        let victim = session.map_or(KillTarget::Server, KillTarget::Session);
         cx.guard().check(&server, victim, "let an option end").await?;
     }
     let set = args.scope.of(Command::new("set-option"), target.as_deref());
@@ -131,7 +131,7 @@ async fn set_option(cx: Cx, args: SetOption) -> Result<Model<OptionSetResult>, F
     Ok(Model(OptionSetResult { option: args.option, value: args.value, status: "set" }))
 }
 
-/// tmux's words without the value, which stands at their end: errors are logged, and it may be a secret.
+/// tmux's message without the value at its end: errors are logged, and the value may be a secret.
 fn silent(error: TmuxError, value: &str) -> TmuxError {
     match error {
         TmuxError::Refused(said) => {

@@ -1,4 +1,4 @@
-//! What goes into a pane and what comes out: the two tools that are called most.
+//! `capture_pane` and `send_keys`: reading a pane's screen and typing into it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use toolgate::Failure;
 
 use super::sgr;
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::{Batch, Command},
     target::PaneArgs,
     tool::Tool,
@@ -52,7 +52,7 @@ pub(super) fn lines() -> Option<u32> {
     Some(500)
 }
 
-async fn capture_pane(cx: Cx, args: CapturePane) -> Result<String, Failure> {
+async fn capture_pane(cx: ToolContext, args: CapturePane) -> Result<String, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
     let mut capture = Command::new("capture-pane").flag("-p").target(pane);
     for (flag, line) in [("-S", args.start), ("-E", args.end)] {
@@ -64,11 +64,11 @@ async fn capture_pane(cx: Cx, args: CapturePane) -> Result<String, Failure> {
     }
     let (kept, left_off) = last_lines(&shown, args.max_lines);
     let before = shown.strip_suffix(kept).unwrap_or_default();
-    // tmux writes only what changes, so the kept part begins in the state that the rest has left.
+    // tmux only writes changes of colour, so the kept part starts with the state at the end of the removed part.
     Ok(headed(&format!("{}{kept}", sgr::state_after(before)), left_off))
 }
 
-/// The last lines of a text, with a word about those that were left off.
+/// The last lines of a text, after a line about those that were left out.
 pub(super) fn tail(text: &str, most: Option<u32>) -> String {
     let (kept, left_off) = last_lines(text, most);
     headed(kept, left_off)
@@ -81,7 +81,7 @@ fn headed(kept: &str, left_off: usize) -> String {
     }
 }
 
-/// The last lines of a text, and how many were left off.
+/// The last lines of a text, and how many were left out.
 pub(super) fn last_lines(text: &str, most: Option<u32>) -> (&str, usize) {
     let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
     let cut = most.checked_sub(1).and_then(|most| text.rmatch_indices('\n').nth(most));
@@ -115,7 +115,7 @@ fn yes() -> bool {
     true
 }
 
-async fn send_keys(cx: Cx, args: SendKeys) -> Result<String, Failure> {
+async fn send_keys(cx: ToolContext, args: SendKeys) -> Result<String, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
     cx.guard().check_typing(&server, &pane).await?;
     let SendKeys { keys, enter, literal, suppress_history, .. } = args;

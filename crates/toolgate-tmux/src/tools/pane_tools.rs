@@ -2,17 +2,17 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Code, Executed, Failure};
+use toolgate::{Executed, Failure};
 
 use super::window_tools::{end, with_size};
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind},
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget},
     environment::{Environment, variables, with_variables},
-    guard::Victim,
     info::PaneInfo,
+    self_guard::KillTarget,
     target::{self, PaneArgs, WindowArgs, directory},
-    tool::{Fresh, Tool},
+    tool::{ShortModel, Tool, invalid_arguments},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -45,10 +45,6 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-pub(super) fn refused(message: impl Into<String>) -> Failure {
-    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
-}
-
 #[derive(Deserialize, JsonSchema)]
 struct ResizePane {
     #[serde(flatten)]
@@ -63,21 +59,24 @@ struct ResizePane {
     zoom: Option<bool>,
 }
 
-async fn resize_pane(cx: Cx, args: ResizePane) -> Result<Fresh<PaneInfo>, Failure> {
+async fn resize_pane(cx: ToolContext, args: ResizePane) -> Result<ShortModel<PaneInfo>, Failure> {
     match (args.zoom, args.height.or(args.width)) {
-        (Some(_), Some(_)) => return Err(refused("Cannot combine zoom with height/width")),
-        (None, None) => return Err(refused("Provide height, width, or zoom.")),
+        (Some(_), Some(_)) => {
+            return Err(invalid_arguments("Cannot combine zoom with height/width"));
+        }
+        (None, None) => return Err(invalid_arguments("Provide height, width, or zoom.")),
         _ => {}
     }
     let (server, pane) = args.pane.find(&cx).await?;
     let resize = || Command::new("resize-pane").target(&*pane);
-    // `-Z` toggles; without flags any zoom ends. So the state is set, not changed, and nobody can come between.
+    // `-Z` toggles, and a resize without flags ends any zoom. Both run in one list, so that no other client runs
+    // commands in between.
     let commands = match args.zoom {
         Some(true) => vec![resize(), resize().flag("-Z")],
         Some(false) => vec![resize()],
         None => vec![with_size(resize(), args.width, args.height)],
     };
-    PaneInfo::after(&cx, &server, commands, &pane).await.map(Fresh)
+    PaneInfo::after(&cx, &server, commands, &pane).await.map(ShortModel)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -87,11 +86,11 @@ struct KillPane {
     socket_name: Option<String>,
 }
 
-async fn kill_pane(cx: Cx, args: KillPane) -> Result<String, Failure> {
+async fn kill_pane(cx: ToolContext, args: KillPane) -> Result<String, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let id = target::pane_id(&args.pane_id)?;
-    cx.guard().check(&server, Victim::Pane(&id), "kill").await?;
-    end(&server, Command::new("kill-pane").target(&*id), Kind::Pane(&id)).await?;
+    cx.guard().check(&server, KillTarget::Pane(&id), "kill").await?;
+    end(&server, Command::new("kill-pane").target(&*id), ListTarget::Pane(&id)).await?;
     Ok(format!("Pane killed: {id}"))
 }
 
@@ -118,20 +117,20 @@ fn yes() -> bool {
     true
 }
 
-async fn respawn_pane(cx: Cx, args: RespawnPane) -> Result<Fresh<PaneInfo>, Failure> {
+async fn respawn_pane(cx: ToolContext, args: RespawnPane) -> Result<ShortModel<PaneInfo>, Failure> {
     let variables = variables(args.environment.as_ref(), args.suppress_persistent_history)?;
     let folder = args.start_directory.as_deref().map(directory).transpose()?;
     let server = cx.server(args.socket_name.as_deref())?;
     let pane = target::pane_id(&args.pane_id)?;
-    // A pane that is not there is said to be so, whatever the guard thinks of it.
+    // A pane that does not exist is reported before the guard refuses.
     PaneInfo::of(&cx, &server, &pane).await?;
-    cx.guard().check(&server, Victim::Pane(&pane), "respawn").await?;
+    cx.guard().check(&server, KillTarget::Pane(&pane), "respawn").await?;
     let respawn = Command::new("respawn-pane").flag_if(args.kill, "-k").target(&*pane);
     let respawn = folder.iter().fold(respawn, |command, path| command.text_option("-c", path));
     let respawn = with_variables(respawn, &variables);
     let respawn = args.shell.iter().fold(respawn, |command, shell| command.end().argument(shell));
     let respawned = PaneInfo::after(&cx, &server, [respawn], &pane).await;
-    respawned.map(Fresh).map_err(|failure| {
+    respawned.map(ShortModel).map_err(|failure| {
         if failure.message().contains("still active") {
             failure
                 .with_executed(Executed::No)
@@ -150,20 +149,23 @@ struct SetPaneTitle {
     pane: PaneArgs,
 }
 
-async fn set_pane_title(cx: Cx, args: SetPaneTitle) -> Result<Fresh<PaneInfo>, Failure> {
-    // tmux would keep the old title without a word.
+async fn set_pane_title(
+    cx: ToolContext,
+    args: SetPaneTitle,
+) -> Result<ShortModel<PaneInfo>, Failure> {
+    // tmux would keep the old title without an error.
     if args.title.chars().any(char::is_control) {
-        return Err(refused("title must not contain control characters"));
+        return Err(invalid_arguments("title must not contain control characters"));
     }
     let (server, pane) = args.pane.find(&cx).await?;
-    // With `-T`, select-pane selects nothing.
+    // With `-T`, select-pane does not select the pane.
     let command = Command::new("select-pane").target(&*pane).text_option("-T", &args.title);
-    PaneInfo::after(&cx, &server, [command], &pane).await.map(Fresh)
+    PaneInfo::after(&cx, &server, [command], &pane).await.map(ShortModel)
 }
 
-async fn clear_pane(cx: Cx, args: PaneArgs) -> Result<String, Failure> {
+async fn clear_pane(cx: ToolContext, args: PaneArgs) -> Result<String, Failure> {
     let (server, pane) = args.find(&cx).await?;
-    cx.guard().check(&server, Victim::Pane(&pane), "clear").await?;
+    cx.guard().check(&server, KillTarget::Pane(&pane), "clear").await?;
     let reset = Command::new("send-keys").flag("-R").target(&*pane);
     let forget = Command::new("clear-history").target(&*pane);
     server.run(Batch::write([reset, forget])).await?;
@@ -172,7 +174,7 @@ async fn clear_pane(cx: Cx, args: PaneArgs) -> Result<String, Failure> {
 
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Direction {
+enum PaneDirection {
     Up,
     Down,
     Left,
@@ -187,15 +189,15 @@ struct SelectPane {
     /// The pane by id, as `%1`; wins.
     pane_id: Option<String>,
     /// Another pane of the window, from its active one.
-    direction: Option<Direction>,
+    direction: Option<PaneDirection>,
     #[serde(flatten)]
     window: WindowArgs,
 }
 
-async fn select_pane(cx: Cx, args: SelectPane) -> Result<Fresh<PaneInfo>, Failure> {
+async fn select_pane(cx: ToolContext, args: SelectPane) -> Result<ShortModel<PaneInfo>, Failure> {
     let select = Command::new("select-pane");
     let (server, window, command) = match (args.pane_id.as_deref(), args.direction) {
-        (None, None) => return Err(refused("Provide either pane_id or direction.")),
+        (None, None) => return Err(invalid_arguments("Provide either pane_id or direction.")),
         (Some(id), _) => {
             let pane = target::pane_id(id)?;
             (cx.server(args.window.socket_name.as_deref())?, pane.clone(), select.target(pane))
@@ -203,22 +205,22 @@ async fn select_pane(cx: Cx, args: SelectPane) -> Result<Fresh<PaneInfo>, Failur
         (None, Some(direction)) => {
             let (server, window) = args.window.id(&cx).await?;
             let command = match direction {
-                Direction::Up => select.flag("-U").target(&*window),
-                Direction::Down => select.flag("-D").target(&*window),
-                Direction::Left => select.flag("-L").target(&*window),
-                Direction::Right => select.flag("-R").target(&*window),
-                Direction::Last => select.flag("-l").target(&*window),
-                Direction::Next => select.target(format!("{window}.+")),
-                Direction::Previous => select.target(format!("{window}.-")),
+                PaneDirection::Up => select.flag("-U").target(&*window),
+                PaneDirection::Down => select.flag("-D").target(&*window),
+                PaneDirection::Left => select.flag("-L").target(&*window),
+                PaneDirection::Right => select.flag("-R").target(&*window),
+                PaneDirection::Last => select.flag("-l").target(&*window),
+                PaneDirection::Next => select.target(format!("{window}.+")),
+                PaneDirection::Previous => select.target(format!("{window}.-")),
             };
             (server, window, command)
         }
     };
-    let of = Kind::Panes(Some(&window));
+    let of = ListTarget::Panes(Some(&window));
     let (_, rows) = server.then_each(Batch::write([command]), of, PaneInfo::FIELDS).await?;
     let active = rows.iter().find(|row| row.is_set("pane_active"));
     let active = active.map(|row| row.text("pane_id")).unwrap_or_default();
-    PaneInfo::one(&cx, &server, &rows, &active).await.map(Fresh)
+    PaneInfo::one(&cx, &server, &rows, &active).await.map(ShortModel)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -230,16 +232,16 @@ struct SwapPane {
     socket_name: Option<String>,
 }
 
-async fn swap_pane(cx: Cx, args: SwapPane) -> Result<Fresh<PaneInfo>, Failure> {
+async fn swap_pane(cx: ToolContext, args: SwapPane) -> Result<ShortModel<PaneInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let source = target::pane_id(&args.source_pane_id)?;
     let other = target::pane_id(&args.target_pane_id)?;
-    // Both of them move; see `layout_tools` for why our own pane does not.
+    // Both panes move. `layout_tools` explains why the own pane does not.
     for pane in [&source, &other] {
-        cx.guard().check(&server, Victim::Pane(pane), "move").await?;
+        cx.guard().check(&server, KillTarget::Pane(pane), "move").await?;
     }
     let swap = Command::new("swap-pane").option("-s", &*source).target(other);
-    PaneInfo::after(&cx, &server, [swap], &source).await.map(Fresh)
+    PaneInfo::after(&cx, &server, [swap], &source).await.map(ShortModel)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -251,18 +253,21 @@ struct EnterCopyMode {
     scroll_up: Option<u32>,
 }
 
-async fn enter_copy_mode(cx: Cx, args: EnterCopyMode) -> Result<Fresh<PaneInfo>, Failure> {
+async fn enter_copy_mode(
+    cx: ToolContext,
+    args: EnterCopyMode,
+) -> Result<ShortModel<PaneInfo>, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
     let mut commands = vec![Command::new("copy-mode").target(&*pane)];
     if let Some(lines) = args.scroll_up.filter(|lines| *lines > 0) {
         let scroll = Command::new("send-keys").flag("-X").option("-N", lines.to_string());
         commands.push(scroll.target(&*pane).argument("scroll-up"));
     }
-    PaneInfo::after(&cx, &server, commands, &pane).await.map(Fresh)
+    PaneInfo::after(&cx, &server, commands, &pane).await.map(ShortModel)
 }
 
-async fn exit_copy_mode(cx: Cx, args: PaneArgs) -> Result<Fresh<PaneInfo>, Failure> {
+async fn exit_copy_mode(cx: ToolContext, args: PaneArgs) -> Result<ShortModel<PaneInfo>, Failure> {
     let (server, pane) = args.find(&cx).await?;
     let leave = Command::new("copy-mode").flag("-q").target(&*pane);
-    PaneInfo::after(&cx, &server, [leave], &pane).await.map(Fresh)
+    PaneInfo::after(&cx, &server, [leave], &pane).await.map(ShortModel)
 }

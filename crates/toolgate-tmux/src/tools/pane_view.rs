@@ -1,17 +1,17 @@
-//! Tools that tell of a pane.
+//! Tools that describe a pane.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolgate::Failure;
 
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind, Row, not_found, text},
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, Row, not_found, text},
     info::PaneInfo,
-    limits::{self, Tail},
-    mask::Rows,
+    mask::ScreenRows,
+    result_size::{self, Tail},
     target::{PaneArgs, WindowArgs},
-    tool::{Fresh, Model, Tool},
+    tool::{Model, ShortModel, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -28,7 +28,7 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-async fn get_pane_info(cx: Cx, args: PaneArgs) -> Result<Model<PaneInfo>, Failure> {
+async fn get_pane_info(cx: ToolContext, args: PaneArgs) -> Result<Model<PaneInfo>, Failure> {
     let (server, pane) = args.find(&cx).await?;
     PaneInfo::of(&cx, &server, &pane).await.map(Model)
 }
@@ -50,7 +50,10 @@ struct FindPane {
     window: WindowArgs,
 }
 
-async fn find_pane_by_position(cx: Cx, args: FindPane) -> Result<Fresh<PaneInfo>, Failure> {
+async fn find_pane_by_position(
+    cx: ToolContext,
+    args: FindPane,
+) -> Result<ShortModel<PaneInfo>, Failure> {
     let (server, window) = args.window.id(&cx).await?;
     let (name, touches): (_, fn(&PaneInfo) -> bool) = match args.corner {
         Corner::TopLeft => ("top-left", |pane| pane.pane_at_top && pane.pane_at_left),
@@ -58,12 +61,12 @@ async fn find_pane_by_position(cx: Cx, args: FindPane) -> Result<Fresh<PaneInfo>
         Corner::BottomLeft => ("bottom-left", |pane| pane.pane_at_bottom && pane.pane_at_left),
         Corner::BottomRight => ("bottom-right", |pane| pane.pane_at_bottom && pane.pane_at_right),
     };
-    let panes = PaneInfo::list(&cx, &server, Kind::Panes(Some(&window))).await?;
-    // A zoomed pane touches every edge. The one that is there without the zoom is farther from the top left, or
-    // is listed first.
+    let panes = PaneInfo::list(&cx, &server, ListTarget::Panes(Some(&window))).await?;
+    // A zoomed pane touches every edge. The pane that touches this corner without the zoom is farther from the top
+    // left, or listed earlier.
     let there = panes.into_iter().rev().filter(touches);
     let found = there.max_by_key(|pane| pane.pane_left + pane.pane_top);
-    found.map(Fresh).ok_or_else(|| {
+    found.map(ShortModel).ok_or_else(|| {
         let message = format!(
             "No pane found at corner '{name}' in window {window}. This is unusual and may mean that its \
              layout is just changing."
@@ -72,7 +75,7 @@ async fn find_pane_by_position(cx: Cx, args: FindPane) -> Result<Fresh<PaneInfo>
     })
 }
 
-/// A pane at one moment.
+/// The state and the screen of a pane.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the original's fields")]
 struct Snapshot {
@@ -135,7 +138,7 @@ impl Snapshot {
     ];
 
     fn new(row: &Row, content: &Tail, is_caller: Option<bool>) -> Self {
-        // A count of modes: a mode may be entered from another one.
+        // The value is a count: a mode may be entered from another mode.
         let in_mode = row.number("pane_in_mode") > 0;
         Self {
             pane_id: row.text("pane_id"),
@@ -180,22 +183,26 @@ struct SnapshotPane {
     max_lines: Option<u32>,
 }
 
-async fn snapshot_pane(cx: Cx, args: SnapshotPane) -> Result<Model<Snapshot>, Failure> {
+async fn snapshot_pane(cx: ToolContext, args: SnapshotPane) -> Result<Model<Snapshot>, Failure> {
     let (server, pane) = args.pane.find(&cx).await?;
     let capture = |flag| Command::new("capture-pane").flag("-p").flag(flag).target(&*pane);
-    // tmux runs a list without letting a pane's program in between: screen and state belong together.
+    // tmux runs the commands as one list, so screen and state belong together.
     let (mut screen, rows) = server
-        .then_each(Batch::read([capture("-N"), capture("-J")]), Kind::Pane(&pane), Snapshot::FIELDS)
+        .then_each(
+            Batch::read([capture("-N"), capture("-J")]),
+            ListTarget::Pane(&pane),
+            Snapshot::FIELDS,
+        )
         .await?;
     let row = rows.first().ok_or_else(|| not_found::pane(&pane))?;
     let identity = server.identity().await?;
     let is_caller = identity.and_then(|identity| cx.guard().is_caller(&identity, &pane));
     let joined = text(screen.pop().unwrap_or_default());
-    let rows = Rows::new(&text(screen.pop().unwrap_or_default()), &joined);
+    let rows = ScreenRows::new(&text(screen.pop().unwrap_or_default()), &joined);
     let shown = if cx.options().mask { rows.masked(0) } else { rows.plain(0) };
     let most = args.max_lines.and_then(|most| usize::try_from(most).ok());
     let lines = shown.split('\n').map(str::to_owned).collect();
-    let tail = limits::tail(lines, most, None);
+    let tail = result_size::tail(lines, most, None);
     let mut snapshot = Snapshot::new(row, &tail, is_caller);
     snapshot.title = snapshot.title.map(|title| cx.shown(&title).into_owned());
     Ok(Model(snapshot))

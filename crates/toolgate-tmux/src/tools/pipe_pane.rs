@@ -1,4 +1,4 @@
-//! `pipe_pane`: a pane's output into a file, in the folders that are set for it.
+//! `pipe_pane`: writes a pane's output into a file, in one of the allowed folders.
 
 use std::{
     fs::{self, OpenOptions},
@@ -10,12 +10,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toolgate::{Executed, Failure};
 
-use super::pane_tools::refused;
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind, no_format},
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, no_format},
     target::PaneArgs,
-    tool::Tool,
+    tool::{Tool, invalid_arguments},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -26,13 +25,13 @@ pub(super) fn tools() -> Vec<Tool> {
                  allows.\nWithout output_path it stops.",
             )
             .open_world()
-            // Without append, what was in the file is lost.
+            // Without `append`, the content of the file is lost.
             .loses(),
     ]
 }
 
-/// tmux expands the command into a buffer of 8192 bytes, and runs nothing where it does not fit.
-const LONGEST: usize = 8000;
+/// tmux expands the command into a buffer of 8192 bytes, and runs nothing if it does not fit.
+const MAX_COMMAND_BYTES: usize = 8000;
 
 #[derive(Deserialize, JsonSchema)]
 struct PipePane {
@@ -49,18 +48,20 @@ fn yes() -> bool {
     true
 }
 
-async fn pipe_pane(cx: Cx, args: PipePane) -> Result<String, Failure> {
+async fn pipe_pane(cx: ToolContext, args: PipePane) -> Result<String, Failure> {
     let path = match args.output_path.as_deref() {
         None => None,
         Some(path) if path.trim().is_empty() => {
-            return Err(refused("output_path must be a non-empty path, or None to stop piping."));
+            return Err(invalid_arguments(
+                "output_path must be a non-empty path, or None to stop piping.",
+            ));
         }
         Some(path) => Some(allowed(path, &cx.options().pipe_roots)?),
     };
     let command = path.as_deref().map(|path| shell_command(path, args.append)).transpose()?;
     let (server, pane) = args.pane.find(&cx).await?;
-    // The pane is looked for first: for one that is not there no file shall be made.
-    let known = server.list(Kind::Pane(&pane), &["pane_id"]).await?;
+    // First checks that the pane exists: otherwise a file would be created for nothing.
+    let known = server.list(ListTarget::Pane(&pane), &["pane_id"]).await?;
     if known.is_empty() {
         return Err(crate::engine::not_found::pane(&pane));
     }
@@ -74,7 +75,7 @@ async fn pipe_pane(cx: Cx, args: PipePane) -> Result<String, Failure> {
     })
 }
 
-/// Where the file really is, if that is in one of the folders.
+/// The real path of the file, if it is in one of the folders.
 fn allowed(path: &str, roots: &[PathBuf]) -> Result<PathBuf, Failure> {
     let denied = |message: String, next: &'static str| {
         Err(Failure::tool("PipePathRefused", message).with_executed(Executed::No).suggest(next))
@@ -87,10 +88,12 @@ fn allowed(path: &str, roots: &[PathBuf]) -> Result<PathBuf, Failure> {
     }
     let path = Path::new(path);
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(refused("output_path must name a file"));
+        return Err(invalid_arguments("output_path must name a file"));
     };
     if !path.is_absolute() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        return Err(refused("output_path must be a full path to a file, as /var/log/pane.log"));
+        return Err(invalid_arguments(
+            "output_path must be a full path to a file, as /var/log/pane.log",
+        ));
     }
     let Ok(folder) = folder.canonicalize() else {
         return denied(
@@ -98,7 +101,7 @@ fn allowed(path: &str, roots: &[PathBuf]) -> Result<PathBuf, Failure> {
             "Make the folder first, or give a file in one that is there.",
         );
     };
-    // Symbolic links are followed and `..` is gone, on both sides.
+    // Symbolic links and `..` are resolved on both sides.
     let inside = roots.iter().filter_map(|root| root.canonicalize().ok());
     if !inside.into_iter().any(|root| folder.starts_with(root)) {
         return denied(
@@ -117,7 +120,7 @@ fn allowed(path: &str, roots: &[PathBuf]) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Makes the file if it is not there. The shell that writes it could tell nobody that it cannot.
+/// Creates the file if it does not exist. The shell that writes it could not report an error.
 fn writable(file: &Path) -> Result<(), Failure> {
     let made = OpenOptions::new().write(true).create_new(true).open(file);
     let opened = match made {
@@ -135,16 +138,17 @@ fn cannot_write(error: &io::Error) -> Failure {
         .suggest("Give another file.")
 }
 
-/// `cat >> FILE` for sh, in quotes that nothing ends; then for tmux, which expands times and formats in it.
+/// `cat >> FILE`, quoted for sh and then for tmux, which expands times and formats in it.
 fn shell_command(file: &Path, append: bool) -> Result<String, Failure> {
-    let path =
-        file.to_str().ok_or_else(|| refused("output_path leads to a path that is not UTF-8"))?;
+    let path = file
+        .to_str()
+        .ok_or_else(|| invalid_arguments("output_path leads to a path that is not UTF-8"))?;
     let redirect = if append { ">>" } else { ">" };
     let command = format!("exec cat {redirect} '{}'", path.replace('\'', r"'\''"));
     let command = no_format(&command.replace('%', "%%"));
-    // Where `#[` stands, tmux keeps every `#`; so it does here.
-    if command.len() > LONGEST {
-        return Err(refused("output_path is too long"));
+    // tmux keeps every `#` before `[`.
+    if command.len() > MAX_COMMAND_BYTES {
+        return Err(invalid_arguments("output_path is too long"));
     }
     Ok(command)
 }

@@ -1,18 +1,18 @@
-//! A command in the shell of a pane.
+//! `run_command`: runs a command in the shell of a pane.
 
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolgate::{Code, Executed, Failure};
+use toolgate::Failure;
 
 use crate::{
-    call::Cx,
-    limits,
+    call::ToolContext,
     progress::Progress,
-    run::{Request, Text, run},
+    result_size,
+    run::{CommandOutput, RunRequest, run},
     target::PaneArgs,
-    tool::{Model, Tool},
+    tool::{Model, Tool, invalid_arguments},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -49,7 +49,7 @@ fn half_a_minute() -> f64 {
     30.0
 }
 
-/// How a command went.
+/// The result of a command.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct RunCommandResult {
     /// Where it ran.
@@ -75,20 +75,23 @@ struct RunCommandResult {
     next: Option<String>,
 }
 
-async fn run_command(cx: Cx, args: RunCommand) -> Result<Model<RunCommandResult>, Failure> {
+async fn run_command(
+    cx: ToolContext,
+    args: RunCommand,
+) -> Result<Model<RunCommandResult>, Failure> {
     let began = Instant::now();
     if args.command.trim().is_empty() {
-        return Err(invalid("command must not be empty"));
+        return Err(invalid_arguments("command must not be empty"));
     }
     if args.command.contains('\0') {
-        return Err(invalid("command must not contain a NUL character"));
+        return Err(invalid_arguments("command must not contain a NUL character"));
     }
     let timeout = Duration::try_from_secs_f64(args.timeout).unwrap_or(Duration::MAX);
     let timeout = timeout.min(cx.options().wait_max);
     let keep = !args.suppress_history.unwrap_or(cx.options().suppress_history);
     let (server, pane) = args.pane.find(&cx).await?;
     cx.guard().check_typing(&server, &pane).await?;
-    let request = Request { pane: pane.clone(), command: args.command, timeout, keep };
+    let request = RunRequest { pane: pane.clone(), command: args.command, timeout, keep };
     let mut progress = Progress::new(&cx, timeout, format!("Running a command in pane {pane}"));
     let outcome = progress.during(run(server, request)).await?;
     let text = shown(&cx, outcome.text, args.max_lines);
@@ -112,17 +115,13 @@ async fn run_command(cx: Cx, args: RunCommand) -> Result<Model<RunCommandResult>
     }))
 }
 
-fn invalid(message: &str) -> Failure {
-    Failure::new(Code::InvalidArguments, message).with_executed(Executed::No)
-}
-
-/// The last lines, as they may be shown.
-fn shown(cx: &Cx, mut text: Text, most: Option<u32>) -> Text {
+/// Masks the output and keeps its last lines.
+fn shown(cx: &ToolContext, mut text: CommandOutput, most: Option<u32>) -> CommandOutput {
     let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
     if !text.lines.is_empty() {
         // As one text: a secret may span lines.
         text.lines = cx.shown(&text.lines.join("\n")).split('\n').map(str::to_owned).collect();
     }
-    text.shorten(most, limits::ROOM);
+    text.shorten(most, result_size::MAX_TEXT_BYTES);
     text
 }

@@ -1,18 +1,19 @@
-//! Where an option or a hook lives: what the tools about them share.
+//! The scope of an option or a hook: the arguments that their tools share.
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolgate::{Code, Executed, Failure};
+use toolgate::{Executed, Failure};
 
 use crate::{
-    call::Cx,
+    call::ToolContext,
     engine::{Command, Server, TmuxError},
     target::{self, PaneTarget, WindowTarget},
+    tool::invalid_arguments,
 };
 
-/// A level of tmux's options.
+/// A scope of tmux's options.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Scope {
@@ -22,7 +23,7 @@ pub(super) enum Scope {
     Pane,
 }
 
-/// How a tool's caller names it.
+/// The arguments that name a scope.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct ScopeArgs {
     pub(super) scope: Option<Scope>,
@@ -36,10 +37,12 @@ pub(super) struct ScopeArgs {
 }
 
 impl ScopeArgs {
-    /// The server, and the id of what is meant, if that is one thing.
-    pub(super) async fn find(&self, cx: &Cx) -> Result<(Arc<Server>, Option<String>), Failure> {
-        let refused =
-            |words| Err(Failure::new(Code::InvalidArguments, words).with_executed(Executed::No));
+    /// The server, and the id of the target if there is one.
+    pub(super) async fn find(
+        &self,
+        cx: &ToolContext,
+    ) -> Result<(Arc<Server>, Option<String>), Failure> {
+        let refused = |message: &str| Err(invalid_arguments(message));
         let server = cx.server(self.socket_name.as_deref())?;
         let found = match (self.scope, self.target.as_deref()) {
             (None, Some(_)) => return refused("scope is required when target is specified"),
@@ -48,9 +51,9 @@ impl ScopeArgs {
             }
             (Some(Scope::Server), None) => None,
             (_, None) if self.global_ => None,
-            // The first session, as for all tools that are told of none; there may be none.
+            // Without a target: the first session, as for all tools; `None` if there is none.
             (_, None) => {
-                let rows = server.list(crate::engine::Kind::Sessions, &["session_id"]).await;
+                let rows = server.list(crate::engine::ListTarget::Sessions, &["session_id"]).await;
                 let rows = if rows == Err(TmuxError::NoServer) { Vec::new() } else { rows? };
                 rows.first().map(|row| row.text("session_id"))
             }
@@ -72,7 +75,7 @@ impl ScopeArgs {
         Ok((server, found))
     }
 
-    /// A command about options, with what says where they live.
+    /// Adds the scope to a command.
     pub(super) fn of(&self, command: Command, target: Option<&str>) -> Command {
         let command = match self.scope {
             Some(Scope::Server) => command.flag("-s"),
@@ -85,7 +88,7 @@ impl ScopeArgs {
     }
 }
 
-/// tmux's words about a name that is none, with the type that the original gives them.
+/// The failure for a name that tmux does not know, with libtmux-mcp's error type.
 pub(super) fn named(error: TmuxError) -> Failure {
     let kinds = [
         ("invalid option", "InvalidOption"),

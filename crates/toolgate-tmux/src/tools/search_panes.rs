@@ -1,4 +1,4 @@
-//! Which panes show a text.
+//! `search_panes`: finds the panes that show a text.
 
 use std::{
     sync::Arc,
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use toolgate::{Code, Executed, Failure};
 
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind, Printed, Row, Server, TmuxError},
-    limits,
-    patterns::{How, compile},
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, Printed, Row, Server, TmuxError},
+    patterns::{PatternOptions, compile},
+    result_size,
     target::{self, SessionArgs},
     tool::{Model, Tool},
 };
@@ -27,12 +27,12 @@ pub(super) fn tools() -> Vec<Tool> {
 }
 
 /// How long a search may take.
-const LONGEST: Duration = Duration::from_secs(2);
-/// So many panes are captured in one round trip.
-const AT_ONCE: usize = 32;
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(2);
+/// How many panes are captured in one round trip.
+const PANES_PER_BATCH: usize = 32;
 
 #[derive(Deserialize, JsonSchema)]
-struct Args {
+struct SearchPanes {
     /// The text, or the regular expression.
     #[schemars(length(min = 1, max = 1000))]
     pattern: String,
@@ -71,7 +71,7 @@ fn most() -> Option<usize> {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Match {
+struct PaneMatch {
     pane_id: String,
     pane_left: Option<i64>,
     pane_top: Option<i64>,
@@ -93,8 +93,8 @@ struct Match {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Found {
-    matches: Vec<Match>,
+struct SearchPanesResult {
+    matches: Vec<PaneMatch>,
     truncated: bool,
     truncated_panes: Vec<String>,
     total_panes_matched: usize,
@@ -121,7 +121,7 @@ const FIELDS: &[&str] = &[
     "session_name",
 ];
 
-impl Match {
+impl PaneMatch {
     fn new(row: &Row, matched_lines: Vec<String>, is_caller: Option<bool>) -> Self {
         let number = |field| row.get(field).and_then(|value| value.parse().ok());
         let flag = |field| row.maybe(field).map(|value| value == "1");
@@ -148,14 +148,17 @@ impl Match {
     }
 }
 
-async fn search_panes(cx: Cx, args: Args) -> Result<Model<Found>, Failure> {
-    let deadline = Instant::now() + LONGEST;
-    let how = How { regex: args.regex, match_case: args.match_case };
+async fn search_panes(
+    cx: ToolContext,
+    args: SearchPanes,
+) -> Result<Model<SearchPanesResult>, Failure> {
+    let deadline = Instant::now() + MAX_SEARCH_TIME;
+    let how = PatternOptions { regex: args.regex, match_case: args.match_case };
     let pattern = compile(&args.pattern, how)?;
     let (server, mut panes) = panes(&cx, &args.session).await?;
     panes.sort_by_key(|row| row.text("pane_id").trim_start_matches('%').parse::<u64>().ok());
     let mut found = Vec::new();
-    for some in panes.chunks(AT_ONCE) {
+    for some in panes.chunks(PANES_PER_BATCH) {
         let texts = captures(&server, some, &args).await?;
         for (row, text) in some.iter().zip(texts) {
             let text = crate::engine::text(text.unwrap_or_default());
@@ -164,7 +167,7 @@ async fn search_panes(cx: Cx, args: Args) -> Result<Model<Found>, Failure> {
                 found.push((row, lines));
             }
         }
-        // Others have their turn.
+        // Lets other tasks run.
         tokio::task::yield_now().await;
     }
     let total = found.len();
@@ -178,11 +181,11 @@ async fn search_panes(cx: Cx, args: Args) -> Result<Model<Found>, Failure> {
         let kept = kept.to_vec();
         let id = row.get("pane_id").unwrap_or_default();
         let caller = identity.as_deref().and_then(|who| cx.guard().is_caller(who, id));
-        Match::new(row, kept, caller)
+        PaneMatch::new(row, kept, caller)
     });
-    let Page { matches, cut, mut left } = Page::fitting(matches, cut);
+    let SearchPage { matches, cut, mut left } = SearchPage::fitting(matches, cut);
     left.extend(rest.iter().map(|(row, _)| row.text("pane_id")));
-    Ok(Model(Found {
+    Ok(Model(SearchPanesResult {
         matches,
         truncated: cut || !left.is_empty(),
         truncated_panes: left,
@@ -192,26 +195,31 @@ async fn search_panes(cx: Cx, args: Args) -> Result<Model<Found>, Failure> {
     }))
 }
 
-/// As much of a page as a result has room for: else lines would be left off that nobody tells of.
-struct Page {
-    matches: Vec<Match>,
+/// The panes and lines that fit into a result. Without this limit, the chain would cut lines that are not counted.
+struct SearchPage {
+    matches: Vec<PaneMatch>,
     /// Whether lines were left off.
     cut: bool,
     /// The panes for which there is no room.
     left: Vec<String>,
 }
 
-impl Page {
-    fn fitting(found: impl Iterator<Item = Match>, cut: bool) -> Self {
+impl SearchPage {
+    fn fitting(found: impl Iterator<Item = PaneMatch>, cut: bool) -> Self {
         let (mut page, mut room) =
-            (Self { matches: Vec::new(), cut, left: Vec::new() }, limits::ROOM);
+            (Self { matches: Vec::new(), cut, left: Vec::new() }, result_size::MAX_TEXT_BYTES);
         for mut found in found {
             let lines = std::mem::take(&mut found.matched_lines);
-            let bare = limits::value_cost(&found);
-            // What would not fit even alone is shortened; what would fit alone waits for the next page.
-            let tail = limits::tail_in(limits::ROOM.saturating_sub(bare), lines, None, None);
+            let bare = result_size::value_cost(&found);
+            // A pane that would not fit into an empty page is shortened; another one is left for the next page.
+            let tail = result_size::tail_in(
+                result_size::MAX_TEXT_BYTES.saturating_sub(bare),
+                lines,
+                None,
+                None,
+            );
             found.matched_lines = tail.lines;
-            let cost = limits::value_cost(&found);
+            let cost = result_size::value_cost(&found);
             if cost > room || !page.left.is_empty() {
                 page.left.push(found.pane_id);
                 continue;
@@ -224,26 +232,26 @@ impl Page {
     }
 }
 
-/// The panes of the session, or all of them. Without a server there are none.
-async fn panes(cx: &Cx, args: &SessionArgs) -> Result<(Arc<Server>, Vec<Row>), Failure> {
+/// The panes of the session, or all panes. Empty if there is no server.
+async fn panes(cx: &ToolContext, args: &SessionArgs) -> Result<(Arc<Server>, Vec<Row>), Failure> {
     let everywhere = args.session_id.is_none() && args.session_name.is_none();
     if everywhere {
         let server = cx.server(args.socket_name.as_deref())?;
-        return match server.list(Kind::Panes(None), FIELDS).await {
+        return match server.list(ListTarget::Panes(None), FIELDS).await {
             Err(TmuxError::NoServer) => Ok((server, Vec::new())),
             rows => Ok((server, rows?)),
         };
     }
     let (server, session) = args.find(cx, target::SESSION).await?;
-    let rows = server.list(Kind::Panes(Some(&session.text("session_id"))), FIELDS).await?;
+    let rows = server.list(ListTarget::Panes(Some(&session.text("session_id"))), FIELDS).await?;
     Ok((server, rows))
 }
 
-/// What is on these panes, in one round trip; nothing for those that have gone since.
+/// The screens of these panes, in one round trip; `None` for panes that have ended.
 async fn captures(
     server: &Server,
     panes: &[Row],
-    args: &Args,
+    args: &SearchPanes,
 ) -> Result<Vec<Option<Printed>>, Failure> {
     let capture = |row: &Row| {
         let mut command =
@@ -258,7 +266,7 @@ async fn captures(
         Err(error) if error.says("can't find pane") => {}
         Err(error) => return Err(error.into()),
     }
-    // One has gone, and the list ended there.
+    // A pane has ended, and with it the list of commands.
     let mut all = Vec::with_capacity(panes.len());
     for row in panes {
         all.push(match server.run(Batch::read([capture(row)])).await {
@@ -270,7 +278,7 @@ async fn captures(
     Ok(all)
 }
 
-/// The lines in which the pattern is found.
+/// The lines that match the pattern.
 fn matched(pattern: &Regex, text: &str, deadline: Instant) -> Result<Vec<String>, Failure> {
     let mut lines = Vec::new();
     for line in text.split('\n').map(|line| line.trim_end_matches(' ')) {

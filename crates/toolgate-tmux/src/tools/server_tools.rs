@@ -1,4 +1,4 @@
-//! Tools about whole tmux servers.
+//! Tools for whole tmux servers.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use serde::Deserialize;
 use toolgate::{Executed, Failure};
 
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Identity, Kind, Server, Socket, TmuxError, folder, listens},
+    call::ToolContext,
+    engine::{Batch, Command, Identity, ListTarget, Server, Socket, TmuxError, folder, listens},
     environment::{Environment, variables, with_variables},
     filters::{Filters, filtered},
-    guard::Victim,
     info::{ServerInfo, SessionInfo},
+    self_guard::KillTarget,
     target::directory,
-    tool::{Fresh, Listed, Model, Tool},
+    tool::{Model, ShortList, ShortModel, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -55,14 +55,17 @@ struct ListSessions {
     filters: Option<Filters>,
 }
 
-async fn list_sessions(cx: Cx, args: ListSessions) -> Result<Listed<SessionInfo>, Failure> {
+async fn list_sessions(
+    cx: ToolContext,
+    args: ListSessions,
+) -> Result<ShortList<SessionInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
-    let rows = match server.list(Kind::Sessions, SessionInfo::FIELDS).await {
+    let rows = match server.list(ListTarget::Sessions, SessionInfo::FIELDS).await {
         Err(TmuxError::NoServer) => Vec::new(),
         rows => rows?,
     };
     filtered(rows.iter().map(SessionInfo::from).collect(), args.filters.as_ref(), FIELDS)
-        .map(Listed)
+        .map(ShortList)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -73,7 +76,7 @@ struct ListServers {
     extra_socket_paths: Option<Vec<String>>,
 }
 
-async fn list_servers(cx: Cx, args: ListServers) -> Result<Vec<ServerInfo>, Failure> {
+async fn list_servers(cx: ToolContext, args: ListServers) -> Result<Vec<ServerInfo>, Failure> {
     let mut sockets = Vec::new();
     if let Ok(entries) = std::fs::read_dir(folder()) {
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -85,7 +88,7 @@ async fn list_servers(cx: Cx, args: ListServers) -> Result<Vec<ServerInfo>, Fail
     let mut found = Vec::new();
     for socket in sockets {
         if listens(&socket.path()).await {
-            // One that hangs is told of as not alive; the others are told of all the same.
+            // A server that hangs is reported as not alive.
             found.push(info(&cx.engine().server(socket)).await.unwrap_or_else(|info| info));
         }
     }
@@ -98,12 +101,12 @@ struct OneServer {
     socket_name: Option<String>,
 }
 
-async fn get_server_info(cx: Cx, args: OneServer) -> Result<Model<ServerInfo>, Failure> {
+async fn get_server_info(cx: ToolContext, args: OneServer) -> Result<Model<ServerInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     Ok(Model(info(&server).await.unwrap_or_else(|info| info)))
 }
 
-/// What there is to tell of a server, also (as the error) where it does not answer.
+/// Describes a server; as the error if the server does not answer.
 async fn info(server: &Server) -> Result<ServerInfo, ServerInfo> {
     let down = || ServerInfo {
         is_alive: false,
@@ -115,7 +118,7 @@ async fn info(server: &Server) -> Result<ServerInfo, ServerInfo> {
     let who = Command::new("display-message").flag("-p").argument(Identity::FORMAT);
     let said = server.ask(Batch::read([who])).await.map_err(|_| down())?;
     let identity = Identity::parse(&said).ok_or_else(down)?;
-    let sessions = server.list(Kind::Sessions, &["session_id"]).await;
+    let sessions = server.list(ListTarget::Sessions, &["session_id"]).await;
     Ok(ServerInfo {
         is_alive: true,
         socket_path: Some(identity.socket),
@@ -148,7 +151,10 @@ struct CreateSession {
     suppress_persistent_history: bool,
 }
 
-async fn create_session(cx: Cx, args: CreateSession) -> Result<Fresh<SessionInfo>, Failure> {
+async fn create_session(
+    cx: ToolContext,
+    args: CreateSession,
+) -> Result<ShortModel<SessionInfo>, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let name = args.session_name.as_deref();
     name.map_or(Ok(()), check_name)?;
@@ -172,11 +178,12 @@ async fn create_session(cx: Cx, args: CreateSession) -> Result<Fresh<SessionInfo
             let message = format!("Session named {} exists", name.unwrap_or_default());
             Err(Failure::tool("TmuxSessionExists", message).with_executed(Executed::No))
         }
-        made => Ok(Fresh(SessionInfo::from(&made?))),
+        made => Ok(ShortModel(SessionInfo::from(&made?))),
     }
 }
 
-/// tmux would change these characters in silence: they part sessions, windows and panes in its targets.
+/// Refuses characters that separate sessions, windows and panes in tmux's targets: tmux would replace them without an
+/// error.
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let why = match name {
         "" => "empty",
@@ -188,11 +195,11 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     Err(Failure::tool("BadSessionName", message).with_executed(Executed::No))
 }
 
-async fn kill_server(cx: Cx, args: OneServer) -> Result<String, Failure> {
+async fn kill_server(cx: ToolContext, args: OneServer) -> Result<String, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
-    cx.guard().check(&server, Victim::Server, "kill").await?;
+    cx.guard().check(&server, KillTarget::Server, "kill").await?;
     match server.run(Command::new("kill-server")).await {
-        // It ends before it answers.
+        // The server ends before it answers.
         Ok(_) | Err(TmuxError::Lost) => Ok("Server killed successfully".to_owned()),
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! Tools about sessions and the windows in them.
+//! Tools for sessions and the windows in them.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,14 +6,14 @@ use toolgate::{Code, Executed, Failure};
 
 use super::server_tools::check_name;
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind, TmuxError, not_found},
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, TmuxError, not_found},
     environment::{Environment, variables, with_variables},
     filters::{Filters, filtered},
-    guard::Victim,
     info::{SessionInfo, WindowInfo},
+    self_guard::KillTarget,
     target::{self, SessionArgs, WindowArgs, directory},
-    tool::{Fresh, Listed, Model, Tool},
+    tool::{Model, ShortList, ShortModel, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -60,27 +60,35 @@ struct ListWindows {
     filters: Option<Filters>,
 }
 
-async fn list_windows(cx: Cx, args: ListWindows) -> Result<Listed<WindowInfo>, Failure> {
+async fn list_windows(
+    cx: ToolContext,
+    args: ListWindows,
+) -> Result<ShortList<WindowInfo>, Failure> {
     let server = cx.server(args.session.socket_name.as_deref())?;
     let session = match (&args.session.session_id, &args.session.session_name) {
         (None, None) => None,
         _ => Some(args.session.find(&cx, target::SESSION).await?.1.text("session_id")),
     };
-    let rows = match server.list(Kind::Windows(session.as_deref()), WindowInfo::FIELDS).await {
+    let rows = match server.list(ListTarget::Windows(session.as_deref()), WindowInfo::FIELDS).await
+    {
         Err(TmuxError::NoServer) => Vec::new(),
         rows => rows?,
     };
-    filtered(rows.iter().map(WindowInfo::from).collect(), args.filters.as_ref(), FIELDS).map(Listed)
+    filtered(rows.iter().map(WindowInfo::from).collect(), args.filters.as_ref(), FIELDS)
+        .map(ShortList)
 }
 
-async fn get_session_info(cx: Cx, args: SessionArgs) -> Result<Model<SessionInfo>, Failure> {
+async fn get_session_info(
+    cx: ToolContext,
+    args: SessionArgs,
+) -> Result<Model<SessionInfo>, Failure> {
     let (_, row) = args.find(&cx, SessionInfo::FIELDS).await?;
     Ok(Model(SessionInfo::from(&row)))
 }
 
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Side {
+enum WindowSide {
     Before,
     After,
 }
@@ -97,7 +105,7 @@ struct CreateWindow {
     #[serde(default)]
     attach: bool,
     /// Where it goes, from the current window.
-    direction: Option<Side>,
+    direction: Option<WindowSide>,
     /// Variables of its program, by name.
     environment: Option<Environment>,
     /// Keep shells from writing a history file.
@@ -105,7 +113,10 @@ struct CreateWindow {
     suppress_persistent_history: bool,
 }
 
-async fn create_window(cx: Cx, args: CreateWindow) -> Result<Fresh<WindowInfo>, Failure> {
+async fn create_window(
+    cx: ToolContext,
+    args: CreateWindow,
+) -> Result<ShortModel<WindowInfo>, Failure> {
     let variables = variables(args.environment.as_ref(), args.suppress_persistent_history)?;
     let folder = args.start_directory.as_deref().map(directory).transpose()?;
     let (server, row) = args.session.find(&cx, target::SESSION).await?;
@@ -113,9 +124,9 @@ async fn create_window(cx: Cx, args: CreateWindow) -> Result<Fresh<WindowInfo>, 
     let create = Command::new("new-window").flag_if(!args.attach, "-d");
     let made = server.make(create, WindowInfo::FIELDS, |mut command| {
         command = match args.direction {
-            // A session stands for its current window here, and for a free place otherwise.
-            Some(Side::Before) => command.flag("-b").target(session),
-            Some(Side::After) => command.flag("-a").target(session),
+            // With a direction, a session stands for its current window; otherwise for a free index.
+            Some(WindowSide::Before) => command.flag("-b").target(session),
+            Some(WindowSide::After) => command.flag("-a").target(session),
             None => command.target(format!("{session}:")),
         };
         for (flag, text) in [("-n", args.window_name.as_deref()), ("-c", folder.as_deref())] {
@@ -124,7 +135,7 @@ async fn create_window(cx: Cx, args: CreateWindow) -> Result<Fresh<WindowInfo>, 
         }
         with_variables(command, &variables)
     });
-    Ok(Fresh(WindowInfo::from(&made.await?)))
+    Ok(ShortModel(WindowInfo::from(&made.await?)))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -135,13 +146,16 @@ struct RenameSession {
     session: SessionArgs,
 }
 
-async fn rename_session(cx: Cx, args: RenameSession) -> Result<Fresh<SessionInfo>, Failure> {
+async fn rename_session(
+    cx: ToolContext,
+    args: RenameSession,
+) -> Result<ShortModel<SessionInfo>, Failure> {
     check_name(&args.new_name)?;
     let (server, row) = args.session.find(&cx, target::SESSION).await?;
     let session = row.text("session_id");
     let rename = Command::new("rename-session").target(&*session).end().text(&args.new_name);
     let (batch, fields) = (Batch::write([rename]), SessionInfo::FIELDS);
-    let rows = match server.then_each(batch, Kind::Sessions, fields).await {
+    let rows = match server.then_each(batch, ListTarget::Sessions, fields).await {
         Err(error) if error.says("duplicate session") => {
             let message = format!("Session named {} exists", args.new_name);
             return Err(Failure::tool("TmuxSessionExists", message).with_executed(Executed::No));
@@ -149,10 +163,10 @@ async fn rename_session(cx: Cx, args: RenameSession) -> Result<Fresh<SessionInfo
         renamed => renamed?.1,
     };
     let row = rows.iter().find(|row| row.get("session_id") == Some(&*session));
-    row.map(|row| Fresh(SessionInfo::from(row))).ok_or_else(|| not_found::session(&session))
+    row.map(|row| ShortModel(SessionInfo::from(row))).ok_or_else(|| not_found::session(&session))
 }
 
-async fn kill_session(cx: Cx, args: SessionArgs) -> Result<String, Failure> {
+async fn kill_session(cx: ToolContext, args: SessionArgs) -> Result<String, Failure> {
     if args.session_id.is_none() && args.session_name.is_none() {
         let message =
             "Refusing to kill without an explicit target. Provide session_name or session_id.";
@@ -160,9 +174,9 @@ async fn kill_session(cx: Cx, args: SessionArgs) -> Result<String, Failure> {
     }
     let (server, row) = args.find(&cx, target::SESSION).await?;
     let id = row.text("session_id");
-    cx.guard().check(&server, Victim::Session(&id), "kill").await?;
+    cx.guard().check(&server, KillTarget::Session(&id), "kill").await?;
     match server.run(Command::new("kill-session").target(&*id)).await {
-        // The last session takes the server with it, before it answers.
+        // If it was the last session, the server ends before it answers.
         Ok(_) | Err(TmuxError::Lost) => Ok(format!("Session killed: {}", row.text("session_name"))),
         Err(error) => Err(error.into()),
     }
@@ -170,7 +184,7 @@ async fn kill_session(cx: Cx, args: SessionArgs) -> Result<String, Failure> {
 
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Direction {
+enum WindowDirection {
     Next,
     Previous,
     Last,
@@ -181,10 +195,13 @@ struct SelectWindow {
     #[serde(flatten)]
     window: WindowArgs,
     /// Another window, from the current one.
-    direction: Option<Direction>,
+    direction: Option<WindowDirection>,
 }
 
-async fn select_window(cx: Cx, args: SelectWindow) -> Result<Fresh<WindowInfo>, Failure> {
+async fn select_window(
+    cx: ToolContext,
+    args: SelectWindow,
+) -> Result<ShortModel<WindowInfo>, Failure> {
     let named = args.window.window_id.is_some() || args.window.window_index.is_some();
     if !named && args.direction.is_none() {
         let message = "Provide window_id, window_index, or direction.";
@@ -194,16 +211,16 @@ async fn select_window(cx: Cx, args: SelectWindow) -> Result<Fresh<WindowInfo>, 
     let (server, row) = args.window.find(&cx, target::WINDOW).await?;
     let session = row.text("session_id");
     let select = match args.direction.filter(|_| !named) {
-        // In the session in which it was found: it may be linked into others.
+        // In the session in which the window was found: it may be linked into others.
         None => {
             Command::new("select-window").target(format!("{session}:{}", row.text("window_id")))
         }
-        Some(Direction::Next) => Command::new("next-window").target(&*session),
-        Some(Direction::Previous) => Command::new("previous-window").target(&*session),
-        Some(Direction::Last) => Command::new("last-window").target(&*session),
+        Some(WindowDirection::Next) => Command::new("next-window").target(&*session),
+        Some(WindowDirection::Previous) => Command::new("previous-window").target(&*session),
+        Some(WindowDirection::Last) => Command::new("last-window").target(&*session),
     };
-    let (batch, of) = (Batch::write([select]), Kind::Windows(Some(&session)));
+    let (batch, of) = (Batch::write([select]), ListTarget::Windows(Some(&session)));
     let (_, rows) = server.then_each(batch, of, WindowInfo::FIELDS).await?;
     let current = rows.iter().find(|row| row.is_set("window_active"));
-    current.map(|row| Fresh(WindowInfo::from(row))).ok_or_else(|| not_found::session(&session))
+    current.map(|row| ShortModel(WindowInfo::from(row))).ok_or_else(|| not_found::session(&session))
 }

@@ -1,9 +1,9 @@
-//! Colours and attributes of a captured screen: in which state a text leaves a terminal.
+//! Colours and attributes of a captured screen: the state in which a text leaves a terminal.
 
-/// What would bring a terminal, from any state, to the one after this text; nothing if the text has no escape
-/// sequence.
+/// Escape sequences that bring a terminal from any state into the state after this text; empty if the text has no
+/// escape sequence.
 pub(super) fn state_after(text: &str) -> String {
-    let mut state = State::default();
+    let mut state = SgrState::default();
     let mut rest = text;
     while let Some(at) = rest.find(['\x1b', '\x0e', '\x0f']) {
         let (_, from) = rest.split_at(at);
@@ -27,9 +27,9 @@ pub(super) fn state_after(text: &str) -> String {
     state.sequence(rest.len() != text.len())
 }
 
-/// What is set, as the codes that set it.
+/// The attributes that are set, as the codes that set them.
 #[derive(Default)]
-struct State {
+struct SgrState {
     foreground: Option<String>,
     background: Option<String>,
     underline: Option<String>,
@@ -38,7 +38,7 @@ struct State {
     lines: bool,
 }
 
-impl State {
+impl SgrState {
     fn take(&mut self, codes: &str) {
         let mut codes = codes.split(';');
         while let Some(code) = codes.next() {
@@ -93,7 +93,7 @@ impl State {
     }
 }
 
-/// `38;5;N` or `38;2;R;G;B`, of which `38` was read; with colons it is one code already.
+/// Reads `38;5;N` or `38;2;R;G;B` after `38`. With colons, it is one code.
 fn extended<'a>(code: &'a str, codes: &mut impl Iterator<Item = &'a str>) -> String {
     let mut all = vec![code];
     if !code.contains(':')

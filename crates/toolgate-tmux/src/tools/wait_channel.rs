@@ -1,14 +1,14 @@
-//! Channels (`wait-for`): two programs meet without looking at screens.
+//! Tools for channels (`wait-for`): a program signals that it is done, so that its screen need not be read.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 use toolgate::{Code, Executed, Failure};
 
 use crate::{
-    call::Cx,
+    call::{MAX_CHANNEL_WAITS, ToolContext},
     engine::{Command, Signal},
     progress::Progress,
     tool::Tool,
@@ -44,24 +44,20 @@ fn half_a_minute() -> f64 {
     30.0
 }
 
-/// Each wait has a process of its own.
-const MOST: usize = 64;
-static ROOM: Semaphore = Semaphore::const_new(MOST);
-
-async fn wait_for_channel(cx: Cx, args: WaitForChannel) -> Result<String, Failure> {
-    let _room = ROOM.try_acquire().map_err(|_| {
-        let message = format!("{MOST} waits for channels are running already");
+async fn wait_for_channel(cx: ToolContext, args: WaitForChannel) -> Result<String, Failure> {
+    let _permit = cx.channel_waits().try_acquire().map_err(|_| {
+        let message = format!("{MAX_CHANNEL_WAITS} waits for channels are running already");
         Failure::new(Code::Refused, message)
             .suggest("Wait until one of them ends, or cancel one.")
             .with_executed(Executed::No)
     })?;
     let server = cx.server(args.socket_name.as_deref())?;
     let (channel, most) = (args.channel, cx.options().wait_max);
-    let patience = Duration::try_from_secs_f64(args.timeout).unwrap_or(most).min(most);
-    let seconds = patience.as_secs_f64();
-    let wait = async { server.wait_for(&channel).await?.signalled().await };
-    let mut progress = Progress::new(&cx, patience, format!("Waiting on channel '{channel}'"));
-    match timeout(patience, progress.during(wait)).await {
+    let time_limit = Duration::try_from_secs_f64(args.timeout).unwrap_or(most).min(most);
+    let seconds = time_limit.as_secs_f64();
+    let wait = async { server.wait_for(&channel).await };
+    let mut progress = Progress::new(&cx, time_limit, format!("Waiting on channel '{channel}'"));
+    match timeout(time_limit, progress.during(wait)).await {
         Err(_) => Err(Failure::tool(
             "WaitTimeout",
             format!("wait-for timeout: channel '{channel}' was not signalled within {seconds:?}s"),
@@ -91,7 +87,7 @@ struct SignalChannel {
     socket_name: Option<String>,
 }
 
-async fn signal_channel(cx: Cx, args: SignalChannel) -> Result<String, Failure> {
+async fn signal_channel(cx: ToolContext, args: SignalChannel) -> Result<String, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     server.run(Command::new("wait-for").flag("-S").end().argument(&*args.channel)).await?;
     Ok(format!("Channel '{}' signalled", args.channel))

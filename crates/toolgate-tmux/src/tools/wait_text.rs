@@ -1,4 +1,4 @@
-//! Waiting for what a pane's program writes.
+//! `wait_for_text`: waits for the output of a pane's program.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use toolgate::Failure;
 
 use crate::{
-    call::Cx,
-    grid::Look,
-    limits,
-    patterns::{How, compile_all, first, invalid},
+    call::ToolContext,
+    pane_capture::PaneCapture,
+    pane_wait::{PaneUpdate, PaneWait},
+    patterns::{PatternOptions, compile_all, first},
+    result_size,
     target::PaneArgs,
-    tool::{Model, Tool},
-    waiting::{Seen, Waiting},
+    tool::{Model, Tool, invalid_arguments},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -28,9 +28,9 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// What is told of a screen at most.
-const LINES: usize = 20;
-const BYTES: usize = 2000;
+/// How much of the screen is returned.
+const MAX_SCREEN_LINES: usize = 20;
+const MAX_SCREEN_BYTES: usize = 2000;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {
@@ -67,7 +67,7 @@ fn interval() -> f64 {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum WaitOutcome {
     Matched,
     AnyOutput,
     Stopped,
@@ -79,7 +79,7 @@ enum Outcome {
 #[derive(Serialize, JsonSchema)]
 struct WaitForText {
     found: bool,
-    outcome: Outcome,
+    outcome: WaitOutcome,
     matched_index: Option<usize>,
     matched_lines: Vec<String>,
     tail: Vec<String>,
@@ -91,55 +91,58 @@ struct WaitForText {
     effective_timeout: f64,
 }
 
-struct Wanted {
+struct WaitPatterns {
     patterns: Vec<Regex>,
     stop: Vec<Regex>,
 }
 
-impl Wanted {
+impl WaitPatterns {
     fn new(args: &Args) -> Result<Self, Failure> {
         if args.timeout.is_nan() || args.timeout <= 0.0 {
-            return Err(invalid(format!("timeout must be positive (received {})", args.timeout)));
+            return Err(invalid_arguments(format!(
+                "timeout must be positive (received {})",
+                args.timeout
+            )));
         }
         if args.patterns.as_ref().is_some_and(Vec::is_empty) {
             let message =
                 "patterns must be a non-empty list, or null to wait for any new output".to_owned();
-            return Err(invalid(message));
+            return Err(invalid_arguments(message));
         }
-        let how = How { regex: args.regex, match_case: args.match_case };
+        let how = PatternOptions { regex: args.regex, match_case: args.match_case };
         let all = |label, patterns: &Option<Vec<String>>| {
             compile_all(label, patterns.as_deref().unwrap_or_default(), how)
         };
         Ok(Self { patterns: all("patterns", &args.patterns)?, stop: all("stop", &args.stop)? })
     }
 
-    /// How new lines end the wait, if they do. A failure beats a success that comes with it.
-    fn end<'a>(&self, lines: &[&'a str]) -> Option<(Outcome, Option<usize>, Vec<&'a str>)> {
+    /// Whether the new lines end the wait, and how. A failure wins over a success in the same lines.
+    fn end<'a>(&self, lines: &[&'a str]) -> Option<(WaitOutcome, Option<usize>, Vec<&'a str>)> {
         if let Some((index, hits)) = first(&self.stop, lines) {
-            return Some((Outcome::Stopped, Some(index), hits));
+            return Some((WaitOutcome::Stopped, Some(index), hits));
         }
         if let Some((index, hits)) = first(&self.patterns, lines) {
-            return Some((Outcome::Matched, Some(index), hits));
+            return Some((WaitOutcome::Matched, Some(index), hits));
         }
         let any = self.patterns.is_empty() && !lines.is_empty();
-        any.then(|| (Outcome::AnyOutput, None, lines.to_vec()))
+        any.then(|| (WaitOutcome::AnyOutput, None, lines.to_vec()))
     }
 }
 
-async fn wait_for_text(cx: Cx, args: Args) -> Result<Model<WaitForText>, Failure> {
-    let wanted = Wanted::new(&args)?;
+async fn wait_for_text(cx: ToolContext, args: Args) -> Result<Model<WaitForText>, Failure> {
+    let wanted = WaitPatterns::new(&args)?;
     let longest = cx.options().wait_max.as_secs_f64();
     let seconds = args.timeout.min(longest);
     let interval = Duration::from_secs_f64(args.interval.min(longest));
     let mut waiting =
-        Waiting::enter(&cx, &args.pane, Duration::from_secs_f64(seconds), interval).await?;
+        PaneWait::enter(&cx, &args.pane, Duration::from_secs_f64(seconds), interval).await?;
     let at_entry = cx.shown_lines(screen(waiting.entry()));
     let at_entry: Vec<&str> = at_entry.iter().map(String::as_str).collect();
     let at_entry = first(&wanted.patterns, &at_entry).is_some();
-    let (mut outcome, mut index, mut hits) = (Outcome::Timeout, None, Vec::new());
+    let (mut outcome, mut index, mut hits) = (WaitOutcome::Timeout, None, Vec::new());
     let last = loop {
         match waiting.next().await? {
-            Seen::Lines(lines, look) => {
+            PaneUpdate::Lines(lines, look) => {
                 let lines = cx.shown_lines(lines);
                 let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
                 if let Some((how, which, matched)) = wanted.end(&lines) {
@@ -148,15 +151,17 @@ async fn wait_for_text(cx: Cx, args: Args) -> Result<Model<WaitForText>, Failure
                     break look;
                 }
             }
-            Seen::Timeout(look) => break look,
+            PaneUpdate::Timeout(look) => break look,
         }
     };
     let alternate = waiting.saw_alternate();
-    if outcome == Outcome::Timeout && alternate {
-        outcome = Outcome::AlternateScreen;
+    if outcome == WaitOutcome::Timeout && alternate {
+        outcome = WaitOutcome::AlternateScreen;
     }
-    let found = matches!(outcome, Outcome::Matched | Outcome::AnyOutput);
-    let most = |lines: Vec<String>| limits::tail(lines, Some(LINES), Some(BYTES)).lines;
+    let found = matches!(outcome, WaitOutcome::Matched | WaitOutcome::AnyOutput);
+    let most = |lines: Vec<String>| {
+        result_size::tail(lines, Some(MAX_SCREEN_LINES), Some(MAX_SCREEN_BYTES)).lines
+    };
     Ok(Model(WaitForText {
         found,
         outcome,
@@ -172,6 +177,6 @@ async fn wait_for_text(cx: Cx, args: Args) -> Result<Model<WaitForText>, Failure
     }))
 }
 
-fn screen(look: &Look) -> Vec<String> {
+fn screen(look: &PaneCapture) -> Vec<String> {
     look.visible().iter().map(|line| line.text.clone()).collect()
 }

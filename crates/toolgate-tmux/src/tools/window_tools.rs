@@ -1,4 +1,4 @@
-//! Tools about windows, and the panes in them.
+//! Tools for windows, and the panes in them.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,17 +6,17 @@ use toolgate::{Code, Executed, Failure};
 
 use super::{
     layout,
-    placing::{Place, Size},
+    split_placement::{SplitSide, SplitSize},
 };
 use crate::{
-    call::Cx,
-    engine::{Batch, Command, Kind, Server, TmuxError, not_found},
+    call::ToolContext,
+    engine::{Batch, Command, ListTarget, Server, TmuxError, not_found},
     environment::{Environment, variables, with_variables},
     filters::{Filters, filtered},
-    guard::Victim,
     info::{PaneInfo, WindowInfo},
+    self_guard::KillTarget,
     target::{self, WindowArgs, directory},
-    tool::{Fresh, Listed, Model, Tool},
+    tool::{Model, ShortList, ShortModel, Tool},
 };
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -59,15 +59,15 @@ struct ListPanes {
     filters: Option<Filters>,
 }
 
-async fn list_panes(cx: Cx, args: ListPanes) -> Result<Listed<PaneInfo>, Failure> {
+async fn list_panes(cx: ToolContext, args: ListPanes) -> Result<ShortList<PaneInfo>, Failure> {
     let server = cx.server(args.window.socket_name.as_deref())?;
     let of = scope(&server, &args.window).await?;
-    let panes = PaneInfo::list(&cx, &server, Kind::Panes(of.as_deref())).await?;
+    let panes = PaneInfo::list(&cx, &server, ListTarget::Panes(of.as_deref())).await?;
     let fields = [PaneInfo::FIELDS, &["is_caller"]].concat();
-    filtered(panes, args.filters.as_ref(), &fields).map(Listed)
+    filtered(panes, args.filters.as_ref(), &fields).map(ShortList)
 }
 
-/// The window that is named, else the session, else all.
+/// The window that is named, otherwise the session, otherwise `None` for all.
 async fn scope(server: &Server, args: &WindowArgs) -> Result<Option<String>, Failure> {
     if let Some(id) = args.window_id.as_deref() {
         return target::window_id(id).map(Some);
@@ -84,7 +84,7 @@ async fn scope(server: &Server, args: &WindowArgs) -> Result<Option<String>, Fai
     Ok(row.maybe("session_id"))
 }
 
-async fn get_window_info(cx: Cx, args: WindowArgs) -> Result<Model<WindowInfo>, Failure> {
+async fn get_window_info(cx: ToolContext, args: WindowArgs) -> Result<Model<WindowInfo>, Failure> {
     let (_, row) = args.find(&cx, WindowInfo::FIELDS).await?;
     Ok(Model(WindowInfo::from(&row)))
 }
@@ -96,9 +96,9 @@ struct SplitWindow {
     #[serde(flatten)]
     window: WindowArgs,
     /// Where the new pane goes; below if not given.
-    direction: Option<Place>,
+    direction: Option<SplitSide>,
     /// Rows or columns of the new pane, or a part as `50%`.
-    size: Option<Size>,
+    size: Option<SplitSize>,
     /// An existing directory to start in.
     start_directory: Option<String>,
     /// What to run instead of the default shell.
@@ -110,26 +110,26 @@ struct SplitWindow {
     suppress_persistent_history: bool,
 }
 
-async fn split_window(cx: Cx, args: SplitWindow) -> Result<Fresh<PaneInfo>, Failure> {
+async fn split_window(cx: ToolContext, args: SplitWindow) -> Result<ShortModel<PaneInfo>, Failure> {
     let variables = variables(args.environment.as_ref(), args.suppress_persistent_history)?;
     let folder = args.start_directory.as_deref().map(directory).transpose()?;
     let (server, at) = match args.pane_id.as_deref() {
         Some(id) => (cx.server(args.window.socket_name.as_deref())?, target::pane_id(id)?),
         None => args.window.id(&cx).await?,
     };
-    let split = Place::put(args.direction, Command::new("split-window").flag("-d").target(at));
+    let split = SplitSide::put(args.direction, Command::new("split-window").flag("-d").target(at));
     let made = server.make(split, PaneInfo::FIELDS, |command| {
-        let command = Size::put(args.size.as_ref(), command);
+        let command = SplitSize::put(args.size.as_ref(), command);
         let command = folder.iter().fold(command, |command, path| command.text_option("-c", path));
         let command = with_variables(command, &variables);
         args.shell.iter().fold(command, |command, shell| command.end().argument(shell))
     });
     let row = made.await.map_err(no_room)?;
     let pane = row.text("pane_id");
-    PaneInfo::one(&cx, &server, &[row], &pane).await.map(Fresh)
+    PaneInfo::one(&cx, &server, &[row], &pane).await.map(ShortModel)
 }
 
-/// tmux's word that a pane is too small, with what helps.
+/// Adds a suggestion to tmux's error that a pane is too small.
 pub(super) fn no_room(error: TmuxError) -> Failure {
     error.hinted(
         &["no space for new pane", "pane too small"],
@@ -145,10 +145,13 @@ struct RenameWindow {
     window: WindowArgs,
 }
 
-async fn rename_window(cx: Cx, args: RenameWindow) -> Result<Fresh<WindowInfo>, Failure> {
+async fn rename_window(
+    cx: ToolContext,
+    args: RenameWindow,
+) -> Result<ShortModel<WindowInfo>, Failure> {
     let (server, id) = args.window.id(&cx).await?;
     let rename = Command::new("rename-window").target(&*id).end().text(&args.new_name);
-    WindowInfo::after(&server, [rename], &id).await.map(Fresh)
+    WindowInfo::after(&server, [rename], &id).await.map(ShortModel)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -158,20 +161,20 @@ struct KillWindow {
     socket_name: Option<String>,
 }
 
-async fn kill_window(cx: Cx, args: KillWindow) -> Result<String, Failure> {
+async fn kill_window(cx: ToolContext, args: KillWindow) -> Result<String, Failure> {
     let server = cx.server(args.socket_name.as_deref())?;
     let id = target::window_id(&args.window_id)?;
-    cx.guard().check(&server, Victim::Window(&id), "kill").await?;
-    end(&server, Command::new("kill-window").target(&*id), Kind::Window(&id)).await?;
+    cx.guard().check(&server, KillTarget::Window(&id), "kill").await?;
+    end(&server, Command::new("kill-window").target(&*id), ListTarget::Window(&id)).await?;
     Ok(format!("Window killed: {id}"))
 }
 
-/// Runs a command that ends something. The last one takes the server with it, before that answers: then it is
-/// asked whether anything is left.
+/// Runs a command that ends something. If that ends the server, the server does not answer: then the command has worked
+/// if the target is gone.
 pub(super) async fn end(
     server: &Server,
     command: Command,
-    victim: Kind<'_>,
+    victim: ListTarget<'_>,
 ) -> Result<(), Failure> {
     match server.run(command).await {
         Err(TmuxError::Lost) => match server.each(victim, &["pane_id"]).await {
@@ -192,12 +195,15 @@ struct SelectLayout {
     window: WindowArgs,
 }
 
-async fn select_layout(cx: Cx, args: SelectLayout) -> Result<Fresh<WindowInfo>, Failure> {
+async fn select_layout(
+    cx: ToolContext,
+    args: SelectLayout,
+) -> Result<ShortModel<WindowInfo>, Failure> {
     let (server, id) = args.window.id(&cx).await?;
     let identity = server.identity().await?;
     layout::check(&args.layout, identity.as_ref().map(|identity| &*identity.version))?;
     let select = Command::new("select-layout").target(&*id).end().argument(args.layout);
-    WindowInfo::after(&server, [select], &id).await.map(Fresh)
+    WindowInfo::after(&server, [select], &id).await.map(ShortModel)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -212,7 +218,10 @@ struct ResizeWindow {
     width: Option<u32>,
 }
 
-async fn resize_window(cx: Cx, args: ResizeWindow) -> Result<Fresh<WindowInfo>, Failure> {
+async fn resize_window(
+    cx: ToolContext,
+    args: ResizeWindow,
+) -> Result<ShortModel<WindowInfo>, Failure> {
     if args.height.is_none() && args.width.is_none() {
         let message = "Provide height or width.";
         return Err(Failure::new(Code::InvalidArguments, message).with_executed(Executed::No));
@@ -220,10 +229,10 @@ async fn resize_window(cx: Cx, args: ResizeWindow) -> Result<Fresh<WindowInfo>, 
     let (server, id) = args.window.id(&cx).await?;
     let resize = Command::new("resize-window").target(&*id);
     let resize = with_size(resize, args.width, args.height);
-    WindowInfo::after(&server, [resize], &id).await.map(Fresh)
+    WindowInfo::after(&server, [resize], &id).await.map(ShortModel)
 }
 
-/// A command with `-x` and `-y`.
+/// Adds `-x` and `-y`.
 pub(super) fn with_size(command: Command, width: Option<u32>, height: Option<u32>) -> Command {
     let add = |command: Command, (flag, cells): (&'static str, Option<u32>)| {
         cells.into_iter().fold(command, |command, cells| command.option(flag, cells.to_string()))
@@ -243,32 +252,32 @@ struct MoveWindow {
     destination_session: Option<String>,
 }
 
-async fn move_window(cx: Cx, args: MoveWindow) -> Result<Fresh<WindowInfo>, Failure> {
+async fn move_window(cx: ToolContext, args: MoveWindow) -> Result<ShortModel<WindowInfo>, Failure> {
     let (server, row) = args.window.find(&cx, target::WINDOW).await?;
     let (id, from) = (row.text("window_id"), row.text("session_id"));
     let to = match args.destination_session.as_deref() {
         Some(session) => target::destination(&server, session).await?,
         None => from.clone(),
     };
-    // Within its session a window only gets another index. Out of it, it may end the session; and the guard knows
-    // by our environment in which session we run, which would no longer hold.
+    // Within its session a window only gets another index. A move to another session may end the session; and the self
+    // guard, which knows the session from the environment, would protect the wrong one.
     if to != from {
-        cx.guard().check(&server, Victim::Window(&id), "move").await?;
+        cx.guard().check(&server, KillTarget::Window(&id), "move").await?;
     }
     let command = Command::new("move-window")
         .option("-s", format!("{from}:{id}"))
         .target(format!("{to}:{}", args.destination_index));
-    moved(&server, command, &id, (&to, &args.destination_index)).await.map(Fresh)
+    moved(&server, command, &id, (&to, &args.destination_index)).await.map(ShortModel)
 }
 
-/// The window in the session, and at the index if it is known, to which a command brings it.
+/// Reads the window after a command that moves it to a session, and to an index if it is known.
 pub(super) async fn moved(
     server: &Server,
     command: Command,
     window: &str,
     (session, index): (&str, &str),
 ) -> Result<WindowInfo, Failure> {
-    let (batch, of) = (Batch::write([command]), Kind::Window(window));
+    let (batch, of) = (Batch::write([command]), ListTarget::Window(window));
     let moved = server.then_each(batch, of, WindowInfo::FIELDS).await;
     let (_, rows) = moved.map_err(index_in_use)?;
     let there = rows.iter().filter(|row| row.get("session_id") == Some(session));

@@ -1,4 +1,4 @@
-//! One level of an object: read as slices of the source, changed by splices.
+//! One level of an object: reads members as slices of the source, changes them by splices.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,15 +10,15 @@ use crate::keys;
 use crate::scan::{Member, Scanner, Span, inside_quotes};
 use crate::text::unescape;
 
-/// The members of one object, in order. Members that nobody touches keep their exact bytes.
+/// The members of one object, in order. Unchanged members keep their exact bytes.
 ///
-/// Keys are compared by what they say, so `"a"` and `"\u0061"` are one key. Where a key stands
-/// there twice, [`get`](Object::get) sees the first; [`set`](Object::set) and
-/// [`remove`](Object::remove) leave none of the others behind, so that no reader can find one.
+/// Keys are compared by value, so `"a"` and `"\u0061"` are the same key. If a key occurs twice, [`get`](Object::get)
+/// returns the first; [`set`](Object::set) and [`remove`](Object::remove) also remove the others, so that no receiver
+/// can find one.
 #[derive(Clone)]
 pub struct Object {
     source: Bytes,
-    /// The object within `source`, braces included.
+    /// The object in `source`, with its braces.
     span: Span,
     slots: Vec<Slot>,
     changed: bool,
@@ -40,7 +40,7 @@ impl Object {
         Self::recorded(source, span, &[])
     }
 
-    /// Members that a scanner has already found in `source`.
+    /// Members that a scanner has found in `source`.
     pub(crate) fn recorded(source: Bytes, span: Span, members: &[Member]) -> Self {
         Self {
             source,
@@ -77,13 +77,13 @@ impl Object {
         self.position(key).is_some()
     }
 
-    /// Keys and values in order. A lone surrogate in a key shows as U+FFFD.
+    /// Keys and values in order. A lone surrogate in a key becomes U+FFFD.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, Json)> {
         let values = self.slots.iter().map(|slot| slot.value(&self.source));
         self.keys().zip(values)
     }
 
-    /// Keys in order. A lone surrogate shows as U+FFFD.
+    /// Keys in order. A lone surrogate becomes U+FFFD.
     pub fn keys(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let slots = self.slots.iter();
         slots.map(|slot| match unescape(slot.spelling(&self.source)) {
@@ -92,19 +92,19 @@ impl Object {
         })
     }
 
-    /// Number of members.
+    /// The number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there is no member.
+    /// Whether there are no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Replaces the value of a key where it stands, or appends the member.
+    /// Replaces the value of a key in place, or appends the member.
     pub fn set(&mut self, key: &str, value: Json) {
         self.changed = true;
         let Some(at) = self.position(key) else {
@@ -120,7 +120,7 @@ impl Object {
         }
     }
 
-    /// Takes a key out and gives back the value that [`get`](Object::get) would have given.
+    /// Removes a key and returns the value that [`get`](Object::get) would have returned.
     pub fn remove(&mut self, key: &str) -> Option<Json> {
         let at = self.position(key)?;
         self.changed = true;
@@ -135,8 +135,8 @@ impl Object {
         self.changed
     }
 
-    /// The object as text: the very bytes that came in if nothing was changed. After a change,
-    /// whitespace between members is gone.
+    /// The object as text: the original bytes if nothing was changed. After a change, whitespace between members is
+    /// removed.
     #[must_use]
     pub fn finish(self) -> Json {
         if !self.changed {
@@ -159,7 +159,7 @@ impl Object {
         self.slots.iter().position(|slot| slot.is(&self.source, key))
     }
 
-    /// Drops every later member with the key of the one at `at`.
+    /// Removes all later members with the key of the member at `at`.
     fn drop_after(&mut self, at: usize, key: &str) {
         let mut index = 0;
         self.slots.retain(|slot| {
@@ -189,7 +189,7 @@ impl Slot {
         }
     }
 
-    /// Writes the member, with the whitespace inside of it.
+    /// Writes the member, with the whitespace inside it.
     fn write(&self, out: &mut Vec<u8>, source: &[u8]) {
         let (head, value) = match self {
             Self::Original(member) => (member.key.start..member.value.end, None),
@@ -204,7 +204,7 @@ impl Slot {
         out.extend_from_slice(value.map_or(&[], Json::as_bytes));
     }
 
-    /// How much longer the text can get by this one.
+    /// The maximum number of bytes that this member adds to the text.
     fn added_bytes(&self) -> usize {
         match self {
             Self::Original(_) => 0,

@@ -1,4 +1,4 @@
-//! Values: what is accepted, and what is read from them.
+//! Tests of values: which are accepted, and what is read from them.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Lines: framing, limits and memory.
+//! Tests of lines: framing, limits and memory.
 
 use super::*;
 
@@ -74,14 +74,14 @@ fn there_is_always_room_and_it_shrinks_back() {
     while sent < (8 << 20) {
         let buffer = lines.buffer();
         let room = buffer.capacity() - buffer.len();
-        assert!(room >= SPARE);
+        assert!(room >= READ_CAPACITY);
         buffer.extend_from_slice(&vec![b'x'; room]);
         sent += room;
         assert_eq!(lines.next(), None);
     }
     lines.buffer().extend_from_slice(b"\nnext");
     assert!(matches!(lines.next(), Some(Line::Whole(line)) if line.len() == sent + 1));
-    assert!(lines.buffer().capacity() <= SWOLLEN);
+    assert!(lines.buffer().capacity() <= MAX_IDLE_CAPACITY);
     assert_eq!(lines.finish(), Some(whole("next")));
 }
 

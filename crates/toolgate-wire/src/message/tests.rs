@@ -1,4 +1,4 @@
-//! Messages: what is read from them, and the edits.
+//! Tests of messages: reading and editing.
 
 use super::*;
 use crate::error::WireErrorKind;
@@ -12,7 +12,7 @@ fn message(line: &str) -> Message {
     parse(line).unwrap_or_else(|refused| panic!("{line:.200}: {refused}"))
 }
 
-/// A message with these members behind `jsonrpc`.
+/// A message with these members after `jsonrpc`.
 fn with(members: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0",{members}}}"#)
 }
@@ -96,7 +96,7 @@ fn a_message_over_several_lines_leaves_as_one() {
     ] {
         assert!(!line.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "{line:?}");
     }
-    // In a string they are no JSON.
+    // Not valid in a string.
     assert_eq!(refusal(&with("\"id\":1,\"method\":\"a\nb\"")), WireErrorKind::Syntax);
     let raw = serde_json::value::RawValue::from_string("[1,\n2]".to_owned()).unwrap();
     assert_eq!(Json::serialize(&raw).unwrap().as_str(), "[1, 2]");

@@ -1,16 +1,16 @@
-//! Lines: the same for any way in which the bytes arrive.
+//! Lines are the same however the bytes are split into reads.
 
 use bytes::Bytes;
 
 use super::{Dice, ensure};
 use crate::lines::{Line, Lines};
 
-/// Feeds the bytes in pieces and compares with a split of the whole.
+/// Feeds the bytes in pieces and compares the lines with a split of the whole.
 pub fn check_lines(bytes: &[u8]) -> Result<(), String> {
     for max_bytes in [0, 7, 64, 5000] {
         let expected = split(bytes, max_bytes);
         let mut dice = Dice::of(bytes);
-        // Byte by byte only where that is soon done.
+        // Byte by byte only for short inputs.
         let smallest = if bytes.len() < 512 { 1 } else { 128 };
         for most in [smallest, 3 * smallest, 10_000] {
             let lines = feed(bytes, max_bytes, || 1 + dice.below(most));

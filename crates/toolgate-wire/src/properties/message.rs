@@ -1,4 +1,4 @@
-//! Messages: accepted when they should be, and passed on byte for byte.
+//! Messages are accepted when they should be, and passed on byte for byte.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use super::oracle::{self, Verdict};
 use super::{Check, Dice, ensure};
 use crate::{Id, Json, Limits, Message, Refused, WireErrorKind, salvage_id};
 
-/// Checks the reader against `serde_json`, and what it says about a message against it.
+/// Compares the reader with `serde_json`.
 pub fn check_message(bytes: &[u8]) -> Result<(), String> {
     let limits = Limits::default();
     let line = Bytes::copy_from_slice(bytes);
@@ -85,7 +85,7 @@ fn check_edits(message: &Message, json: &Json) -> Check {
     ensure(part == Some(body), "the body is the new one")
 }
 
-/// From any two ends of a message comes its id or nothing.
+/// Any two ends of a message give its id or none.
 fn check_salvage(bytes: &[u8], id: Option<&Id>) -> Check {
     let mut dice = Dice::of(bytes);
     for _ in 0..8 {
@@ -113,7 +113,7 @@ fn check_refused(refused: &Refused, json: &Json) -> Check {
         let first = json.get("id").and_then(Id::from_json);
         ensure(first.as_ref() == Some(id), "the refused id is the id")?;
     }
-    // The oracle compares keys by what they say: it does not see escaped spellings.
+    // The oracle compares keys by value: it does not see escaped spellings.
     let escaped = kind == WireErrorKind::KeySpelling && json.as_bytes().contains(&b'\\');
     let accepted = matches!(oracle::judge(json.as_str()), Verdict::Accept(_));
     ensure(!accepted || escaped, "what the rules accept is accepted")

@@ -1,4 +1,4 @@
-//! The same questions answered in another way, by `serde_json` and by hand, to compare with.
+//! The expected results, computed in another way: by `serde_json` and by hand.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(super) fn is_json(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
-/// How deep valid JSON is nested.
+/// The nesting of valid JSON.
 pub(super) fn depth(bytes: &[u8]) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     let (mut in_string, mut escaped) = (false, false);
@@ -33,11 +33,11 @@ pub(super) fn depth(bytes: &[u8]) -> usize {
     deepest
 }
 
-/// The members of an object in order, duplicates and all.
+/// The members of an object in order, with duplicates.
 struct Pairs(Vec<(String, Box<RawValue>)>);
 
 impl Pairs {
-    /// `None` for anything but an object, and for keys that no `String` can hold.
+    /// `None` for anything but an object, and for keys that a `String` cannot contain.
     fn of(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
@@ -51,7 +51,7 @@ impl Pairs {
         self.0.iter().filter(|(name, _)| name == key).count()
     }
 
-    /// Whether some key is one of these in another case.
+    /// Whether a key is one of these in another case.
     fn misspells(&self, names: &[&str]) -> bool {
         let fold = |c: char| match c {
             'ſ' => 's',
@@ -72,12 +72,12 @@ impl Pairs {
 
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// What is to become of valid JSON that wants to be a message.
+/// The expected result for valid JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Accept(Shape),
     Refuse,
-    /// Serde cannot tell: it does not decode lone surrogates.
+    /// Unknown: serde does not decode lone surrogates.
     Unknown,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn judge(json: &str) -> Verdict {
     shape.map_or(Verdict::Refuse, Verdict::Accept)
 }
 
-/// The rules, read once more. Escaped spellings of keys are not seen here.
+/// The rules, implemented a second time. Escaped spellings of keys are not seen here.
 fn shape(message: &Pairs) -> Option<Shape> {
     if message.repeats(&ENVELOPE) || message.misspells(&ENVELOPE) {
         return None;
@@ -122,7 +122,7 @@ fn number(c: char) -> bool {
     c.is_ascii_digit() || c == '-'
 }
 
-/// Whether no watched key stands there twice or in another spelling, on any level.
+/// Whether no watched key occurs twice or in another spelling, on any level.
 fn fits(text: Option<&str>, watched: &Watched) -> bool {
     let Some(pairs) = text.and_then(Pairs::of) else { return true };
     let names = watched.names();

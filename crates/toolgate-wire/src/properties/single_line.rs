@@ -1,4 +1,4 @@
-//! Lines that leave: one line each, whatever they are made of.
+//! Everything that is sent is one line.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use super::{Check, ensure};
 use crate::{Id, Json, Limits, Message, Object, Shape, error_response, notification};
 use crate::{request, response, single_line, split_batch};
 
-/// Makes every line that can be made of the bytes: none holds a line break.
+/// Makes every line that can be made of the bytes, and checks that none has a line break.
 pub fn check_single_line(bytes: &[u8]) -> Result<(), String> {
     let limits = Limits::default();
     let given = Bytes::copy_from_slice(bytes);
@@ -33,7 +33,7 @@ fn one(line: &[u8], what: &str) -> Check {
     ensure(memchr::memchr2(b'\n', b'\r', line).is_none(), &format!("one line: {what}"))
 }
 
-/// The same meaning, where serde can hold it.
+/// Compares the meaning, if serde can represent it.
 fn same(before: &[u8], after: &[u8]) -> Check {
     let read = |text| serde_json::from_slice::<serde_json::Value>(text).ok();
     ensure(read(before) == read(after), "one line means what several meant")
@@ -85,7 +85,7 @@ fn messages(message: &Message) -> Check {
     )
 }
 
-/// Data of several lines is one line once it is read as a message, and an event of ours is one event.
+/// Data of several lines is one line after it was read as a message, and one of our events is read as one event.
 #[cfg(feature = "http")]
 fn events(bytes: &Bytes) -> Check {
     let mut events = crate::sse::Events::new(bytes.len() + 64);

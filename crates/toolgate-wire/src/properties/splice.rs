@@ -1,12 +1,12 @@
-//! Edits of an object: they change what they say, and no byte more.
+//! Edits of an object change what they should, and no other byte.
 
 use super::{Check, Dice, ensure};
 use crate::{Json, Limits, Object};
 
-/// Most keys of one object that are tried; the rest would be more of the same.
-const KEYS: usize = 12;
+/// How many keys of an object are tried.
+const MAX_KEYS: usize = 12;
 
-/// Sets and removes each key of an object, and one that it has not.
+/// Sets and removes each key of an object, and one that it does not have.
 pub fn check_splice(bytes: &[u8]) -> Result<(), String> {
     let Ok(json) = Json::parse(bytes.to_vec(), &Limits::default()) else {
         return Ok(());
@@ -20,9 +20,9 @@ pub fn check_splice(bytes: &[u8]) -> Result<(), String> {
     let same_place = untouched.as_bytes().as_ptr() == json.as_bytes().as_ptr();
     ensure(same_place, "untouched: not a copy")?;
     let mut dice = Dice::of(bytes);
-    // A key with a lone surrogate shows as U+FFFD, which is not what it says.
+    // A key with a lone surrogate is shown with U+FFFD, which is not its value.
     let keys = object.keys().filter(|key| !key.contains('\u{fffd}'));
-    for key in keys.take(KEYS) {
+    for key in keys.take(MAX_KEYS) {
         ensure(object.contains(&key), "a key that is shown is there")?;
         ensure(object.get(&key) == json.get(&key), "one get as the other")?;
         let value = match dice.below(3) {

@@ -1,4 +1,4 @@
-//! Refusals: the rules one by one, and what is known of a line that breaks them.
+//! Tests of refusals: each rule, and what is known about a line that breaks it.
 
 use super::*;
 use crate::error::WireErrorKind::{
@@ -14,7 +14,7 @@ fn message(line: &str) -> Message {
     parse(line).unwrap_or_else(|refused| panic!("{line:.200}: {refused}"))
 }
 
-/// A message with these members behind `jsonrpc`.
+/// A message with these members after `jsonrpc`.
 fn with(members: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0",{members}}}"#)
 }
@@ -90,7 +90,7 @@ fn keys_of_the_envelope_stand_once_and_are_spelled_as_they_are() {
     message(&with(r#""id":1,"method":"m","other":1,"other":2,"methods":3"#));
 }
 
-/// Checks that a key can stand at this place of a message, once and in its own spelling only.
+/// Checks that a key may occur here only once, and only in its exact spelling.
 fn stands_once(key: &str, place: &str) {
     let members = |inside: &str| with(&place.replace('@', inside));
     message(&members(&format!(r#""{key}":null,"x":2"#)));
@@ -115,7 +115,7 @@ fn stands_once(key: &str, place: &str) {
     }
 }
 
-/// Walks the tables, so that no key of them is left out.
+/// Walks through the tables, so that all keys are checked.
 fn walk(watched: &'static crate::keys::Watched, place: &str) {
     for key in watched.names() {
         stands_once(key, place);
@@ -130,7 +130,7 @@ fn keys_that_decide_stand_once_and_are_spelled_as_they_are() {
     walk(&crate::keys::PARAMS, r#""id":1,"method":"m","params":{@}"#);
     walk(&crate::keys::PARAMS, r#""method":"notifications/m","params":{@}"#);
     walk(&crate::keys::RESULT, r#""id":1,"result":{@}"#);
-    // Names that others have chosen stand there once too.
+    // Names that a peer has chosen may occur only once, too.
     let chosen = with(r#""id":1,"method":"m","params":{"inputResponses":{"a":1,"\u0061":2}}"#);
     assert_eq!(refusal(&chosen).0, DuplicateKey);
     // PHP escapes slashes.
@@ -139,7 +139,7 @@ fn keys_that_decide_stand_once_and_are_spelled_as_they_are() {
     let twice = r#""_meta":{"toolgate\/confirm":1,"toolgate/confirm":2}"#;
     let twice = with(&format!(r#""id":1,"method":"m","params":{{{twice}}}"#));
     assert_eq!(refusal(&twice).0, DuplicateKey);
-    // What decides nothing passes, as do the arguments.
+    // Keys that affect no decision may occur twice, as may arguments.
     message(&with(r#""id":1,"method":"m","params":{"a":1,"a":2,"arguments":{"name":1,"name":2}}"#));
     message(&with(r#""id":1,"result":{"x":1,"x":2}"#));
 }

@@ -1,15 +1,15 @@
-//! The innermost loop: one value, skipped and checked.
+//! The innermost loop: skips and checks one value.
 //!
-//! A cursor lives in the registers of the function that made it, so nothing here may take its
-//! address without being inlined.
+//! A cursor lives in the registers of the function that created it, so every function that takes its address must be
+//! inlined.
 
 use super::Span;
 use super::fault::Fault;
 use super::nesting::{Container, Nesting};
 use super::strings::{string_end, string_fault};
 
-/// Stands for the end of the text. No token starts with a NUL, so the two need no telling apart.
-const END: u8 = 0;
+/// Stands for the end of the text. No token starts with a NUL, so the two need not be told apart.
+const END_OF_TEXT: u8 = 0;
 
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
@@ -32,7 +32,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// Skips whitespace and shows the byte after it without taking it.
+    /// Skips whitespace and returns the next byte without consuming it.
     #[inline(always)]
     pub(super) fn token(&mut self) -> u8 {
         while let Some(&byte) = self.text.get(self.at) {
@@ -41,10 +41,10 @@ impl<'a> Cursor<'a> {
             }
             self.at += 1;
         }
-        END
+        END_OF_TEXT
     }
 
-    /// A key with its colon. Gives where the key stands.
+    /// Skips a key with its colon. Returns the position of the key.
     #[inline(always)]
     pub(super) fn key(&mut self) -> Result<Span, Fault> {
         if self.token() != b'"' {
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
         Ok(Span { start, end })
     }
 
-    /// A whole value, with at most `room` containers in each other.
+    /// Skips a value with at most `room` levels of nesting.
     #[inline]
     pub(super) fn value(&mut self, room: usize) -> Result<(), Fault> {
         let mut open = Nesting::default();
@@ -71,7 +71,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes a scalar, or enters a container up to its first value. True when a value is complete.
+    /// Skips a scalar, or enters a container up to its first value. True if a value is complete.
     #[inline(always)]
     fn begin(&mut self, open: &mut Nesting, room: usize) -> Result<bool, Fault> {
         match self.token() {
@@ -100,7 +100,7 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
-    /// After a value: closes what closes here. True when another value follows.
+    /// After a value: closes the containers that end here. True if another value follows.
     #[inline(always)]
     fn goes_on(&mut self, open: &mut Nesting) -> Result<bool, Fault> {
         while open.depth() > 0 {

@@ -1,4 +1,4 @@
-//! What the grammar can miss, as small as a byte: the scanner's results stay in registers.
+//! Syntax errors of one byte, so that the scanner's results stay in registers.
 
 use crate::error::{Reason, WireError};
 
@@ -21,7 +21,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// The fault as the outside sees it.
+    /// The public error.
     #[cold]
     pub(super) fn at(self, position: usize, max_depth: usize) -> WireError {
         let reason = match self {

@@ -1,6 +1,6 @@
-//! Which containers are open: one bit each, without an allocation up to 64 levels.
+//! The open containers: one bit each, without an allocation up to 64 levels.
 
-/// What a bracket opened.
+/// The kind of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Container {
     Array,
@@ -11,7 +11,7 @@ pub(super) enum Container {
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
     depth: usize,
-    /// The innermost levels, the lowest bit being the innermost one: 1 is an object.
+    /// The innermost levels. The lowest bit is the innermost one: 1 is an object.
     bits: u64,
     /// Full words of outer levels.
     outer: Vec<u64>,
@@ -42,7 +42,7 @@ impl Nesting {
         }
     }
 
-    /// The innermost one; an array, if none is open.
+    /// The innermost container; an array if none is open.
     #[inline]
     pub(super) fn innermost(&self) -> Container {
         match self.bits & 1 {

@@ -1,4 +1,4 @@
-//! Strings: skipped in words and blocks, because most bytes of a message are inside of one.
+//! Skips strings in words and blocks, since most bytes of a message are in strings.
 
 use super::fault::Fault;
 
@@ -6,15 +6,15 @@ const ONES: u64 = u64::from_ne_bytes([1; 8]);
 const HIGH: u64 = ONES << 7;
 const LOW: u64 = !HIGH;
 
-/// Strings up to this length are met in every message: keys, names, numbers in quotes.
-const SHORT: usize = 16;
+/// The length of short strings, which occur in every message: keys, names, quoted numbers.
+const MAX_SHORT_LENGTH: usize = 16;
 
 /// After this many words without a special byte, whole blocks are tried.
-const CLEAN: usize = 2;
+const WORDS_BEFORE_BLOCKS: usize = 2;
 
-/// The place behind a string whose opening quote is at `quote`, or the place of its fault.
+/// The position after a string whose opening quote is at `quote`, or the position of its error.
 ///
-/// Both come back in registers: the scanner's position never goes through memory.
+/// Both are returned in registers: the scanner's position is never stored in memory.
 #[inline]
 pub(super) fn string_end(text: &[u8], quote: usize) -> Result<usize, usize> {
     let mut at = quote + 1;
@@ -28,17 +28,17 @@ pub(super) fn string_end(text: &[u8], quote: usize) -> Result<usize, usize> {
             break;
         }
         at += 8;
-        if at > quote + SHORT {
+        if at > quote + MAX_SHORT_LENGTH {
             break;
         }
     }
     long_string_end(text, at)
 }
 
-/// The same for strings with escapes or of some length, from any place in it on.
+/// Like [`string_end`] for strings with escapes or of some length, from any position in it.
 ///
-/// It goes on by eight bytes whatever they hold: where the next word starts does not depend on
-/// what was found in this one, so the processor can look at both at once.
+/// It advances by eight bytes whatever they contain: the position of the next word does not depend on this one, so the
+/// processor can read both at the same time.
 fn long_string_end(text: &[u8], start: usize) -> Result<usize, usize> {
     let mut at = start;
     let mut clean = 0;
@@ -47,7 +47,7 @@ fn long_string_end(text: &[u8], start: usize) -> Result<usize, usize> {
         if hits == 0 {
             at += 8;
             clean += 1;
-            if clean == CLEAN {
+            if clean == WORDS_BEFORE_BLOCKS {
                 at = skip_blocks(text, at);
                 clean = 0;
             }
@@ -55,36 +55,36 @@ fn long_string_end(text: &[u8], start: usize) -> Result<usize, usize> {
         }
         clean = 0;
         match in_word(text, at, word, hits) {
-            Step::On(next) => at = next,
-            Step::End(end) => return Ok(end),
-            Step::Fault(place) => return Err(place),
+            WordResult::On(next) => at = next,
+            WordResult::End(end) => return Ok(end),
+            WordResult::Fault(place) => return Err(place),
         }
     }
     end_by_bytes(text, at)
 }
 
-enum Step {
+enum WordResult {
     On(usize),
     End(usize),
     Fault(usize),
 }
 
-/// Goes over the special bytes of one word.
+/// Handles the special bytes of one word.
 #[inline]
-fn in_word(text: &[u8], at: usize, word: u64, mut hits: u64) -> Step {
+fn in_word(text: &[u8], at: usize, word: u64, mut hits: u64) -> WordResult {
     while hits != 0 {
         let place = first_hit(hits);
         match byte_of(word, place) {
-            b'"' => return Step::End(at + place + 1),
+            b'"' => return WordResult::End(at + place + 1),
             b'\\' => match escape_end(text, at + place) {
                 Ok(end) if end < at + 8 => hits &= u64::MAX << ((end - at) * 8),
-                Ok(end) => return Step::On(end),
-                Err(fault) => return Step::Fault(fault),
+                Ok(end) => return WordResult::On(end),
+                Err(fault) => return WordResult::Fault(fault),
             },
-            _ => return Step::Fault(at + place),
+            _ => return WordResult::Fault(at + place),
         }
     }
-    Step::On(at + 8)
+    WordResult::On(at + 8)
 }
 
 /// The end of a string in the last bytes of the text, too few for a word.
@@ -100,7 +100,7 @@ fn end_by_bytes(text: &[u8], start: usize) -> Result<usize, usize> {
     }
 }
 
-/// The place behind an escape, or the place of its fault.
+/// The position after an escape, or the position of its error.
 #[inline]
 fn escape_end(text: &[u8], backslash: usize) -> Result<usize, usize> {
     let at = backslash + 1;
@@ -114,7 +114,7 @@ fn escape_end(text: &[u8], backslash: usize) -> Result<usize, usize> {
     }
 }
 
-/// What is wrong with a string at the place that [`string_end`] gave.
+/// The error of a string at the position that [`string_end`] returned.
 #[cold]
 pub(super) fn string_fault(text: &[u8], at: usize) -> Fault {
     match text.get(at) {
@@ -125,8 +125,7 @@ pub(super) fn string_fault(text: &[u8], at: usize) -> Fault {
     }
 }
 
-/// How many bytes at the start of the text need no escape in a string: not a quote, a backslash or
-/// a control character.
+/// How many bytes at the start of the text need no escape in a string: no quote, backslash or control character.
 pub(crate) fn plain_prefix(text: &[u8]) -> usize {
     let mut at = skip_blocks(text, 0);
     while let Some(word) = word_at(text, at) {
@@ -140,8 +139,8 @@ pub(crate) fn plain_prefix(text: &[u8]) -> usize {
     at + run.unwrap_or(rest.len())
 }
 
-/// The place behind all blocks of 32 bytes from `from` on that hold no special byte, in a form
-/// that the compiler turns into vector instructions.
+/// The position after all blocks of 32 bytes from `from` without a special byte, in a form that the compiler
+/// vectorizes.
 fn skip_blocks(text: &[u8], from: usize) -> usize {
     let rest = text.get(from..).unwrap_or_default();
     let (blocks, _) = rest.as_chunks::<32>();
@@ -167,9 +166,8 @@ fn word_at(text: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*word))
 }
 
-/// Marks special bytes by their high bits. The borrow of a subtraction can mark bytes behind a real
-/// hit by mistake, never before one: only the lowest mark is to be trusted. It takes fewer steps
-/// than [`specials`].
+/// Marks special bytes by their high bits. The borrow of a subtraction can wrongly mark bytes after a real one, never
+/// before: only the lowest mark is reliable. It takes fewer steps than [`specials`].
 #[inline]
 fn first_special(word: u64) -> u64 {
     let quote = word ^ (ONES * u64::from(b'"'));
@@ -180,7 +178,7 @@ fn first_special(word: u64) -> u64 {
     (control | quote | backslash) & HIGH
 }
 
-/// Marks each special byte by its high bit: no byte too many, none too few.
+/// Marks each special byte by its high bit, exactly.
 #[inline]
 fn specials(word: u64) -> u64 {
     let quote = nonzero(word ^ (ONES * u64::from(b'"')));
@@ -189,7 +187,7 @@ fn specials(word: u64) -> u64 {
     !(quote & backslash & printable) & HIGH
 }
 
-/// The high bit of each byte that is not zero; the other bits mean nothing.
+/// The high bit of each byte that is not zero; the other bits are arbitrary.
 #[inline]
 fn nonzero(word: u64) -> u64 {
     ((word & LOW) + LOW) | word

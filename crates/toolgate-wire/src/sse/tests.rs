@@ -1,4 +1,4 @@
-//! Server-sent events: whole, cut anywhere, too long.
+//! Tests of server-sent events: whole, split anywhere, too long.
 
 use proptest::prelude::*;
 

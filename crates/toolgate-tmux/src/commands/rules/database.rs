@@ -1,10 +1,10 @@
-//! What drops or empties a database.
+//! Commands that drop or empty a database.
 
-use super::Called;
+use super::ProgramCall;
 use crate::commands::{
     Class,
-    expand::Arg,
-    walk::{Input, Judge},
+    arg::Arg,
+    judge::{Judge, PipeData},
 };
 
 const SQL: &[&str] = &[
@@ -28,7 +28,7 @@ const SQL: &[&str] = &[
     "usql",
 ];
 
-pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>, input: &Input) {
+pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>, input: &PipeData) {
     let words = call.words();
     let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
     let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
@@ -65,7 +65,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>, input: &Input) {
     }
 }
 
-/// Whether SQL drops, truncates, or deletes without saying which rows. What stands in quotes and comments is none.
+/// Whether SQL drops, truncates, or deletes without a condition. Quotes and comments are skipped.
 fn is_destructive(sql: &str) -> bool {
     let sql = bare(sql);
     sql.split(';').any(|statement| {

@@ -1,15 +1,15 @@
-//! What deletes or empties files.
+//! Commands that delete or empty files.
 
-use super::Called;
+use super::ProgramCall;
 use crate::commands::{
     Class,
+    arg::{Arg, UNKNOWN},
     argv::{after_options, operands},
-    expand::{Arg, HOLE},
-    paths::Spot,
-    walk::{Input, Judge},
+    judge::{Judge, PipeData},
+    paths::PathLocation,
 };
 
-pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
+pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     match call.name {
         "rm" | "grm" | "unlink" | "rmdir" | "trash" | "srm" | "rimraf" => {
             let recursive =
@@ -50,17 +50,17 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
     }
 }
 
-/// Each file that would go.
-fn each(judge: &mut Judge<'_>, call: &Called<'_>, files: &[&Arg], recursive: bool) {
+/// Judges each file that would be deleted.
+fn each(judge: &mut Judge<'_>, call: &ProgramCall<'_>, files: &[&Arg], recursive: bool) {
     for file in files {
         let why = match judge.spot(file) {
-            Spot::Inside => continue,
-            Spot::Whole if !recursive => continue,
-            Spot::Whole => "it deletes the whole folder".to_owned(),
-            Spot::Outside => format!("it deletes {}", judge.outside()),
-            Spot::Unknown => {
+            PathLocation::Inside => continue,
+            PathLocation::Whole if !recursive => continue,
+            PathLocation::Whole => "it deletes the whole folder".to_owned(),
+            PathLocation::Outside => format!("it deletes {}", judge.outside()),
+            PathLocation::Unknown => {
                 let why = "what it deletes is only known when it runs";
-                // One file is a small loss; an empty variable before a path is the classic.
+                // One unknown file is only noted. With `-r`, an empty variable before a path could delete everything.
                 if !(recursive || judge.bulk) || judge.defining {
                     judge.unknown(Class::DeleteOutsideRoot, call.line, why);
                     continue;
@@ -72,7 +72,7 @@ fn each(judge: &mut Judge<'_>, call: &Called<'_>, files: &[&Arg], recursive: boo
     }
 }
 
-fn find(judge: &mut Judge<'_>, call: &Called<'_>) {
+fn find(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     let options = ["-H", "-L", "-P"];
     let args = call.args.iter().filter(|arg| !options.contains(&&*arg.text));
     let mut paths: Vec<Arg> =
@@ -98,10 +98,10 @@ fn find(judge: &mut Judge<'_>, call: &Called<'_>) {
         "-atime",
     ];
     let narrowed = call.args.iter().any(|arg| tests.contains(&&*arg.text)) || call.name == "fd";
-    // What is found is below the path, unless nothing narrows the search.
+    // The files that `find` finds are below the path; without a filter, they are everything in it.
     let found = |path: &Arg| {
         let text = if narrowed {
-            format!("{}/{HOLE}", path.text.trim_end_matches('/'))
+            format!("{}/{UNKNOWN}", path.text.trim_end_matches('/'))
         } else {
             path.text.clone()
         };
@@ -128,7 +128,7 @@ fn find(judge: &mut Judge<'_>, call: &Called<'_>) {
                 .map(|arg| if arg.text == "{}" { found.clone() } else { arg.clone() })
                 .collect();
             let bulk = std::mem::replace(&mut judge.bulk, true);
-            judge.program(&line, &Input::default());
+            judge.program(&line, &PipeData::default());
             judge.bulk = bulk;
         }
         rest = after.get(end..).unwrap_or_default();

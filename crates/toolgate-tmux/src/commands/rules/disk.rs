@@ -1,11 +1,11 @@
-//! What writes to a disk past its file system.
+//! Commands that write to a disk directly, without its file system.
 
-use super::Called;
-use crate::commands::{Class, expand::HOLE, walk::Judge};
+use super::ProgramCall;
+use crate::commands::{Class, arg::UNKNOWN, judge::Judge};
 
 pub(super) const WHY: &str = "it writes to a disk past its file system";
 
-pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
+pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     let words = call.words();
     let looks = call.has("l", &["list", "help", "version", "print", "dump"]);
     let writes = match (call.name, words.as_slice()) {
@@ -37,9 +37,9 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
                 if matches!(call.name, "cp" | "mv") { words.len().saturating_sub(1) } else { 0 };
             words.iter().skip(last).any(|word| is_disk(word))
         }
-        // An image in a file is no disk.
+        // A file with a disk image is no disk.
         (name, words) => {
-            let disk = words.iter().any(|word| word.starts_with("/dev/") || word.contains(HOLE));
+            let disk = words.iter().any(|word| word.starts_with("/dev/") || word.contains(UNKNOWN));
             name.starts_with("mkfs") && !looks && disk
         }
     };
@@ -48,14 +48,14 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
     }
 }
 
-/// A device, other than those that anybody writes to.
+/// A device, except those that any program may write to.
 fn is_raw(path: &str) -> bool {
     let Some(device) = path.strip_prefix("/dev/") else { return false };
     let name = device.split('/').next().unwrap_or_default();
     !matches!(name, "null" | "zero" | "stdout" | "stderr" | "tty" | "shm" | "fd" | "pts" | "full")
 }
 
-/// A disk, by the names that systems give them.
+/// Whether a path is a disk, by the names that operating systems use.
 pub(super) fn is_disk(path: &str) -> bool {
     let Some(device) = path.strip_prefix("/dev/") else { return false };
     let kinds = [

@@ -1,15 +1,15 @@
-//! What git does to others, and to what it does not keep.
+//! git commands that affect other users, or discard work.
 
-use super::Called;
+use super::ProgramCall;
 use crate::commands::{
     Class,
+    arg::Arg,
     argv::{after_options, has, operands, texts},
-    expand::Arg,
-    paths::Spot,
-    walk::{Input, Judge},
+    judge::{Judge, PipeData},
+    paths::PathLocation,
 };
 
-pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
+pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     if call.name != "git" {
         return;
     }
@@ -26,7 +26,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
     aliases(judge, call, &verb.text);
 }
 
-/// What git does not keep elsewhere.
+/// Commands that discard work that git does not keep.
 fn discards(verb: &str, args: &[Arg]) -> Option<&'static str> {
     const CHANGES: &str = "it throws away changes that are not committed";
     const COMMITS: &str = "it throws away commits or what refers to them";
@@ -79,7 +79,7 @@ fn discards(verb: &str, args: &[Arg]) -> Option<&'static str> {
 }
 
 /// Aliases that begin with `!` are shell text.
-fn aliases(judge: &mut Judge<'_>, call: &Called<'_>, verb: &str) {
+fn aliases(judge: &mut Judge<'_>, call: &ProgramCall<'_>, verb: &str) {
     for arg in call.args {
         let text = match arg.text.split_once("=!") {
             Some((_, text)) => Some(text),
@@ -87,12 +87,12 @@ fn aliases(judge: &mut Judge<'_>, call: &Called<'_>, verb: &str) {
             None => None,
         };
         if let Some(text) = text {
-            judge.text(text, arg.fetched, &Input::default());
+            judge.text(text, arg.fetched, &PipeData::default());
         }
     }
 }
 
-fn push(judge: &mut Judge<'_>, call: &Called<'_>, args: &[Arg]) {
+fn push(judge: &mut Judge<'_>, call: &ProgramCall<'_>, args: &[Arg]) {
     if has(args, "n", &["dry-run"]) {
         return;
     }
@@ -116,8 +116,8 @@ fn push(judge: &mut Judge<'_>, call: &Called<'_>, args: &[Arg]) {
     judge.find(Class::ForcePush, call.line, why);
 }
 
-/// What is ignored is often what nobody else has: settings, keys, data.
-fn clean(judge: &mut Judge<'_>, call: &Called<'_>, args: &[Arg]) {
+/// `git clean`: ignored files are often the only copies of settings, keys and data.
+fn clean(judge: &mut Judge<'_>, call: &ProgramCall<'_>, args: &[Arg]) {
     if !has(args, "f", &["force"]) || has(args, "n", &["dry-run"]) {
         return;
     }
@@ -132,18 +132,18 @@ fn clean(judge: &mut Judge<'_>, call: &Called<'_>, args: &[Arg]) {
     };
     for path in paths {
         match judge.spot(path) {
-            Spot::Inside => {}
-            Spot::Whole if !has(args, "xX", &[]) => {}
-            Spot::Whole => judge.find(
+            PathLocation::Inside => {}
+            PathLocation::Whole if !has(args, "xX", &[]) => {}
+            PathLocation::Whole => judge.find(
                 Class::DeleteOutsideRoot,
                 call.line,
                 "it also deletes what git ignores, and so does not keep",
             ),
-            Spot::Outside => {
+            PathLocation::Outside => {
                 let why = format!("it deletes {}", judge.outside());
                 judge.find(Class::DeleteOutsideRoot, call.line, why);
             }
-            Spot::Unknown => judge.unknown(
+            PathLocation::Unknown => judge.unknown(
                 Class::DeleteOutsideRoot,
                 call.line,
                 "what it deletes is only known when it runs",

@@ -10,13 +10,19 @@ mod system;
 mod write;
 
 use super::{
-    expand::Arg,
-    walk::{Input, Judge},
+    arg::Arg,
+    judge::{Judge, PipeData},
 };
 
-/// Asks every rule.
-pub(super) fn check(judge: &mut Judge<'_>, name: &str, line: &[Arg], args: &[Arg], input: &Input) {
-    let call = Called { name, line, args };
+/// Applies all rules.
+pub(super) fn check(
+    judge: &mut Judge<'_>,
+    name: &str,
+    line: &[Arg],
+    args: &[Arg],
+    input: &PipeData,
+) {
+    let call = ProgramCall { name, line, args };
     delete::check(judge, &call);
     git::check(judge, &call);
     publish::check(judge, &call);
@@ -27,26 +33,26 @@ pub(super) fn check(judge: &mut Judge<'_>, name: &str, line: &[Arg], args: &[Arg
     write::check(judge, &call);
 }
 
-/// A program that is called.
-struct Called<'a> {
-    /// Without its folder.
+/// A call of a program.
+struct ProgramCall<'a> {
+    /// The program's name without its folder.
     name: &'a str,
-    /// Name and arguments.
+    /// The name and the arguments.
     line: &'a [Arg],
     args: &'a [Arg],
 }
 
-impl Called<'_> {
+impl ProgramCall<'_> {
     fn is(&self, names: &[&str]) -> bool {
         names.contains(&self.name)
     }
 
-    /// The operands, as texts.
+    /// The texts of the operands.
     fn words(&self) -> Vec<&str> {
         super::argv::texts(&super::argv::operands(self.args))
     }
 
-    /// Whether the operands begin so.
+    /// Whether the operands begin with these words.
     fn says(&self, words: &[&str]) -> bool {
         self.words().starts_with(words)
     }

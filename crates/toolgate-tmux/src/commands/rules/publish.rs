@@ -1,9 +1,9 @@
-//! What gives something to the world.
+//! Commands that publish something.
 
-use super::Called;
-use crate::commands::{Class, walk::Judge};
+use super::ProgramCall;
+use crate::commands::{Class, judge::Judge};
 
-/// Programs with a `publish` of their own.
+/// Programs with a command `publish`.
 const PUBLISHERS: &[&str] = &[
     "npm",
     "pnpm",
@@ -23,11 +23,11 @@ const PUBLISHERS: &[&str] = &[
     "maturin",
     "changeset",
 ];
-/// Programs whose `push` goes to a registry.
+/// Programs with a command `push` to a registry.
 const PUSHERS: &[&str] =
     &["gem", "docker", "podman", "nerdctl", "helm", "buildah", "nuget", "cosign", "crane", "oras"];
 
-pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
+pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     if call.has("", &["dry-run", "help"])
         || call.args.iter().any(|arg| arg.text == "--dry-run=true")
     {

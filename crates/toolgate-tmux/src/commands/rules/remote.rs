@@ -1,13 +1,13 @@
-//! What is deleted in places that have no path here: clusters, clouds, buckets, volumes, hosted repositories, schedules.
+//! Commands that delete on other systems: clusters, clouds, buckets, volumes, hosted repositories; and schedules.
 
-use super::Called;
+use super::ProgramCall;
 use crate::commands::{
     Class,
     argv::{after_options, operands, texts},
-    walk::{Input, Judge},
+    judge::{Judge, PipeData},
 };
 
-pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>, input: &Input) {
+pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>, input: &PipeData) {
     if call.has("", &["dry-run", "help"]) {
         return;
     }
@@ -23,7 +23,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>, input: &Input) {
     }
 }
 
-fn cluster(call: &Called<'_>) -> Option<&'static str> {
+fn cluster(call: &ProgramCall<'_>) -> Option<&'static str> {
     let long = ["namespace", "context", "kubeconfig", "cluster", "user", "server", "kube-context"];
     let rest = after_options(call.args, "ns", &long);
     let words = texts(&operands(rest));
@@ -40,7 +40,7 @@ fn cluster(call: &Called<'_>) -> Option<&'static str> {
     })
 }
 
-fn infrastructure(call: &Called<'_>) -> Option<&'static str> {
+fn infrastructure(call: &ProgramCall<'_>) -> Option<&'static str> {
     let words = call.words();
     let destroys = match (call.name, words.as_slice()) {
         (
@@ -61,7 +61,7 @@ fn infrastructure(call: &Called<'_>) -> Option<&'static str> {
     destroys.then_some("it destroys infrastructure, with the data on it")
 }
 
-fn storage(call: &Called<'_>) -> Option<&'static str> {
+fn storage(call: &ProgramCall<'_>) -> Option<&'static str> {
     let words = call.words();
     Some(match (call.name, words.as_slice()) {
         ("aws", ["s3", "rm", ..]) if call.has("", &["recursive"]) => {
@@ -82,7 +82,7 @@ fn storage(call: &Called<'_>) -> Option<&'static str> {
     })
 }
 
-fn containers(call: &Called<'_>) -> Option<&'static str> {
+fn containers(call: &ProgramCall<'_>) -> Option<&'static str> {
     const VOLUMES: &str = "it deletes volumes, with the data in them";
     let words = call.words();
     Some(match (call.name, words.as_slice()) {
@@ -101,7 +101,7 @@ fn containers(call: &Called<'_>) -> Option<&'static str> {
     })
 }
 
-fn repository(call: &Called<'_>) -> Option<&'static str> {
+fn repository(call: &ProgramCall<'_>) -> Option<&'static str> {
     let words = call.words();
     Some(match (call.name, words.as_slice()) {
         ("gh" | "glab", ["repo" | "project", "delete" | "archive", ..]) => {
@@ -120,7 +120,7 @@ fn repository(call: &Called<'_>) -> Option<&'static str> {
     })
 }
 
-fn schedule(call: &Called<'_>, input: &Input) -> Option<&'static str> {
+fn schedule(call: &ProgramCall<'_>, input: &PipeData) -> Option<&'static str> {
     let words = call.words();
     match call.name {
         "crontab" if call.has("r", &[]) => Some("it deletes all of a user's cron jobs"),

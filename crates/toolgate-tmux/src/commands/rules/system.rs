@@ -1,14 +1,14 @@
-//! What ends or unsettles the machine, and who may.
+//! Commands that stop or disrupt the machine, change permissions, or run as another user.
 
-use super::Called;
+use super::ProgramCall;
 use crate::commands::{
     Class,
     argv::{after_options, operands},
-    paths::Spot,
-    walk::Judge,
+    judge::Judge,
+    paths::PathLocation,
 };
 
-pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
+pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     if call.is(&["sudo", "su", "doas", "pkexec", "run0", "sudoedit", "visudo", "gosu", "runuser"]) {
         judge.find(Class::Privilege, call.line, "it runs as another user");
     }
@@ -20,7 +20,7 @@ pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
     }
 }
 
-fn ends(call: &Called<'_>) -> Option<&'static str> {
+fn ends(call: &ProgramCall<'_>) -> Option<&'static str> {
     let words = call.words();
     let it = match (call.name, words.as_slice()) {
         ("shutdown", _) if call.has("c", &["help"]) => return None,
@@ -42,8 +42,8 @@ fn ends(call: &Called<'_>) -> Option<&'static str> {
     it.then_some("it stops the machine")
 }
 
-/// `kill -9 -1` ends everything, `kill 1` the first process.
-fn kill(call: &Called<'_>) -> Option<&'static str> {
+/// `kill -9 -1` ends all processes, `kill 1` the first process.
+fn kill(call: &ProgramCall<'_>) -> Option<&'static str> {
     let args: Vec<&str> = call.args.iter().map(|arg| arg.text.as_str()).collect();
     let targets = match args.as_slice() {
         ["-l" | "-L", ..] => return None,
@@ -57,7 +57,7 @@ fn kill(call: &Called<'_>) -> Option<&'static str> {
         .then_some("it ends all processes, or the first one")
 }
 
-fn services(call: &Called<'_>) -> Option<&'static str> {
+fn services(call: &ProgramCall<'_>) -> Option<&'static str> {
     let rest = after_options(
         call.args,
         "HMnopst",
@@ -90,7 +90,7 @@ fn services(call: &Called<'_>) -> Option<&'static str> {
     stops.then_some("it stops a service, or the machine")
 }
 
-fn network(call: &Called<'_>) -> Option<&'static str> {
+fn network(call: &ProgramCall<'_>) -> Option<&'static str> {
     let words = call.words();
     let opens = match (call.name, words.as_slice()) {
         ("iptables" | "ip6tables", _) => call.has("FXP", &["flush", "delete-chain", "policy"]),
@@ -108,15 +108,15 @@ fn network(call: &Called<'_>) -> Option<&'static str> {
     opens.then_some("it changes the network or its defences")
 }
 
-/// Owners and permissions of whole folders.
-fn permissions(judge: &mut Judge<'_>, call: &Called<'_>) {
+/// Changes of owners and permissions of whole folders.
+fn permissions(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     let whole = call.has("R", &["recursive"]) || judge.bulk;
     if !whole || !call.is(&["chmod", "chown", "chgrp", "setfacl"]) {
         return;
     }
     let words = operands(call.args);
     let adds = words.first().is_some_and(|mode| call.name == "chmod" && only_adds(&mode.text));
-    let inside = |spot| matches!(spot, Spot::Inside | Spot::Whole);
+    let inside = |spot| matches!(spot, PathLocation::Inside | PathLocation::Whole);
     if !adds || !words.iter().skip(1).all(|path| inside(judge.spot(path))) {
         judge.find(
             Class::Permissions,
@@ -126,7 +126,7 @@ fn permissions(judge: &mut Judge<'_>, call: &Called<'_>) {
     }
 }
 
-/// Whether a mode only lets the owner do more, or lets others read.
+/// Whether a mode only gives the owner more permissions, or lets others read.
 fn only_adds(mode: &str) -> bool {
     mode.split(',').all(|part| {
         part.split_once('+').is_some_and(|(who, what)| {
@@ -137,7 +137,7 @@ fn only_adds(mode: &str) -> bool {
     })
 }
 
-fn rights(call: &Called<'_>) -> Option<&'static str> {
+fn rights(call: &ProgramCall<'_>) -> Option<&'static str> {
     let unsettles = match call.name {
         "userdel" | "groupdel" | "usermod" | "deluser" | "chpasswd" | "swapoff" | "rmmod"
         | "insmod" => true,

@@ -1,22 +1,22 @@
-//! What writes into files outside of the roots: redirects, and programs that name a file to write.
+//! Writes to files outside of the roots: redirects, and programs with an output file.
 
-use super::Called;
+use super::ProgramCall;
 use crate::commands::{
     Class,
+    arg::{Arg, HOME},
     argv::{after_options, has, operands, value},
-    expand::{Arg, HOME},
-    paths::{Spot, TEMPORARY},
-    walk::Judge,
+    judge::Judge,
+    paths::{PathLocation, TEMPORARY},
 };
 
-pub(super) fn check(judge: &mut Judge<'_>, call: &Called<'_>) {
+pub(super) fn check(judge: &mut Judge<'_>, call: &ProgramCall<'_>) {
     for file in files(call) {
         judge.writes_to(&file, call.line);
     }
 }
 
-/// The files that a program writes by its arguments.
-fn files(call: &Called<'_>) -> Vec<Arg> {
+/// The files that a program writes, by its arguments.
+fn files(call: &ProgramCall<'_>) -> Vec<Arg> {
     let named = |text: String| vec![Arg { text, ..Arg::default() }];
     let option = |short, long: &[&str]| {
         value(call.args, short, long).map_or_else(Vec::new, |(_, file)| named(file))
@@ -40,7 +40,7 @@ fn files(call: &Called<'_>) -> Vec<Arg> {
         }
         "dd" => {
             let of = call.args.iter().find_map(|arg| arg.text.strip_prefix("of="));
-            // bash knows `~` there too.
+            // bash expands `~` here, too.
             of.map_or_else(Vec::new, |file| match file.strip_prefix('~') {
                 Some(rest) => named(format!("{HOME}{rest}")),
                 None => named(file.to_owned()),
@@ -54,13 +54,13 @@ fn files(call: &Called<'_>) -> Vec<Arg> {
     }
 }
 
-/// The files that an editor of streams changes in place: what follows its script.
-fn edited(call: &Called<'_>) -> Vec<Arg> {
+/// The files that a stream editor changes in place: the operands after its script.
+fn edited(call: &ProgramCall<'_>) -> Vec<Arg> {
     operands(call.args).into_iter().skip(1).cloned().collect()
 }
 
 impl Judge<'_> {
-    /// A file that something is written to.
+    /// Judges a file that is written.
     pub(in crate::commands) fn writes_to(&mut self, file: &Arg, line: &[Arg]) {
         let path = file.text.as_str();
         if super::disk::is_disk(path) {
@@ -72,18 +72,18 @@ impl Judge<'_> {
             || path.starts_with("/dev/")
             || path.starts_with("/proc/self/fd/")
         {
-            // Nothing is kept there.
+            // What is written there is not kept.
         } else if self.remote {
             if is_systems(path) {
                 self.find(Class::WriteOutsideRoot, line, "it writes to a file of a system");
             }
         } else {
             match self.spot(file) {
-                Spot::Outside if !self.is_below_pane(file) => {
+                PathLocation::Outside if !self.is_below_pane(file) => {
                     let why = format!("it writes to a file {}", self.outside());
                     self.find(Class::WriteOutsideRoot, line, why);
                 }
-                Spot::Unknown => self.unknown(
+                PathLocation::Unknown => self.unknown(
                     Class::WriteOutsideRoot,
                     line,
                     "where it writes is only known when it runs",

@@ -1,17 +1,17 @@
-//! `for`, `case`, functions and `[[ ]]`.
+//! Reads `for`, `case`, functions and `[[ ]]`.
 
 use super::{
-    Command, Piece, Pipeline, Script, Simple, Word,
-    parser::{Parser, Stop, is_end},
+    Piece, Pipeline, ShellCommand, ShellScript, Simple, Word,
+    parser::{Parser, ScriptEnd, is_end},
 };
 
 impl Parser {
-    pub(super) fn each(&mut self) -> Command {
+    pub(super) fn each(&mut self) -> ShellCommand {
         self.blanks();
         if self.eat("((") {
             let inner = self.arithmetic();
-            let body = self.deeper(|parser| parser.script(Stop::Word("done")));
-            return Command::For { name: String::new(), values: vec![inner], body };
+            let body = self.deeper(|parser| parser.script(ScriptEnd::Word("done")));
+            return ShellCommand::For { name: String::new(), values: vec![inner], body };
         }
         let name = self.word().bare().unwrap_or_default().to_owned();
         self.blanks();
@@ -39,23 +39,23 @@ impl Parser {
                 quoted: true,
             }]));
         }
-        let body = self.deeper(|parser| parser.script(Stop::Word("done")));
-        Command::For { name, values, body }
+        let body = self.deeper(|parser| parser.script(ScriptEnd::Word("done")));
+        ShellCommand::For { name, values, body }
     }
 
-    /// Every branch may run.
-    pub(super) fn case(&mut self) -> Command {
+    /// Reads `case`. Every branch may run.
+    pub(super) fn case(&mut self) -> ShellCommand {
         self.blanks();
         let word = self.word();
-        let mut all = vec![Pipeline(vec![Command::For {
+        let mut all = vec![Pipeline(vec![ShellCommand::For {
             name: String::new(),
             values: vec![word],
-            body: Script::default(),
+            body: ShellScript::default(),
         }])];
-        self.between(Stop::End);
+        self.between(ScriptEnd::End);
         self.unclear |= !self.eat("in");
         loop {
-            self.between(Stop::End);
+            self.between(ScriptEnd::End);
             if self.peek().is_none() {
                 self.cut_off();
                 break;
@@ -63,7 +63,7 @@ impl Parser {
             if self.eat("esac") {
                 break;
             }
-            // The pattern.
+            // The pattern of a branch.
             while let Some(c) = self.peek().filter(|c| *c != ')') {
                 let before = self.at;
                 if matches!(c, '(' | '|' | ' ' | '\t' | '\n' | ';' | '&' | '<' | '>') {
@@ -74,13 +74,13 @@ impl Parser {
                 self.at = self.at.max(before + 1);
             }
             self.eat(")");
-            all.extend(self.deeper(|parser| parser.script(Stop::Case)).0);
+            all.extend(self.deeper(|parser| parser.script(ScriptEnd::Case)).0);
         }
-        let body = Script(all);
-        Command::Group { body, redirects: self.redirects(), subshell: false }
+        let body = ShellScript(all);
+        ShellCommand::Group { body, redirects: self.redirects(), subshell: false }
     }
 
-    pub(super) fn function(&mut self) -> Command {
+    pub(super) fn function(&mut self) -> ShellCommand {
         self.blanks();
         let name = self.word().bare().unwrap_or_default().to_owned();
         self.blanks();
@@ -91,14 +91,17 @@ impl Parser {
         self.body(name)
     }
 
-    pub(super) fn body(&mut self, name: String) -> Command {
-        self.between(Stop::End);
+    pub(super) fn body(&mut self, name: String) -> ShellCommand {
+        self.between(ScriptEnd::End);
         let body = self.deeper(|parser| Some(parser.command()));
-        Command::Function { name, body: Script(vec![Pipeline(body.into_iter().collect())]) }
+        ShellCommand::Function {
+            name,
+            body: ShellScript(vec![Pipeline(body.into_iter().collect())]),
+        }
     }
 
-    /// `[[ … ]]`: its words, whatever its operators are.
-    pub(super) fn test(&mut self) -> Command {
+    /// Reads `[[ … ]]`: its words, without interpreting its operators.
+    pub(super) fn test(&mut self) -> ShellCommand {
         let mut simple = Simple::default();
         loop {
             while self.peek().is_some_and(is_end) {
@@ -116,6 +119,6 @@ impl Parser {
         }
         simple.words.insert(0, Word(vec![Piece::Text { text: "[[".to_owned(), quoted: true }]));
         simple.redirects = self.redirects();
-        Command::Simple(simple)
+        ShellCommand::Simple(simple)
     }
 }

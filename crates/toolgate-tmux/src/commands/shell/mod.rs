@@ -1,9 +1,9 @@
-//! A reader of shell text, made for judging it: it never fails, it is linear, and it says where it guessed.
+//! Reads shell text for judging it: it never fails, takes linear time, and reports which text it could not read.
 //!
-//! No crate was taken. `brush-parser` is the best kept one, but it writes every word that it reads to the debug log,
-//! keeps words in a cache of the process, and brings a test framework along; `tree-sitter-bash` is ten megabytes of C
-//! for text that is not trusted, and leaves words to its user; `yash-syntax` and `flash` are GPL; `conch-parser` is no
-//! longer kept; `shell-words` knows words only.
+//! Crates that were considered: `brush-parser` is the best maintained, but it writes every word that it reads to the debug
+//! log, caches words in the process, and depends on a test framework; `tree-sitter-bash` is ten megabytes of C that would
+//! read untrusted text, and does not split words; `yash-syntax` and `flash` are GPL; `conch-parser` is not maintained;
+//! `shell-words` only splits words.
 
 mod compound;
 mod parser;
@@ -12,39 +12,39 @@ mod words;
 
 pub(super) use parser::parse;
 
-/// Deeper nesting is not read.
-pub(super) const DEEPEST: usize = 64;
-/// Longer text is not read.
-pub(super) const LONGEST: usize = 64 * 1024;
+/// The maximum nesting.
+pub(super) const MAX_DEPTH: usize = 64;
+/// The maximum length of a text in bytes.
+pub(super) const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// What was read.
+/// The result of reading a text.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
-    pub(super) script: Script,
-    /// Here-documents, by the number that their redirect has.
-    pub(super) docs: Vec<Doc>,
-    /// Something was not understood: an end was missing.
+    pub(super) script: ShellScript,
+    /// The here-documents, by the number in their redirect.
+    pub(super) docs: Vec<HereDocument>,
+    /// Whether something could not be read, as a missing end.
     pub(super) unclear: bool,
-    /// A shell would wait for more lines: a quote, a list or a here-document is open.
+    /// Whether a shell would wait for more lines: a quote, a list or a here-document is open.
     pub(super) open: bool,
-    /// It was too deep or too long.
-    pub(super) over: bool,
+    /// Whether the text is too long or too deeply nested.
+    pub(super) overlong: bool,
 }
 
-/// Pipelines, one after the other, whatever stands between them.
+/// The pipelines of a script, in order, without the operators between them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Script(pub(super) Vec<Pipeline>);
+pub(super) struct ShellScript(pub(super) Vec<Pipeline>);
 
-/// Commands, each reading what the one before it writes.
+/// The commands of a pipeline. Each reads what the one before it writes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pipeline(pub(super) Vec<Command>);
+pub(super) struct Pipeline(pub(super) Vec<ShellCommand>);
 
 #[derive(Clone, Debug)]
-pub(super) enum Command {
+pub(super) enum ShellCommand {
     Simple(Simple),
-    /// `( … )`, `{ … }`, `if`, `while`, `case`: all that may run of it, in order.
+    /// `( … )`, `{ … }`, `if`, `while`, `case`: all commands that may run, in order.
     Group {
-        body: Script,
+        body: ShellScript,
         redirects: Vec<Redirect>,
         subshell: bool,
     },
@@ -52,11 +52,11 @@ pub(super) enum Command {
     For {
         name: String,
         values: Vec<Word>,
-        body: Script,
+        body: ShellScript,
     },
     Function {
         name: String,
-        body: Script,
+        body: ShellScript,
     },
 }
 
@@ -78,14 +78,14 @@ pub(super) enum Redirect {
     /// `<<< word`
     Text(Word),
     /// `<< END`
-    Doc(usize),
+    HereDocument(usize),
     /// `2>&1`
     Copied,
 }
 
 /// The text of a here-document.
 #[derive(Clone, Debug)]
-pub(super) struct Doc {
+pub(super) struct HereDocument {
     pub(super) body: Word,
 }
 
@@ -109,20 +109,20 @@ pub(super) enum Piece {
     },
     /// `$( … )` and backticks.
     Command {
-        script: Script,
+        script: ShellScript,
         quoted: bool,
     },
     /// `<( … )`, `>( … )`
     Process {
-        script: Script,
+        script: ShellScript,
         reads: bool,
     },
-    /// Whatever is only known when it runs, with what is nested in it.
+    /// Text that is only known when it runs, with what is nested in it.
     Unknown(Word),
 }
 
 impl Word {
-    /// The text of a word that is nothing but unquoted text.
+    /// The text of a word, if it is only unquoted text.
     pub(super) fn bare(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Piece::Text { text, quoted: false }] => Some(text),

@@ -1,27 +1,30 @@
-//! The structure: lists, pipelines, compound commands, redirects.
+//! Reads the structure of a script: lists, pipelines, compound commands, redirects.
 
-use super::{Command, DEEPEST, Doc, LONGEST, Parsed, Piece, Pipeline, Script, Simple, Word};
+use super::{
+    HereDocument, MAX_DEPTH, MAX_TEXT_BYTES, Parsed, Piece, Pipeline, ShellCommand, ShellScript,
+    Simple, Word,
+};
 
-/// Reads a text. What is too long or too deep is left out, and said to be so.
+/// Reads a text. Parts that are too long or too deeply nested are skipped, and reported by `overlong`.
 pub(in crate::commands) fn parse(text: &str) -> Parsed {
-    if text.len() > LONGEST {
-        return Parsed { over: true, ..Parsed::default() };
+    if text.len() > MAX_TEXT_BYTES {
+        return Parsed { overlong: true, ..Parsed::default() };
     }
     let mut parser = Parser::new(text, 0, Vec::new());
-    let script = parser.script(Stop::End);
+    let script = parser.script(ScriptEnd::End);
     parser.documents();
     Parsed {
         script,
         docs: parser.docs,
         unclear: parser.unclear,
         open: parser.open,
-        over: parser.over,
+        overlong: parser.overlong,
     }
 }
 
 /// Where a script ends.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Stop {
+pub(super) enum ScriptEnd {
     End,
     /// Before `)`.
     Paren,
@@ -31,23 +34,34 @@ pub(super) enum Stop {
     Case,
 }
 
+/// A here-document whose redirect was read, and whose text was not.
+pub(super) struct PendingDocument {
+    pub(super) number: usize,
+    /// The line that ends it.
+    pub(super) end: String,
+    /// Whether tabs at the start of its lines are removed.
+    pub(super) tabs: bool,
+    /// Whether its text is not expanded.
+    pub(super) quoted: bool,
+}
+
 pub(super) struct Parser {
     text: Vec<char>,
     pub(super) at: usize,
     pub(super) depth: usize,
-    pub(super) docs: Vec<Doc>,
-    /// Here-documents whose text follows after this line: number, end, whether tabs go, whether it is quoted.
-    pub(super) waiting: Vec<(usize, String, bool, bool)>,
+    pub(super) docs: Vec<HereDocument>,
+    /// The here-documents whose text follows after this line.
+    pub(super) pending: Vec<PendingDocument>,
     pub(super) unclear: bool,
     pub(super) open: bool,
-    pub(super) over: bool,
+    pub(super) overlong: bool,
 }
 
 impl Parser {
-    pub(super) fn new(text: &str, depth: usize, docs: Vec<Doc>) -> Self {
+    pub(super) fn new(text: &str, depth: usize, docs: Vec<HereDocument>) -> Self {
         let text = text.chars().collect();
-        let waiting = Vec::new();
-        Self { text, at: 0, depth, docs, waiting, unclear: false, open: false, over: false }
+        let pending = Vec::new();
+        Self { text, at: 0, depth, docs, pending, unclear: false, open: false, overlong: false }
     }
 
     pub(super) fn peek(&self) -> Option<char> {
@@ -72,25 +86,25 @@ impl Parser {
         fits
     }
 
-    /// The text ends where something should still follow.
+    /// The text ends where more must follow.
     pub(super) fn cut_off(&mut self) {
         self.unclear = true;
         self.open |= self.peek().is_none();
     }
 
-    /// A nested script up to `)`, which is taken.
-    pub(super) fn nested(&mut self) -> Script {
-        let script = self.deeper(|parser| parser.script(Stop::Paren));
+    /// Reads a nested script and the `)` after it.
+    pub(super) fn nested(&mut self) -> ShellScript {
+        let script = self.deeper(|parser| parser.script(ScriptEnd::Paren));
         if !self.eat(")") {
             self.cut_off();
         }
         script
     }
 
-    /// One level deeper; too deep is the end of reading.
+    /// Reads one level deeper; at the maximum, skips the rest of the text.
     pub(super) fn deeper<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
-        if self.depth >= DEEPEST {
-            self.over = true;
+        if self.depth >= MAX_DEPTH {
+            self.overlong = true;
             self.at = self.text.len();
             return T::default();
         }
@@ -100,24 +114,24 @@ impl Parser {
         read
     }
 
-    /// The whole text.
-    pub(super) fn whole(&mut self) -> Script {
-        self.script(Stop::End)
+    /// Reads the whole text.
+    pub(super) fn whole(&mut self) -> ShellScript {
+        self.script(ScriptEnd::End)
     }
 
-    pub(super) fn script(&mut self, stop: Stop) -> Script {
+    pub(super) fn script(&mut self, stop: ScriptEnd) -> ShellScript {
         let mut pipelines = Vec::new();
         loop {
             self.between(stop);
             match self.peek() {
                 None => {
-                    if stop != Stop::End {
+                    if stop != ScriptEnd::End {
                         self.cut_off();
                     }
                     break;
                 }
-                Some(')') if matches!(stop, Stop::Paren) => break,
-                Some(';') if stop == Stop::Case => break,
+                Some(')') if matches!(stop, ScriptEnd::Paren) => break,
+                Some(';') if stop == ScriptEnd::Case => break,
                 Some(')' | '|') => {
                     self.unclear = true;
                     self.next();
@@ -126,11 +140,11 @@ impl Parser {
                 Some(_) => {}
             }
             match (self.keyword().as_deref(), stop) {
-                (Some(word), Stop::Word(end)) if word == end => {
+                (Some(word), ScriptEnd::Word(end)) if word == end => {
                     self.eat(end);
                     break;
                 }
-                (Some("esac"), Stop::Case) => break,
+                (Some("esac"), ScriptEnd::Case) => break,
                 (Some(word @ ("then" | "else" | "elif" | "do")), _) => {
                     self.at += word.len();
                     continue;
@@ -144,21 +158,23 @@ impl Parser {
             }
             pipelines.push(self.pipeline());
         }
-        Script(pipelines)
+        ShellScript(pipelines)
     }
 
-    /// Over whatever may stand between two pipelines.
-    pub(super) fn between(&mut self, stop: Stop) {
+    /// Skips the operators between two pipelines.
+    pub(super) fn between(&mut self, stop: ScriptEnd) {
         loop {
             match self.peek() {
-                Some(';') if stop == Stop::Case && matches!(self.ahead(1), Some(';' | '&')) => {
+                Some(';')
+                    if stop == ScriptEnd::Case && matches!(self.ahead(1), Some(';' | '&')) =>
+                {
                     return;
                 }
                 Some('&') if self.ahead(1) == Some('>') => return,
                 Some('\n') => self.newline(),
                 Some('&' | '|') if self.peek() == self.ahead(1) => {
                     self.at += 2;
-                    // A list goes on in the next line.
+                    // A list continues in the next line.
                     let rest = self.text.get(self.at..).unwrap_or_default();
                     if rest.iter().all(|c| c.is_whitespace()) {
                         self.at = self.text.len();
@@ -194,9 +210,9 @@ impl Parser {
         self.documents();
     }
 
-    /// The texts of the here-documents that are waiting.
+    /// Reads the texts of the pending here-documents.
     fn documents(&mut self) {
-        for (number, end, tabs, quoted) in std::mem::take(&mut self.waiting) {
+        for PendingDocument { number, end, tabs, quoted } in std::mem::take(&mut self.pending) {
             let mut text = String::new();
             loop {
                 if self.peek().is_none() {
@@ -225,7 +241,7 @@ impl Parser {
         }
     }
 
-    /// The bare word that stands here, if it is one of the shell's own.
+    /// The keyword at this position, if there is one.
     fn keyword(&self) -> Option<String> {
         const KEYWORDS: &[&str] = &[
             "if", "then", "else", "elif", "fi", "while", "until", "for", "select", "do", "done",
@@ -272,7 +288,7 @@ impl Parser {
         }
     }
 
-    /// Over the name of a coprocess, which only a compound command has.
+    /// Skips the name of a coprocess. Only a compound command has one.
     fn coprocess(&mut self) {
         let start = self.at;
         while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
@@ -284,16 +300,20 @@ impl Parser {
         }
     }
 
-    pub(super) fn command(&mut self) -> Command {
+    pub(super) fn command(&mut self) -> ShellCommand {
         if self.peek() == Some('(') && self.is_arithmetic(1) {
             self.eat("((");
             let inner = self.arithmetic();
             let words = vec![Word(vec![Piece::Unknown(inner)])];
-            return Command::For { name: String::new(), values: words, body: Script::default() };
+            return ShellCommand::For {
+                name: String::new(),
+                values: words,
+                body: ShellScript::default(),
+            };
         }
         if self.eat("(") {
             let body = self.nested();
-            return Command::Group { body, redirects: self.redirects(), subshell: true };
+            return ShellCommand::Group { body, redirects: self.redirects(), subshell: true };
         }
         let Some(keyword) = self.keyword() else { return self.simple() };
         self.at += keyword.len();
@@ -307,14 +327,14 @@ impl Parser {
             "[[" => return self.test(),
             _ => {
                 self.unclear = true;
-                return Command::Simple(Simple::default());
+                return ShellCommand::Simple(Simple::default());
             }
         };
-        let body = self.deeper(|parser| parser.script(Stop::Word(end)));
-        Command::Group { body, redirects: self.redirects(), subshell: false }
+        let body = self.deeper(|parser| parser.script(ScriptEnd::Word(end)));
+        ShellCommand::Group { body, redirects: self.redirects(), subshell: false }
     }
 
-    fn simple(&mut self) -> Command {
+    fn simple(&mut self) -> ShellCommand {
         let mut simple = Simple::default();
         loop {
             self.blanks();
@@ -354,7 +374,7 @@ impl Parser {
             simple.words.push(self.word());
             self.at = self.at.max(before + 1);
         }
-        Command::Simple(simple)
+        ShellCommand::Simple(simple)
     }
 }
 

@@ -1,6 +1,9 @@
-//! Redirects and here-documents.
+//! Reads redirects and here-documents.
 
-use super::{Doc, Piece, Redirect, Word, parser::Parser};
+use super::{
+    HereDocument, Piece, Redirect, Word,
+    parser::{Parser, PendingDocument},
+};
 
 impl Parser {
     pub(super) fn redirects(&mut self) -> Vec<Redirect> {
@@ -14,7 +17,7 @@ impl Parser {
         }
     }
 
-    /// A redirect, if one begins here.
+    /// Reads a redirect, if one begins here.
     pub(super) fn redirect(&mut self) -> Option<Redirect> {
         let start = self.at;
         while self.peek().is_some_and(|c| c.is_ascii_digit()) {
@@ -60,8 +63,8 @@ impl Parser {
             _ => "",
         });
         let number = self.docs.len();
-        self.docs.push(Doc { body: Word::default() });
-        self.waiting.push((number, end.collect(), tabs, quoted));
-        Redirect::Doc(number)
+        self.docs.push(HereDocument { body: Word::default() });
+        self.pending.push(PendingDocument { number, end: end.collect(), tabs, quoted });
+        Redirect::HereDocument(number)
     }
 }

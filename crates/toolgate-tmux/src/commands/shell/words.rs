@@ -1,13 +1,13 @@
-//! Words: quotes, expansions, substitutions.
+//! Reads words: quotes, expansions, substitutions.
 
 use super::{
-    Piece, Script, Word,
+    Piece, ShellScript, Word,
     parser::{Parser, is_end},
 };
 
-/// Where text inside of something ends.
+/// The end of a nested text.
 #[derive(Clone, Copy, PartialEq)]
-enum Until {
+enum TextEnd {
     /// `"`
     Quote,
     /// `}`
@@ -18,7 +18,7 @@ enum Until {
     End,
 }
 
-/// Collects pieces; text that follows text is joined.
+/// Collects the pieces of a word. Adjacent text is joined.
 #[derive(Default)]
 struct Pieces(Vec<Piece>);
 
@@ -33,7 +33,7 @@ impl Pieces {
         self.0.push(Piece::Text { text: c.to_string(), quoted });
     }
 
-    /// Text in quotes, which may be empty.
+    /// Adds quoted text, which may be empty.
     fn quote(&mut self, text: &str) {
         if text.is_empty() {
             self.0.push(Piece::Text { text: String::new(), quoted: true });
@@ -43,7 +43,7 @@ impl Pieces {
 }
 
 impl Parser {
-    /// The word that begins here; empty if none does.
+    /// Reads a word; empty if none begins here.
     pub(super) fn word(&mut self) -> Word {
         self.deeper(|parser| Word(parser.pieces()))
     }
@@ -52,7 +52,7 @@ impl Parser {
         let mut pieces = Pieces::default();
         if self.peek() == Some('~') {
             self.next();
-            // Somebody's home is as little ours as our own.
+            // `~name`: another user's home folder is treated like the own one.
             while self
                 .peek()
                 .is_some_and(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+'))
@@ -69,7 +69,7 @@ impl Parser {
                     let script = self.nested();
                     pieces.0.push(Piece::Process { script, reads: c == '<' });
                 }
-                // `@(a|b)` and its like: whatever matches.
+                // `@(a|b)` and similar patterns: their matches are unknown.
                 '(' if matches!(pieces.0.last(), Some(Piece::Text { text, quoted: false }) if text.ends_with(['@', '!', '+', '*', '?'])) =>
                 {
                     while self.next().is_some_and(|c| c != ')') {}
@@ -119,31 +119,31 @@ impl Parser {
 
     fn double(&mut self, pieces: &mut Pieces) {
         pieces.quote("");
-        let inner = self.deeper(|parser| parser.until(Until::Quote));
+        let inner = self.deeper(|parser| parser.until(TextEnd::Quote));
         pieces.0.extend(inner);
     }
 
-    /// Text in which only expansions count.
-    fn until(&mut self, end: Until) -> Vec<Piece> {
+    /// Reads text in which only expansions are interpreted.
+    fn until(&mut self, end: TextEnd) -> Vec<Piece> {
         let mut pieces = Pieces::default();
         let mut open = 0_usize;
         loop {
             match self.peek() {
                 None => {
-                    if end != Until::End {
+                    if end != TextEnd::End {
                         self.cut_off();
                     }
                     return pieces.0;
                 }
-                Some('"') if end == Until::Quote => {
+                Some('"') if end == TextEnd::Quote => {
                     self.next();
                     return pieces.0;
                 }
-                Some('}') if end == Until::Brace => {
+                Some('}') if end == TextEnd::Brace => {
                     self.next();
                     return pieces.0;
                 }
-                Some(')') if end == Until::Arithmetic => {
+                Some(')') if end == TextEnd::Arithmetic => {
                     self.next();
                     if open == 0 {
                         self.eat(")");
@@ -151,16 +151,16 @@ impl Parser {
                     }
                     open -= 1;
                 }
-                Some('(') if end == Until::Arithmetic => {
+                Some('(') if end == TextEnd::Arithmetic => {
                     self.next();
                     open += 1;
                 }
-                Some('\'') if matches!(end, Until::Brace) => {
+                Some('\'') if matches!(end, TextEnd::Brace) => {
                     self.next();
                     let text = self.single();
                     pieces.quote(&text);
                 }
-                Some('"') if matches!(end, Until::Brace | Until::Arithmetic) => {
+                Some('"') if matches!(end, TextEnd::Brace | TextEnd::Arithmetic) => {
                     self.next();
                     self.double(&mut pieces);
                 }
@@ -178,14 +178,14 @@ impl Parser {
                 Some('$' | '`') => self.expansion(&mut pieces, true),
                 Some(c) => {
                     self.next();
-                    pieces.push(c, end != Until::Brace);
+                    pieces.push(c, end != TextEnd::Brace);
                 }
             }
         }
     }
 
-    /// Whether `(` stands there twice, so many characters ahead of the second, and they end together: else it is a
-    /// subshell in another one.
+    /// Whether two `(` stand here, the second one `by` characters ahead, and their ends are adjacent. Otherwise it is a
+    /// subshell in a subshell.
     pub(super) fn is_arithmetic(&self, by: usize) -> bool {
         if self.ahead(by) != Some('(') {
             return false;
@@ -206,14 +206,14 @@ impl Parser {
         true
     }
 
-    /// `(( … ))` after its beginning.
+    /// Reads `(( … ))` after its beginning.
     pub(super) fn arithmetic(&mut self) -> Word {
-        Word(self.deeper(|parser| parser.until(Until::Arithmetic)))
+        Word(self.deeper(|parser| parser.until(TextEnd::Arithmetic)))
     }
 
-    /// The text of a here-document: expansions, and nothing else.
+    /// Reads the text of a here-document, in which only expansions are interpreted.
     pub(super) fn unquoted(&mut self, text: &str) -> Word {
-        self.apart(text, |parser| Word(parser.until(Until::End)))
+        self.apart(text, |parser| Word(parser.until(TextEnd::End)))
     }
 
     /// Reads another text, one level deeper.
@@ -222,11 +222,11 @@ impl Parser {
         let read = inner.deeper(read);
         self.docs = inner.docs;
         self.unclear |= inner.unclear;
-        self.over |= inner.over;
+        self.overlong |= inner.overlong;
         read
     }
 
-    /// `$…` or a backtick.
+    /// Reads an expansion: `$…` or a backtick.
     fn expansion(&mut self, pieces: &mut Pieces, quoted: bool) {
         if self.eat("`") {
             let script = self.backticks();
@@ -275,25 +275,25 @@ impl Parser {
         name
     }
 
-    /// `${ … }` after its beginning.
+    /// Reads `${ … }` after its beginning.
     fn parameter(&mut self, quoted: bool) -> Piece {
         let plain = self.peek().is_some_and(|c| !matches!(c, '!' | '#'));
         let name = if plain { self.name() } else { String::new() };
-        // Quoted or not, the elements of an array are words.
+        // The elements of an array are separate words, also in quotes.
         let array = plain && (name == "@" || self.eat("[@]") || self.eat("[*]"));
         let quoted = quoted && !array;
         if plain && self.eat("}") {
             return Piece::Variable { name, or: None, quoted };
         }
         let or = [":-", ":=", ":+", "-", "=", "+"].into_iter().any(|op| plain && self.eat(op));
-        let inner = Word(self.until(Until::Brace));
+        let inner = Word(self.until(TextEnd::Brace));
         if or {
             return Piece::Variable { name, or: Some(inner), quoted };
         }
         Piece::Unknown(inner)
     }
 
-    fn backticks(&mut self) -> Script {
+    fn backticks(&mut self) -> ShellScript {
         let mut text = String::new();
         loop {
             match self.next() {
@@ -312,7 +312,7 @@ impl Parser {
         self.apart(&text, Self::whole)
     }
 
-    /// `$'…'` after its beginning.
+    /// Reads `$'…'` after its beginning.
     fn escaped(&mut self) -> String {
         let mut text = String::new();
         loop {
@@ -350,7 +350,7 @@ impl Parser {
         char::from_u32(code)
     }
 
-    /// `NAME=value`, if that begins here.
+    /// Reads `NAME=value`, if it begins here.
     pub(super) fn assignment(&mut self) -> Option<(String, Word)> {
         let mut by = 0;
         while self.ahead(by).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
@@ -374,7 +374,7 @@ impl Parser {
         Some((name, value))
     }
 
-    /// An array is taken for its elements, with spaces between them.
+    /// Reads an array as its elements, separated by spaces.
     fn array(&mut self) -> Word {
         let mut all = Word::default();
         loop {
