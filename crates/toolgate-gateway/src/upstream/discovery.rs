@@ -127,6 +127,17 @@ pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_own
             }
             return follow(&server, &connection).await;
         }
+        let is_stream = connection.era() == Era::Legacy && matches!(connection.wire(), Wire::Http(_));
+        if is_stream && !server.is_private() {
+            // Its notifications are read from the start: requests of clients do not wait for its lists.
+            let learning = async {
+                Box::pin(learn_all(&server, &connection)).await;
+                renew_level(&server, &connection).await;
+                subscriptions::renew(&server, &connection).await;
+            };
+            tokio::join!(learning, follow(&server, &connection));
+            return;
+        }
         Box::pin(learn_all(&server, &connection)).await;
         if server.is_private() && server.manifest().is_some() {
             // It was there to be asked. Each session gets its own.

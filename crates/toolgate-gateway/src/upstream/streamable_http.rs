@@ -13,6 +13,7 @@ use hyper::{
     Method, StatusCode,
     header::{HeaderName, HeaderValue},
 };
+use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Executed, Failure};
 use toolgate_wire::{Id, Json, Limits, Message, Sender, Shape, headers};
 
@@ -34,6 +35,9 @@ const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
+/// How long a request waits for the stream of the server's notifications to open.
+const LISTEN_WAIT: Duration = Duration::from_secs(1);
+
 /// How long a notification may take to be accepted.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -46,6 +50,8 @@ pub(crate) struct StreamableHttp {
     pub(super) events: Events,
     agreed: OnceLock<Agreed>,
     pub(super) flights: Arc<PendingRequests>,
+    /// Cancelled once the server has answered the GET for its notifications, or the wait for that is over.
+    listening: CancellationToken,
 }
 
 /// What the handshake has settled.
@@ -64,8 +70,8 @@ impl StreamableHttp {
         limits: Limits,
         events: Events,
     ) -> Self {
-        let flights = Arc::default();
-        Self { server, client, limits, events, agreed: OnceLock::new(), flights }
+        let (flights, listening) = (Arc::default(), CancellationToken::new());
+        Self { server, client, limits, events, agreed: OnceLock::new(), flights, listening }
     }
 
     /// From here on requests carry what was agreed on.
@@ -142,14 +148,19 @@ impl StreamableHttp {
             resume: Resume::default(),
         };
         let (body, is_safe) = (compose(hop), is_safe(ask.method));
-        if !self.is_modern() && flight.steps.is_some() && self.has_session() {
+        let needs_stream = !self.is_modern() && self.has_session() && !flight.hears.is_ours;
+        if needs_stream && flight.steps.is_some() {
             // What the server asks may come on its other stream, before this one has begun.
             let (link, expected) = (Arc::clone(self), flight.expected.clone());
             flight.phase = Phase::Sending(Box::pin(async move {
+                link.until_listening().await;
                 let answered = link.post(is_safe, link.headers(), body).await;
                 link.received(answered, &expected).await
             }));
             return Ok(InFlightRequest::Events(Box::new(flight)));
+        }
+        if needs_stream {
+            self.until_listening().await;
         }
         let answered = if self.is_modern() {
             self.post(is_safe, &self.mirrored(&ask), body).await
@@ -214,8 +225,26 @@ impl StreamableHttp {
         Err(unavailable(&self.server, &format!("it answered a notification with {status}")))
     }
 
+    /// Waits until the stream of the server's notifications is open: servers drop what they send on it before that.
+    /// A server that does not answer the GET in time is not waited for again.
+    async fn until_listening(&self) {
+        if !self.listening.is_cancelled() {
+            let _ = tokio::time::timeout(LISTEN_WAIT, self.listening.cancelled()).await;
+            self.listening.cancel();
+        }
+    }
+
     /// Opens the stream on which a legacy server says what belongs to no request; `None`: it has none.
     pub(crate) async fn listen(
+        &self,
+        last_event: Option<&HeaderValue>,
+    ) -> Result<Option<EventStream>, StartFailure> {
+        let opened = self.open_stream(last_event).await;
+        self.listening.cancel();
+        opened
+    }
+
+    async fn open_stream(
         &self,
         last_event: Option<&HeaderValue>,
     ) -> Result<Option<EventStream>, StartFailure> {
