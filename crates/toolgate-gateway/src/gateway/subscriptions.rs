@@ -45,6 +45,7 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
         prompts: wants("promptsListChanged") && has("prompts"),
         resources: wants("resourcesListChanged") && has("resources"),
         subscription: Some(incoming.id().clone()),
+        owner: Some(incoming.caller.owner().key),
     };
     let mut honoured = Object::new();
     for (key, is_wanted) in [

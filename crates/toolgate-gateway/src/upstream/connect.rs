@@ -10,7 +10,7 @@ use std::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure};
-use toolgate_wire::{Json, Message, mcp::Era, notification};
+use toolgate_wire::{Json, Message, mcp::Era};
 
 use super::{
     connection::{Connection, ServerInfo, Wire},
@@ -53,12 +53,7 @@ impl UpstreamListener for EventRelay {
                 None if server.is_private() => {}
                 None => super::discovery::changed(&server, kind),
                 // What one session's server lists is of no concern to others.
-                Some(owner) => {
-                    let line = notification(kind.notice(), None);
-                    if let Ok(message) = Message::parse(line, &server.surroundings.limits) {
-                        server.tell(|watch| watch.told(&server, Some(owner), &message));
-                    }
-                }
+                Some(owner) => server.tell(|watch| watch.changed_for(&server, owner, kind)),
             },
             UpstreamNotification::Updated(message) => {
                 server.tell(|watch| watch.updated(&server, self.owner.as_deref(), &message));

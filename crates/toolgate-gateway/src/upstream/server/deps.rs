@@ -41,6 +41,8 @@ impl std::fmt::Debug for ServerDeps {
 pub(crate) trait ServerEvents: Send + Sync {
     /// A list of a server is another one now.
     fn changed(&self, server: &Arc<Server>, kinds: &[ListKind]);
+    /// A list changed on the upstream connection of this owner.
+    fn changed_for(&self, server: &Arc<Server>, owner: &str, kind: ListKind);
     /// A resource changed.
     fn updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
     /// A server says something that belongs to no call.
