@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolgate_wire::{
     Json, Object,
-    mcp::{code, member, meta, method},
+    mcp::{Era, code, member, meta, method},
     notification,
 };
 
@@ -122,9 +122,14 @@ async fn subscribe_all(
         let Ok(server) = resource_owner(incoming, snapshot, &text) else { continue };
         let (address, caller) = (Arc::<str>::from(text.as_ref()), incoming.caller.clone());
         beginning.spawn(async move {
-            let subscribed =
-                SubscriptionGuard::to(&server, address, &caller.member.account, || caller.owner())
-                    .await;
+            let subscribed = SubscriptionGuard::to(
+                &server,
+                address,
+                Era::Modern,
+                &caller.member.account,
+                || caller.owner(),
+            )
+            .await;
             (subscribed, server, uri)
         });
     }
@@ -180,7 +185,8 @@ pub(super) async fn subscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
     };
     let caller = &incoming.caller;
     let account = &caller.member.account;
-    match SubscriptionGuard::to(&server, uri.as_str().into(), account, || caller.owner()).await {
+    let uri = uri.as_str().into();
+    match SubscriptionGuard::to(&server, uri, Era::Legacy, account, || caller.owner()).await {
         Ok(subscribed) => {
             session.notifications.subscribe(&server, subscribed);
             // If the session ended meanwhile, close the queue again to unsubscribe.

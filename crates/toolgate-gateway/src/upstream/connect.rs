@@ -85,12 +85,12 @@ pub(super) async fn open(server: &Arc<Server>, whose: &Whose) -> Result<Arc<Conn
         let opened = open_as(server, whose, Protocol::Legacy).await;
         match opened {
             Ok(connection) => {
-                server.found_legacy(true).await;
+                server.found_legacy(Some(&connection.offer.capabilities)).await;
                 return Ok(connection);
             }
             Err(failure) => {
                 if is_refusal(&failure) {
-                    server.found_legacy(false).await;
+                    server.found_legacy(None).await;
                 }
                 if matches!(whose, Whose::Olds) || !is_refusal(&failure) {
                     return Err(failure);

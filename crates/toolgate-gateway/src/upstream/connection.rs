@@ -67,6 +67,8 @@ pub(crate) struct ServerInfo {
     /// Whether it speaks versions before 2026-07-28; `None` where it lists none and was not tried: some accept
     /// `initialize` all the same.
     pub(crate) speaks_legacy: Option<bool>,
+    /// What a server of 2026-07-28 announced to `initialize`.
+    pub(crate) legacy_capabilities: Option<Json>,
 }
 
 impl ServerInfo {
@@ -79,6 +81,16 @@ impl ServerInfo {
             info: None,
             instructions: None,
             speaks_legacy: Some(true),
+            legacy_capabilities: None,
+        }
+    }
+
+    /// What it announces to clients of an era, where it was asked in that era.
+    pub(crate) fn announced_to(&self, era: Era) -> Option<&Json> {
+        match era {
+            era if era == self.era => Some(&self.capabilities),
+            Era::Legacy => self.legacy_capabilities.as_ref(),
+            Era::Modern => None,
         }
     }
 

@@ -124,16 +124,18 @@ pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_own
             server.is(ServerState::Ready);
             if !server.is_private() && connection.era() == Era::Legacy {
                 renew_level(&server, &connection).await;
+                subscriptions::renew(&server, &connection, &server.subscriptions.mirrored).await;
             }
             return follow(&server, &connection).await;
         }
-        let is_stream = connection.era() == Era::Legacy && matches!(connection.wire(), Wire::Http(_));
+        let is_stream =
+            connection.era() == Era::Legacy && matches!(connection.wire(), Wire::Http(_));
         if is_stream && !server.is_private() {
             // Its notifications are read from the start: requests of clients do not wait for its lists.
             let learning = async {
                 Box::pin(learn_all(&server, &connection)).await;
                 renew_level(&server, &connection).await;
-                subscriptions::renew(&server, &connection).await;
+                subscriptions::renew(&server, &connection, &server.subscriptions.shared).await;
             };
             tokio::join!(learning, follow(&server, &connection));
             return;
@@ -149,7 +151,7 @@ pub(super) fn came_up(server: &Arc<Server>, connection: &Arc<Connection>, is_own
         }
         if connection.era() == Era::Legacy {
             renew_level(&server, &connection).await;
-            subscriptions::renew(&server, &connection).await;
+            subscriptions::renew(&server, &connection, &server.subscriptions.shared).await;
         }
         follow(&server, &connection).await;
     };
@@ -173,6 +175,8 @@ async fn learn_all(server: &Arc<Server>, connection: &Arc<Connection>) {
             let same = old.as_ref().filter(|old| old.offer.info == new.offer.info);
             let tried = same.and_then(|old| old.offer.speaks_legacy);
             new.offer.speaks_legacy = new.offer.speaks_legacy.or(tried);
+            new.offer.legacy_capabilities =
+                same.and_then(|old| old.offer.legacy_capabilities.clone());
             let changed: Vec<ListKind> = match &old {
                 Some(old) if old.lists_the_same(&new) => Vec::new(),
                 _ => ListKind::ALL.to_vec(),
@@ -373,10 +377,11 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
     let mut backoff = Backoff::new();
     let mut has_missed = false;
     let mut changes = server.subscriptions.changes();
+    server.subscriptions.refuse(false);
     let mut older: Option<InFlightRequest> = None;
     loop {
         let version = *changes.borrow_and_update();
-        let Some(params) = filter(connection, &server.subscriptions.all()) else {
+        let Some(params) = filter(connection, &server.subscriptions.shared.all()) else {
             let _ = changes.changed().await;
             continue;
         };
@@ -395,7 +400,7 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
                         older = Some(flight);
                         continue;
                     }
-                    StreamEnd::Refused => return,
+                    StreamEnd::Refused => return server.subscriptions.refuse(true),
                     StreamEnd::Broken => {}
                 }
             }

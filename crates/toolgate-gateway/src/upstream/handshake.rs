@@ -236,6 +236,7 @@ fn offer_of(answer: &Message) -> Option<ServerInfo> {
         info: answer.member("_meta").and_then(|meta| meta.get(meta::SERVER_INFO)),
         instructions: answer.member("instructions").and_then(text).map(Into::into),
         speaks_legacy: lists_legacy.then_some(true),
+        legacy_capabilities: None,
     })
 }
 
@@ -287,6 +288,7 @@ async fn legacy(wire: &Wire, server: &str, hello: &HandshakeMode) -> Result<Serv
         instructions: text("instructions").map(Into::into),
         version: version.as_str().into(),
         speaks_legacy: Some(true),
+        legacy_capabilities: None,
     };
     match wire {
         Wire::Http(http) => http.agree(false, &version, session),

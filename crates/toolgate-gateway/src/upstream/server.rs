@@ -22,7 +22,7 @@ use slots::{ConnectionSlot, source};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure};
-use toolgate_wire::mcp::Era;
+use toolgate_wire::{Json, mcp::Era};
 
 use super::{
     connection::Connection,
@@ -256,17 +256,45 @@ impl Server {
         owner: Option<&SessionKey>,
         era: Era,
     ) -> Result<Arc<Connection>, Failure> {
+        match self.mirror(era).await {
+            Some(connection) => Ok(connection),
+            None => self.connection(owner).await,
+        }
+    }
+
+    /// The connection that legacy clients share to a server of 2026-07-28 that speaks both eras; `None` for other clients
+    /// and servers.
+    pub(super) async fn mirror(self: &Arc<Self>, era: Era) -> Option<Arc<Connection>> {
         if era == Era::Modern || !self.speaks_both() {
-            return self.connection(owner).await;
+            return None;
         }
         self.use_now();
         if let Some(connection) = self.mirror.ready() {
-            return Ok(connection);
+            return Some(connection);
         }
         let opening = self.opened(Arc::clone(&self.mirror), Whose::Olds);
-        match tokio::time::timeout(OTHER_ERA, opening).await {
-            Ok(Ok(connection)) => Ok(connection),
-            _ => self.connection(owner).await,
+        tokio::time::timeout(OTHER_ERA, opening).await.ok()?.ok()
+    }
+
+    /// The connection that legacy clients share, if it is open.
+    pub(super) fn mirrored(&self) -> Option<Arc<Connection>> {
+        self.mirror.ready()
+    }
+
+    /// Whether requests of legacy clients reach it as they are.
+    pub(crate) fn takes_legacy(&self) -> bool {
+        let is_legacy = |manifest: Arc<ServerManifest>| manifest.offer.era == Era::Legacy;
+        // A process that clients share is spoken to in one era.
+        let has_connection = self.config.url.is_some() || self.is_private();
+        self.manifest().is_some_and(is_legacy) || has_connection && self.may_speak_legacy()
+    }
+
+    /// Finds out what a server that speaks both eras announces to legacy clients.
+    pub(crate) async fn learn_legacy(self: &Arc<Self>) {
+        let is_known = |m: Arc<ServerManifest>| m.offer.announced_to(Era::Legacy).is_some();
+        let has_failed = matches!(*self.state.borrow(), ServerState::Failed(_));
+        if !has_failed && !self.manifest().is_some_and(is_known) {
+            drop(self.mirror(Era::Legacy).await);
         }
     }
 
@@ -283,12 +311,16 @@ impl Server {
         self.config.protocol == Protocol::Auto && self.manifest().is_some_and(may)
     }
 
-    /// It was tried whether a server of 2026-07-28 takes `initialize`: remembered, so that it is tried once.
-    pub(super) async fn found_legacy(self: &Arc<Self>, speaks: bool) {
+    /// It was tried whether a server of 2026-07-28 takes `initialize`, and what it announces there: remembered, so that
+    /// it is tried once.
+    pub(super) async fn found_legacy(self: &Arc<Self>, announced: Option<&Json>) {
         let _turn = self.learning.turn().await;
-        if let Some(known) = self.manifest().filter(|m| m.offer.speaks_legacy != Some(speaks)) {
+        let Some(known) = self.manifest() else { return };
+        let (speaks, announced) = (Some(announced.is_some()), announced.map(Json::owned));
+        if (known.offer.speaks_legacy, &known.offer.legacy_capabilities) != (speaks, &announced) {
             let mut manifest = ServerManifest::clone(&known);
-            manifest.offer.speaks_legacy = Some(speaks);
+            manifest.offer.speaks_legacy = speaks;
+            manifest.offer.legacy_capabilities = announced;
             self.offers(manifest, &[]);
         }
     }

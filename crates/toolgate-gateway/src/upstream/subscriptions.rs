@@ -4,8 +4,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use toolgate::Failure;
-use toolgate_wire::{Json, Object, mcp::Era};
+use toolgate::{Failure, RpcError};
+use toolgate_wire::{
+    Json, Object,
+    mcp::{Era, code, method},
+};
 
 use super::{
     connection::Connection,
@@ -20,22 +23,35 @@ use crate::{
 /// So long whoever subscribes waits until the server is listened to.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How many listen to each resource.
+/// Which resources of a server clients are subscribed to.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
-    counts: Mutex<BTreeMap<Arc<str>, usize>>,
+    /// On the connection that all clients share, or on those of sessions.
+    pub(super) shared: Subscribers,
+    /// On the connection that legacy clients share, where the server speaks both eras.
+    pub(super) mirrored: Subscribers,
     /// How often the set has changed, for those who follow it.
     changes: watch::Sender<u64>,
-    /// Which of them the server is listened to by.
-    heard: watch::Sender<u64>,
+    /// What the server is listened to for.
+    heard: watch::Sender<Listened>,
+}
+
+/// How far `subscriptions/listen` has come.
+#[derive(Debug, Default)]
+struct Listened {
+    /// The number of the set that it asked for.
+    number: u64,
+    /// The server does not know the method.
+    is_refused: bool,
 }
 
 impl Default for Subscriptions {
     fn default() -> Self {
         Self {
-            counts: Mutex::default(),
+            shared: Subscribers::default(),
+            mirrored: Subscribers::default(),
             changes: watch::Sender::new(0),
-            heard: watch::Sender::new(0),
+            heard: watch::Sender::default(),
         }
     }
 }
@@ -54,23 +70,36 @@ impl Subscriptions {
 
     /// The server is listened to by the set of this number.
     pub(super) fn listened_to(&self, number: u64) {
-        self.heard.send_modify(|heard| *heard = number.max(*heard));
+        self.heard.send_modify(|heard| heard.number = number.max(heard.number));
     }
 
-    /// Waits until the server is listened to by a set that is not older.
-    async fn heard(&self, number: u64) {
+    /// Whether the server refuses `subscriptions/listen`, as far as that is known.
+    pub(super) fn refuse(&self, is_refused: bool) {
+        self.heard.send_modify(|heard| heard.is_refused = is_refused);
+    }
+
+    /// Waits until the server is listened to by a set that is not older; `false`: it refuses.
+    async fn heard(&self, number: u64) -> bool {
         let mut heard = self.heard.subscribe();
-        let _ = tokio::time::timeout(PATIENCE, heard.wait_for(|heard| *heard >= number)).await;
+        let settled = heard.wait_for(|heard| heard.is_refused || heard.number >= number);
+        let settled = tokio::time::timeout(PATIENCE, settled).await;
+        !matches!(settled, Ok(Ok(heard)) if heard.is_refused)
     }
+}
 
-    /// All of them.
+/// How many are subscribed to each resource on one connection.
+#[derive(Debug, Default)]
+pub(super) struct Subscribers(Mutex<BTreeMap<Arc<str>, usize>>);
+
+impl Subscribers {
+    /// All resources.
     pub(super) fn all(&self) -> Vec<Arc<str>> {
-        self.counts.lock().keys().cloned().collect()
+        self.0.lock().keys().cloned().collect()
     }
 
     /// One more; `true` if it is the first.
     fn add(&self, uri: &Arc<str>) -> bool {
-        let mut counts = self.counts.lock();
+        let mut counts = self.0.lock();
         let count = counts.entry(Arc::clone(uri)).or_default();
         *count += 1;
         *count == 1
@@ -78,7 +107,7 @@ impl Subscriptions {
 
     /// One less; `true` if it was the last.
     fn take(&self, uri: &str) -> bool {
-        let mut counts = self.counts.lock();
+        let mut counts = self.0.lock();
         let Some(count) = counts.get_mut(uri) else { return false };
         *count -= 1;
         let is_last = *count == 0;
@@ -96,6 +125,8 @@ pub(crate) struct SubscriptionGuard {
     uri: Arc<str>,
     /// Whose connection it is on, where each session has its own.
     owner: Option<SessionKey>,
+    /// Whether it is on the connection that legacy clients share.
+    is_mirrored: bool,
     _places: [Reservation; 2],
 }
 
@@ -103,10 +134,11 @@ pub(crate) struct SubscriptionGuard {
 pub(crate) const LONGEST: usize = 8 * 1024;
 
 impl SubscriptionGuard {
-    /// Listens to a resource of a server.
+    /// Listens to a resource of a server, for a client of this era.
     pub(crate) async fn to(
         server: &Arc<Server>,
         uri: Arc<str>,
+        era: Era,
         account: &Arc<Account>,
         owner: impl FnOnce() -> SessionKey,
     ) -> Result<Self, SubscribeError> {
@@ -117,18 +149,26 @@ impl SubscriptionGuard {
         let places =
             [take(UsageKind::Subscriptions, 1)?, take(UsageKind::SubscriptionBytes, uri.len())?];
         let owner = server.is_private().then(owner);
-        let is_first = server.subscriptions.add(&uri) || owner.is_some();
+        let mirror = server.mirror(era).await;
+        let is_mirrored = mirror.is_some();
+        let is_first = subscribers(server, is_mirrored).add(&uri) || owner.is_some();
         // From here on: dropped while it waits, it is taken back.
-        let subscribed = Self { server: Arc::clone(server), uri, owner, _places: places };
+        let subscribed =
+            Self { server: Arc::clone(server), uri, owner, is_mirrored, _places: places };
         if is_first {
-            let connection = server.connection(subscribed.owner.as_ref()).await?;
+            let connection = match mirror {
+                Some(connection) => connection,
+                None => server.connection(subscribed.owner.as_ref()).await?,
+            };
             match connection.era() {
                 Era::Legacy => {
                     tell(&connection, &server.name, "resources/subscribe", &subscribed.uri).await?;
                 }
                 Era::Modern => {
                     let number = server.subscriptions.changed();
-                    server.subscriptions.heard(number).await;
+                    if !server.subscriptions.heard(number).await {
+                        return Err(refusal().into());
+                    }
                 }
             }
         }
@@ -148,6 +188,17 @@ impl SubscriptionGuard {
         let own = self.owner.as_ref().map(|owner| &*owner.key);
         self.server.name == server.name && own == owner && is_part_of(uri, &self.uri)
     }
+}
+
+fn subscribers(server: &Server, is_mirrored: bool) -> &Subscribers {
+    let all = &server.subscriptions;
+    if is_mirrored { &all.mirrored } else { &all.shared }
+}
+
+/// A server of 2026-07-28 knows no subscriptions.
+fn refusal() -> Failure {
+    let message = format!("Method not found: `{}`", method::SUBSCRIPTIONS_LISTEN);
+    Failure::rejected(RpcError { code: code::METHOD_NOT_FOUND, message, data: None })
 }
 
 /// Why a resource is not listened to.
@@ -185,16 +236,20 @@ impl std::fmt::Display for SubscribeError {
 
 impl Drop for SubscriptionGuard {
     fn drop(&mut self) {
-        let was_last = self.server.subscriptions.take(&self.uri);
+        let was_last = subscribers(&self.server, self.is_mirrored).take(&self.uri);
         if self.owner.is_none() && !was_last {
             return;
         }
         let (server, uri) = (Arc::clone(&self.server), Arc::clone(&self.uri));
-        let owner = self.owner.take();
-        self.server.subscriptions.changed();
+        let (owner, is_mirrored) = (self.owner.take(), self.is_mirrored);
+        if !is_mirrored {
+            self.server.subscriptions.changed();
+        }
         self.server.surroundings.control.spawn(async move {
             // Only where there is one: it is not started to be told that nobody listens.
-            if let Some(connection) = server.connected(owner.as_ref())
+            let connection =
+                if is_mirrored { server.mirrored() } else { server.connected(owner.as_ref()) };
+            if let Some(connection) = connection
                 && connection.era() == Era::Legacy
             {
                 let _ = tell(&connection, &server.name, "resources/unsubscribe", &uri).await;
@@ -213,8 +268,8 @@ fn is_part_of(uri: &str, whole: &str) -> bool {
 }
 
 /// Subscribes again to everything, on a new connection.
-pub(super) async fn renew(server: &Server, connection: &Connection) {
-    for uri in server.subscriptions.all() {
+pub(super) async fn renew(server: &Server, connection: &Connection, subscribers: &Subscribers) {
+    for uri in subscribers.all() {
         if let Err(failure) = tell(connection, &server.name, "resources/subscribe", &uri).await {
             tracing::warn!("changes of `{uri}` are not heard of: {failure}");
         }
