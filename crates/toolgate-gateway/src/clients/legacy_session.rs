@@ -67,13 +67,13 @@ impl LegacySession {
         let info = text("name").map(|name| Arc::new(ClientInfo { name, version: text("version") }));
         Self {
             abilities: abilities(&version, &capabilities),
+            notifications: NotificationQueue::new(NotificationFilter::everything(&session.id)),
             session,
             version,
             capabilities,
             info_text,
             info,
             client_requests: ClientRequests::default(),
-            notifications: NotificationQueue::new(NotificationFilter::everything()),
             replay: ReplayBuffer::new(Arc::clone(&member.account)),
             member,
             hops,

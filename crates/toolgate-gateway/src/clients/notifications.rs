@@ -46,12 +46,22 @@ pub(crate) struct NotificationFilter {
     pub(crate) resources: bool,
     /// The id of the `subscriptions/listen` request (2026-07-28), to put into each notification.
     pub(crate) subscription: Option<Id>,
+    /// The key of the upstream connections that belong to this client alone.
+    pub(crate) owner: Option<Arc<str>>,
 }
 
 impl NotificationFilter {
-    /// All list changes.
-    pub(crate) fn everything() -> Self {
-        Self { tools: true, prompts: true, resources: true, subscription: None }
+    /// All list changes, for a session.
+    pub(crate) fn everything(session: &Arc<str>) -> Self {
+        let owner = Some(Arc::clone(session));
+        Self { tools: true, prompts: true, resources: true, subscription: None, owner }
+    }
+
+    /// Whether an upstream connection belongs to this client alone. One request of several clients may have its own:
+    /// `KEY #2`.
+    fn owns(&self, connection: &str) -> bool {
+        let rest = self.owner.as_ref().and_then(|owner| connection.strip_prefix(&**owner));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" #"))
     }
 
     fn wants(&self, kind: ListKind) -> bool {
@@ -118,7 +128,9 @@ impl NotificationQueue {
         let wants = any_prefix(&self.subscribed(), uri, |known| {
             known.iter().any(|one| one.covers(server, owner, uri))
         });
-        if wants {
+        // The server of one session notifies that session, as over a direct connection.
+        let is_own = self.is_session() && owner.is_some_and(|owner| self.wanted.owns(owner));
+        if wants || is_own {
             self.updated(uri);
         }
     }
@@ -134,6 +146,13 @@ impl NotificationQueue {
                 *flag = true;
             }
             self.wake.notify_one();
+        }
+    }
+
+    /// Queues a list change that an upstream connection of this owner announced.
+    pub(crate) fn changed_at(&self, owner: &str, kind: ListKind) {
+        if self.wanted.owns(owner) {
+            self.changed(kind);
         }
     }
 
@@ -248,7 +267,7 @@ mod tests {
 
     #[tokio::test]
     async fn whatever_comes_at_once_is_told_once() {
-        let queue = NotificationQueue::new(NotificationFilter::everything());
+        let queue = NotificationQueue::new(NotificationFilter::everything(&"session".into()));
         for _ in 0..1000 {
             queue.changed(ListKind::Tools);
             queue.updated(&"a:b".into());
@@ -296,7 +315,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_are_bounded_in_bytes_and_the_newest_stays() {
-        let queue = NotificationQueue::new(NotificationFilter::everything());
+        let queue = NotificationQueue::new(NotificationFilter::everything(&"session".into()));
         let large = Bytes::from(vec![b'x'; MAX_BYTES / 2]);
         (0..10).for_each(|_| queue.push(large.clone()));
         queue.push(Bytes::from(vec![b'y'; 2 * MAX_BYTES]));

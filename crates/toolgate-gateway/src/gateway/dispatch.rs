@@ -91,7 +91,7 @@ pub(crate) async fn dispatch(gateway: &Gateway, incoming: &IncomingRequest) -> J
             Box::pin(subscriptions::listen(gateway, incoming)).await
         }
         (method::PING, false) => JsonRpcResponse::result(incoming.id(), Json::empty_object()),
-        (method::LOGGING_SET_LEVEL, false) => Box::pin(set_level(incoming)).await,
+        (method::LOGGING_SET_LEVEL, false) => Box::pin(set_level(gateway, incoming)).await,
         (method::RESOURCES_SUBSCRIBE, false) => Box::pin(subscriptions::subscribe(incoming)).await,
         (method::RESOURCES_UNSUBSCRIBE, false) => subscriptions::unsubscribe(incoming),
         // A method that the client's era does not have.
@@ -128,12 +128,22 @@ pub(super) fn unknown(incoming: &IncomingRequest) -> JsonRpcResponse {
 }
 
 /// `logging/setLevel`: responds once the running servers have accepted the level, as a direct connection would.
-async fn set_level(incoming: &IncomingRequest) -> JsonRpcResponse {
+async fn set_level(gateway: &Gateway, incoming: &IncomingRequest) -> JsonRpcResponse {
     let snapshot = incoming.namespace.settled().await;
-    if snapshot.servers_with("logging").next().is_none() {
-        return unknown(incoming);
-    }
     let level = incoming.text("level").and_then(|name| LogLevel::by_name(&name));
+    if snapshot.servers_with("logging").next().is_none() {
+        // The only server decides, also where it does not announce the method.
+        if !snapshot.only_server().is_some_and(|server| server.takes_legacy()) {
+            return unknown(incoming);
+        }
+        let answered = proxied::to_only_server(gateway, incoming).await;
+        if let (None, Some(level), CallerProtocol::Legacy(session)) =
+            (answered.code, level, &incoming.caller.speaks)
+        {
+            session.set_level(level);
+        }
+        return answered;
+    }
     let (Some(level), CallerProtocol::Legacy(session)) = (level, &incoming.caller.speaks) else {
         return JsonRpcResponse::refused(
             Some(incoming.id()),

@@ -43,6 +43,12 @@ pub(crate) async fn initialize(
         ));
     }
     let snapshot = namespace.settled().await;
+    // `initialize` announces what servers of both eras announce to legacy clients.
+    let mut discovering = tokio::task::JoinSet::new();
+    for server in snapshot.offered.iter().map(|offered| Arc::clone(&offered.server)) {
+        discovering.spawn(async move { server.discover_legacy().await });
+    }
+    discovering.join_all().await;
     let asked = message.member(member::PROTOCOL_VERSION);
     let asked = asked.as_ref().and_then(Json::text).unwrap_or_default();
     let is_known = mcp::VERSIONS.contains(&asked.as_ref()) && !mcp::is_modern(&asked);
@@ -111,7 +117,10 @@ fn supported() -> Json {
 /// The capabilities of all servers together.
 fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
     let changes = || Json::value(&serde_json::json!({"listChanged": true}));
-    let has = |capability: &str| snapshot.servers_with(capability).next().is_some();
+    let announced: Vec<Json> = snapshot.offered.iter().filter_map(|o| announced(o, to)).collect();
+    let has = |capability: &str| {
+        announced.iter().filter_map(|all| all.get(capability)).any(|json| json.object().is_some())
+    };
     let mut all = Object::new();
     if has_tools(snapshot) {
         all.set("tools", changes());
@@ -121,11 +130,8 @@ fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
     }
     if has("resources") {
         let can = |feature: &str| {
-            snapshot
-                .offered
-                .iter()
-                .filter_map(|offered| offered.manifest.as_ref())
-                .any(|manifest| manifest.offer.can("resources", feature))
+            let features = announced.iter().filter_map(|all| all.get("resources")?.get(feature));
+            features.filter_map(|json| json.bool()).any(|can| can)
         };
         let resources = serde_json::json!({"listChanged": true, "subscribe": can("subscribe")});
         all.set("resources", Json::value(&resources));
@@ -150,6 +156,14 @@ fn capabilities(snapshot: &Snapshot, to: Era, namespace: &Namespace) -> Json {
         all.set("tasks", tasks);
     }
     all.finish()
+}
+
+/// The capabilities that a server announces to clients of this era; those of its own era if the gateway knows no others.
+fn announced(offered: &ServerListing, to: Era) -> Option<Json> {
+    // `discover_legacy` changes the manifest without a new snapshot.
+    let manifest = offered.server.manifest().or_else(|| offered.manifest.clone())?;
+    let offer = &manifest.offer;
+    Some(offer.announced_to(to).unwrap_or(&offer.capabilities).clone())
 }
 
 /// Whether some server has tools, or has not listed yet.

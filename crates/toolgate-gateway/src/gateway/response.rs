@@ -2,9 +2,15 @@
 
 use bytes::Bytes;
 use toolgate::{Failure, Outcome, Reply, RpcError, admission::complete};
-use toolgate_wire::{Id, Json, error_response, mcp::Era};
+use toolgate_wire::{
+    Id, Json, Object, error_response,
+    mcp::{Era, member, meta},
+};
 
-use crate::usage::{LimitReached, LimitScope};
+use crate::{
+    implementation_info::ourselves,
+    usage::{LimitReached, LimitScope},
+};
 
 /// The response to one request.
 #[derive(Debug)]
@@ -62,7 +68,7 @@ impl JsonRpcResponse {
 
     /// An error with an error object of a server, unchanged.
     pub(crate) fn error_object(id: &Id, error: &Json, code: i64) -> Self {
-        let mut message = toolgate_wire::Object::new();
+        let mut message = Object::new();
         message.set("jsonrpc", Json::string("2.0"));
         message.set("id", id.as_json().clone());
         message.set("error", error.clone());
@@ -91,8 +97,13 @@ impl JsonRpcResponse {
     /// The response for the outcome of a call.
     pub(crate) fn outcome(id: &Id, outcome: Outcome, era: Era) -> Self {
         let code = outcome.failure().and_then(Failure::rpc).map(|rpc| rpc.code);
+        let has_failed = outcome.failure().is_some();
         match outcome.into_reply() {
             Reply::Verbatim(line) => Self::verbatim(line, code),
+            // The gateway wrote the result, not the server.
+            Reply::Result(json) if era == Era::Modern && has_failed => {
+                Self::result(id, with_server_info(complete(json)))
+            }
             reply => Self::reply(id, reply, era),
         }
     }
@@ -116,4 +127,17 @@ impl JsonRpcResponse {
             ResponseText::Nothing => None,
         }
     }
+}
+
+/// Adds the name of the gateway to a result that the gateway wrote for a client of 2026-07-28.
+fn with_server_info(result: Json) -> Json {
+    let Some(mut object) = result.object() else { return result };
+    let known = object.get(member::META).and_then(|meta| meta.object());
+    let mut all = known.unwrap_or_else(Object::new);
+    if all.contains(meta::SERVER_INFO) {
+        return result;
+    }
+    all.set(meta::SERVER_INFO, ourselves());
+    object.set(member::META, all.finish());
+    object.finish()
 }

@@ -534,9 +534,6 @@ fn servers(
 /// `NOTIFICATION_TIMEOUT`.
 async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &Message) {
     let is_only = namespace.servers.len() == 1;
-    let is_old = |server: &&Arc<Server>| {
-        server.manifest().is_some_and(|manifest| manifest.offer.era == Era::Legacy)
-    };
     // 2026-07-28 has no other notifications of clients, so its servers get only vendor notifications.
     let is_vendors = !matches!(
         message.method(),
@@ -546,7 +543,7 @@ async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &
     );
     let concerned = namespace.servers.iter().filter(|server| server.is_private() || is_only);
     let mut deliveries = Vec::new();
-    for server in concerned.filter(|server| is_vendors || is_old(server)) {
+    for server in concerned.filter(|server| is_vendors || server.takes_legacy()) {
         // Counts as a request, so that the number of notifications waiting for a slow server is limited.
         let Ok(entered) = session.member.admit(namespace.max_in_flight()) else {
             tracing::debug!("a notification is dropped: too many requests are in flight");
@@ -556,7 +553,9 @@ async fn pass_on(session: &Arc<LegacySession>, namespace: &Namespace, message: &
         let line = message.line().clone();
         deliveries.push(server.deps.control.clone().spawn(async move {
             let owner = server.is_private().then_some(owner);
-            if let Ok(connection) = server.connection(owner.as_ref()).await {
+            if let Ok(connection) = server.connection_for(owner.as_ref(), Era::Legacy).await
+                && (is_vendors || connection.era() == Era::Legacy)
+            {
                 let _ = connection.transport().send_line(line).await;
             }
             drop(entered);

@@ -41,6 +41,12 @@ impl ServerEvents for Gateway {
         }
     }
 
+    fn on_list_changed_for(&self, server: &Arc<Server>, owner: &str, kind: ListKind) {
+        for namespace in self.namespaces().filter(|namespace| namespace.has(server)) {
+            namespace.notify(|queue| queue.changed_at(owner, kind));
+        }
+    }
+
     fn on_resource_updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message) {
         let uri = message.member("uri");
         let Some(uri) = uri.as_ref().and_then(Json::text) else { return };

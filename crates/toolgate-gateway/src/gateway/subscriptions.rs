@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolgate_wire::{
     Json, Object,
-    mcp::{code, member, meta, method},
+    mcp::{Era, code, member, meta, method},
     notification,
 };
 
@@ -45,6 +45,7 @@ pub(super) async fn listen(gateway: &Gateway, incoming: &IncomingRequest) -> Jso
         prompts: wants("promptsListChanged") && has("prompts"),
         resources: wants("resourcesListChanged") && has("resources"),
         subscription: Some(incoming.id().clone()),
+        owner: Some(incoming.caller.owner().key),
     };
     let mut honoured = Object::new();
     for (key, is_wanted) in [
@@ -121,9 +122,14 @@ async fn subscribe_all(
         let Ok(server) = resource_owner(incoming, snapshot, &text) else { continue };
         let (address, caller) = (Arc::<str>::from(text.as_ref()), incoming.caller.clone());
         beginning.spawn(async move {
-            let subscribed =
-                SubscriptionGuard::to(&server, address, &caller.member.account, || caller.owner())
-                    .await;
+            let subscribed = SubscriptionGuard::to(
+                &server,
+                address,
+                Era::Modern,
+                &caller.member.account,
+                || caller.owner(),
+            )
+            .await;
             (subscribed, server, uri)
         });
     }
@@ -179,7 +185,8 @@ pub(super) async fn subscribe(incoming: &IncomingRequest) -> JsonRpcResponse {
     };
     let caller = &incoming.caller;
     let account = &caller.member.account;
-    match SubscriptionGuard::to(&server, uri.as_str().into(), account, || caller.owner()).await {
+    let uri = uri.as_str().into();
+    match SubscriptionGuard::to(&server, uri, Era::Legacy, account, || caller.owner()).await {
         Ok(subscribed) => {
             session.notifications.subscribe(&server, subscribed);
             // If the session ended meanwhile, close the queue again to unsubscribe.

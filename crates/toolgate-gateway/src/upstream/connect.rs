@@ -10,7 +10,7 @@ use std::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use toolgate::{Code, Failure};
-use toolgate_wire::{Json, Message, mcp::Era, notification};
+use toolgate_wire::{Json, Message, mcp::Era};
 
 use super::{
     connection::{Connection, ServerInfo, UpstreamTransport},
@@ -54,11 +54,7 @@ impl UpstreamListener for EventRelay {
                 None => super::discovery::list_changed(&server, kind),
                 // What the process of one session lists does not concern other sessions.
                 Some(owner) => {
-                    let line = notification(kind.notice(), None);
-                    if let Ok(message) = Message::parse(line, &server.deps.limits) {
-                        server
-                            .emit(|events| events.on_notification(&server, Some(owner), &message));
-                    }
+                    server.emit(|events| events.on_list_changed_for(&server, owner, kind));
                 }
             },
             UpstreamNotification::ResourceUpdated(message) => {
@@ -95,12 +91,12 @@ pub(super) async fn open(
     if prefers_legacy {
         match Attempt::new(server, scope, Protocol::Legacy).open().await {
             Ok(connection) => {
-                server.set_speaks_legacy(true).await;
+                server.set_legacy_capabilities(Some(&connection.offer.capabilities)).await;
                 return Ok(connection);
             }
             Err(failure) => {
                 if is_refusal(&failure) {
-                    server.set_speaks_legacy(false).await;
+                    server.set_legacy_capabilities(None).await;
                 }
                 if matches!(scope, ConnectionScope::SharedLegacy) || !is_refusal(&failure) {
                     return Err(failure);

@@ -85,6 +85,8 @@ pub(crate) struct ServerInfo {
     /// Whether the server speaks legacy versions. `None`: the server lists none, and the gateway has not tried: some
     /// servers accept `initialize` all the same.
     pub(crate) speaks_legacy: Option<bool>,
+    /// What a server of 2026-07-28 announced to `initialize`.
+    pub(crate) legacy_capabilities: Option<Json>,
 }
 
 impl ServerInfo {
@@ -97,6 +99,16 @@ impl ServerInfo {
             info: None,
             instructions: None,
             speaks_legacy: Some(true),
+            legacy_capabilities: None,
+        }
+    }
+
+    /// What it announces to clients of an era, where it was asked in that era.
+    pub(crate) fn announced_to(&self, era: Era) -> Option<&Json> {
+        match era {
+            era if era == self.era => Some(&self.capabilities),
+            Era::Legacy => self.legacy_capabilities.as_ref(),
+            Era::Modern => None,
         }
     }
 

@@ -25,7 +25,6 @@ use super::{
     resume::Resume,
     server::{ConnectionScope, Server, ServerState},
     streamable_http::StreamableHttp,
-    subscriptions,
 };
 use crate::backoff::Backoff;
 
@@ -135,8 +134,21 @@ pub(super) fn connection_opened(
             server.set_state(ServerState::Ready);
             if !server.is_private() && connection.era() == Era::Legacy {
                 restore_log_level(&server, &connection).await;
+                server.subscriptions.legacy.resubscribe(&server.name, &connection).await;
             }
             return follow(&server, &connection).await;
+        }
+        let is_stream = connection.era() == Era::Legacy
+            && matches!(connection.transport(), UpstreamTransport::Http(_));
+        if is_stream && !server.is_private() {
+            // The gateway reads the notifications while it lists: requests of clients do not wait for the lists.
+            let listing = async {
+                Box::pin(list_all(&server, &connection)).await;
+                restore_log_level(&server, &connection).await;
+                server.subscriptions.shared.resubscribe(&server.name, &connection).await;
+            };
+            tokio::join!(listing, follow(&server, &connection));
+            return;
         }
         Box::pin(list_all(&server, &connection)).await;
         if server.is_private() && server.manifest().is_some() {
@@ -149,7 +161,7 @@ pub(super) fn connection_opened(
         }
         if connection.era() == Era::Legacy {
             restore_log_level(&server, &connection).await;
-            subscriptions::resubscribe(&server.subscriptions, &server.name, &connection).await;
+            server.subscriptions.shared.resubscribe(&server.name, &connection).await;
         }
         follow(&server, &connection).await;
     };
@@ -173,6 +185,8 @@ async fn list_all(server: &Arc<Server>, connection: &Arc<Connection>) {
             let same = old.as_ref().filter(|old| old.offer.info == new.offer.info);
             let tried = same.and_then(|old| old.offer.speaks_legacy);
             new.offer.speaks_legacy = new.offer.speaks_legacy.or(tried);
+            new.offer.legacy_capabilities =
+                same.and_then(|old| old.offer.legacy_capabilities.clone());
             let changed: Vec<ListKind> = match &old {
                 Some(old) if old.lists_the_same(&new) => Vec::new(),
                 _ => ListKind::ALL.to_vec(),
@@ -389,10 +403,11 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
     let mut backoff = Backoff::new();
     let mut has_missed = false;
     let mut versions = server.subscriptions.versions();
+    server.subscriptions.set_refused(false);
     let mut previous: Option<InFlightRequest> = None;
     loop {
         let version = *versions.borrow_and_update();
-        let Some(params) = filter(connection, &server.subscriptions.all()) else {
+        let Some(params) = filter(connection, &server.subscriptions.shared.all()) else {
             let _ = versions.changed().await;
             continue;
         };
@@ -411,7 +426,7 @@ async fn follow_listen(server: &Arc<Server>, connection: &Arc<Connection>) {
                         previous = Some(stream);
                         continue;
                     }
-                    StreamEnd::Unsupported => return,
+                    StreamEnd::Unsupported => return server.subscriptions.set_refused(true),
                     StreamEnd::Broken => {}
                 }
             }

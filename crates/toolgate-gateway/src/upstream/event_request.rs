@@ -108,14 +108,20 @@ impl EventRequest {
             resume: Resume::default(),
         };
         let (body, is_safe) = (compose(rewrite), is_safe(request.method));
-        if http.era() == Era::Legacy && sent.side_events.is_some() && http.has_session() {
+        let needs_stream =
+            http.era() == Era::Legacy && http.has_session() && !sent.interest.is_ours;
+        if needs_stream && sent.side_events.is_some() {
             // The server's requests may come on its other stream before it responds to the POST.
             let (http, expected) = (Arc::clone(http), sent.expected.clone());
             sent.phase = Phase::Sending(Box::pin(async move {
+                http.wait_for_stream().await;
                 let answered = http.post(is_safe, http.session_headers(), body).await;
                 http.read_response(answered, &expected).await
             }));
             return Ok(Accepted::Streaming(Box::new(sent)));
+        }
+        if needs_stream {
+            http.wait_for_stream().await;
         }
         let answered = match http.era() {
             Era::Modern => http.post(is_safe, &http.request_headers(&request), body).await,

@@ -242,6 +242,7 @@ fn offer_of(answer: &Message) -> Option<ServerInfo> {
         info: answer.member("_meta").and_then(|meta| meta.get(meta::SERVER_INFO)),
         instructions: answer.member("instructions").and_then(text).map(Into::into),
         speaks_legacy: lists_legacy.then_some(true),
+        legacy_capabilities: None,
     })
 }
 
@@ -299,6 +300,7 @@ async fn initialize(
         instructions: text("instructions").map(Into::into),
         version: version.as_str().into(),
         speaks_legacy: Some(true),
+        legacy_capabilities: None,
     };
     match transport {
         UpstreamTransport::Http(http) => http.set_agreed(Era::Legacy, &version, session),

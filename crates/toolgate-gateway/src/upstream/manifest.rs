@@ -213,6 +213,9 @@ fn to_bytes(manifest: &ServerManifest) -> Vec<u8> {
     if let Some(accepts) = offer.speaks_legacy {
         object.set(method::INITIALIZE, Json::value(&json!(accepts)));
     }
+    if let Some(announced) = &offer.legacy_capabilities {
+        object.set("legacyCapabilities", announced.clone());
+    }
     object.set("version", Json::string(&offer.version));
     object.set("capabilities", offer.capabilities.clone());
     if let Some(info) = &offer.info {
@@ -264,6 +267,7 @@ fn read(json: &Json) -> Option<ServerManifest> {
                 Some(accepts) => accepts.bool(),
                 None => json.get("legacy")?.bool()?.then_some(true),
             },
+            legacy_capabilities: json.get("legacyCapabilities").map(|json| json.owned()),
         },
         tools: listed("tools")?,
         prompts: listed("prompts")?,
@@ -292,6 +296,7 @@ mod tests {
                 info: None,
                 instructions: Some("say \"please\"".into()),
                 speaks_legacy: Some(true),
+                legacy_capabilities: Some(json(r#"{"logging":{}}"#)),
             },
             tools,
             prompts: ServerList::default(),

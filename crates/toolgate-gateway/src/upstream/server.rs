@@ -281,18 +281,46 @@ impl Server {
         owner: Option<&SessionKey>,
         era: Era,
     ) -> Result<Arc<Connection>, Failure> {
+        match self.legacy_connection(era).await {
+            Some(connection) => Ok(connection),
+            None => self.connection(owner).await,
+        }
+    }
+
+    /// The connection that legacy clients share to a server of 2026-07-28 that speaks both eras; `None` for other clients
+    /// and servers.
+    pub(super) async fn legacy_connection(self: &Arc<Self>, era: Era) -> Option<Arc<Connection>> {
         if era == Era::Modern || !self.speaks_both() {
-            return self.connection(owner).await;
+            return None;
         }
         self.mark_used();
         if let Some(connection) = self.legacy_slot.ready() {
-            return Ok(connection);
+            return Some(connection);
         }
         let opening =
             self.open_in_background(Arc::clone(&self.legacy_slot), ConnectionScope::SharedLegacy);
-        match timeout(LEGACY_CONNECTION_TIMEOUT, opening).await {
-            Ok(Ok(connection)) => Ok(connection),
-            _ => self.connection(owner).await,
+        timeout(LEGACY_CONNECTION_TIMEOUT, opening).await.ok()?.ok()
+    }
+
+    /// The connection that legacy clients share, if it is open.
+    pub(super) fn open_legacy_connection(&self) -> Option<Arc<Connection>> {
+        self.legacy_slot.ready()
+    }
+
+    /// Whether requests of legacy clients reach the server unchanged.
+    pub(crate) fn takes_legacy(&self) -> bool {
+        let is_legacy = |manifest: Arc<ServerManifest>| manifest.offer.era == Era::Legacy;
+        // The gateway speaks one era to a process that clients share.
+        let has_connection = self.config.url.is_some() || self.is_private();
+        self.manifest().is_some_and(is_legacy) || has_connection && self.may_speak_legacy()
+    }
+
+    /// Finds out what a server that speaks both eras announces to legacy clients.
+    pub(crate) async fn discover_legacy(self: &Arc<Self>) {
+        let is_known = |m: Arc<ServerManifest>| m.offer.announced_to(Era::Legacy).is_some();
+        let has_failed = matches!(*self.state.borrow(), ServerState::Failed(_));
+        if !has_failed && !self.manifest().is_some_and(is_known) {
+            drop(self.legacy_connection(Era::Legacy).await);
         }
     }
 
@@ -309,12 +337,15 @@ impl Server {
         self.config.protocol == Protocol::Auto && self.manifest().is_some_and(may)
     }
 
-    /// Records whether a server of 2026-07-28 accepts `initialize`, so that the gateway tries it only once.
-    pub(super) async fn set_speaks_legacy(self: &Arc<Self>, speaks: bool) {
+    /// Records what a server of 2026-07-28 announces to `initialize`, or that it refuses it: the gateway tries it only once.
+    pub(super) async fn set_legacy_capabilities(self: &Arc<Self>, announced: Option<&Json>) {
         let _lock = self.discovery.lock_manifest().await;
-        if let Some(known) = self.manifest().filter(|m| m.offer.speaks_legacy != Some(speaks)) {
+        let Some(known) = self.manifest() else { return };
+        let (speaks, announced) = (Some(announced.is_some()), announced.map(Json::owned));
+        if (known.offer.speaks_legacy, &known.offer.legacy_capabilities) != (speaks, &announced) {
             let mut manifest = ServerManifest::clone(&known);
-            manifest.offer.speaks_legacy = Some(speaks);
+            manifest.offer.speaks_legacy = speaks;
+            manifest.offer.legacy_capabilities = announced;
             self.set_manifest(manifest, &[]);
         }
     }
@@ -627,6 +658,8 @@ impl std::fmt::Debug for ServerDeps {
 pub(crate) trait ServerEvents: Send + Sync {
     /// Lists of a server changed.
     fn on_lists_changed(&self, server: &Arc<Server>, kinds: &[ListKind]);
+    /// A list changed on the connection of this owner.
+    fn on_list_changed_for(&self, server: &Arc<Server>, owner: &str, kind: ListKind);
     /// A resource changed.
     fn on_resource_updated(&self, server: &Arc<Server>, owner: Option<&str>, message: &Message);
     /// A server sent a notification that belongs to no call.

@@ -10,6 +10,7 @@ use hyper::{
     Method, StatusCode,
     header::{HeaderName, HeaderValue},
 };
+use tokio_util::sync::CancellationToken;
 use toolgate::{Boxed, Code, Executed, Failure};
 use toolgate_wire::{
     Id, Json, Limits, Message, Sender, Shape, error_response, headers,
@@ -31,6 +32,9 @@ const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
+/// How long a request waits for the stream of the server's notifications to open.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How long the server may take to accept a notification.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -46,6 +50,8 @@ pub(crate) struct StreamableHttp {
     pub(super) listener: SharedListener,
     agreed: OnceLock<Agreed>,
     pub(super) pending: Arc<PendingRequests>,
+    /// Cancelled once the server has answered the GET for its notifications, or the wait for that is over.
+    stream_opened: CancellationToken,
 }
 
 /// The result of the handshake.
@@ -64,8 +70,8 @@ impl StreamableHttp {
         limits: Limits,
         listener: SharedListener,
     ) -> Self {
-        let pending = Arc::default();
-        Self { server, client, limits, listener, agreed: OnceLock::new(), pending }
+        let (pending, stream_opened) = (Arc::default(), CancellationToken::new());
+        Self { server, client, limits, listener, agreed: OnceLock::new(), pending, stream_opened }
     }
 
     /// Sets what further requests carry.
@@ -150,8 +156,26 @@ impl StreamableHttp {
         Err(unavailable(&self.server, &format!("it answered a notification with {status}")))
     }
 
+    /// Waits until the stream of the server's notifications is open: servers drop what they send on it before that.
+    /// The gateway waits once for a server that does not answer the GET in time.
+    pub(super) async fn wait_for_stream(&self) {
+        if !self.stream_opened.is_cancelled() {
+            let _ = tokio::time::timeout(STREAM_TIMEOUT, self.stream_opened.cancelled()).await;
+            self.stream_opened.cancel();
+        }
+    }
+
     /// Opens the stream on which a legacy server sends what belongs to no request; `None`: the server has no such stream.
     pub(crate) async fn listen(
+        &self,
+        last_event: Option<&HeaderValue>,
+    ) -> Result<Option<EventStream>, StartFailure> {
+        let opened = self.open_stream(last_event).await;
+        self.stream_opened.cancel();
+        opened
+    }
+
+    async fn open_stream(
         &self,
         last_event: Option<&HeaderValue>,
     ) -> Result<Option<EventStream>, StartFailure> {

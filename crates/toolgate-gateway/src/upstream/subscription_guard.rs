@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use toolgate::Failure;
-use toolgate_wire::{mcp::Era, mcp::method};
+use toolgate::{Failure, RpcError};
+use toolgate_wire::mcp::{Era, code, method};
 
 use super::{
     server::{Server, SessionKey},
-    subscriptions::request,
+    subscriptions::{SubscriptionCounts, request},
 };
 use crate::usage::{Account, LimitReached, Reservation, UsageKind};
 
@@ -18,6 +18,8 @@ pub(crate) struct SubscriptionGuard {
     uri: Arc<str>,
     /// The session that owns the connection, if each session has its own.
     owner: Option<SessionKey>,
+    /// Whether it is on the connection that legacy clients share.
+    is_on_legacy: bool,
     _reservations: [Reservation; 2],
 }
 
@@ -25,10 +27,11 @@ pub(crate) struct SubscriptionGuard {
 pub(crate) const MAX_URI_BYTES: usize = 8 * 1024;
 
 impl SubscriptionGuard {
-    /// Subscribes to a resource of a server.
+    /// Subscribes to a resource of a server, for a client of this era.
     pub(crate) async fn to(
         server: &Arc<Server>,
         uri: Arc<str>,
+        era: Era,
         account: &Arc<Account>,
         owner: impl FnOnce() -> SessionKey,
     ) -> Result<Self, SubscribeError> {
@@ -39,12 +42,18 @@ impl SubscriptionGuard {
         let reservations =
             [take(UsageKind::Subscriptions, 1)?, take(UsageKind::SubscriptionBytes, uri.len())?];
         let owner = server.is_private().then(owner);
-        let is_first = server.subscriptions.add(&uri) || owner.is_some();
+        let legacy = server.legacy_connection(era).await;
+        let is_on_legacy = legacy.is_some();
+        let is_first = counts(server, is_on_legacy).add(&uri) || owner.is_some();
         // A guard from here on: dropping the future unsubscribes.
+        let server_of = Arc::clone(server);
         let subscribed =
-            Self { server: Arc::clone(server), uri, owner, _reservations: reservations };
+            Self { server: server_of, uri, owner, is_on_legacy, _reservations: reservations };
         if is_first {
-            let connection = server.connection(subscribed.owner.as_ref()).await?;
+            let connection = match legacy {
+                Some(connection) => connection,
+                None => server.connection(subscribed.owner.as_ref()).await?,
+            };
             match connection.era() {
                 Era::Legacy => {
                     request(
@@ -57,7 +66,9 @@ impl SubscriptionGuard {
                 }
                 Era::Modern => {
                     let version = server.subscriptions.next_version();
-                    server.subscriptions.wait_covered(version).await;
+                    if !server.subscriptions.wait_covered(version).await {
+                        return Err(refusal().into());
+                    }
                 }
             }
         }
@@ -77,6 +88,17 @@ impl SubscriptionGuard {
         let own = self.owner.as_ref().map(|owner| &*owner.key);
         self.server.name == server.name && own == owner && is_part_of(uri, &self.uri)
     }
+}
+
+fn counts(server: &Server, is_on_legacy: bool) -> &SubscriptionCounts {
+    let all = &server.subscriptions;
+    if is_on_legacy { &all.legacy } else { &all.shared }
+}
+
+/// The answer of a server of 2026-07-28 that has no subscriptions.
+fn refusal() -> Failure {
+    let message = format!("Method not found: `{}`", method::SUBSCRIPTIONS_LISTEN);
+    Failure::rejected(RpcError { code: code::METHOD_NOT_FOUND, message, data: None })
 }
 
 /// Why a subscription failed.
@@ -114,16 +136,23 @@ impl std::fmt::Display for SubscribeError {
 
 impl Drop for SubscriptionGuard {
     fn drop(&mut self) {
-        let was_last = self.server.subscriptions.remove(&self.uri);
+        let was_last = counts(&self.server, self.is_on_legacy).remove(&self.uri);
         if self.owner.is_none() && !was_last {
             return;
         }
         let (server, uri) = (Arc::clone(&self.server), Arc::clone(&self.uri));
-        let owner = self.owner.take();
-        self.server.subscriptions.next_version();
+        let (owner, is_on_legacy) = (self.owner.take(), self.is_on_legacy);
+        if !is_on_legacy {
+            self.server.subscriptions.next_version();
+        }
         self.server.deps.control.spawn(async move {
             // Only on an open connection: the gateway does not start a server to unsubscribe.
-            if let Some(connection) = server.connected(owner.as_ref())
+            let connection = if is_on_legacy {
+                server.open_legacy_connection()
+            } else {
+                server.connected(owner.as_ref())
+            };
+            if let Some(connection) = connection
                 && connection.era() == Era::Legacy
             {
                 let _ =

@@ -213,9 +213,11 @@ fn log_messages_of_servers_that_do_not_announce_them_reach_clients() {
             levels.push(stream.method("notifications/message")["params"]["level"].clone());
         }
         assert_eq!(levels, [json!("info")], "{kind}");
-        // As a server says it that has no such method.
+        // A server that can be asked by legacy clients decides; one of 2026-07-28 has no such method.
         let (_, refused) = legacy.try_request("logging/setLevel", json!({"level": "info"}));
-        assert_eq!(refused.unwrap()["error"]["code"], -32601, "{kind}");
+        let refused = refused.unwrap()["error"]["code"].clone();
+        let code = if kind.starts_with("modern") { json!(-32601) } else { Value::Null };
+        assert_eq!(refused, code, "{kind}");
         let modern = gateway.modern();
         let meta = json!({LOG_LEVEL_KEY: "info"});
         let call =

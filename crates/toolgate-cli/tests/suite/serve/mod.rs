@@ -5,6 +5,7 @@ mod catalog;
 mod chaos;
 mod config;
 mod direct;
+mod direct_notifications;
 mod eras;
 mod fidelity;
 mod field;

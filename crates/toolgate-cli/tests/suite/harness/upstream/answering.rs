@@ -20,7 +20,7 @@ enum Reply {
 }
 
 impl Shared {
-    fn has(&self, habit: Habit) -> bool {
+    pub(super) fn has(&self, habit: Habit) -> bool {
         self.state().habits.contains(&habit)
     }
 
@@ -278,6 +278,9 @@ impl Request<'_> {
             "completions": {}, "resources": {"listChanged": true, "subscribe": true}});
         if self.shared.has(Habit::UnannouncedLogs) {
             all.as_object_mut().unwrap().remove("logging");
+        }
+        if self.shared.has(Habit::LegacySubscriptions) && self.is_modern() {
+            all["resources"]["subscribe"] = json!(false);
         }
         all
     }

@@ -72,6 +72,10 @@ enum Habit {
     UnannouncedLogs,
     /// It lists 2026-07-28 alone, asks nobody in it, and takes `initialize` all the same.
     HiddenLegacy,
+    /// It answers the GET for its notifications late, and complains about a call that comes before that.
+    LateStream,
+    /// It announces subscriptions and takes them only where it was greeted by `initialize`.
+    LegacySubscriptions,
 }
 
 /// When something goes wrong.
@@ -377,6 +381,18 @@ impl Upstream {
     /// It lists 2026-07-28 as its only version, cannot ask in it, and accepts `initialize`.
     pub fn hiding_legacy(self) -> Self {
         self.state().habits.insert(Habit::HiddenLegacy);
+        self
+    }
+
+    /// It answers the GET for its notifications late, and complains about a call that comes before that.
+    pub fn with_late_stream(self) -> Self {
+        self.state().habits.insert(Habit::LateStream);
+        self
+    }
+
+    /// It announces subscriptions and takes them only where it was greeted by `initialize`.
+    pub fn with_legacy_subscriptions(self) -> Self {
+        self.state().habits.insert(Habit::LegacySubscriptions);
         self
     }
 

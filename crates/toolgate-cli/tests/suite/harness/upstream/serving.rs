@@ -17,7 +17,7 @@ use super::{
         PATIENCE,
         http::{Body, Headers, hang_up, is_timeout, read_head},
     },
-    Era, Fault, Listening, Seen, Shared,
+    Era, Fault, Habit, Listening, Seen, Shared,
 };
 
 /// Takes connections until the server stops.
@@ -293,6 +293,15 @@ fn serve(shared: &Arc<Shared>, asked: Asked, mut socket: TcpStream) -> bool {
 /// A stream on which the server speaks by itself. False: it ends with the connection.
 fn stream(shared: &Arc<Shared>, id: &str, mut socket: TcpStream, first: Option<String>) -> bool {
     let (sender, receiver) = channel();
+    if shared.has(Habit::LateStream) {
+        let is_early = |seen: &Seen| seen.method == "tools/call";
+        let late = Duration::from_millis(300);
+        let waiting = |state: &mut super::State| !state.seen.iter().any(is_early);
+        let waited = shared.changed.wait_timeout_while(shared.state(), late, waiting);
+        if !waited.unwrap().1.timed_out() {
+            shared.complain("tools/call before the stream of notifications was open");
+        }
+    }
     {
         let mut state = shared.state();
         let Some(session) = state.sessions.get_mut(id) else { return false };
@@ -382,7 +391,11 @@ fn post(shared: &Arc<Shared>, asked: &Asked, mut out: Out) -> bool {
     if let Out::Post { drip, .. } = &mut out {
         *drip = fault == Some(Fault::Drip);
     }
-    if method == "subscriptions/listen" && shared.era_of(&asked.headers) == Era::Modern {
+    let can_listen = !shared.has(Habit::LegacySubscriptions);
+    if method == "subscriptions/listen"
+        && can_listen
+        && shared.era_of(&asked.headers) == Era::Modern
+    {
         return listen(shared, &message, out);
     }
     let Some((status, raw)) = super::answering::answer(shared, asked, &message, &mut out) else {
