@@ -515,7 +515,7 @@ impl ExclusiveClient for Client {
         Box::pin(async move {
             let message = attributed(message, &self.server.name, false);
             let current = self.namespace.current_chain();
-            if message.method() == "notifications/tools/list_changed"
+            if message.method() == method::NOTIFICATIONS_TOOLS_LIST_CHANGED
                 && let Some(live) = &current.live
             {
                 live.mark_outdated();

@@ -26,7 +26,7 @@ use super::{
     error::TmuxError,
     nonce::nonce,
     open_clients::{Boxed, ControlClient},
-    parse::{LineMeaning, Notification, Parser},
+    parse::{BlockParser, LineMeaning, Notification},
     program::Program,
 };
 
@@ -235,7 +235,7 @@ struct Reader {
 impl Reader {
     async fn run(self, stdout: ChildStdout) {
         let mut stdout = BufReader::with_capacity(64 * 1024, stdout);
-        let (mut parser, mut line) = (Parser::default(), Vec::new());
+        let (mut parser, mut line) = (BlockParser::default(), Vec::new());
         loop {
             line.clear();
             let limit = u64::try_from(MAX_ANSWER_BYTES).unwrap_or(u64::MAX);

@@ -64,7 +64,7 @@ pub(crate) enum LineMeaning {
 
 /// Reads lines and keeps the block that has begun.
 #[derive(Debug, Default)]
-pub(crate) struct Parser {
+pub(crate) struct BlockParser {
     open: Option<OpenBlock>,
 }
 
@@ -76,7 +76,7 @@ struct OpenBlock {
     lines: usize,
 }
 
-impl Parser {
+impl BlockParser {
     /// How many bytes the open block holds.
     pub(crate) fn held(&self) -> usize {
         self.open.as_ref().map_or(0, |open| open.text.len())
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     fn all(text: &str) -> Vec<LineMeaning> {
-        let mut parser = Parser::default();
+        let mut parser = BlockParser::default();
         let parsed = text.lines().map(|line| parser.line(line.as_bytes()));
         parsed.filter(|parsed| *parsed != LineMeaning::Nothing).collect()
     }
