@@ -1,11 +1,11 @@
-//! What a client is told when the gateway gives no answer.
+//! The failures that a client gets when the gateway gives no usable response.
 
 use hyper::StatusCode;
 use toolgate::{Code, Executed, Failure};
 
 use crate::http_client::{BodyError, SendError};
 
-/// No answer came.
+/// The gateway sent no response.
 pub(super) fn unanswered(url: &str, error: &SendError) -> Failure {
     match error {
         SendError::NotSent(why) => {
@@ -21,7 +21,7 @@ pub(super) fn unanswered(url: &str, error: &SendError) -> Failure {
     }
 }
 
-/// It broke off while the request was under way.
+/// The connection broke off while the request was under way.
 pub(super) fn lost(url: &str, why: &str) -> Failure {
     let text = format!("the gateway was lost while the request was under way: {why}");
     Failure::new(Code::ServerCrashed, text).with_executed(Executed::Maybe).suggest(format!(
@@ -29,7 +29,7 @@ pub(super) fn lost(url: &str, why: &str) -> Failure {
     ))
 }
 
-/// The answer could not be read.
+/// The response could not be read.
 pub(super) fn unread(url: &str, error: &BodyError) -> Failure {
     match error {
         BodyError::TooLarge(_) => nonsense(url, &error.to_string()),
@@ -37,13 +37,13 @@ pub(super) fn unread(url: &str, error: &BodyError) -> Failure {
     }
 }
 
-/// The answer is none.
+/// The response does not answer the request.
 pub(super) fn nonsense(url: &str, what: &str) -> Failure {
     Failure::new(Code::ServerProtocol, format!("{url} answered with {what}"))
         .suggest(format!("check that {url} is the address of a toolgate gateway"))
 }
 
-/// The gateway refused, and says so by its status alone.
+/// The gateway refused with an HTTP status alone.
 pub(super) fn status(url: &str, status: StatusCode) -> Failure {
     let says = format!("{url} answered {status}");
     let (code, hint) = match status.as_u16() {

@@ -1,4 +1,4 @@
-//! The headers of each message: stdio has none, so the bridge makes them from what messages say.
+//! The HTTP headers of each message: stdio has none, so the bridge derives them from the message.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use toolgate_wire::{
 
 use crate::catalog::header_params::{self, HeaderParam};
 
-/// Headers besides those that are always sent.
+/// Headers in addition to those that are always sent.
 pub(super) type BridgeHeaders = Vec<(HeaderName, HeaderValue)>;
 
 pub(super) const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
@@ -20,7 +20,7 @@ const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The version in the `_meta` of a message, if it is one without sessions.
+/// The version in the `_meta` of a message, if it is 2026-07-28 or later.
 pub(super) fn modern_version(message: &Message) -> Option<String> {
     let version = message.member("_meta")?.get(meta::PROTOCOL_VERSION)?;
     let version = version.text()?;
@@ -33,14 +33,14 @@ pub(super) fn negotiated(response: &Message) -> Option<HeaderValue> {
     HeaderValue::from_str(&Json::text(&version)?).ok()
 }
 
-/// Headers that ask for a stream after one of its events.
+/// Headers that resume a stream after one of its events.
 pub(super) fn after(headers: &BridgeHeaders, event: Option<&HeaderValue>) -> BridgeHeaders {
     let last = event.map(|event| (LAST_EVENT, event.clone()));
     headers.iter().cloned().chain(last).collect()
 }
 
-/// What a message of 2026-07-28 repeats in headers. Some arguments are repeated too: of those tools that the client has
-/// listed.
+/// Builds the headers that repeat parts of a message from 2026-07-28 on. They repeat some arguments too, for the tools
+/// that the client has listed.
 #[derive(Debug, Default)]
 pub(super) struct ModernHeaders(Mutex<HashMap<String, Vec<HeaderParam>>>);
 
@@ -49,7 +49,7 @@ impl ModernHeaders {
         self.0.lock()
     }
 
-    /// Notes the tools in the response to a request, if it was `tools/list`.
+    /// Records the tools in the response to a request, if the request is `tools/list`.
     pub(super) fn note(&self, request: &Message, response: &Message) {
         if request.method() != method::TOOLS_LIST {
             return;

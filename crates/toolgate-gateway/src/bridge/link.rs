@@ -1,4 +1,5 @@
-//! The way to the gateway: each message is a POST, answered with one JSON message or with a stream of events.
+//! The link to the gateway: each message is a POST, which the gateway answers with one JSON message or with a stream of
+//! events.
 
 use std::sync::Arc;
 
@@ -17,14 +18,14 @@ use crate::{
     write_queue::WriteQueue,
 };
 
-/// The most bytes of a refusal.
+/// The maximum size of a refusal in bytes.
 const MAX_REFUSAL: usize = 64 * 1024;
 
-/// The gateway, and the client that gets what the gateway sends.
+/// The gateway, and the queue of its messages to the client.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) gateway: HttpClient,
-    /// The gateway's address, as messages show it.
+    /// The gateway's address, as error messages show it.
     pub(super) url: String,
     pub(super) limits: Limits,
     pub(super) to_client: Arc<WriteQueue>,
@@ -41,7 +42,8 @@ impl Link {
         answer.map_err(|error| failures::unanswered(&self.url, &error))
     }
 
-    /// Opens a stream of events; `Err(Some(status))`: the gateway has answered with something else.
+    /// Opens a stream of events. `Err(Some(status))`: the gateway answered with something else; `Err(None)`: it did not
+    /// answer.
     pub(super) async fn open(
         &self,
         headers: &BridgeHeaders,
@@ -60,8 +62,8 @@ impl Link {
         }
     }
 
-    /// Reads until the message comes that answers this request; the client gets what comes before it. A stream that
-    /// breaks off is asked for again with the headers in `resume`, if there are some.
+    /// Reads until the response to this request arrives, and passes the messages before it to the client. If the stream
+    /// breaks off, the bridge resumes it with the headers in `resume`, if there are any.
     pub(super) async fn read(
         &self,
         answer: HttpResponse,
@@ -127,8 +129,8 @@ impl Link {
         }
     }
 
-    /// Passes the response to a batch with so many requests to the client. The gateway refuses a batch as a whole with
-    /// one error.
+    /// Passes the response to a batch to the client; `requests` is the number of requests in the batch. The gateway
+    /// refuses a batch as a whole with one error.
     pub(super) async fn pass_batch(
         &self,
         answer: HttpResponse,
@@ -159,11 +161,11 @@ impl Link {
         Ok(())
     }
 
-    /// A refusal in the gateway's own words, or in ours.
+    /// The gateway's error response, or a failure of the bridge if the gateway sent none.
     async fn refusal(&self, answer: HttpResponse, id: &Id) -> Result<Message, Failure> {
         let failure = failures::status(&self.url, answer.status);
         if answer.status == StatusCode::UNAUTHORIZED {
-            // Only the bridge knows how it is given a token.
+            // The gateway cannot know how the operator gives the bridge a token.
             return Err(failure);
         }
         let body = answer.whole(MAX_REFUSAL).await.map_err(|_| failure.clone())?;

@@ -1,7 +1,7 @@
 //! `toolgate stdio --to URL`: one client over stdio, a running gateway behind a URL.
 //!
-//! It decides nothing: each line of the client is posted, what comes back becomes lines again. Sessions, headers
-//! and streams, which stdio does not have, are kept here.
+//! The bridge decides nothing: it posts each line of the client, and writes the gateway's messages as lines. It keeps
+//! the sessions, headers and streams, which stdio does not have.
 
 mod failures;
 mod headers;
@@ -21,12 +21,12 @@ use crate::{
     write_queue::WriteQueue,
 };
 
-/// Where the gateway is.
+/// The gateway's address, and the token for it.
 #[derive(Clone)]
 pub struct BridgeOptions {
-    /// Its address, with the namespace: `http://127.0.0.1:8642/mcp/work`.
+    /// The gateway's address with the namespace: `http://127.0.0.1:8642/mcp/work`.
     pub url: String,
-    /// What it knows the client by.
+    /// The token by which the gateway knows the client.
     pub token: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl std::fmt::Debug for BridgeOptions {
     }
 }
 
-/// Why the gateway cannot be reached at all.
+/// Why the bridge cannot start: the address or the token is not valid.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot speak to the gateway: {0}")]
 pub struct BridgeError(String);
@@ -52,7 +52,7 @@ impl Bridge {
         let headers = authorization.map(|value| ("Authorization".to_owned(), value));
         let target = Target::new(&options.url, headers, Bounds::default())
             .map_err(|error| BridgeError(error.to_string()))?;
-        // A query may hold a secret.
+        // Messages show the address without its query, which may hold a secret.
         let url = options.url.split(['?', '#']).next().unwrap_or_default();
         let to_client = Arc::new(WriteQueue::new());
         let session = BridgeSession::new(Link {
@@ -64,7 +64,7 @@ impl Bridge {
         Ok(Self(LineFront::new(BridgeService::new(session), to_client, Arc::default())))
     }
 
-    /// Runs until the client is gone or `stop` is done: then gives what that gave.
+    /// Runs until the client disconnects or `stop` completes. Returns the output of `stop` in the second case.
     pub async fn run<T>(self, stop: impl Future<Output = T>) -> std::io::Result<Option<T>> {
         stdio::run(&self.0, stop).await
     }

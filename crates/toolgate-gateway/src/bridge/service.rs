@@ -1,4 +1,5 @@
-//! Answers the client with what the gateway answers: requests are posted beside each other, everything else in order.
+//! Answers the client with the gateway's responses: the bridge posts requests concurrently, and other messages in
+//! order.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,19 +19,19 @@ use crate::{
     transports::line_front::{Batch, ClientMessage, LineRequest, LineService, Started},
 };
 
-/// The gateway may take this long to take a notification, which other messages wait behind.
+/// How long the gateway may take to accept a notification. The client's next messages wait meanwhile.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(30);
-/// So many requests may wait for their responses.
+/// The maximum number of requests in flight.
 const MAX_IN_FLIGHT: usize = 4096;
-/// So many requests are posted at once, each on a connection of its own; further ones wait.
+/// The maximum number of concurrent posts, each on a connection of its own; further requests wait.
 const MAX_POSTS: usize = 256;
 
-/// The client's way to the gateway.
+/// Answers the messages of the client.
 #[derive(Debug)]
 pub(super) struct BridgeService {
     session: Arc<BridgeSession>,
     modern: ModernHeaders,
-    /// Follows the session's stream.
+    /// The task that follows the session's stream.
     stream: Mutex<Option<AbortHandle>>,
     posts: Semaphore,
 }
@@ -45,7 +46,7 @@ impl BridgeService {
         }
     }
 
-    /// Follows the session's stream in place of the one before.
+    /// Replaces the task that follows the session's stream.
     fn set_stream(&self, stream: Option<AbortHandle>) {
         let mut followed = self.stream.lock();
         if let Some(before) = std::mem::replace(&mut *followed, stream) {
@@ -58,7 +59,7 @@ impl BridgeService {
         self.session.initialize(message).await
     }
 
-    /// Posts a request, and gives the gateway's response.
+    /// Posts a request, and returns the gateway's response.
     async fn exchange(&self, message: &Message) -> Result<Message, Failure> {
         let Ok(_permit) = self.posts.acquire().await else {
             return Err(Failure::internal("toolgate is ending"));
@@ -78,7 +79,7 @@ impl BridgeService {
         Ok(response)
     }
 
-    /// Posts what has no response, and waits until the gateway has it: the next message comes after it.
+    /// Posts a notification or a response, and waits until the gateway has accepted it, so that messages stay in order.
     async fn deliver(&self, message: &Message) {
         let delivered = async {
             let Some(version) = headers::modern_version(message) else {
@@ -125,7 +126,7 @@ impl LineService for BridgeService {
         let LineRequest { message, cancel } = request;
         let Some(id) = message.id().cloned() else { return Started::Done(None) };
         if message.method() == method::INITIALIZE {
-            // Whatever comes after it belongs to the session.
+            // The messages after `initialize` belong to the session: they wait until it is open.
             return Started::Done(Some(line(&id, self.initialize(message).await)));
         }
         let service = Arc::clone(self);
@@ -137,7 +138,7 @@ impl LineService for BridgeService {
 
     async fn message(self: &Arc<Self>, message: Message) {
         match message.method() {
-            // The gateway is told within a session only: without one, the closed connection tells it.
+            // Without a session, closing the connection cancels the request at the gateway.
             method::NOTIFICATIONS_CANCELLED if !self.session.is_open() => {}
             method::NOTIFICATIONS_INITIALIZED => {
                 self.session.note_initialized(message.line());
@@ -149,7 +150,7 @@ impl LineService for BridgeService {
         }
     }
 
-    /// The gateway answers a batch itself: it is posted as it came.
+    /// Posts a batch unchanged: the gateway answers the whole batch itself.
     async fn batch(self: &Arc<Self>, batch: Batch) -> Option<Bytes> {
         let is_request = |message: &ClientMessage| match message {
             ClientMessage::Request(_, in_flight) => Some(in_flight.id.clone()),

@@ -1,4 +1,5 @@
-//! The session with the gateway: opened by the client's `initialize`, and opened again if the gateway has lost it.
+//! The session with the gateway. The client's `initialize` opens it; the bridge opens a new one if the gateway has lost
+//! it.
 
 use std::time::Duration;
 
@@ -24,23 +25,23 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct BridgeSession {
     pub(super) link: Link,
     state: Mutex<BridgeState>,
-    /// Held by the one that opens a session in place of a lost one.
+    /// Held by the task that opens a session in place of a lost one.
     renewing: tokio::sync::Mutex<()>,
     /// The number of the newest session.
     pub(super) renewed: watch::Sender<u64>,
 }
 
-/// What was agreed with the gateway.
+/// The session, and the client's messages that opened it.
 #[derive(Debug, Default)]
 struct BridgeState {
     agreed: Option<Agreed>,
-    /// Counts the sessions that there were.
+    /// The number of sessions opened so far.
     number: u64,
     initialize: Option<Message>,
     initialized: Option<Bytes>,
 }
 
-/// What a response to `initialize` settles.
+/// The session's id and version from the response to `initialize`.
 #[derive(Debug)]
 struct Agreed {
     id: Option<HeaderValue>,
@@ -64,28 +65,29 @@ impl BridgeSession {
         self.state.lock()
     }
 
-    /// The headers of its messages, and its number if it can be lost.
+    /// The headers of the session's messages, and the session's number. The number is `None` if there is no session id,
+    /// so that the gateway cannot lose the session.
     pub(super) fn headers(&self) -> (BridgeHeaders, Option<u64>) {
         let state = self.state();
         let Some(agreed) = &state.agreed else { return (Vec::new(), None) };
         (agreed.headers(), agreed.id.is_some().then_some(state.number))
     }
 
-    /// Whether the client has opened it.
+    /// Whether the client has opened a session.
     pub(super) fn is_open(&self) -> bool {
         self.state().agreed.is_some()
     }
 
-    /// Whether its version has batches.
+    /// Whether the session's version has batches.
     pub(super) fn takes_batches(&self) -> bool {
         let state = self.state();
         let version = state.agreed.as_ref().and_then(|agreed| agreed.version.to_str().ok());
         batch::are_allowed(version)
     }
 
-    /// Opens the session with the client's `initialize`, and gives the gateway's response.
+    /// Opens the session with the client's `initialize`, and returns the gateway's response.
     pub(super) async fn initialize(&self, message: Message) -> Result<Message, Failure> {
-        // A client that starts over leaves no session behind.
+        // If the client initializes again, its previous session ends.
         self.end().await;
         let (response, agreed) = self.agree(&message).await?;
         if agreed.is_some() {
@@ -97,12 +99,12 @@ impl BridgeSession {
         Ok(response)
     }
 
-    /// Keeps the client's `notifications/initialized` for a session that has to be opened again.
+    /// Keeps the client's `notifications/initialized`, to repeat it in a session that replaces a lost one.
     pub(super) fn note_initialized(&self, line: &Bytes) {
         self.state().initialized = Some(line.clone());
     }
 
-    /// Posts `initialize`. There is nothing agreed if the gateway refuses.
+    /// Posts `initialize`. The result has no `Agreed` if the gateway refuses.
     async fn agree(&self, initialize: &Message) -> Result<(Message, Option<Agreed>), Failure> {
         let Some(id) = initialize.id() else {
             return Err(Failure::internal("a request without an id"));
@@ -120,8 +122,8 @@ impl BridgeSession {
         Ok((response, Some(Agreed { id: session, version })))
     }
 
-    /// Posts a message or a batch, and gives the headers that it had. If the gateway has lost the session, it has not
-    /// read the message: a new session is opened, and the message is posted again.
+    /// Posts a message or a batch, and returns the response with the headers that were sent. If the gateway has lost
+    /// the session, it has not read the message: the bridge opens a new session and posts the message again.
     pub(super) async fn post(
         &self,
         body: &Bytes,
@@ -139,7 +141,8 @@ impl BridgeSession {
         }
     }
 
-    /// Opens a session in place of the one with this number, as the client did, unless there is one already.
+    /// Replaces the lost session with this number by repeating the client's handshake, unless another task has done so
+    /// already.
     pub(super) async fn renew(&self, lost: u64) -> Result<(), Failure> {
         let _alone = self.renewing.lock().await;
         let (initialize, initialized) = {
@@ -161,7 +164,7 @@ impl BridgeSession {
         if let Some(initialized) = initialized {
             self.link.post(&agreed.headers(), initialized).await?;
         }
-        // Other requests use it from here on.
+        // Other requests use the new session from here on.
         let number = {
             let mut state = self.state();
             state.agreed = Some(agreed);
@@ -173,7 +176,7 @@ impl BridgeSession {
         Ok(())
     }
 
-    /// Tells the gateway that the session is over.
+    /// Ends the session with the gateway.
     pub(super) async fn end(&self) {
         let agreed = {
             let mut state = self.state();

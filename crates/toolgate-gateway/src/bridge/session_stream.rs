@@ -1,4 +1,5 @@
-//! The session's own stream, on which the gateway sends what belongs to no request. Opened again whenever it ends.
+//! The session's stream, on which the gateway sends messages that belong to no request. The bridge opens it again
+//! whenever it ends.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +8,7 @@ use hyper::StatusCode;
 use super::{headers, session::BridgeSession};
 use crate::{http_client::EventStream, upstream::resume::Resume};
 
-/// Passes what the stream brings to the client, as long as there is a session.
+/// Passes the stream's messages to the client. Returns when the gateway refuses the stream.
 pub(super) async fn follow(session: Arc<BridgeSession>) {
     let mut resume = Resume::default();
     let mut of_session = None;
@@ -47,7 +48,7 @@ pub(super) async fn follow(session: Arc<BridgeSession>) {
     }
 }
 
-/// Reads until the stream or its session ends. Gives how long to wait before it is opened again.
+/// Reads until the stream or its session ends. Returns how long to wait before the stream is opened again.
 async fn read(
     session: &BridgeSession,
     mut stream: EventStream,

@@ -1,4 +1,4 @@
-//! A server as a child process: known to the keeper, ended with everything it started.
+//! A server as a child process, registered with the keeper. When the server ends, all processes of its group end.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -14,44 +14,44 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use crate::process::keeper::{self, KEEPER_TIMEOUT, POLL_INTERVAL, ProcessGroup, Role};
 
-/// What to start, and with what around it.
+/// The command of a server, with its environment and its folder.
 #[derive(Clone, Debug, Default)]
 pub struct ServerCommand {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Which of our own environment variables it gets.
+    /// Which of toolgate's environment variables the server gets.
     pub environment: Environment,
-    /// Further variables, set over those.
+    /// Further variables, which override those.
     pub set: Vec<(OsString, OsString)>,
-    /// The folder that it is started in; ours if not set.
+    /// The server's working folder; toolgate's if not set.
     pub folder: Option<PathBuf>,
 }
 
-/// Which of our environment variables a server gets.
+/// Which of toolgate's environment variables a server gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Environment {
-    /// What the official SDKs pass on: `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`.
+    /// The variables that the official SDKs pass on: `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`.
     #[default]
     Usual,
-    /// What any program needs, and these.
+    /// The variables that any program needs, and these.
     Only(Vec<OsString>),
-    /// All but these, and but those that hold secrets of toolgate's own.
+    /// All variables except these and toolgate's own secrets. The variables of `Usual` always pass.
     Except(Vec<OsString>),
-    /// What a terminal needs, for the tmux server that toolgate brings along; never these.
+    /// The variables that a terminal needs, except these. For toolgate's built-in tmux server.
     Terminal(Vec<OsString>),
 }
 
-/// What the official SDKs pass on.
+/// The variables that the official SDKs pass on.
 const USUAL: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
-/// What any program needs to find its home, its programs and its language.
+/// The variables that any program needs to find its home, its programs and its language.
 const NEEDED: [&str; 10] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TMPDIR", "TZ"];
 
-/// Variables of toolgate's own that may hold a secret: addresses with a password.
+/// toolgate's own variables that may hold a secret: addresses with a password.
 const OWN_SECRETS: [&str; 2] = ["TOOLGATE_OTLP", "TOOLGATE_STORE"];
 
-/// How the names of variables begin that a terminal, tmux or `toolgate tmux` reads.
+/// Prefixes of the variables that a terminal, tmux or `toolgate tmux` reads.
 const OF_TERMINALS: [&str; 7] =
     ["TMUX", "LIBTMUX_", "TOOLGATE_", "LC_", "XDG_", "COLORTERM", "TERM_PROGRAM"];
 
@@ -61,7 +61,7 @@ impl Environment {
         let is_usual = USUAL.iter().any(|usual| name == *usual);
         let is_needed = || NEEDED.iter().any(|needed| name == *needed);
         let is_own_secret = || OWN_SECRETS.iter().any(|own| name == *own);
-        // A function of a shell is code, not a value.
+        // An exported shell function is code, not a value.
         if value.as_encoded_bytes().starts_with(b"()") {
             return false;
         }
@@ -88,7 +88,7 @@ pub enum StartError {
     /// There is no such program.
     #[error("cannot start `{0}`: no such program on PATH; check the command")]
     NotFound(String),
-    /// There is, but it cannot be run.
+    /// The program exists, but is not executable.
     #[error("cannot start `{0}`: the file is not executable; check the command")]
     NotExecutable(String),
     /// The system refused.
@@ -96,13 +96,13 @@ pub enum StartError {
     Io {
         /// The program.
         program: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl StartError {
-    /// The exit code that shells give for it.
+    /// The exit code that shells use for this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -113,7 +113,7 @@ impl StartError {
     }
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub(crate) struct ServerProcess {
     child: Child,
@@ -136,7 +136,7 @@ pub(crate) fn start(server: &ServerCommand) -> Result<(ServerProcess, Pipes), St
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A Ctrl-C in the terminal is for toolgate, which then ends the server in order.
+        // A Ctrl-C in the terminal reaches only toolgate, which then ends the server in order.
         .process_group(0);
     command.env_clear();
     let ours = std::env::vars_os();
@@ -157,7 +157,7 @@ pub(crate) fn start(server: &ServerCommand) -> Result<(ServerProcess, Pipes), St
 }
 
 impl ServerProcess {
-    /// Waits until it ends by itself; what it started and left behind in its group goes with it. Cancel safe.
+    /// Waits until the server ends by itself, then ends the processes that it left in its group. Cancel safe.
     pub(crate) async fn ended(&mut self) -> Ending {
         let status = self.child.wait().await;
         if self.group.signal(Signal::TERM) {
@@ -171,7 +171,7 @@ impl ServerProcess {
         Ending(status.ok())
     }
 
-    /// Waits a while for it to end by itself, then ends it.
+    /// Waits up to `grace` until the server ends by itself, then ends it with SIGTERM and at last SIGKILL.
     pub(crate) async fn end(&mut self, patience: Duration) -> Ending {
         for (patience, signal) in [(patience, Signal::TERM), (KEEPER_TIMEOUT, Signal::KILL)] {
             if let Ok(ending) = tokio::time::timeout(patience, self.ended()).await {
@@ -193,7 +193,7 @@ impl Ending {
     }
 
     pub(crate) fn code(self) -> Option<i32> {
-        // Of signals it is told as shells do.
+        // For a signal, the code is 128 plus the signal's number, as in shells.
         self.0.and_then(|status| status.code().or_else(|| Some(128 + status.signal()?)))
     }
 }
@@ -208,7 +208,7 @@ impl std::fmt::Display for Ending {
     }
 }
 
-/// Looks the program up as the system will, for an error that says what is wrong.
+/// Looks the program up as the system will, so that the error can name the cause.
 fn find(program: &OsStr, server: &ServerCommand) -> Result<PathBuf, StartError> {
     let name = || program.to_string_lossy().into_owned();
     if program.is_empty() {
@@ -233,7 +233,7 @@ fn find(program: &OsStr, server: &ServerCommand) -> Result<PathBuf, StartError> 
     }
 }
 
-/// `None` when there is no such file.
+/// Whether a file is executable; `None` if there is no such file.
 fn is_executable(path: &Path) -> Option<bool> {
     use std::os::unix::fs::PermissionsExt as _;
     let metadata = path.metadata().ok()?;

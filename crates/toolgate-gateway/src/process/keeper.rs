@@ -1,12 +1,13 @@
 //! The keeper: one small process beside toolgate, so that no server outlives toolgate.
 //!
-//! A process that is killed with SIGKILL cannot clean up after itself. So toolgate starts itself once more as a keeper when
-//! it starts its first server, and tells it through a pipe which process groups there are: each server has one of its own.
-//! When toolgate ends, however it ends, the system closes the pipe, and the keeper ends the groups that are left. One
-//! keeper serves all servers; it ends with the last of them.
+//! A process that is killed with SIGKILL cannot clean up after itself. Therefore toolgate starts its own program once
+//! more as a keeper when it starts its first server, and sends the keeper the process group of each server through a
+//! pipe. When toolgate ends for any reason, the system closes the pipe, and the keeper ends the remaining groups. One
+//! keeper serves all servers, and ends with the last of them.
 //!
-//! For the case that somebody kills all processes called `toolgate` at once, toolgate does not start a server directly
-//! either: it starts itself as a launcher, which asks the system to be killed with toolgate and then becomes the server.
+//! A user may kill all processes called `toolgate` at once, and with them the keeper. Therefore toolgate does not start
+//! a server directly: toolgate starts its own program as a launcher, which asks the system to be killed with toolgate,
+//! and then becomes the server.
 
 use std::{
     collections::BTreeSet,
@@ -28,26 +29,26 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// The name of the hidden command that runs a keeper or a launcher.
 pub const COMMAND: &str = "keep-server";
 
-/// How long the processes of a server may take to end after they were asked to.
+/// How long the processes of a server may take to end after SIGTERM.
 pub(super) const KEEPER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often is looked whether they have.
+/// The interval between two checks whether the processes have ended.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The exit code for a command that does not exist, as shells have it.
+/// The exit code for a command that does not exist, as in shells.
 pub const NOT_FOUND: u8 = 127;
 /// The exit code for a command that cannot be run.
 pub const NOT_RUNNABLE: u8 = 126;
 
-/// What the hidden command does.
+/// The role in which the hidden command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Ends all servers when toolgate is gone.
+    /// Ends all servers after toolgate has ended.
     Keep,
-    /// Becomes a command that is killed with toolgate.
+    /// Becomes a command that is killed when toolgate ends.
     Launch,
-    /// Becomes a command that gets SIGTERM with toolgate. For clients of tmux: one that is killed while it starts crashes
-    /// tmux 3.3a now and then.
+    /// Becomes a command that gets SIGTERM when toolgate ends. For clients of tmux: tmux 3.3a sometimes crashes when a
+    /// client is killed while it starts.
     LaunchClient,
 }
 
@@ -63,14 +64,14 @@ impl Role {
         }
     }
 
-    /// The role of this name.
+    /// The role with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name() == name)
     }
 }
 
-/// Runs in this role, for the process `parent`, and gives the exit code to end with. A launcher becomes `command`.
+/// Runs in this role for the process `parent`, and returns the exit code. A launcher becomes `command`.
 pub fn run(role: Role, parent: u32, command: &[OsString]) -> io::Result<u8> {
     match role {
         Role::Keep => keep(),
@@ -90,15 +91,15 @@ fn launch(signal: Signal, parent: u32, command: &[OsString]) -> io::Result<u8> {
     Ok(not_started(program, &error))
 }
 
-/// Our own program and its arguments, to be followed by a client's command: it becomes that client, which ends with
-/// toolgate.
+/// The command line of a launcher, without the client's command. The caller appends that command; the launcher becomes
+/// the client, which ends with toolgate.
 pub fn client_launcher() -> io::Result<Vec<OsString>> {
     let mut launcher = vec![std::env::current_exe()?.into_os_string()];
     launcher.extend(arguments(Role::LaunchClient, &[]));
     Ok(launcher)
 }
 
-/// The arguments that make our own program play a role.
+/// The arguments with which toolgate's own program runs in a role.
 pub(crate) fn arguments(role: Role, command: &[OsString]) -> Vec<OsString> {
     let parent = std::process::id().to_string();
     let mut arguments: Vec<OsString> =
@@ -107,9 +108,10 @@ pub(crate) fn arguments(role: Role, command: &[OsString]) -> Vec<OsString> {
     arguments
 }
 
-/// Reads which groups there are until toolgate is gone, and ends those that are left.
+/// Tracks the process groups until toolgate has ended, then ends the remaining groups.
 fn keep() -> io::Result<u8> {
-    // Only the end of toolgate ends it: whoever ends everything ends toolgate, too.
+    // The keeper ignores these signals, and ends after toolgate. A user who sends them to all processes ends toolgate
+    // too.
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
@@ -134,7 +136,7 @@ fn keep() -> io::Result<u8> {
     Ok(0)
 }
 
-/// The keeper of this process, and the groups that it knows.
+/// The keeper of this process, and the registered groups.
 #[derive(Debug, Default)]
 struct KeeperState {
     keeper: Option<(Child, ChildStdin)>,
@@ -143,7 +145,7 @@ struct KeeperState {
 
 static KEPT: Mutex<KeeperState> = Mutex::new(KeeperState { keeper: None, groups: BTreeSet::new() });
 
-/// A process group that does not outlive toolgate. Dropped, it is killed.
+/// A process group that does not outlive toolgate. Dropping this kills the group.
 #[derive(Debug)]
 pub(super) struct ProcessGroup {
     pid: Pid,
@@ -151,7 +153,7 @@ pub(super) struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    /// Tells the keeper of a group.
+    /// Registers a group with the keeper.
     pub(super) fn of(pid: Pid) -> io::Result<Self> {
         let mut kept = kept();
         kept.groups.insert(pid.as_raw_nonzero().get());
@@ -161,17 +163,17 @@ impl ProcessGroup {
         told.map(|()| group)
     }
 
-    /// Signals everybody in it; `false` if there is nobody.
+    /// Signals all processes of the group; `false` if the group has none.
     pub(super) fn signal(&self, signal: Signal) -> bool {
         signal_group(self.pid, signal)
     }
 
-    /// Whether somebody is in it.
+    /// Whether a process of the group still runs.
     pub(super) fn is_there(&self) -> bool {
         is_there(self.pid)
     }
 
-    /// Nobody is in it any more: the keeper may forget it.
+    /// Removes the group from the keeper, after all of its processes have ended.
     pub(super) fn is_over(&self) {
         if !self.is_over.swap(true, Ordering::Relaxed) {
             kept().forget(self.pid);
@@ -193,7 +195,7 @@ fn kept() -> MutexGuard<'static, KeeperState> {
 }
 
 impl KeeperState {
-    /// Tells the keeper; one that is not there, or not any more, is started and told everything.
+    /// Sends a line to the keeper. If no keeper runs, starts one and sends it all groups.
     fn tell(&mut self, line: &str) -> io::Result<()> {
         if let Some((_, pipe)) = &mut self.keeper
             && pipe.write_all(line.as_bytes()).is_ok()
@@ -203,7 +205,7 @@ impl KeeperState {
         self.let_go();
         let mut command = Command::new(std::env::current_exe()?);
         command.args(arguments(Role::Keep, &[])).env_clear();
-        // A Ctrl-C in the terminal is for toolgate, which then ends its servers in order.
+        // A Ctrl-C in the terminal reaches only toolgate, which then ends its servers in order.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn()?;
         let Some(mut pipe) = child.stdin.take() else {
@@ -224,16 +226,16 @@ impl KeeperState {
         if self.groups.is_empty() {
             self.let_go();
         } else if let Some((_, pipe)) = &mut self.keeper {
-            // One that is gone is missed when the next server starts.
+            // If the keeper has ended, toolgate starts a new one with the next server.
             let _ = pipe.write_all(format!("-{number}\n").as_bytes());
         }
     }
 
-    /// The keeper has nothing to do any more.
+    /// Ends the keeper by closing its pipe.
     fn let_go(&mut self) {
         if let Some((mut child, pipe)) = self.keeper.take() {
             drop(pipe);
-            // It ends at once, and is waited for, so that it does not stay as a zombie.
+            // The keeper ends at once. A thread waits for it, so that it does not remain as a zombie.
             drop(std::thread::Builder::new().spawn(move || child.wait()));
         }
     }
@@ -245,14 +247,15 @@ fn not_started(program: &OsStr, error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE }
 }
 
-/// Asks the system to signal this process, and what it becomes, with the thread that started it: toolgate's main thread.
+/// Asks the system to signal this process, also after `exec`, when the thread that started it ends: toolgate's main
+/// thread.
 #[cfg(target_os = "linux")]
 fn end_with_parent(signal: Signal) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(signal))?;
     Ok(())
 }
 
-/// Other systems do not offer it; there the keeper alone has to do.
+/// Other systems offer no such request: there, only the keeper ends the servers.
 #[cfg(not(target_os = "linux"))]
 fn end_with_parent(_signal: Signal) -> io::Result<()> {
     Ok(())
@@ -262,18 +265,18 @@ fn is_orphan(parent: u32) -> bool {
     getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()) != Some(parent)
 }
 
-/// Whether there was anybody left to signal.
+/// Signals a group; `false` if the group has no process.
 fn signal_group(group: Pid, signal: Signal) -> bool {
     kill_process_group(group, signal).is_ok()
 }
 
-/// Whether somebody is in the group. Processes that have ended and wait for their parent to notice do not count: in a
-/// container nobody may ever notice.
+/// Whether a process of the group still runs. Zombies do not count: in a container, their parent may never wait for
+/// them.
 fn is_there(group: Pid) -> bool {
     rustix::process::test_kill_process_group(group).is_ok() && !has_ended(group)
 }
 
-/// Whether all processes of a group have ended, as far as the system tells.
+/// Whether all processes of a group have ended, as far as `/proc` shows.
 fn has_ended(group: Pid) -> bool {
     let group = group.as_raw_nonzero().get();
     if state_and_group(group).is_some_and(|(has_ended, _)| !has_ended) {
@@ -284,10 +287,10 @@ fn has_ended(group: Pid) -> bool {
     !pids.any(|pid| state_and_group(pid).is_some_and(|(ended, of)| of == group && !ended))
 }
 
-/// Whether a process has ended, and the group that it is in; `None` where the system does not tell.
+/// Whether a process has ended, and its group; `None` if `/proc` does not show the process.
 fn state_and_group(pid: i32) -> Option<(bool, i32)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in parentheses, and may contain anything.
+    // The program's name is in parentheses, and may contain any characters.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let has_ended = matches!(fields.next()?, "Z" | "X");
     Some((has_ended, fields.nth(1)?.parse().ok()?))

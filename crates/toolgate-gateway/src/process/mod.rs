@@ -1,4 +1,4 @@
-//! Processes of servers: how they are started, kept from outliving us, and what they print.
+//! Processes of servers: their start, their end with toolgate, and their output beside the protocol.
 
 pub(crate) mod child;
 pub mod keeper;

@@ -1,4 +1,4 @@
-//! What a server prints beside the protocol: its stderr, and stray lines on its stdout.
+//! A server's output beside the protocol: its stderr, and stray lines on its stdout.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use toolgate_wire::lines::Line;
 
 use crate::line_reader::LineReader;
 
-/// Longer lines are shown by their start.
+/// Longer stray lines are cut to this many bytes.
 const MAX_LOGGED_BYTES: usize = 4096;
 
-/// Forwards a server's stderr to ours, each line escaped, cut, and with the server's name before it.
+/// Forwards a server's stderr to toolgate's: each line is escaped, cut, and prefixed with the server's name.
 pub(crate) async fn forward_stderr(server: &str, stderr: impl AsyncRead + Unpin) {
     let mut lines = LineReader::new(stderr, 1 << 20);
     while let Some(line) = lines.next().await {
@@ -30,7 +30,7 @@ fn show(server: &str, line: &Line) {
     eprintln!("[{}] {text}{}", printable::line(server), if more { "…" } else { "" });
 }
 
-/// Tells of stray lines without letting a server that floods us flood the log too.
+/// Logs stray lines at a bounded rate, so that a server cannot flood the log.
 #[derive(Debug)]
 pub(crate) struct StrayLines {
     since: Instant,
@@ -38,7 +38,7 @@ pub(crate) struct StrayLines {
     hidden: u64,
 }
 
-/// So many stray lines are shown in one period.
+/// The maximum number of stray lines that are logged per period.
 const SHOWN: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(10);
 
@@ -47,7 +47,7 @@ impl StrayLines {
         Self { since: Instant::now(), shown: 0, hidden: 0 }
     }
 
-    /// Reports one line that is not protocol.
+    /// Logs one line that is no message of the protocol, or counts it if the period's limit is reached.
     pub(crate) fn report(&mut self, server: &str, why: &str, line: &[u8]) {
         if self.since.elapsed() > PERIOD {
             self.tell_hidden(server);
@@ -63,7 +63,7 @@ impl StrayLines {
         tracing::warn!(server, "stray line on the server's stdout, not forwarded ({why}): {text}");
     }
 
-    /// Tells how many lines were not shown.
+    /// Logs how many lines were only counted.
     pub(crate) fn tell_hidden(&self, server: &str) {
         if self.hidden > 0 {
             tracing::warn!(server, "{} more stray lines on the server's stdout", self.hidden);

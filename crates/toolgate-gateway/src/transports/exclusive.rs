@@ -1,5 +1,6 @@
-//! The one client of an exclusive server (`toolgate wrap`): its handshake, ids, notifications and responses reach the
-//! server as they are, and the server's reach the client. The gateway governs the requests that a layer looks at.
+//! The one client of an exclusive server (`toolgate wrap`). The gateway forwards handshake, ids, notifications and
+//! responses between client and server as they are. The middleware chain handles tool calls, and other requests only if
+//! a layer inspects them or if they carry a control for toolgate.
 
 use std::{sync::Arc, time::Duration};
 
@@ -50,22 +51,23 @@ use crate::{
     write_queue::WriteQueue,
 };
 
-/// A client that connects to a server that could not be started has this long to ask why.
+/// If the server could not be started, the gateway answers the client with the error for this long before it ends.
 const EXPLAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// After the server has ended, requests may take this long to be answered.
+/// After the server has ended, the gateway waits at most this long until the pending requests are answered.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl RunningGateway {
-    /// Serves one client on standard input and output with the server that it has to itself, until the client is gone,
-    /// the server is gone for good, or `stop` is done. Gives the exit code.
+    /// Connects one client on standard input and output to its exclusive server. Returns the exit code when the client
+    /// disconnects, when the server has ended and is not restarted, or when `stop` completes.
     pub async fn exclusive(&self, stop: impl Future<Output = u8>) -> std::io::Result<u8> {
         let missing = || std::io::Error::other("there is no exclusive server");
         let options = self.options.exclusive.as_ref().ok_or_else(missing)?;
         let namespace = self.gateway.namespaces().next().cloned().ok_or_else(missing)?;
         let server = namespace.exclusive().cloned().ok_or_else(missing)?;
         let client = Arc::new(Client::new(Arc::clone(&self.gateway), namespace, server));
-        // Before the client is read: its first message finds the way to the server open.
+        // The server is started before the client's first message is read, so that this message can be forwarded at
+        // once.
         let first = client.server.start_exclusive(Arc::clone(&client) as _);
         let never_started = first.as_ref().err().map(StartError::exit_code);
         let first = first.map(|process| client.set_running(process));
@@ -78,7 +80,7 @@ impl RunningGateway {
             tokio::select! {
                 code = stop => code,
                 code = client.live(first, options) => {
-                    // Requests that the server took down with it are answered.
+                    // The pending requests fail with the server: wait until their error responses are queued.
                     let _ = tokio::time::timeout(SETTLE_TIMEOUT, front.settled()).await;
                     code
                 }
@@ -89,7 +91,7 @@ impl RunningGateway {
     }
 }
 
-/// The client, and what both directions need.
+/// The client, and the state that both directions of the traffic share.
 #[derive(Debug)]
 struct Client {
     gateway: Arc<Gateway>,
@@ -98,32 +100,32 @@ struct Client {
     member: Arc<Member>,
     out: Arc<WriteQueue>,
     requests: Arc<ActiveRequests>,
-    /// What the client said of itself in `initialize`, and what was agreed.
+    /// The client's capabilities and info from `initialize`, and the negotiated version.
     session: ArcSwap<LegacySession>,
     handshake: Mutex<Handshake>,
-    /// The process that requests go to.
+    /// The running server process, which receives the requests.
     process: Mutex<Option<Arc<ExclusiveProcess>>>,
     /// Notified when the server does not answer `initialize` in time.
     hung: Notify,
 }
 
-/// What the client said to open its session, to be repeated to a server that was started again.
+/// The client's handshake messages. The gateway repeats them to a restarted server.
 #[derive(Debug, Default)]
 struct Handshake {
     initialize: Option<Message>,
     initialized: Option<Bytes>,
 }
 
-/// A request on its way.
+/// How a request is handled.
 enum Work {
-    /// The chain decides.
+    /// The middleware chain handles the request.
     Governed(Box<IncomingRequest>),
-    /// The server has it already.
+    /// The request was forwarded to the server.
     Sent(Id, InFlightRequest, CancellationToken, Response),
     Refused(Bytes),
 }
 
-/// What the gateway reads of a response that passes.
+/// The kind of a forwarded response: the gateway reads the responses to `initialize` and `tools/list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Response {
     Initialize,
@@ -163,7 +165,7 @@ impl Client {
         }
     }
 
-    /// From here on requests go to this process.
+    /// Makes this process the one that receives requests.
     fn set_running(&self, process: ExclusiveProcess) -> Arc<ExclusiveProcess> {
         let process = Arc::new(process);
         self.server.set_running(&process);
@@ -172,7 +174,7 @@ impl Client {
         process
     }
 
-    /// Ends the process in order: what is queued for it is written first.
+    /// Ends the process after the messages queued for it are written.
     async fn end(&self) {
         let process = self.process.lock().take();
         if let Some(process) = process {
@@ -184,7 +186,7 @@ impl Client {
         self.handshake.lock()
     }
 
-    /// Starts a request: what no layer looks at is sent in the order in which it came.
+    /// Starts a request. Requests that no layer inspects are forwarded in the order in which they arrived.
     async fn begin(&self, LineRequest { message, cancel }: LineRequest) -> Work {
         let Some(id) = message.id().cloned() else { return Work::Refused(Bytes::new()) };
         let speaks = self.speaks(&message);
@@ -228,7 +230,7 @@ impl Client {
         }
     }
 
-    /// Sends a request as it came.
+    /// Forwards a request unchanged.
     async fn send(&self, message: &Message) -> Result<InFlightRequest, Failure> {
         let connection = self.server.connection(None).await?;
         let interest = Interest::default();
@@ -250,7 +252,7 @@ impl Client {
         }
     }
 
-    /// How the sender of a request speaks; the server judges whether it speaks well.
+    /// The protocol version of a request's sender. The server validates the request's metadata, not the gateway.
     fn speaks(&self, message: &Message) -> CallerProtocol {
         let meta = message.member("_meta");
         let version = meta.as_ref().and_then(|meta| meta.get(meta::PROTOCOL_VERSION));
@@ -267,7 +269,7 @@ impl Client {
         }
     }
 
-    /// Waits for the answer to a request that the server has.
+    /// Waits for the response to a forwarded request.
     async fn answer(
         &self,
         id: Id,
@@ -286,7 +288,7 @@ impl Client {
         };
         let failure = match step {
             Ok(Ok(UpstreamEvent::Response(answer))) => {
-                // The only server keeps its words, unless they could be taken for ours.
+                // The texts of the only server stay unchanged, unless the client could mistake them for toolgate's.
                 let answer = attributed(answer, &self.server.name, false);
                 self.note(response, &answer);
                 return Some(answer.line().clone());
@@ -307,7 +309,7 @@ impl Client {
         Failure::new(Code::ServerStartTimeout, text).with_executed(Executed::No)
     }
 
-    /// Reads what the gateway has to know of a response.
+    /// Updates the gateway's state from a response.
     fn note(&self, response: Response, answer: &Message) {
         match response {
             Response::Initialize if answer.shape() == Shape::Response => self.initialized(answer),
@@ -319,7 +321,7 @@ impl Client {
         }
     }
 
-    /// The server has answered `initialize`.
+    /// Replaces the session by the one that the server's response to `initialize` opens.
     fn initialized(&self, answer: &Message) {
         let version = answer.member("protocolVersion");
         let version = version.as_ref().and_then(Json::text).unwrap_or_default();
@@ -339,11 +341,11 @@ impl Client {
         );
         let session = Arc::new(session);
         if tells_changes(answer) {
-            // A changed config may change what the client sees of them.
+            // The client is notified too when a changed config changes the tools that it sees.
             self.namespace.add_listener(&session.notifications);
             follow(Arc::clone(&session), &self.out);
         }
-        // The outlet of the one before ends with it.
+        // Cancelling the previous session ends the task that forwards its notifications.
         self.session.swap(session).over.cancel();
         if let Some(UpstreamTransport::Pipe(pipe)) =
             self.connected().as_deref().map(Connection::transport)
@@ -356,7 +358,7 @@ impl Client {
         self.server.connected(None)
     }
 
-    /// Passes a notification or a response of the client on.
+    /// Forwards a notification or a response of the client to the server.
     async fn tell(&self, message: &Message) {
         let session = self.session.load_full();
         if matches!(message.shape(), Shape::Response | Shape::Error)
@@ -382,7 +384,7 @@ impl Client {
         let _ = connection.transport().send_line(message.line().clone()).await;
     }
 
-    /// Follows the server's life. Gives the exit code when it is gone for good.
+    /// Watches the server process. Returns the exit code when the process has ended and is not restarted.
     async fn live(
         self: &Arc<Self>,
         first: Result<Arc<ExclusiveProcess>, StartError>,
@@ -418,7 +420,7 @@ impl Client {
         }
     }
 
-    /// Starts the server again after a wait, as often as it takes.
+    /// Restarts the server after a backoff, and retries until a start succeeds.
     async fn start_again(self: &Arc<Self>, backoff: &mut Backoff) -> Arc<ExclusiveProcess> {
         loop {
             let wait = backoff.wait();
@@ -449,8 +451,8 @@ impl Client {
         }
     }
 
-    /// Says `initialize` to a new process on behalf of the client, which has done so already.
-    /// `true`: the client has to be told that the tools may have changed.
+    /// Repeats the client's handshake with a new process. Returns whether the gateway has to notify the client that the
+    /// tools may have changed.
     async fn resume(&self, process: &ExclusiveProcess) -> Result<bool, Failure> {
         let (initialize, initialized) = {
             let handshake = self.handshake();
@@ -498,13 +500,13 @@ impl Client {
     }
 }
 
-/// Whether a response to `initialize` says that the server tells when its tools change.
+/// Whether a response to `initialize` declares `tools.listChanged`.
 fn tells_changes(answer: &Message) -> bool {
     let changes = |json: Json| json.get("tools")?.get("listChanged")?.bool();
     answer.member("capabilities").and_then(changes) == Some(true)
 }
 
-/// Whether something in `_meta` is for toolgate, not for the server.
+/// Whether `_meta` holds a control for toolgate.
 fn is_controlled(message: &Message) -> bool {
     let meta = message.member("_meta").and_then(|meta| meta.object());
     meta.is_some_and(|meta| Control::KEYS.iter().any(|key| meta.contains(key)))
@@ -523,7 +525,7 @@ impl ExclusiveClient for Client {
             if let Some(id) = message.id()
                 && self.session.load().client_requests.has(id)
             {
-                // The client's response would count as the response to a question of toolgate.
+                // The gateway would take the client's response for the response to one of its own requests.
                 let name = &self.server.name;
                 return tracing::warn!(server = %name, "a request with an id of one of toolgate's client_requests: dropped");
             }
@@ -541,7 +543,7 @@ impl ExclusiveClient for Client {
     }
 }
 
-/// What the front end is answered by.
+/// Answers the messages that the front end reads.
 #[derive(Debug)]
 struct ExclusiveService(Arc<Client>);
 
@@ -550,7 +552,8 @@ impl LineService for ExclusiveService {
         self.0.namespace.message_limits()
     }
 
-    /// The gateway itself refuses calls beyond `limits.in_flight`, and records that. This is for what it does not count.
+    /// The gateway itself refuses calls beyond `limits.in_flight`, and records the refusals. This bound covers the
+    /// requests that `limits.in_flight` does not count.
     fn max_in_flight(&self) -> usize {
         self.0.namespace.max_in_flight().saturating_mul(2).max(MIN_IN_FLIGHT)
     }
@@ -565,7 +568,7 @@ impl LineService for ExclusiveService {
     ) -> Started<impl Future<Output = Option<Bytes>> + Send + 'static> {
         let client = Arc::clone(&self.0);
         let work = client.begin(request).await;
-        // On the heap at once: it is large, and would be moved several times until its task has it.
+        // Boxed here: the future is large, and would be moved several times before its task is spawned.
         Started::Running(Box::pin(async move {
             match work {
                 Work::Governed(incoming) => dispatch(&client.gateway, &incoming).await.into_line(),
@@ -581,7 +584,7 @@ impl LineService for ExclusiveService {
         self.0.tell(&message).await;
     }
 
-    /// What the server says until its end is still for the client.
+    /// The client still receives the messages that the server sends before its end.
     async fn end(&self) {
         self.0.end().await;
     }

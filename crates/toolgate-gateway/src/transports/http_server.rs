@@ -1,4 +1,4 @@
-//! The gateway's own door: addresses that are taken, and clients that are let in.
+//! The gateway's HTTP server: binds the addresses, and accepts clients.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -14,11 +14,11 @@ use crate::{
     },
 };
 
-/// How long requests under way may take when the gateway ends.
+/// How long requests under way may take when the server stops.
 const LAST_CALLS: Duration = Duration::from_secs(5);
 
 impl RunningGateway {
-    /// Takes the addresses: nobody is let in yet.
+    /// Binds the addresses. No connection is accepted yet.
     pub fn bind(&self) -> Result<BoundListener, GatewayError> {
         let serve = &self.options.serve;
         let settings = |why: String| GatewayError::Settings(why);
@@ -34,7 +34,7 @@ impl RunningGateway {
     }
 }
 
-/// Addresses that were taken.
+/// Bound addresses on which no connection is accepted yet.
 #[derive(Debug)]
 pub struct BoundListener {
     bound: BoundAddresses,
@@ -42,13 +42,13 @@ pub struct BoundListener {
 }
 
 impl BoundListener {
-    /// The addresses.
+    /// The bound addresses.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         self.bound.addresses()
     }
 
-    /// Lets clients in.
+    /// Starts to accept connections.
     pub fn open(self, serve: &RunningGateway) -> Result<HttpServer, GatewayError> {
         let config = &serve.options.serve;
         let mut settings =
@@ -62,12 +62,12 @@ impl BoundListener {
     }
 }
 
-/// The door while it is open.
+/// The running HTTP server.
 #[derive(Debug)]
 pub struct HttpServer(RunningListener);
 
 impl HttpServer {
-    /// Lets nobody in any more, and waits, for a while, for requests under way.
+    /// Stops accepting connections, and waits for a limited time for requests under way.
     pub async fn stop(self, serve: &RunningGateway) {
         serve.close();
         self.0.stop(LAST_CALLS).await;

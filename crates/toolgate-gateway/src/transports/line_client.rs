@@ -1,4 +1,4 @@
-//! One client of the gateway whose messages are lines: over stdio, or over the transport of 2024-11-05.
+//! A client of the gateway that sends each message as a line: over stdio, or over the HTTP transport of 2024-11-05.
 
 use std::sync::{
     Arc,
@@ -37,12 +37,12 @@ use crate::{
     write_queue::WriteQueue,
 };
 
-/// The least number of requests in flight that the front end lets pass, so that short ones have room beside the calls
-/// that `limits.in_flight` counts.
+/// The front end allows at least this many requests in flight, so that short requests have room beside the calls that
+/// `limits.in_flight` counts.
 pub(super) const MIN_IN_FLIGHT: usize = 1024;
 
 impl RunningGateway {
-    /// Serves one client on standard input and output, until it is gone or `stop` is done.
+    /// Serves one client on standard input and output until the client disconnects or `stop` completes.
     pub async fn one(
         &self,
         namespace: &str,
@@ -57,7 +57,7 @@ impl RunningGateway {
     }
 }
 
-/// One such client.
+/// A client that sends each message as a line.
 #[derive(Debug)]
 pub(crate) struct LineClient {
     gateway: Arc<Gateway>,
@@ -65,7 +65,7 @@ pub(crate) struct LineClient {
     principal: Principal,
     transport: Transport,
     id: Arc<str>,
-    /// The gateways that the connection was opened through.
+    /// The gateways that the request to open the connection has passed.
     opened_by: Option<Hops>,
     out: Arc<WriteQueue>,
     requests: Arc<ActiveRequests>,
@@ -105,7 +105,7 @@ impl LineClient {
         self.session.lock().clone()
     }
 
-    /// The gateways that a request has passed; an error if it is in a loop.
+    /// The gateways that a request has passed; an error if the request is in a loop.
     fn hops(&self, message: &Message) -> Result<Option<Hops>, String> {
         let session = self.session();
         let before = session.as_ref().and_then(|session| session.hops.as_ref());
@@ -117,7 +117,7 @@ impl LineClient {
         read
     }
 
-    /// Opens the session. The response is queued here, before anything that the session sends.
+    /// Opens the session, and queues the response before any notification of the session.
     async fn initialize(self: &Arc<Self>, message: &Message) -> JsonRpcResponse {
         let Some(id) = message.id() else { return JsonRpcResponse::nothing() };
         if self.has_initialized.swap(true, Ordering::AcqRel) {
@@ -155,7 +155,7 @@ impl LineClient {
         JsonRpcResponse::nothing()
     }
 
-    /// A request with all that surrounds it, or its refusal.
+    /// Builds the request for dispatch, or the response that refuses it.
     fn incoming(&self, request: LineRequest) -> Result<IncomingRequest, Box<JsonRpcResponse>> {
         let LineRequest { message, cancel } = request;
         let Some(id) = message.id().cloned() else {
@@ -212,7 +212,8 @@ impl LineService for LineClient {
         self.namespace.message_limits()
     }
 
-    /// The gateway itself refuses calls beyond `limits.in_flight`, and records that. This is for what it does not count.
+    /// The gateway itself refuses calls beyond `limits.in_flight`, and records the refusals. This bound covers the
+    /// requests that `limits.in_flight` does not count.
     fn max_in_flight(&self) -> usize {
         self.namespace.max_in_flight().saturating_mul(2).max(MIN_IN_FLIGHT)
     }
@@ -231,7 +232,7 @@ impl LineService for LineClient {
         match self.incoming(request) {
             Ok(incoming) => {
                 let gateway = Arc::clone(&self.gateway);
-                // On the heap at once: it is large, and would be moved several times until its task has it.
+                // Boxed here: the future is large, and would be moved several times before its task is spawned.
                 let running = async move { dispatch(&gateway, &incoming).await.into_line() };
                 Started::Running(Box::pin(running))
             }
@@ -252,7 +253,7 @@ impl LineService for LineClient {
     }
 }
 
-/// Sends the client of a session what belongs to no request.
+/// Forwards the messages of a session that belong to no request to its client.
 pub(super) fn follow(session: Arc<LegacySession>, out: &Arc<WriteQueue>) {
     let out = Arc::clone(out);
     tokio::spawn(async move {
@@ -270,7 +271,7 @@ pub(super) fn follow(session: Arc<LegacySession>, out: &Arc<WriteQueue>) {
     });
 }
 
-/// Whether a message says which version it speaks, as from 2026-07-28 on.
+/// Whether a message names its protocol version in `_meta`, as from 2026-07-28 on.
 fn says_version(message: &Message) -> bool {
     let version = message.member("_meta").and_then(|meta| meta.get(meta::PROTOCOL_VERSION));
     version.as_ref().and_then(Json::text).is_some()

@@ -1,5 +1,5 @@
-//! The front end for clients whose messages are lines: it reads lines, follows requests until they are answered, and
-//! writes responses. What answers them is a [`LineService`].
+//! The front end for clients that send each message as a line. The front end reads the lines, tracks requests until
+//! they are answered, and writes the responses. A [`LineService`] answers the messages.
 
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -23,44 +23,46 @@ use crate::{
     write_queue::WriteQueue,
 };
 
-/// After the client has closed its input, calls in flight may take this long to end.
+/// After the client has closed the input, calls in flight may take this long to complete.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After everything was cancelled, tasks may take this long to end.
+/// After the front end has cancelled all requests, their tasks may take this long to end.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// While a message has to wait, so many bytes behind it are read: the end of the input is noticed meanwhile.
+/// While the front end handles a message, it reads about this many bytes ahead, so that it notices the end of the
+/// input.
 const READ_AHEAD: usize = 256 * 1024;
 
-/// What answers the messages of one client.
+/// Answers the messages of one client.
 pub(crate) trait LineService: Send + Sync + Sized + 'static {
-    /// What one message may be.
+    /// The limits of one message.
     fn limits(&self) -> Limits;
 
-    /// So many requests may be in flight.
+    /// The maximum number of requests in flight.
     fn max_in_flight(&self) -> usize;
 
     /// Whether the client may send batches now.
     fn takes_batches(&self) -> bool;
 
-    /// Starts a request. The next message waits until this is done, so whatever must happen in the order of the
-    /// messages happens here; what [`Started::Running`] holds runs beside other requests.
+    /// Starts a request. The front end handles the next message only after this returns: work that depends on the order
+    /// of the messages belongs here. The future in [`Started::Running`] runs concurrently with other requests.
     fn start(
         self: &Arc<Self>,
         request: LineRequest,
     ) -> impl Future<Output = Started<impl Future<Output = Option<Bytes>> + Send + 'static>> + Send;
 
-    /// Takes a notification or a response of the client. The next message waits until this is done.
+    /// Handles a notification or a response of the client. The front end handles the next message only after this
+    /// returns.
     ///
-    /// The front end has cancelled already what `notifications/cancelled` names.
+    /// Before it passes on `notifications/cancelled`, the front end cancels the request that the notification names.
     fn message(self: &Arc<Self>, message: Message) -> impl Future<Output = ()> + Send;
 
-    /// Answers a batch with an array; `None`: there is nothing to answer.
+    /// Answers a batch with an array of responses; `None` if the batch gets no response.
     fn batch(self: &Arc<Self>, batch: Batch) -> impl Future<Output = Option<Bytes>> + Send {
         batch.answer_each(self)
     }
 
-    /// The client is gone, and everything in flight has ended.
+    /// Called after the client has disconnected and the requests in flight were cancelled.
     fn end(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -68,27 +70,27 @@ pub(crate) trait LineService: Send + Sync + Sized + 'static {
 #[derive(Debug)]
 pub(crate) struct LineRequest {
     pub(crate) message: Message,
-    /// Cancelled when the client cancels the request or is gone: then there is no response.
+    /// Cancelled when the client cancels the request or disconnects: the request then gets no response.
     pub(crate) cancel: CancellationToken,
 }
 
 /// A request that a service has started.
 pub(crate) enum Started<F> {
-    /// It is done. `None`: there is no response.
+    /// The request is complete; `None` if it gets no response.
     Done(Option<Bytes>),
-    /// It gives the response.
+    /// A future that resolves to the response.
     Running(F),
 }
 
 /// The messages of a batch, in their order.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The whole batch as it came.
+    /// The whole batch as the client sent it.
     pub(crate) line: Bytes,
     pub(crate) messages: Vec<ClientMessage>,
 }
 
-/// One message, as far as the front end has taken it.
+/// One message of the client after the front end's checks.
 #[derive(Debug)]
 pub(crate) enum ClientMessage {
     Request(LineRequest, ActiveRequest),
@@ -97,7 +99,7 @@ pub(crate) enum ClientMessage {
     /// A request that is refused, with the response.
     Refused(Id, Bytes),
     Unreadable(Box<Refused>),
-    /// A request with the id of one in flight.
+    /// A request that reuses the id of a request in flight.
     Dropped,
 }
 
@@ -106,7 +108,7 @@ impl Batch {
     async fn answer_each<S: LineService>(self, service: &Arc<S>) -> Option<Bytes> {
         let mut responses = Responses::new(&service.limits());
         for message in self.messages {
-            // Other tasks of this thread run in between.
+            // Lets other tasks of this thread run between two messages.
             tokio::task::yield_now().await;
             match message {
                 ClientMessage::Request(request, _) if request.cancel.is_cancelled() => {}
@@ -132,7 +134,7 @@ impl Batch {
     }
 }
 
-/// One client.
+/// The front end of one client.
 #[derive(Debug)]
 pub(crate) struct LineFront<S> {
     service: Arc<S>,
@@ -160,7 +162,7 @@ impl<S: LineService> LineFront<S> {
         &self.out
     }
 
-    /// Reads the client until it closes its input, and lets the calls in flight end.
+    /// Reads the client's messages until the client closes the input, then waits for the calls in flight.
     pub(crate) async fn read(&self, input: impl AsyncRead + Unpin) {
         let mut lines = LineReader::new(input, self.service.limits().max_bytes);
         let mut deadline = None;
@@ -186,13 +188,13 @@ impl<S: LineService> LineFront<S> {
         let _ = timeout_at(deadline, self.tasks.wait()).await;
     }
 
-    /// The client has closed its input. Gives the time until which calls in flight may end.
+    /// Records that the client has closed the input. Returns the deadline for the calls in flight.
     fn close_input(&self) -> Instant {
         self.input_closed.cancel();
         Instant::now() + FINISH_TIMEOUT
     }
 
-    /// Takes one line of the client: a message or a batch.
+    /// Handles one line of the client: a message or a batch.
     pub(crate) async fn take(&self, line: Line) {
         let limits = self.service.limits();
         match line {
@@ -232,7 +234,7 @@ impl<S: LineService> LineFront<S> {
             }
             None => return,
         };
-        // All requests are registered at once, so that each of them can be cancelled.
+        // Registers all requests before the first one runs, so that the client can cancel each of them.
         let messages = messages.into_iter().map(|line| self.receive(line)).collect();
         let (service, out) = (Arc::clone(&self.service), Arc::clone(&self.out));
         self.tasks.spawn(async move {
@@ -242,7 +244,7 @@ impl<S: LineService> LineFront<S> {
         });
     }
 
-    /// Reads one message, and registers it if it is a request.
+    /// Parses one message, and registers it if it is a request.
     fn receive(&self, line: Bytes) -> ClientMessage {
         let message = match Message::receive(line, &self.service.limits(), Sender::Client) {
             Ok(message) => message,
@@ -288,7 +290,7 @@ impl<S: LineService> LineFront<S> {
                 self.tasks.spawn(async move {
                     let response = running.await;
                     let out = Arc::clone(&unanswered.out);
-                    // Before the response, after which the client may use the id again.
+                    // Frees the id before the response is queued: from the response on, the client may reuse the id.
                     drop(unanswered);
                     if let Some(line) = response {
                         out.send(line).await;
@@ -302,13 +304,13 @@ impl<S: LineService> LineFront<S> {
         self.out.send(refusal::line(id, failure)).await;
     }
 
-    /// Waits until everything in flight has ended: nothing new is started for the client.
+    /// Waits until the client has no request in flight.
     pub(crate) async fn settled(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// The client is gone: what is in flight is cancelled, and nothing more is written.
+    /// Cancels the requests in flight, ends the service, and closes the queue of messages to the client.
     pub(crate) async fn end(&self) {
         self.input_closed.cancel();
         self.requests.cancel_all();
@@ -319,7 +321,7 @@ impl<S: LineService> LineFront<S> {
     }
 }
 
-/// A request that waits for its response. No request stays without one because a layer panicked.
+/// A request that waits for its response. If a layer panics, dropping this sends an error response.
 #[derive(Debug)]
 struct Unanswered {
     out: Arc<WriteQueue>,

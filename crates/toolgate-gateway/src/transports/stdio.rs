@@ -1,4 +1,4 @@
-//! A client on our own standard input and output, without a thread in between where the system allows it.
+//! Serves a client on toolgate's standard input and output, without a thread in between where the system allows it.
 
 use std::{
     fs::File,
@@ -19,10 +19,10 @@ use tokio::{
 
 use super::line_front::{LineFront, LineService};
 
-/// What is queued for the client may take this long to be read.
+/// How long the client may take to read the messages that are still queued at the end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Serves one client until it is gone, or `stop` is done: then gives what that gave.
+/// Serves one client until the client disconnects or `stop` completes. Returns the output of `stop` in the second case.
 pub(crate) async fn run<S: LineService, T>(
     front: &LineFront<S>,
     stop: impl Future<Output = T>,
@@ -42,7 +42,7 @@ pub(crate) async fn run<S: LineService, T>(
     Ok(stopped)
 }
 
-/// What the client writes to.
+/// The input, to which the client writes.
 pub(crate) fn input() -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
     let fd = io::stdin().as_fd().try_clone_to_owned()?;
     match kind(&fd)? {
@@ -52,10 +52,10 @@ pub(crate) fn input() -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
     }
 }
 
-/// What the client reads from. Nothing but protocol ever goes there.
+/// The output, from which the client reads. Only messages of the protocol are written to it.
 pub(crate) fn output() -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
     let fd = io::stdout().as_fd().try_clone_to_owned()?;
-    // Making the pipe non-blocking would make a standard error that shares it lose lines.
+    // If standard error shares the pipe, a non-blocking pipe would lose lines of standard error.
     let kind = if is_shared_with_stderr(&fd)? { Kind::Other } else { kind(&fd)? };
     match kind {
         Kind::Pipe => Ok(Box::new(pipe::Sender::from_owned_fd(fd)?)),
@@ -67,7 +67,7 @@ pub(crate) fn output() -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
 enum Kind {
     Pipe,
     Socket,
-    /// A file or a terminal: its end is shared with others, so it must stay as it is.
+    /// A file or a terminal: other processes share it, so its mode must not change.
     Other,
 }
 

@@ -1,14 +1,14 @@
-//! Which media types a client takes, and which one it sends.
+//! The media types that a client accepts, and the one that it sends.
 
 use hyper::{
     HeaderMap,
     header::{ACCEPT, CONTENT_TYPE, HeaderValue},
 };
 
-/// What every client of MCP says.
+/// The `Accept` header that MCP clients usually send.
 const USUAL: &[u8] = b"application/json, text/event-stream";
 
-/// What a client takes as an answer.
+/// The media types that a client accepts in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Accepts {
     pub(crate) json: bool,
@@ -16,7 +16,7 @@ pub(crate) struct Accepts {
 }
 
 impl Accepts {
-    /// Reads the `Accept` headers; without any, a client takes everything.
+    /// Reads the `Accept` headers; without any, a client accepts everything.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(ACCEPT).iter().peekable();
         match values.peek() {
@@ -36,7 +36,7 @@ impl Accepts {
     }
 }
 
-/// What the range that says the most about a type says about it.
+/// The most specific range that matches a media type, and whether that range wants the type.
 #[derive(Default)]
 struct Best {
     closeness: u8,
@@ -54,7 +54,7 @@ impl Best {
     }
 }
 
-/// How closely a range names a type: 0 is not at all.
+/// How specifically a range matches a type; 0 if it does not match.
 fn closeness(range: &str, kind: &str) -> u8 {
     if range.eq_ignore_ascii_case(kind) {
         return 3;
@@ -68,7 +68,7 @@ fn closeness(range: &str, kind: &str) -> u8 {
     if main.eq_ignore_ascii_case(of) { 2 } else { 0 }
 }
 
-/// Whether a parameter is `q=0`, in any way to write it.
+/// Whether a parameter is `q=0`, in any notation.
 fn is_zero_quality(parameter: &str) -> bool {
     let Some((name, value)) = parameter.split_once('=') else { return false };
     let value = value.trim_matches([' ', '\t']);
@@ -77,7 +77,8 @@ fn is_zero_quality(parameter: &str) -> bool {
         && value.bytes().all(|byte| matches!(byte, b'0' | b'.'))
 }
 
-/// Whether the one `Content-Type` is JSON. Parameters do not matter, but for a charset that JSON cannot have.
+/// Whether there is exactly one `Content-Type`, and it is JSON. Parameters are ignored, except for a charset other than
+/// UTF-8.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return false };
@@ -102,7 +103,7 @@ fn text(value: &HeaderValue) -> Option<&str> {
     value.to_str().ok()
 }
 
-/// The parts between separators that are not within quotes, without spaces around them.
+/// Splits a value at separators outside of quotes, and trims the parts.
 fn split(value: &str, separator: u8) -> impl Iterator<Item = &str> {
     let mut rest = Some(value);
     std::iter::from_fn(move || {

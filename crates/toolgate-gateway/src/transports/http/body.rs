@@ -1,4 +1,4 @@
-//! What an answer's body is made of: bytes that are there, or events that are still to come.
+//! The body of a response: complete bytes, or a stream of events.
 
 use std::{
     convert::Infallible,
@@ -11,13 +11,13 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 
 use super::events::EventBody;
 
-/// The body of an answer. No case of it is boxed or copied.
+/// The body of a response. No variant boxes or copies its bytes.
 #[derive(Debug, Default)]
 pub(crate) enum ResponseBody {
     #[default]
     Empty,
     Whole(Bytes),
-    /// Sent one after the other, in one write where the system takes them.
+    /// Sent one after the other, in one write where the system allows it.
     Parts([Bytes; 3]),
     Stream(EventBody),
 }

@@ -1,4 +1,4 @@
-//! Reads a request's body, within its bounds.
+//! Reads a request's body within the limits on size and time.
 
 use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::HttpLimits;
 
-/// The most that is set aside because a client says that so much will come.
+/// The maximum number of bytes that are allocated because the client announces them.
 const PROMISED: usize = 64 * 1024;
 
 /// Why a body was not read to its end.
@@ -19,7 +19,7 @@ pub(super) enum BodyReadError {
     Broken,
 }
 
-/// All of a body. Without a copy if it came at once.
+/// Reads a whole body. A body that arrives in one piece is not copied.
 pub(super) async fn collect(
     body: &mut Incoming,
     limit: usize,
@@ -67,13 +67,13 @@ async fn rest(
             Err(_late) => return Err(BodyReadError::TooSlow),
             Ok(None) => return Ok(read.freeze()),
             Ok(Some(Err(_))) => return Err(BodyReadError::Broken),
-            // What comes after the body says nothing to us.
+            // Trailers are ignored.
             Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
         };
     }
 }
 
-/// Whether a body that nobody wants is here whole, so that the connection can be used further.
+/// Whether an unwanted body has arrived completely, so that the connection can be reused.
 pub(super) async fn is_here(body: &mut Incoming) -> bool {
     if body.is_end_stream() {
         return true;
@@ -88,7 +88,7 @@ pub(super) async fn is_here(body: &mut Incoming) -> bool {
     }
 }
 
-/// What is there of a body without waiting.
+/// The next frame of a body, without waiting.
 async fn now(body: &mut Incoming) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await
 }

@@ -1,4 +1,4 @@
-//! One connection: its requests, one after the other, until it ends.
+//! Serves the requests of one connection, one after the other.
 
 use std::{
     convert::Infallible,
@@ -27,19 +27,19 @@ use super::{
     text,
 };
 
-/// The most bytes of a head. The number of headers is hyper's own bound, 100: another one would cost an allocation
-/// for each request.
+/// The maximum size of a head in bytes. hyper's default bounds the number of headers to 100: another bound would cost
+/// an allocation for each request.
 const HEAD: usize = 32 * 1024;
-/// How much is read at once.
+/// The maximum size of the connection's buffer in bytes.
 const BUFFER: usize = 128 * 1024;
 
-/// What the requests of one connection share. Each takes its own count of this, and so none touches the count of the
-/// handler, which all cores share.
+/// The state that the requests of one connection share. Each request counts a reference to this state and none to the
+/// handler, whose reference count all cores share.
 pub(super) struct ConnectionState<H> {
     pub(super) handler: Arc<H>,
     pub(super) settings: Arc<HttpLimits>,
     pub(super) progress: Arc<Progress>,
-    /// Where the client is.
+    /// The client's address.
     pub(super) peer: Option<SocketAddr>,
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn serve<H: Handler>(stream: TcpStream, site: ConnectionState<H
         answer(Arc::clone(&site), request)
     });
     let mut server = http1::Builder::new();
-    // Heads are timed by the worker's sweeps.
+    // The worker's sweeps enforce the timeout for heads.
     server.header_read_timeout(None).max_header_size(HEAD).max_buf_size(BUFFER);
     let mut connection = pin!(server.serve_connection(socket, service));
     let mut is_stopped = false;
@@ -105,8 +105,8 @@ async fn answer<H: Handler>(
     Ok(answer.map(|body| TrackedBody { body, progress: Arc::clone(&site.progress) }))
 }
 
-/// Whether nobody can disagree about where the body ends: a proxy in front may count otherwise than we do, and what it
-/// takes for a body we would take for a request.
+/// Whether the length of the body is unambiguous. Otherwise a proxy in front may see a different end of the body than
+/// toolgate, which would then take a part of the body for a request.
 fn has_one_length(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let is_chunked = match (encodings.next(), encodings.next()) {
@@ -118,14 +118,14 @@ fn has_one_length(headers: &HeaderMap) -> bool {
     lengths + usize::from(is_chunked) <= 1
 }
 
-/// An answer after which the connection ends, because what follows on it is of a request that nobody reads.
+/// Makes a response the last one of its connection, because the rest of the request stays unread.
 fn last(progress: &Progress, mut answer: Response<ResponseBody>) -> Response<ResponseBody> {
     progress.leave_unread();
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     answer
 }
 
-/// A body whose end is noted.
+/// A body whose end is recorded in the connection's progress.
 struct TrackedBody {
     body: ResponseBody,
     progress: Arc<Progress>,

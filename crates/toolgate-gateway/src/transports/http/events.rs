@@ -1,4 +1,4 @@
-//! A stream of events to one client: a bounded queue between whoever has something to say and the connection.
+//! A stream of events to one client: a bounded queue between the sender and the connection.
 
 use std::{
     collections::VecDeque,
@@ -17,46 +17,46 @@ use tokio::{
 };
 use toolgate_wire::sse::KEEP_ALIVE;
 
-/// So many bytes wait for the client before senders have to; one message alone may be larger.
+/// The capacity of the queue in bytes: beyond it, senders wait. A single message may be larger.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
-/// What the smallest message takes of it: so the number of messages is bounded too.
+/// The bytes of the capacity that even the smallest message takes: this bounds the number of messages too.
 const LEAST: usize = 1024;
-/// How long a stream may be silent: proxies close what says nothing.
+/// After a silence of this length, the stream sends a keep-alive comment: proxies close silent streams.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// The client of a stream is gone: it reads no more.
+/// The client of a stream has disconnected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the client is gone")]
 pub(crate) struct ClientGone;
 
-/// Why a message was not taken at once; it is given back.
+/// Why a message was not queued at once, with the message.
 #[cfg(test)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NotSent {
-    /// There is no room now.
+    /// The queue is full.
     Full(Bytes),
     /// The client is gone.
     ClientGone(Bytes),
 }
 
-/// The end that is written to; dropped, the stream ends after what was sent.
+/// The sending end. After it is dropped, the stream ends with the last queued message.
 pub(crate) struct EventSender {
     stream: Arc<EventStreamState>,
 }
 
-/// The end that the connection reads.
+/// The receiving end, which the connection reads.
 pub(crate) struct EventBody {
     stream: Arc<EventStreamState>,
     silence: Duration,
-    /// When something was last said.
+    /// When the last event or keep-alive comment was taken from the stream.
     spoke: Instant,
-    /// Set when there was first nothing to say.
+    /// Set when the connection first finds the queue empty.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
 struct EventStreamState {
     queue: Mutex<Queue>,
-    /// In bytes.
+    /// The free capacity in bytes.
     room: Semaphore,
     left: Notify,
 }
@@ -64,19 +64,19 @@ struct EventStreamState {
 #[derive(Default)]
 struct Queue {
     messages: VecDeque<Bytes>,
-    /// Whoever sent has nothing more to say.
+    /// The sender was dropped.
     ended: bool,
-    /// Nobody reads any more.
+    /// The client has disconnected.
     gone: bool,
     reader: Option<Waker>,
 }
 
-/// A new stream. What is sent must be in the form of events already.
+/// Creates a stream. The sender formats the events.
 pub(crate) fn stream() -> (EventSender, EventBody) {
     stream_with(SILENCE)
 }
 
-/// A stream that may be silent for so long.
+/// Creates a stream that sends a keep-alive comment after a silence of this length.
 pub(super) fn stream_with(silence: Duration) -> (EventSender, EventBody) {
     let stream = Arc::new(EventStreamState {
         queue: Mutex::default(),
@@ -88,7 +88,7 @@ pub(super) fn stream_with(silence: Duration) -> (EventSender, EventBody) {
 }
 
 impl EventSender {
-    /// Sends bytes, and waits while there is no room. Senders that wait are served in order.
+    /// Queues bytes, and waits while the queue is full. Waiting senders are served in order.
     pub(crate) async fn send(&self, bytes: Bytes) -> Result<(), ClientGone> {
         match self.stream.room.acquire_many(cost(&bytes)).await {
             Ok(room) => self.stream.put(bytes, room).map_err(|_| ClientGone),
@@ -96,7 +96,7 @@ impl EventSender {
         }
     }
 
-    /// Sends bytes if there is room for them now.
+    /// Queues bytes if the queue has room for them now.
     #[cfg(test)]
     pub(crate) fn try_send(&self, bytes: Bytes) -> Result<(), NotSent> {
         match self.stream.room.try_acquire_many(cost(&bytes)) {
@@ -115,7 +115,7 @@ impl EventSender {
     pub(crate) async fn closed(&self) {
         let left = self.stream.left.notified();
         let mut left = std::pin::pin!(left);
-        // Waits from here on, so that nothing is missed between the question and the answer.
+        // Registers before the check, so that a disconnect between the check and the wait is not missed.
         left.as_mut().enable();
         if !self.is_closed() {
             left.await;
@@ -145,7 +145,7 @@ impl EventStreamState {
         if queue.gone {
             return Err(bytes);
         }
-        // The reader gives it back.
+        // The reader returns the capacity when it takes the message.
         room.forget();
         queue.messages.push_back(bytes);
         let reader = queue.reader.take();
@@ -158,7 +158,7 @@ impl EventStreamState {
 }
 
 impl EventBody {
-    /// What to write next; `None` at the end.
+    /// The next bytes to write; `None` at the end of the stream.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut queue = self.stream.queue();
         if let Some(bytes) = queue.messages.pop_front() {
@@ -177,7 +177,7 @@ impl EventBody {
         self.poll_silence(cx).map(|()| Some(Bytes::from_static(KEEP_ALIVE)))
     }
 
-    /// Ready when nothing was said for too long.
+    /// Ready when the stream has been silent for too long.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let due = self.spoke + self.silence;
         let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
@@ -188,7 +188,7 @@ impl EventBody {
                 alarm.as_mut().reset(now + self.silence);
                 return Poll::Ready(());
             }
-            // Something was said since it was set: it is not set anew for each message.
+            // A message was sent since the timer was set: the timer is moved here, and not with each message.
             alarm.as_mut().reset(due);
         }
         Poll::Pending
@@ -212,7 +212,7 @@ impl Drop for EventBody {
     }
 }
 
-/// How much of the room a message takes.
+/// The capacity that a message takes.
 fn cost(bytes: &Bytes) -> u32 {
     u32::try_from(bytes.len().clamp(LEAST, MAX_QUEUED_BYTES)).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,8 @@
-//! Under which names the gateway may be reached, and by which web pages.
+//! The hosts under which the gateway may be reached, and the web pages that may use the gateway.
 //!
-//! A page in a browser can reach a program on the same machine under a name of the page's own making. The name is then
-//! in `Host`, and the page in `Origin`: neither may be one that nobody here knows.
+//! A page in a browser can reach a program on the same machine under a host name that the page's owner controls. The
+//! browser then sends that name in `Host`, and the page's origin in `Origin`: the guard rejects a request if either is
+//! unknown.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -13,14 +14,14 @@ use hyper::{
 
 use super::{body::ResponseBody, rejection, text};
 
-/// What is known, read once.
+/// The known hosts and origins, parsed from the config once.
 #[derive(Debug)]
 pub(crate) struct Guard {
     hosts: Vec<Known>,
     origins: Vec<Box<str>>,
 }
 
-/// A setting that names nothing.
+/// A setting that is no host or no origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GuardError {
     #[error("`serve.hosts`: `{0}` is no host: write a name or an address, with or without a port")]
@@ -59,7 +60,7 @@ impl GuardRejection {
 }
 
 impl Guard {
-    /// The names of this machine are always known; `listen` and `hosts` are besides.
+    /// Knows the addresses in `listen` and the names in `hosts`, besides the loopback names, which are always known.
     pub(crate) fn new(
         listen: &[SocketAddr],
         hosts: &[String],
@@ -79,14 +80,14 @@ impl Guard {
         Ok(Self { hosts: known, origins: origins.collect::<Result<_, _>>()? })
     }
 
-    /// Whether a request comes under a known name, and from no unknown page.
+    /// Checks that a request names a known host, and that its origin, if it has one, is known.
     pub(crate) fn check(&self, head: &Parts) -> Result<(), GuardRejection> {
         let host = only(&head.headers, &HOST).map_err(|()| GuardRejection::HostUnclear)?;
         let host = host.ok_or(GuardRejection::HostUnclear)?;
         if !self.knows_host(host) {
             return Err(GuardRejection::HostUnknown);
         }
-        // A request to a proxy names its host in the first line too, and that one counts.
+        // A request line in absolute form names the host too, and takes precedence over `Host`.
         if head.uri.authority().is_some_and(|authority| !self.knows_host(authority.as_str())) {
             return Err(GuardRejection::HostUnknown);
         }
@@ -102,7 +103,7 @@ impl Guard {
         authority.name.is_loopback() || self.hosts.iter().any(|known| known.is(&authority))
     }
 
-    /// Whether the settings name an origin.
+    /// Whether `serve.origins` lists an origin.
     pub(crate) fn lists_origin(&self, origin: &str) -> bool {
         self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin))
     }
@@ -117,12 +118,12 @@ impl Guard {
     }
 }
 
-/// The value of a header that there may be once.
+/// The value of a header that may occur once; an error if it occurs more often.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
-        // What is not ASCII is no name that anybody knows.
+        // A value that is not ASCII is read as an empty one, which is no known name.
         (Some(value), None) => Ok(Some(value.to_str().unwrap_or_default())),
         _ => Err(()),
     }
@@ -131,7 +132,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Name<'a> {
     Address(IpAddr),
-    /// Without the dot that may be at its end.
+    /// Without a trailing dot.
     Domain(&'a str),
 }
 
@@ -144,7 +145,7 @@ impl Name<'_> {
     }
 }
 
-/// A name and a port, as a `Host` has them.
+/// A name and a port, as in a `Host` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Authority<'a> {
     name: Name<'a>,
@@ -152,7 +153,7 @@ struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// Reads what clients write, and nothing that could be read in two ways.
+    /// Parses the forms that clients write, and rejects ambiguous ones.
     fn parse(text: &'a str) -> Option<Self> {
         let (name, port) = if let Some(rest) = text.strip_prefix('[') {
             let (address, port) = rest.split_once(']')?;
@@ -178,7 +179,7 @@ fn domain_or_address(name: &str) -> Option<Name<'_>> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let are_labels = name.split('.').all(|part| !part.is_empty() && part.bytes().all(is_plain));
-    // `127.1` and `0x7f000001` are addresses to some and names to others.
+    // Some parsers read `127.1` and `0x7f000001` as addresses, others as names.
     let last = name.rsplit('.').next().unwrap_or_default();
     let is_number = last.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     (are_labels && !is_number).then_some(Name::Domain(name))
@@ -195,17 +196,17 @@ enum KnownName {
     Domain(Box<str>),
 }
 
-/// A host that is known besides the names of this machine.
+/// A host that is known besides the loopback names.
 #[derive(Debug)]
 struct Known {
     name: KnownName,
-    /// Any, if there is none.
+    /// `None`: any port.
     port: Option<u16>,
 }
 
 impl Known {
     fn parse(host: &str) -> Option<Self> {
-        // An address of six may come without brackets if it comes without a port.
+        // An IPv6 address without a port needs no brackets.
         let bare = host.parse::<Ipv6Addr>().ok().map(|address| Self {
             name: KnownName::Address(IpAddr::V6(address).to_canonical()),
             port: None,
@@ -226,14 +227,14 @@ impl Known {
             (KnownName::Domain(known), Name::Domain(domain)) => known.eq_ignore_ascii_case(domain),
             _ => false,
         };
-        // Clients leave out the usual ports.
+        // Clients omit the default ports.
         let is_port =
             |known: u16| authority.port.map_or(matches!(known, 80 | 443), |port| port == known);
         is_name && self.port.is_none_or(is_port)
     }
 }
 
-/// An origin as it comes in the header: no slash at its end, no port that goes without saying.
+/// An origin as browsers write it in the header: without a trailing slash and without the default port.
 fn as_browsers_write(origin: &str) -> Option<Box<str>> {
     let origin = origin.strip_suffix('/').unwrap_or(origin);
     let (scheme, authority) = origin.split_once("://")?;
@@ -247,7 +248,7 @@ fn as_browsers_write(origin: &str) -> Option<Box<str>> {
         _ => None,
     };
     let Some(parsed) = Authority::parse(authority) else {
-        // The pages of extensions have hosts of their own kinds, but no paths either.
+        // Pages of browser extensions have other forms of hosts, but no paths either.
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"/*@?#".contains(&byte);
         let is_own_kind = usual.is_none() && !authority.is_empty();
         return (is_own_kind && authority.bytes().all(is_plain)).then(|| origin.into());

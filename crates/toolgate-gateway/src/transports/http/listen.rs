@@ -1,4 +1,4 @@
-//! Listens on addresses, and shares what comes out among the workers.
+//! Listens on addresses, and distributes the accepted connections among the workers.
 
 use std::{
     fs::File,
@@ -29,13 +29,13 @@ use super::{
     worker::{Worker, WorkerShared},
 };
 
-/// So many connections wait in the system to be accepted.
+/// The maximum number of connections that wait in the system to be accepted.
 const BACKLOG: u32 = 4096;
-/// So many accepted ones wait for a worker that is behind.
+/// The maximum number of accepted connections that wait for one worker.
 const QUEUE: usize = 256;
-/// How long to wait when the system has no handle left.
+/// How long the acceptor pauses after it ran out of file descriptors.
 const SHORTAGE: Duration = Duration::from_millis(50);
-/// How much longer than the deadline a thread may take to end.
+/// How long after the deadline a thread may take to end.
 const LATE: Duration = Duration::from_secs(2);
 
 /// An address cannot be listened on.
@@ -64,7 +64,7 @@ impl BindError {
     }
 }
 
-/// Addresses that are ours, where nobody is let in yet.
+/// Bound addresses on which no connection is accepted yet.
 #[derive(Debug)]
 pub(crate) struct BoundAddresses {
     runtime: SpareRuntime,
@@ -72,13 +72,13 @@ pub(crate) struct BoundAddresses {
     addresses: Vec<SocketAddr>,
 }
 
-/// A runtime that may turn out not to be needed, inside of another one.
+/// The acceptor's runtime, which may be dropped unused within another runtime.
 #[derive(Debug)]
 struct SpareRuntime(Option<Runtime>);
 
 impl Drop for SpareRuntime {
     fn drop(&mut self) {
-        // A plain drop waits for what blocks, and panics where nobody may wait.
+        // A plain drop waits for blocking tasks, and panics in an asynchronous context.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
@@ -86,7 +86,7 @@ impl Drop for SpareRuntime {
 }
 
 impl BoundAddresses {
-    /// Takes all of the addresses, or none.
+    /// Binds all of the addresses, or none.
     pub(crate) fn bind(addresses: &[SocketAddr]) -> Result<Self, BindError> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(BindError::Runtime)?;
@@ -102,12 +102,12 @@ impl BoundAddresses {
         Ok(Self { runtime, listeners, addresses })
     }
 
-    /// The addresses, with the ports that were picked.
+    /// The bound addresses, with the ports that the system picked.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Lets clients in.
+    /// Starts the threads that accept and serve connections.
     pub(crate) fn serve<H: Handler>(
         mut self,
         handler: &Arc<H>,
@@ -145,7 +145,7 @@ impl BoundAddresses {
 
 fn take(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // An address that was given up a moment ago can be taken again.
+    // Allows an address to be bound again right after its last listener has closed.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     let listener = socket.listen(BACKLOG)?;
@@ -153,7 +153,7 @@ fn take(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// Raises the number of files that this process may have open to what the system allows at most. Gives that number.
+/// Raises the process's limit of open files to the hard limit. Returns the limit that is in force then.
 pub(crate) fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -163,7 +163,7 @@ pub(crate) fn raise_open_files() -> Option<u64> {
     limit.maximum
 }
 
-/// The door while it is open; dropped, it is shut at once.
+/// The running HTTP server. Dropping it stops the server at once, with all open connections.
 #[derive(Debug)]
 pub(crate) struct RunningListener {
     stop: CancellationToken,
@@ -172,17 +172,17 @@ pub(crate) struct RunningListener {
 }
 
 impl RunningListener {
-    /// How many connections there are.
+    /// The number of open connections.
     #[cfg(test)]
     pub(crate) fn open(&self) -> usize {
         self.shared.open.load(Ordering::Relaxed)
     }
 
-    /// Lets nobody in any more, ends connections that are idle, waits for requests under way as long as that, and drops
-    /// what is left then.
+    /// Stops accepting connections, ends idle connections, waits up to `within` for requests under way, and drops the
+    /// remaining connections.
     pub(crate) async fn stop(mut self, within: Duration) {
         let deadline = Instant::now() + within;
-        // Set once only: by this.
+        // Only this function sets the deadline, and it consumes the server.
         let _is_first = self.shared.deadline.set(deadline);
         self.stop.cancel();
         for thread in std::mem::take(&mut self.threads) {
@@ -212,7 +212,7 @@ impl Thread {
         let (end, ended) = oneshot::channel();
         let run = move || {
             runtime.block_on(work);
-            // Not a drop: that would wait for whatever blocks.
+            // A plain drop would wait for blocking tasks.
             runtime.shutdown_background();
             drop(end);
         };
@@ -243,7 +243,7 @@ struct Acceptor<H> {
 impl<H: Handler> Acceptor<H> {
     async fn run(mut self, stop: CancellationToken) {
         let mut turned_away = OverCapacity::default();
-        // Kept so that a client can be told that there are no more.
+        // A reserved file descriptor. The acceptor closes it when no other is left, to accept and refuse connections.
         let mut spare = spare();
         let mut is_short = false;
         loop {
@@ -275,8 +275,8 @@ impl<H: Handler> Acceptor<H> {
         }
     }
 
-    /// The next connection at any of the listeners. Another one is asked first each time, so that none has to wait
-    /// for a crowd at another.
+    /// The next connection from any of the listeners. The listener that is polled first changes with each connection,
+    /// so that a busy listener does not starve the others.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
         let count = self.listeners.len();
         for listener in self.listeners.iter().cycle().skip(self.next % count.max(1)).take(count) {
@@ -287,7 +287,7 @@ impl<H: Handler> Acceptor<H> {
         Poll::Pending
     }
 
-    /// With one handle, those who wait can be told one after the other that there is no room.
+    /// With one free file descriptor, accepts and refuses the waiting connections one after the other.
     async fn turn_all_away(&self) {
         for _ in 0..BACKLOG {
             let next = poll_fn(|cx| Poll::Ready(self.poll_accept(cx)));
@@ -297,7 +297,7 @@ impl<H: Handler> Acceptor<H> {
         }
     }
 
-    /// Gives a connection to the next worker; to another one if that is behind; and waits if all are.
+    /// Hands a connection to the next worker, or to another worker if that queue is full. Waits if all queues are full.
     async fn hand_over(&mut self, stream: TcpStream) {
         let mut stream = match stream.into_std() {
             Ok(stream) => stream,
@@ -327,7 +327,7 @@ fn spare() -> Option<File> {
     File::open("/dev/null").ok()
 }
 
-/// Whether an error means that one client left before it was let in, and nothing else.
+/// Whether an error of `accept` concerns a single connection, for example one that its client has closed already.
 fn is_of_one_client(error: &io::Error) -> bool {
     let of_one = [Errno::CONNABORTED, Errno::CONNRESET, Errno::INTR, Errno::PROTO];
     Errno::from_io_error(error).is_some_and(|errno| of_one.contains(&errno))

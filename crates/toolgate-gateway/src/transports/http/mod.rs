@@ -1,7 +1,7 @@
-//! The door for HTTP: sockets, heads and bodies. What the requests mean is the handler's business.
+//! The HTTP server: sockets, heads and bodies. The handler interprets the requests.
 //!
-//! One thread accepts; each worker thread has a runtime of its own and keeps the connections that it was given. So a
-//! request is read, handled and answered on one core, and nothing is shared between cores on its way.
+//! One thread accepts connections. Each worker thread has a runtime of its own and keeps the connections that it was
+//! given. So one thread reads, handles and answers a request, without passing it to another core.
 
 pub(crate) mod accept;
 pub(crate) mod body;
@@ -28,22 +28,22 @@ use hyper::{
 
 use body::ResponseBody;
 
-/// What answers requests.
+/// Answers requests.
 pub(crate) trait Handler: Send + Sync + 'static {
-    /// Whether a request may go on, by its head alone: only then is its body read.
+    /// Checks a request by its head. The server reads the body only after this returns `Ok`.
     #[expect(
         clippy::result_large_err,
         reason = "one box for each refusal costs more than the room"
     )]
     fn check(&self, head: &Parts) -> Result<(), Response<ResponseBody>>;
 
-    /// The most bytes of a body.
+    /// The maximum size of a body in bytes.
     fn body_limit(&self, head: &Parts) -> usize;
 
-    /// The answer to a request whose body is longer.
+    /// The response to a request whose body is larger.
     fn too_large(&self, head: &Parts) -> Response<ResponseBody>;
 
-    /// Takes note of a request that is rejected, and completes the response to it.
+    /// Records a rejected request, and completes the response to it.
     fn rejected(
         &self,
         _peer: Option<SocketAddr>,
@@ -53,10 +53,10 @@ pub(crate) trait Handler: Send + Sync + 'static {
         answer
     }
 
-    /// Takes note of a connection that there is no room for.
+    /// Records a connection that is refused for lack of capacity.
     fn turned_away(&self, _peer: Option<SocketAddr>) {}
 
-    /// Answers a request. Dropped before it has, the client is gone or the door is shut.
+    /// Answers a request. The server drops the future if the client disconnects or the server stops.
     fn answer(
         self: &Arc<Self>,
         peer: Option<SocketAddr>,
@@ -65,26 +65,26 @@ pub(crate) trait Handler: Send + Sync + 'static {
     ) -> impl Future<Output = Response<ResponseBody>> + Send;
 }
 
-/// How much the door takes, and how long it waits.
+/// The limits and timeouts of the HTTP server.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpLimits {
-    /// Worker threads.
+    /// The number of worker threads.
     pub(crate) threads: usize,
-    /// Connections at once.
+    /// The maximum number of open connections.
     pub(crate) connections: usize,
-    /// How long a request's head may take.
+    /// How long a request's head may take to arrive.
     pub(crate) head: Duration,
     /// How long a connection may be silent between requests.
     pub(crate) idle: Duration,
-    /// How long a body may make no progress.
+    /// How long the next part of a body may take to arrive.
     pub(crate) body: Duration,
-    /// How long a body may take in all.
+    /// How long a whole body may take to arrive.
     pub(crate) whole_body: Duration,
-    /// How long a client may take none of what is written to it.
+    /// How long a client may read nothing of a response.
     pub(crate) stalled: Duration,
     /// How long a client that was refused may go on sending before the connection is closed.
     pub(crate) linger: Duration,
-    /// How often the times above are looked at: they are that much longer at most.
+    /// The interval at which a worker checks its connections: a timeout may take that much longer.
     pub(crate) sweep: Duration,
 }
 
@@ -104,11 +104,11 @@ impl Default for HttpLimits {
     }
 }
 
-/// Why a request was rejected, in one word: carried by the response to whoever takes note of it.
+/// Why a request was rejected, in one word. The response carries the reason to [`Handler::rejected`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RejectReason(pub(crate) &'static str);
 
-/// A short answer for people, with the reason for the record.
+/// A short response for people, with the reason that is recorded.
 pub(crate) fn rejection(
     status: StatusCode,
     reason: &'static str,
@@ -119,7 +119,7 @@ pub(crate) fn rejection(
     answer
 }
 
-/// A short answer for people.
+/// A short response for people.
 pub(crate) fn text(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
     let mut answer = Response::new(ResponseBody::Whole(Bytes::from_static(text.as_bytes())));
     *answer.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Clients that there is no room for: they are told so, and not left to wait.
+//! Refuses the connections beyond the limit with status 503, so that their clients do not wait.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     \r\n\
     too many connections: try again in a while";
 
-/// How long one may take to say what it wants and to read that it cannot have it.
+/// How long a client may take to send its request and to read the refusal.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// To so many we listen at once; the others are answered unheard.
+/// The maximum number of refused connections whose request is read at a time; further ones are refused without reading.
 const MAX_REFUSALS_AT_ONCE: usize = 256;
 
-/// Those who are being told.
+/// The refusals in progress.
 #[derive(Debug, Default)]
 pub(super) struct OverCapacity(JoinSet<()>);
 
 impl OverCapacity {
-    /// Answers a client that there is no room for, and never waits.
+    /// Refuses a connection. Never waits for the client.
     pub(super) fn tell(&mut self, stream: TcpStream) {
         while self.0.try_join_next().is_some() {}
         if self.0.len() < MAX_REFUSALS_AT_ONCE {
@@ -40,7 +40,8 @@ impl OverCapacity {
     }
 }
 
-/// Answers without having heard the question: some clients do not expect that, but it keeps no handle open.
+/// Refuses a connection without reading its request: some clients do not expect that, but no file descriptor stays
+/// open.
 pub(super) fn unheard(stream: &TcpStream) {
     let _gone = stream.try_write(ANSWER);
 }
@@ -50,7 +51,7 @@ async fn listen_and_tell(mut stream: TcpStream) -> std::io::Result<()> {
     let _asked = stream.read(&mut waste).await?;
     stream.write_all(ANSWER).await?;
     stream.shutdown().await?;
-    // What is left unread when a socket is closed resets it, and the answer may be lost.
+    // Closing a socket with unread bytes resets the connection, and the client may lose the response.
     while stream.read(&mut waste).await? > 0 {}
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! How far a connection is: noted on the way by each request, looked at by its worker now and then.
+//! The progress of a connection: the connection records it, and its worker checks it for timeouts in each sweep.
 //!
-//! A timer for each head and each pause would be set and thrown away with each request. So a connection only notes in
-//! which sweep of its worker it began what it does, and the sweep finds those that have been at it for too long.
+//! A timer for each head and each pause would be set and discarded with each request. Instead, a connection records
+//! only the sweep in which its current phase began, and a later sweep finds the connections whose phase lasts too long.
 
 use std::{
     io::{self, IoSlice},
@@ -22,23 +22,23 @@ use tokio::{
 
 use super::HttpLimits;
 
-/// How many bytes of a refused body are read and thrown away, so that the client gets to read why.
+/// How many bytes of a refused body the server reads and discards, so that the client can read the refusal.
 const LINGER_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a connection is doing; the order is that of the numbers they are kept as.
+/// The phase of a connection, stored as its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing has come since the last answer.
+    /// No byte has arrived since the last response.
     Idle,
-    /// A head is coming in.
+    /// The head of a request is arriving.
     Head,
     /// A request is being read, handled or answered.
     SessionUse,
-    /// All is said; the client may still be sending.
+    /// The last response is written; the client may still be sending.
     Closing,
 }
 
-/// The number of sweeps that a worker has made: a clock that costs nothing to read.
+/// The number of sweeps that a worker has made: a clock that is cheap to read.
 pub(super) type Sweeps = Arc<AtomicU32>;
 
 /// The limits of [`HttpLimits`], in sweeps.
@@ -64,24 +64,24 @@ impl SweepLimits {
     }
 }
 
-/// Where one connection stands.
+/// The progress of one connection.
 #[derive(Debug)]
 pub(super) struct Progress {
     sweeps: Sweeps,
     phase: AtomicU8,
     /// The sweep in which the phase began.
     since: AtomicU32,
-    /// Whether the client takes nothing more for now, and since which sweep.
+    /// Whether the socket accepts no bytes because the client does not read, and since which sweep.
     blocked: AtomicBool,
     blocked_since: AtomicU32,
-    /// There is something of a request that nobody will read.
+    /// The rest of a request stays unread.
     unread: AtomicBool,
     stop: AtomicBool,
     task: Mutex<Option<Waker>>,
 }
 
 impl Progress {
-    /// A new connection: the first head has to come as soon as any other.
+    /// The progress of a new connection. The timeout for heads applies to its first head too.
     pub(super) fn new(sweeps: Sweeps) -> Self {
         let now = sweeps.load(Relaxed);
         Self {
@@ -105,22 +105,22 @@ impl Progress {
         self.since.store(self.sweeps.load(Relaxed), Relaxed);
     }
 
-    /// A head is there.
+    /// Records that a request's head has arrived.
     pub(super) fn begun(&self) {
         self.enter(Phase::SessionUse);
     }
 
-    /// All of an answer was handed over to be written.
+    /// Records that the whole response was handed over for writing.
     pub(super) fn answered(&self) {
         self.enter(Phase::Idle);
     }
 
-    /// The rest of the request will not be read: the connection ends after the answer.
+    /// Records that the rest of the request stays unread: the connection ends after the response.
     pub(super) fn leave_unread(&self) {
         self.unread.store(true, Relaxed);
     }
 
-    /// Whether it has done the same for too long.
+    /// Whether the current phase of the connection has lasted too long.
     pub(super) fn is_overdue(&self, patience: &SweepLimits) -> bool {
         let now = self.sweeps.load(Relaxed);
         let longer = |since: &AtomicU32, limit| now.wrapping_sub(since.load(Relaxed)) > limit;
@@ -136,7 +136,7 @@ impl Progress {
         longer(&self.since, limit)
     }
 
-    /// Asks the connection to end when it has answered what it is at.
+    /// Asks the connection to end after the response to its current request.
     pub(super) fn stop(&self) {
         self.stop.store(true, Relaxed);
         let task = self.task.lock().take();
@@ -145,7 +145,7 @@ impl Progress {
         }
     }
 
-    /// Whether the connection was asked to end; if not, the task is woken when it is.
+    /// Whether the connection was asked to end. If not, [`Self::stop`] will wake the task.
     pub(super) fn is_stopped(&self, cx: &Context<'_>) -> bool {
         let mut task = self.task.lock();
         if !task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
@@ -169,20 +169,20 @@ impl Progress {
         } else if can_go_on && was_blocked {
             self.blocked.store(false, Relaxed);
             if self.is(Phase::Idle) {
-                // The pause begins when the client has the answer.
+                // The idle time begins when the socket has accepted the whole response.
                 self.since.store(now, Relaxed);
             }
         }
     }
 }
 
-/// A socket that notes what happens on it.
+/// A socket that records the progress of its connection.
 #[derive(Debug)]
 pub(super) struct ProgressSocket {
     stream: TcpStream,
     progress: Arc<Progress>,
     is_shut: bool,
-    /// How much of what a refused client sends is still read.
+    /// How many more bytes of a refused client the server reads.
     linger: usize,
 }
 
@@ -239,8 +239,8 @@ impl AsyncWrite for ProgressSocket {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    /// To close a socket that has something unread resets it, and the client may lose the answer over that. So what
-    /// a refused client goes on sending is read for a while.
+    /// Closing a socket with unread bytes resets the connection, and the client may lose the response. So the server
+    /// reads what a refused client sends for a while.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.is_shut {
             ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;

@@ -31,12 +31,12 @@ async fn bounded<T>(what: impl Future<Output = T>) -> T {
     timeout(LONG, what).await.expect("it takes too long")
 }
 
-/// What the handler tells the test.
+/// The events that the handler reports to the test.
 #[derive(Debug)]
 enum Told {
     /// A request at `/wait` is under way.
     Waiting,
-    /// It was dropped before it was answered.
+    /// The request was dropped before it was answered.
     Dropped,
     Stream(EventSender),
 }
@@ -135,7 +135,7 @@ impl Door {
         bounded(self.told.recv()).await.unwrap()
     }
 
-    /// Waits until there are so many connections.
+    /// Waits until this number of connections is open.
     async fn until_open(&self, count: usize) {
         bounded(async {
             while self.listening.open() != count {
@@ -146,7 +146,7 @@ impl Door {
     }
 }
 
-/// A client, with what it has read and not used.
+/// A client, with the bytes that it has read and not used.
 struct Client {
     stream: TcpStream,
     read: Vec<u8>,
@@ -183,7 +183,7 @@ impl Client {
         String::from_utf8(std::mem::take(&mut self.read)).unwrap()
     }
 
-    /// Whether the connection is open and silent for so long.
+    /// Whether the connection stays open and silent for this long.
     async fn is_silent(&mut self, long: Duration) -> bool {
         timeout(long, self.stream.read_u8()).await.is_err()
     }

@@ -1,4 +1,4 @@
-//! A worker: one thread with a runtime of its own, and the connections that were given to it.
+//! A worker: one thread with a runtime of its own, and the connections that it was given.
 
 use std::{
     collections::HashMap,
@@ -22,16 +22,16 @@ use super::{
     progress::{Progress, SweepLimits, Sweeps},
 };
 
-/// What the thread that accepts and the workers have in common.
+/// The state that the accepting thread and the workers share.
 #[derive(Debug, Default)]
 pub(super) struct WorkerShared {
-    /// Connections that were let in and have not ended.
+    /// The number of accepted connections that have not ended.
     pub(super) open: AtomicUsize,
-    /// Until when requests may go on; set when the door is shut.
+    /// The deadline for requests under way; set when the server stops.
     pub(super) deadline: OnceLock<Instant>,
 }
 
-/// A worker's connections.
+/// A worker and its connections.
 pub(super) struct Worker<H> {
     handler: Arc<H>,
     settings: Arc<HttpLimits>,
@@ -60,7 +60,7 @@ impl<H: Handler> Worker<H> {
         }
     }
 
-    /// Serves what comes in until the other end is closed, then what is under way until the deadline.
+    /// Serves incoming connections until the acceptor closes the channel, then the remaining ones until the deadline.
     pub(super) async fn run(mut self, mut incoming: mpsc::Receiver<StdTcpStream>) {
         let mut clock = interval(self.settings.sweep);
         clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -112,7 +112,7 @@ impl<H: Handler> Worker<H> {
         let stream = match stream.set_nodelay(true).and_then(|()| TcpStream::from_std(stream)) {
             Ok(stream) => stream,
             Err(error) => {
-                // It was closed again, most likely.
+                // The client has most likely disconnected already.
                 tracing::debug!(%error, "a connection could not be taken");
                 self.shared.open.fetch_sub(1, Ordering::Relaxed);
                 return;

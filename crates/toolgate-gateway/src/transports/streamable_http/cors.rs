@@ -1,4 +1,4 @@
-//! Web pages that may use the gateway (`serve.origins`): what their browser has to be told, which is CORS.
+//! CORS: the headers that allow the web pages in `serve.origins` to use the gateway.
 
 use hyper::{
     HeaderMap, Method, Response, StatusCode,
@@ -13,29 +13,29 @@ use hyper::{
 use super::empty;
 use crate::transports::http::{body::ResponseBody, guard::Guard, rejection};
 
-/// What a page may read of a response, besides its body.
+/// The headers of a response that a page may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After, Allow",
 );
-/// The methods of every address: which of them exist is not told.
+/// The same methods for every path, so that the response does not reveal which paths exist.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
 const HEADERS: &str = "Authorization, Content-Type, Accept, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, \
     Mcp-Name, Last-Event-ID";
-/// A browser asks again after so many seconds.
+/// A browser caches the response to a preflight for this many seconds.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 const TRUE: HeaderValue = HeaderValue::from_static("true");
 
 const WANTS_PRIVATE: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const ALLOWS_PRIVATE: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// Whether a request is a browser's question before the request itself: it has no token.
+/// Whether a request is a browser's preflight, which has no token.
 pub(super) fn is_preflight(head: &Parts) -> bool {
     head.method == Method::OPTIONS
         && head.headers.contains_key(ORIGIN)
         && head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// The response to such a question: the same for every address, so that it tells of no namespace.
+/// The response to a preflight. It is the same for every path, so that it does not reveal which namespaces exist.
 pub(super) fn preflight(guard: &Guard, headers: &HeaderMap) -> Response<ResponseBody> {
     if page(guard, headers).is_none() {
         return rejection(
@@ -47,7 +47,7 @@ pub(super) fn preflight(guard: &Guard, headers: &HeaderMap) -> Response<Response
     let mut answer = empty(StatusCode::NO_CONTENT);
     let allowed = answer.headers_mut();
     allowed.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
-    // The headers that mirror arguments have names of the servers' choice.
+    // The servers choose the names of the headers that mirror arguments.
     let wanted = headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter();
     let wanted = wanted.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
     let wanted = wanted.map(str::trim).filter(|name| is_mirror(name)).take(32);
@@ -69,7 +69,7 @@ fn is_mirror(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 
-/// Tells the browser of an allowed page that the page may read this response.
+/// Adds the headers that allow a page of `serve.origins` to read this response.
 pub(super) fn dress(
     guard: &Guard,
     head: &Parts,

@@ -1,4 +1,4 @@
-//! Messages of the time before 2026-07-28: in a session, which `initialize` opens.
+//! Messages of legacy clients: each belongs to a session, which `initialize` opens.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl HttpExchange<'_> {
         responder::answer(Arc::clone(&self.door.gateway), incoming, accepts, Some(session)).await
     }
 
-    /// The gateways that a request has passed; an error if it is in a loop.
+    /// The gateways that a request has passed; an error if the request is in a loop.
     pub(super) fn hops(
         &self,
         session: Option<&LegacySession>,
@@ -138,7 +138,7 @@ impl HttpExchange<'_> {
         response
     }
 
-    /// The session that a message says that it belongs to.
+    /// The session that the headers of a message name.
     pub(super) fn session(&self) -> Result<Arc<LegacySession>, (StatusCode, &'static str)> {
         const MISSING: &str = "the header `Mcp-Session-Id` is missing: say `initialize` first";
         const GONE: &str = "there is no such session: say `initialize` again";
@@ -163,7 +163,7 @@ impl HttpExchange<'_> {
         Ok(found)
     }
 
-    /// Several messages at once, as 2025-03-26 has it: answered with an array.
+    /// Answers a batch, which only 2025-03-26 defines, with an array of responses.
     pub(super) async fn batch(self, body: &Bytes) -> Response<ResponseBody> {
         let refused = |said| responder::json(StatusCode::BAD_REQUEST, said);
         let session = match self.session() {
@@ -187,7 +187,7 @@ impl HttpExchange<'_> {
         };
         let mut responses = Responses::new(&limits);
         for line in messages {
-            // Others of this thread have their turn in between.
+            // Lets other tasks of this thread run between two messages.
             tokio::task::yield_now().await;
             match Message::receive(line, &limits, Sender::Client) {
                 Ok(message) if message.shape() != Shape::Request => {

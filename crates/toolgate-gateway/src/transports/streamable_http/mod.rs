@@ -1,4 +1,4 @@
-//! The door for MCP over HTTP: who asks, for which namespace, and in which era.
+//! The handler for MCP over HTTP: finds the principal, the namespace and the protocol era of each request.
 
 mod cors;
 mod legacy;
@@ -39,10 +39,10 @@ use crate::{
 const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 
-/// The namespace of addresses that name none.
+/// The namespace of paths that name none.
 const DEFAULT: &str = crate::config::NAMESPACE;
 
-/// The door.
+/// Handles MCP over HTTP.
 #[derive(Debug)]
 pub(crate) struct McpHandler {
     gateway: Arc<Gateway>,
@@ -51,14 +51,14 @@ pub(crate) struct McpHandler {
     rejections: Rejections,
 }
 
-/// What an address means.
+/// The endpoint that a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathTarget<'a> {
     /// Streamable HTTP, for a namespace.
     Mcp(&'a str),
-    /// The transport of 2024-11-05: its stream.
+    /// The stream of the 2024-11-05 transport.
     Sse(&'a str),
-    /// … and where its messages go.
+    /// The endpoint for the client's messages of the 2024-11-05 transport.
     Messages(&'a str),
     CollectorHealth,
     Nowhere,
@@ -85,7 +85,7 @@ impl<'a> PathTarget<'a> {
         if path == "/health" { Self::CollectorHealth } else { Self::Nowhere }
     }
 
-    /// The namespace that it is of.
+    /// The namespace that the path names.
     fn namespace(self) -> Option<&'a str> {
         match self {
             Self::Mcp(name) | Self::Sse(name) | Self::Messages(name) => Some(name),
@@ -103,7 +103,7 @@ impl<'a> PathTarget<'a> {
     }
 }
 
-/// Why a request is not let in.
+/// Why a request is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rejection {
     NoToken,
@@ -136,7 +136,8 @@ impl McpHandler {
         Self { gateway, guard, older, rejections }
     }
 
-    /// Who asks, and for which namespace. Without access a namespace does not exist: the answer is the same.
+    /// The principal and the namespace of a request. A namespace that the token does not open gets the same response as
+    /// a namespace that does not exist.
     fn admit(
         &self,
         headers: &HeaderMap,
@@ -270,7 +271,7 @@ impl HttpExchange<'_> {
             );
         }
         if is_batch(&body) {
-            // On the heap: it is rare, and larger than all the rest.
+            // Boxed: a batch is rare, and its future is larger than all others.
             return Box::pin(self.batch(&body)).await;
         }
         match Message::receive(body, &self.namespace.message_limits(), Sender::Client) {
@@ -286,7 +287,8 @@ impl HttpExchange<'_> {
         }
     }
 
-    /// Whether a message stands for itself, as from 2026-07-28 on: it says so, or its headers name no legacy version.
+    /// Whether a message follows 2026-07-28 or later: `_meta` names a version, or the version header names one that is
+    /// not legacy, and there is no session header.
     fn is_modern(&self, message: &Message) -> bool {
         let meta = message.member("_meta");
         if meta.is_some_and(|meta| meta.get(meta::PROTOCOL_VERSION).is_some()) {
@@ -310,7 +312,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]
     }
 }
 
-/// An empty answer.
+/// A response without a body.
 fn empty(status: StatusCode) -> Response<ResponseBody> {
     let mut answer = Response::new(ResponseBody::Empty);
     *answer.status_mut() = status;
@@ -319,7 +321,7 @@ fn empty(status: StatusCode) -> Response<ResponseBody> {
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Bytes of JSON.
+/// A response with a JSON body.
 fn bytes(status: StatusCode, body: ResponseBody) -> Response<ResponseBody> {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
@@ -327,7 +329,7 @@ fn bytes(status: StatusCode, body: ResponseBody) -> Response<ResponseBody> {
     answer
 }
 
-/// A value of `_meta`, as text.
+/// The protocol version in `_meta`: its text, or the raw JSON if it is no string.
 fn said_version(message: &Message) -> Option<String> {
     let version = message.member("_meta")?.get(meta::PROTOCOL_VERSION)?;
     version

@@ -1,4 +1,4 @@
-//! Requests of 2026-07-28 and later: each stands for itself, and its headers say what it says.
+//! Requests of 2026-07-28 and later: each belongs to no session, and its headers repeat parts of its content.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::{
 const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 
-/// Headers and body say different things.
+/// The error code for headers that contradict the body.
 const MISMATCH: i64 = code::HEADER_MISMATCH;
 
 impl HttpExchange<'_> {
     pub(super) async fn modern(self, message: Message, accepts: Accepts) -> Response<ResponseBody> {
         match message.shape() {
             Shape::Request => {}
-            // Whoever gives a request up closes its stream.
+            // Notifications have no effect: a client cancels a request by closing its stream.
             Shape::Notification => return empty(StatusCode::ACCEPTED),
             Shape::Response | Shape::Error => {
                 let said = JsonRpcResponse::refused(
@@ -67,7 +67,7 @@ impl HttpExchange<'_> {
         responder::answer(Arc::clone(&self.door.gateway), incoming, accepts, None).await
     }
 
-    /// What the request says of its sender, if it and its headers agree.
+    /// The request's metadata, if the headers agree with the request.
     fn checked(&self, message: &Message) -> Result<caller::RequestMeta, JsonRpcResponse> {
         let id = message.id();
         let mismatch = |why: String| JsonRpcResponse::refused(id, MISMATCH, why);

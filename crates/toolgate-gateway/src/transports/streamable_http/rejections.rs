@@ -1,5 +1,4 @@
-//! Requests that are rejected before anything is read from them: in the log, in the audit and in the metrics, at a
-//! bounded rate.
+//! Records rejected requests: all of them in the metrics, and a bounded rate of them in the log and in the audit.
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Instant};
 
@@ -13,10 +12,10 @@ use crate::{
     transports::http::{RejectReason, body::ResponseBody},
 };
 
-/// So many of one kind are told in a second; the others are counted.
+/// The maximum number of rejections of one kind that are logged per second; the others are only counted.
 const PER_SECOND: u32 = 10;
 
-/// What was rejected lately, by status and reason.
+/// Counts rejections by status and reason.
 #[derive(Debug)]
 pub(super) struct Rejections {
     started: Instant,
@@ -35,7 +34,7 @@ impl Rejections {
         Self { started: Instant::now(), kinds: Mutex::default() }
     }
 
-    /// Takes note of a response, if it rejects its request. Never waits for anything.
+    /// Records a response, if it rejects its request. Never waits.
     pub(super) fn note(
         &self,
         gateway: &Gateway,
@@ -61,7 +60,7 @@ impl Rejections {
         );
     }
 
-    /// Takes note of a connection that there was no room for.
+    /// Records a connection that was refused for lack of capacity.
     pub(super) fn note_connection(&self, gateway: &Gateway, peer: Option<SocketAddr>) {
         let status = StatusCode::SERVICE_UNAVAILABLE.as_u16();
         let (method, path) = (String::new(), String::new());
@@ -94,7 +93,7 @@ impl Rejections {
         }
     }
 
-    /// How many were left out since the last one that was told; `None` if this one is left out, too.
+    /// The number of rejections that were suppressed since the last logged one; `None` if this one is suppressed too.
     fn turn(&self, kind: (u16, &'static str)) -> Option<u64> {
         let now = self.started.elapsed().as_secs();
         let mut kinds = self.kinds.lock();
@@ -111,7 +110,7 @@ impl Rejections {
     }
 }
 
-/// The reason where the response carries none; `None` for responses that reject nothing.
+/// The reason for a response that carries none; `None` if the response rejects nothing.
 fn reason(status: StatusCode) -> Option<&'static str> {
     Some(match status.as_u16() {
         401 => "no_token",

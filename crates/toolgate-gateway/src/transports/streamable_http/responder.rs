@@ -1,4 +1,5 @@
-//! How a request is answered over HTTP: with JSON if the answer comes first, else with a stream that ends with it.
+//! Answers a request over HTTP: with JSON if the response comes soon and first, else with a stream of events that ends
+//! with the response.
 
 use std::{
     pin::Pin,
@@ -36,14 +37,14 @@ use crate::{
     usage::{LimitReached, LimitScope},
 };
 
-/// A call that takes longer than this gets a stream that can be taken up again, if the client knows how.
+/// A call that takes longer than this gets a stream, if the client can resume streams.
 const SOON: Duration = Duration::from_millis(250);
-/// … or one that is kept open by a word now and then.
+/// For other clients, a call that takes longer than this gets a stream, which keep-alive comments hold open.
 const LATER: Duration = Duration::from_secs(15);
-/// The version from which on clients understand that a stream begins with an event that says nothing.
+/// The first version whose clients understand an empty event at the start of a stream.
 const KNOWS_PRIMING: &str = "2025-11-25";
 
-/// Has a request answered.
+/// Dispatches a request, and returns the HTTP response.
 pub(super) async fn answer(
     gateway: Arc<Gateway>,
     mut incoming: IncomingRequest,
@@ -71,7 +72,7 @@ pub(super) async fn answer(
         drop(followed);
         said
     });
-    // A legacy client that loses its connection has not given its request up.
+    // A legacy client that loses its connection has not cancelled its request.
     let mut work = Work { future: Some(work), goes_on: session.is_some() };
     let Some(mut heard) = heard else { return finished(work.await, is_modern) };
     let can_resume = session.as_ref().is_some_and(|session| &*session.version >= KNOWS_PRIMING);
@@ -111,7 +112,8 @@ enum First {
     Nothing,
 }
 
-/// The work on a request. Dropped before it is done, it goes on by itself, or is given up.
+/// The work on a request. If it is dropped before its end, it continues as a task if `goes_on` is set, and is cancelled
+/// otherwise.
 struct Work {
     future: Option<Boxed<'static, JsonRpcResponse>>,
     goes_on: bool,
@@ -140,11 +142,11 @@ impl Drop for Work {
     }
 }
 
-/// Writes what is heard of a request to its stream, and its answer at the end.
+/// Writes the messages that belong to a request to its stream, and the response at the end.
 struct Pump {
     events: EventSender,
     heard: mpsc::Receiver<Bytes>,
-    /// Where it is remembered, for clients that can take it up again.
+    /// Records the messages for clients that can resume the stream.
     replay: Option<Arc<replay::ReplayStream>>,
     primes: bool,
     is_gone: bool,
@@ -167,7 +169,7 @@ impl Pump {
                 () = self.events.closed(), if !self.is_gone => {
                     self.is_gone = true;
                     if self.replay.is_none() {
-                        // From 2026-07-28 on that gives the request up: the work is dropped.
+                        // From 2026-07-28 on, a client cancels a request by closing its stream: the work is dropped.
                         return;
                     }
                 }
@@ -192,7 +194,7 @@ impl Pump {
     }
 }
 
-/// An answer as JSON, with the status that it has from 2026-07-28 on.
+/// A response as JSON. From 2026-07-28 on, the HTTP status follows the error code.
 pub(super) fn finished(said: JsonRpcResponse, is_modern: bool) -> Response<ResponseBody> {
     if let Some(scope) = said.limit {
         let status = match scope {
@@ -215,13 +217,13 @@ pub(super) fn finished(said: JsonRpcResponse, is_modern: bool) -> Response<Respo
     json(status, said)
 }
 
-/// There is no room for a stream.
+/// The response to a request for a stream that exceeds a limit.
 pub(super) fn full(full: &LimitReached) -> Response<ResponseBody> {
     let said = JsonRpcResponse::failed(None, &full.failure());
     finished(JsonRpcResponse { limit: Some(full.scope), ..said }, false)
 }
 
-/// An answer as JSON.
+/// A response as JSON.
 pub(super) fn json(status: StatusCode, said: JsonRpcResponse) -> Response<ResponseBody> {
     match said.text {
         ResponseText::Whole(line) => super::bytes(status, ResponseBody::Whole(line)),
@@ -230,7 +232,7 @@ pub(super) fn json(status: StatusCode, said: JsonRpcResponse) -> Response<Respon
     }
 }
 
-/// A request that came back through a loop of gateways.
+/// The response to a request that came back through a loop of gateways.
 #[cold]
 pub(super) fn looped(id: Option<&Id>, why: String) -> Response<ResponseBody> {
     let mut answer =
@@ -241,7 +243,7 @@ pub(super) fn looped(id: Option<&Id>, why: String) -> Response<ResponseBody> {
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// A stream of events.
+/// A response with a stream of events.
 pub(super) fn event_stream(
     body: crate::transports::http::events::EventBody,
 ) -> Response<ResponseBody> {

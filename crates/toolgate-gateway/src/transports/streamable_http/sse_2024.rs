@@ -1,4 +1,5 @@
-//! HTTP with server-sent events, of 2024-11-05: one stream for everything, and an address for messages.
+//! The HTTP+SSE transport of 2024-11-05: one stream for all messages to the client, and an endpoint for the client's
+//! messages.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -20,14 +21,14 @@ use crate::{
     usage,
 };
 
-/// So many messages of a client wait for those before them.
+/// The maximum number of a client's messages that wait to be handled.
 const QUEUE: usize = 64;
 
-/// Clients that are connected in this way, by the id in their address.
+/// The connected clients of this transport, by the id in their endpoint's URL.
 #[derive(Debug, Default)]
 pub(super) struct Sse2024Clients(Mutex<HashMap<Arc<str>, Sse2024Client>>);
 
-/// The way to the front end of one client.
+/// The queue to the front end of one client, and the client's principal and namespace.
 #[derive(Debug)]
 struct Sse2024Client {
     namespace: Arc<str>,
@@ -102,7 +103,7 @@ impl HttpExchange<'_> {
         responder::event_stream(body)
     }
 
-    /// Takes one message.
+    /// Queues one message for the client's front end.
     pub(super) async fn older_message(self, body: Bytes) -> Response<ResponseBody> {
         let query = self.head.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix("session="));

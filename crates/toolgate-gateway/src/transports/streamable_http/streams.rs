@@ -1,4 +1,4 @@
-//! The stream of a session, streams that are taken up again, and the end of a session.
+//! The stream of a session, resumed streams, and the end of a session.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 impl HttpExchange<'_> {
-    /// GET: what the session is told that belongs to no request, or the rest of a stream that broke off.
+    /// GET: opens the stream of the session's messages that belong to no request, or resumes a stream that broke off.
     pub(super) fn stream(self) -> Response<ResponseBody> {
         if !self.head.headers.contains_key(&SESSION) {
             return not_allowed(&[Method::POST]);
@@ -48,7 +48,7 @@ impl HttpExchange<'_> {
         responder::event_stream(body)
     }
 
-    /// DELETE: the session is over.
+    /// DELETE: ends the session.
     pub(super) fn leave(self) -> Response<ResponseBody> {
         if !self.head.headers.contains_key(&SESSION) {
             return not_allowed(&[Method::POST]);
@@ -79,7 +79,7 @@ async fn follow(session: Arc<LegacySession>, events: EventSender) {
         let mut lines = lines.into_iter();
         while let Some(line) = lines.next() {
             if events.send(sse::event(&line, None)).await.is_err() {
-                // For the next stream that is opened.
+                // Keeps the messages for the next stream that the client opens.
                 session.notifications.push(line);
                 lines.for_each(|line| session.notifications.push(line));
                 return;

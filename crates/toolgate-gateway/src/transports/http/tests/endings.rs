@@ -1,4 +1,4 @@
-//! How the door is opened and shut.
+//! How the server starts and stops.
 
 use super::*;
 use crate::transports::http::listen::raise_open_files;
@@ -23,7 +23,7 @@ async fn what_is_under_way_is_answered_and_what_is_idle_ends() {
     assert_eq!((answer.body.as_str(), answer.header("connection")), ("waited", Some("close")));
     assert_eq!(busy.end().await, "");
     bounded(stopping).await.unwrap();
-    // The threads are gone, and with them all that held the handler.
+    // The threads have ended, and with them all references to the handler.
     assert_eq!(Arc::strong_count(&door.handler), 1);
 }
 

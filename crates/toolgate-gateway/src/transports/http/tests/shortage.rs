@@ -1,4 +1,4 @@
-//! A process that has no handles left. The limit is that of a whole process, so this runs in one of its own.
+//! A process without free file descriptors. The limit applies to a whole process, so this test runs in its own process.
 
 use std::{fs::File, process::Command};
 
@@ -29,7 +29,7 @@ fn within() {
         let mut taken: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
         assert!(taken.len() > 5);
         for _ in 0..3 {
-            // One handle for the client, and none to let it in.
+            // One file descriptor for the client, and none to accept its connection.
             drop(taken.pop());
             let mut last = door.client().await;
             let _gone = last.stream.write_all(get("/a").as_bytes()).await;
@@ -41,7 +41,7 @@ fn within() {
             taken.extend(File::open("/dev/null"));
         }
         drop(taken);
-        // Who is told to try again does.
+        // A refused client tries again.
         bounded(async {
             loop {
                 let mut client = door.client().await;
